@@ -1,0 +1,35 @@
+//! Every program by name. Adding a program is one file under `kernels/` and one row here.
+
+use crate::kernels;
+use crate::{Parameter, ParameterError, Parameters, Program};
+
+/// Builds a program's input from its parameters.
+pub type Prepare = fn(&Parameters) -> Result<Box<dyn Program>, ParameterError>;
+
+/// One program of the catalog.
+pub struct Row {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What it computes, in one line, and where it comes from.
+    pub summary: &'static str,
+    /// The keys it understands.
+    pub parameters: &'static [Parameter],
+    /// Builds its input.
+    pub prepare: Prepare,
+}
+
+/// All programs.
+pub const ROWS: &[Row] = &[kernels::fib::ROW];
+
+/// Looks up `NAME[:key=value,…]` and builds the program's input.
+///
+/// # Errors
+/// An unknown name, or a parameter that the program does not take.
+pub fn prepare(text: &str) -> Result<Box<dyn Program>, ParameterError> {
+    let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+    let Some(row) = ROWS.iter().find(|row| row.name == name) else {
+        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        return Err(ParameterError::new(format!("no program is called '{name}'; choose one of {}", names.join(", "))));
+    };
+    (row.prepare)(&Parameters::parse(row.name, row.parameters, parameters)?)
+}

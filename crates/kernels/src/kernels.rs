@@ -1,0 +1,3 @@
+//! One file per program.
+
+pub mod fib;

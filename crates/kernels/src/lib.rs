@@ -1,0 +1,16 @@
+//! The papers' benchmark programs, each written once over [`ForkJoin`] and checked against ground truth on every run.
+//!
+//! A program is a [`Kernel`]: its input is built once, [`Kernel::compute`] is the timed part, and [`Kernel::verify`]
+//! compares the output with what is known to be right. [`catalog::ROWS`] lists them all; [`catalog::prepare`] turns
+//! the text `NAME[:key=value,…]` into a [`Program`] ready to run on any [`Backend`].
+
+pub mod catalog;
+mod fork_join;
+mod parameters;
+mod program;
+
+pub mod kernels;
+
+pub use fork_join::{ForkJoin, OnRayon, Serial};
+pub use parameters::{Parameter, ParameterError, Parameters};
+pub use program::{Backend, Kernel, Program, Run, Verdict};

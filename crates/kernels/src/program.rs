@@ -1,0 +1,80 @@
+//! What every program offers, and the backends it runs on.
+
+use crate::{ForkJoin, OnRayon, Serial};
+
+/// What a run's output was checked against, and whether it held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether the output is right.
+    pub verified: bool,
+    /// One line for a person: what was compared, and the values that were.
+    pub detail: String,
+}
+
+impl Verdict {
+    /// A verdict on one comparison.
+    pub fn new(verified: bool, detail: impl Into<String>) -> Verdict {
+        Verdict { verified, detail: detail.into() }
+    }
+}
+
+/// A program written once over a fork-join backend. The value holds its input, built before the clock starts, and is
+/// unchanged by a run: the same program runs any number of times.
+pub trait Kernel: Send + Sync {
+    /// What a run leaves behind to be checked.
+    type Output: Send;
+
+    /// The timed part.
+    fn compute<J: ForkJoin>(&self, fork_join: J) -> Self::Output;
+
+    /// Compares an output with ground truth. Not timed.
+    fn verify(&self, output: &Self::Output) -> Verdict;
+
+    /// Writes what a person would look at (a picture, say) and returns a sentence that says what and where. Most
+    /// programs have nothing to show.
+    ///
+    /// # Errors
+    /// A sentence that says what could not be written and why.
+    fn present(&self, _output: &Self::Output) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+}
+
+/// Where a program runs.
+pub enum Backend {
+    /// On the calling thread alone.
+    Serial,
+    /// In a pool of stock rayon.
+    Rayon(rayon::ThreadPool),
+}
+
+/// One timed and checked run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Wall-clock seconds of [`Kernel::compute`].
+    pub seconds: f64,
+    /// Whether the output was right.
+    pub verdict: Verdict,
+    /// What [`Kernel::present`] said, if it was asked for and had something to say.
+    pub presented: Option<Result<String, String>>,
+}
+
+/// A prepared [`Kernel`] with its type erased: what the catalog hands out.
+pub trait Program: Send + Sync {
+    /// Runs once on `backend`, times it and checks it. With `present`, also shows the output.
+    fn run(&self, backend: &Backend, present: bool) -> Run;
+}
+
+impl<K: Kernel> Program for K {
+    fn run(&self, backend: &Backend, present: bool) -> Run {
+        let start = std::time::Instant::now();
+        let output = match backend {
+            Backend::Serial => self.compute(Serial),
+            Backend::Rayon(pool) => pool.install(|| self.compute(OnRayon)),
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        let verdict = self.verify(&output);
+        let presented = if present { self.present(&output).transpose() } else { None };
+        Run { seconds, verdict, presented }
+    }
+}
