@@ -1,1 +1,26 @@
-//! x
+//! What the kernel knows and can do: parking, run status, cores, quota, task groups.
+//!
+//! One file per service, each with its cost. A service that this kernel refuses is reported by [`Capabilities`] and
+//! degrades what is built on it; it never changes an outcome.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("Comity runs on Linux: it parks on futexes and reads the kernel's clocks and groups");
+
+pub mod barrier;
+mod capabilities;
+pub mod cores;
+pub mod cpu_clock;
+pub mod futex;
+pub mod quota;
+pub mod task_group;
+pub mod usage;
+
+pub use capabilities::Capabilities;
+
+/// Offers the core to whichever thread the kernel picks (`sched_yield`).
+///
+/// 0.4 µs when nobody else is there. Under EEVDF the caller forfeits its slice: a thread that yields before it sleeps
+/// may wait 3 ms for the core at its next wake-up.
+pub fn yield_core() {
+    rustix::thread::sched_yield();
+}

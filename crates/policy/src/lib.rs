@@ -1,1 +1,33 @@
-//! x
+//! What a worker that has no task should do: the scheduling policies of Comity, and nothing else.
+//!
+//! A policy is a pure conversation. The shell (the real runtime, or a simulator) tells a [`Thief`] what happened, as
+//! an [`Event`]; the thief answers with one [`Action`]; what comes of the action is the next event. Only a worker
+//! without a task holds this conversation, so push and pop cost the same under every policy.
+//!
+//! *Preference belongs to the policy, liveness to the shell.* A thief may ask to sleep at the worst moment: the shell
+//! refuses what could strand a task. [`Waking`] tells the shell which of the ways of keeping a pool alive a policy
+//! was designed for.
+//!
+//! [`catalog::ROWS`] names all policies; [`Policy`] is one of them with its parameters.
+//!
+//! ```
+//! use comity_policy::{Action, Event, Policy, WorkerId};
+//!
+//! let policy: Policy = "bws:sleep_threshold=128".parse().unwrap();
+//! let mut thief = policy.thief(WorkerId(0), 2, 7);
+//! let action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+//! assert_eq!(action, Action::StealFrom(WorkerId(1)));
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod catalog;
+pub mod policies;
+mod thief;
+mod victims;
+
+pub use catalog::{Policy, PolicyError, Waking};
+pub use thief::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
+pub use victims::Victims;

@@ -1,0 +1,41 @@
+//! An asymmetric memory barrier: the rare side pays for both.
+//!
+//! A busy worker publishes a task and then loads a sleeper's flag; a sleeper raises its flag and then looks for tasks.
+//! For one of them to see the other, a full fence must stand between the two steps on both sides. [`light`] on the
+//! busy side costs nothing but an order kept by the compiler; [`heavy`] on the rare side interrupts every core that
+//! runs a thread of this process, and the interrupt is the busy side's fence.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{Ordering, compiler_fence, fence};
+
+/// The busy side: keeps the compiler from moving memory accesses across it. No instruction.
+#[inline(always)]
+pub fn light() {
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// The rare side: a full fence on this thread and, if it returns true, on every running thread of this process.
+///
+/// 0.25 µs alone, 10 to 13 µs with a running peer. False where the kernel refuses `membarrier`: then nothing is known
+/// about other threads, and the caller must look again later.
+#[must_use]
+pub fn heavy() -> bool {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    fence(Ordering::SeqCst);
+    *REGISTERED.get_or_init(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+        && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+}
+
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: `membarrier` takes two integers and touches no memory of the caller.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn answers_alike_every_time() {
+        let first = super::heavy();
+        assert_eq!(super::heavy(), first);
+    }
+}

@@ -1,0 +1,133 @@
+//! The processor-time quota of the cgroups that hold this process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Cores' worth of time that the tightest quota grants, of all groups from this process's own up to the root; `None`
+/// without a quota. Reads cgroup v2 (`cpu.max`) and v1 (`cpu.cfs_quota_us`).
+pub fn cores() -> Option<f64> {
+    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    cores_in(&membership, &mounts)
+}
+
+fn cores_in(membership: &str, mounts: &str) -> Option<f64> {
+    membership
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (fields.next()?, fields.next()?);
+            let version = match controllers {
+                "" => Version::Two,
+                list if list.split(',').any(|controller| controller == "cpu") => Version::One,
+                _ => return None,
+            };
+            let mount = mount_of(version, mounts)?;
+            tightest(version, &mount, path)
+        })
+        .reduce(f64::min)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+struct Mount {
+    /// Where the hierarchy is mounted.
+    point: PathBuf,
+    /// Which part of it is mounted there: a container sees only its own.
+    root: String,
+}
+
+/// Finds the hierarchy in `/proc/self/mountinfo`, whose lines are
+/// `id parent device root point options… - type source super-options`.
+fn mount_of(version: Version, mounts: &str) -> Option<Mount> {
+    mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (root, point) = (left.next()?, left.next()?);
+        let mut right = right.split(' ');
+        let (kind, _source, options) = (right.next()?, right.next()?, right.next()?);
+        let wanted = match version {
+            Version::Two => kind == "cgroup2",
+            Version::One => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
+        };
+        wanted.then(|| Mount { point: point.into(), root: root.to_owned() })
+    })
+}
+
+fn tightest(version: Version, mount: &Mount, path: &str) -> Option<f64> {
+    let below = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
+    let own = mount.point.join(below.trim_start_matches('/'));
+    own.ancestors()
+        .take_while(|group| group.starts_with(&mount.point))
+        .filter_map(|group| quota(version, group))
+        .reduce(f64::min)
+}
+
+fn quota(version: Version, group: &Path) -> Option<f64> {
+    match version {
+        Version::Two => parse_cpu_max(&fs::read_to_string(group.join("cpu.max")).ok()?),
+        Version::One => {
+            let read = |name| fs::read_to_string(group.join(name)).ok();
+            ratio(&read("cpu.cfs_quota_us")?, &read("cpu.cfs_period_us")?)
+        }
+    }
+}
+
+/// `max 100000` or `150000 100000`: quota and period in µs.
+fn parse_cpu_max(text: &str) -> Option<f64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    ratio(quota, period)
+}
+
+/// `max` (v2) and −1 (v1) mean no quota.
+fn ratio(quota: &str, period: &str) -> Option<f64> {
+    let quota: f64 = quota.trim().parse().ok()?;
+    let period: f64 = period.trim().parse().ok()?;
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_of_a_quota_are_read() {
+        assert_eq!(parse_cpu_max("max 100000\n"), None);
+        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1.5));
+        assert_eq!(ratio("-1\n", "100000\n"), None);
+        assert_eq!(ratio("50000\n", "100000\n"), Some(0.5));
+        assert_eq!(parse_cpu_max("garbage"), None);
+    }
+
+    #[test]
+    fn the_tightest_group_on_the_way_up_counts() {
+        let root = std::env::temp_dir().join(format!("comity-quota-{}", std::process::id()));
+        let own = root.join("pod/container");
+        fs::create_dir_all(&own).unwrap();
+        fs::write(root.join("pod/cpu.max"), "150000 100000").unwrap();
+        fs::write(own.join("cpu.max"), "max 100000").unwrap();
+        let mounts = format!("30 1 0:26 / {} rw shared:1 - cgroup2 cgroup2 rw,nsdelegate", root.display());
+        let found = cores_in("0::/pod/container\n", &mounts);
+        // A container that sees only its own part of the hierarchy.
+        let inner = format!("30 1 0:26 /pod/container {} rw - cgroup2 cgroup2 rw", own.display());
+        let inner_found = cores_in("0::/pod/container\n", &inner);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!((found, inner_found), (Some(1.5), None));
+    }
+
+    #[test]
+    fn version_one_is_found_by_its_controller() {
+        let root = std::env::temp_dir().join(format!("comity-quota1-{}", std::process::id()));
+        fs::create_dir_all(root.join("job")).unwrap();
+        fs::write(root.join("job/cpu.cfs_quota_us"), "25000").unwrap();
+        fs::write(root.join("job/cpu.cfs_period_us"), "100000").unwrap();
+        let mounts = format!("31 1 0:27 / {} rw - cgroup cgroup rw,cpu,cpuacct", root.display());
+        let found = cores_in("4:memory:/x\n2:cpu,cpuacct:/job\n", &mounts);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, Some(0.25));
+    }
+}

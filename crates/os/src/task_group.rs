@@ -1,0 +1,22 @@
+//! Task groups: whether the kernel shares cores between programs or between threads.
+//!
+//! With autogroup on, every session is a group of its own and the groups share the cores equally, however many threads
+//! each has. Whether two programs share a group changes a co-run more than any mechanism, so every report states it.
+
+use std::fs;
+use std::io;
+
+/// Whether new sessions become task groups of their own.
+pub fn autogroup_enabled() -> bool {
+    fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.trim() == "1")
+}
+
+/// Makes the calling process the leader of a new session, and so of a task group of its own where
+/// [`autogroup_enabled`]. Unprivileged.
+///
+/// # Errors
+/// If the process already leads a process group.
+pub fn new_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Every policy by name. Adding one is a file under `policies/` and a row here.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use crate::policies;
+use crate::{Thief, Victims, WorkerId};
+
+/// Who wakes the sleepers of a pool, and so by which protocol the shell keeps the pool alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waking {
+    /// Nobody sleeps while a worker is busy, so there is nobody to wake.
+    NobodySleeps,
+    /// Thieves wake each other, and one of them, the watchdog, stays awake while a worker is busy (BWS §4).
+    Watchdog,
+    /// A sleeper leaves a flag; the first push that sees it wakes exactly one sleeper, who wakes more.
+    Hungry,
+    /// Every push wakes this many sleepers: the ablation of BWS §5.5, which taxes the busy path on purpose.
+    EveryPush {
+        /// Sleepers woken per new task.
+        sleepers: u8,
+    },
+}
+
+/// A number that a policy can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// The key, as in `bws:sleep_threshold=64`.
+    pub key: &'static str,
+    /// The value when none is given.
+    pub default: u32,
+    /// The smallest value taken.
+    pub least: u32,
+    /// The largest value taken.
+    pub most: u32,
+    /// What it counts.
+    pub help: &'static str,
+}
+
+/// How many parameters a policy may have.
+const MAX_PARAMETERS: usize = 4;
+
+/// The values of a row's parameters, in the row's order.
+pub type Values = [u32; MAX_PARAMETERS];
+
+/// One policy: its name, its source, and its answers to the design's questions.
+#[derive(Debug)]
+pub struct Row {
+    /// The name, as in `COMITY_POLICY`.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Paper and section.
+    pub source: &'static str,
+    /// How its pools stay alive.
+    pub waking: Waking,
+    /// Whether the shell keeps the counts that [`Action::Count`](crate::Action::Count) reads, under one lock.
+    pub counts_roles: bool,
+    /// What can be set.
+    pub parameters: &'static [Parameter],
+    /// Makes the thief of one worker.
+    pub rest: fn(Victims, &Values) -> Box<dyn Thief>,
+}
+
+/// All policies; the first is the default.
+pub const ROWS: &[Row] = &[
+    policies::comity::ROW,
+    policies::abp::ROW,
+    policies::delay_yield::ROW,
+    policies::selective_yield::ROW,
+    policies::bws::ROW,
+    policies::bws_busy_wakes::ROW,
+    policies::wsgi::ROW,
+];
+
+/// A policy of the catalog with its parameters: what a pool is built with.
+///
+/// Parse one from `NAME[:key=value,…]`, or take the default, `comity`.
+#[derive(Clone, Copy)]
+pub struct Policy {
+    row: &'static Row,
+    values: Values,
+}
+
+impl Policy {
+    /// A row with its default parameters.
+    pub fn of(row: &'static Row) -> Policy {
+        let mut values = [0; MAX_PARAMETERS];
+        for (value, parameter) in values.iter_mut().zip(row.parameters) {
+            *value = parameter.default;
+        }
+        Policy { row, values }
+    }
+
+    /// Every policy of the catalog with its default parameters.
+    pub fn all() -> impl Iterator<Item = Policy> {
+        ROWS.iter().map(Policy::of)
+    }
+
+    /// The catalog's row.
+    pub fn row(&self) -> &'static Row {
+        self.row
+    }
+
+    /// Makes the thief of worker `me` in a pool of `workers`; `seed` fixes its random choices.
+    ///
+    /// # Panics
+    /// If `me` is not a worker of such a pool.
+    pub fn thief(&self, me: WorkerId, workers: u16, seed: u64) -> Box<dyn Thief> {
+        (self.row.rest)(Victims::new(me, workers, seed), &self.values)
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy::of(&ROWS[0])
+    }
+}
+
+impl PartialEq for Policy {
+    fn eq(&self, other: &Policy) -> bool {
+        self.row.name == other.row.name && self.values == other.values
+    }
+}
+
+impl Eq for Policy {}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({self})")
+    }
+}
+
+/// The name, with those parameters that differ from their defaults; parses back to the same policy.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row.name)?;
+        let mut separator = ':';
+        for (parameter, value) in self.row.parameters.iter().zip(self.values) {
+            if value != parameter.default {
+                write!(f, "{separator}{}={value}", parameter.key)?;
+                separator = ',';
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with the name of a policy: a sentence that says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError(String);
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for PolicyError {}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Policy, PolicyError> {
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let row = ROWS.iter().find(|row| row.name == name).ok_or_else(|| {
+            let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            PolicyError(format!("no policy is called '{name}'; choose one of {}", names.join(", ")))
+        })?;
+        let mut policy = Policy::of(row);
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            policy.set(setting)?;
+        }
+        Ok(policy)
+    }
+}
+
+impl Policy {
+    /// Applies one `key=value`.
+    fn set(&mut self, setting: &str) -> Result<(), PolicyError> {
+        let name = self.row.name;
+        let (key, value) = setting
+            .split_once('=')
+            .ok_or_else(|| PolicyError(format!("{name}: '{setting}' is not of the form key=value")))?;
+        let position = self.row.parameters.iter().position(|parameter| parameter.key == key).ok_or_else(|| {
+            let keys: Vec<&str> = self.row.parameters.iter().map(|parameter| parameter.key).collect();
+            let known = if keys.is_empty() { "it has none".to_string() } else { format!("it has {}", keys.join(", ")) };
+            PolicyError(format!("policy {name} has no parameter '{key}'; {known}"))
+        })?;
+        let Parameter { least, most, .. } = self.row.parameters[position];
+        self.values[position] = value.parse().ok().filter(|value| (least..=most).contains(value)).ok_or_else(|| {
+            PolicyError(format!("policy {name}: {key}={value} is not a whole number from {least} to {most}"))
+        })?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_parse_to_their_row() {
+        for (nth, row) in ROWS.iter().enumerate() {
+            assert!(ROWS[nth + 1..].iter().all(|other| other.name != row.name), "{} stands twice", row.name);
+            assert_eq!(row.name.parse::<Policy>().unwrap(), Policy::of(row));
+            assert!(row.parameters.len() <= MAX_PARAMETERS);
+            for parameter in row.parameters {
+                assert!((parameter.least..=parameter.most).contains(&parameter.default), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_displayed_parses_back() {
+        let policy: Policy = "bws:sleep_threshold=4096".parse().unwrap();
+        assert_eq!(policy.to_string(), "bws:sleep_threshold=4096");
+        assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
+        assert_eq!("bws:sleep_threshold=64".parse::<Policy>().unwrap().to_string(), "bws");
+    }
+
+    #[test]
+    fn each_mistake_is_answered_with_what_to_write_instead() {
+        for (text, part) in [
+            ("cilk", "no policy is called 'cilk'; choose one of comity, abp"),
+            ("", "no policy is called ''"),
+            ("abp:sleep_threshold=3", "has no parameter 'sleep_threshold'; it has none"),
+            ("bws:threshold=3", "it has sleep_threshold"),
+            ("bws:sleep_threshold", "not of the form key=value"),
+            ("bws:sleep_threshold=0", "is not a whole number from 1 to"),
+            ("bws:sleep_threshold=many", "is not a whole number from 1 to"),
+        ] {
+            let error = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

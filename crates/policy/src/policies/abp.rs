@@ -1,0 +1,50 @@
+//! `abp`: yield before every attempt, never sleep.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Row, Waking};
+use crate::{Action, Event, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "abp",
+    summary: "yields the core before every steal attempt and never sleeps: Cilk++ and the papers' baseline",
+    source: "Arora, Blumofe and Plaxton 1998; BWS §2.3, Algorithm 1",
+    waking: Waking::NobodySleeps,
+    counts_roles: false,
+    parameters: &[],
+    rest: |victims, _| Box::new(Abp { victims }),
+};
+
+/// BWS Algorithm 1, lines 15–18: `yield(); RandomSteal(w)`, until there is a task.
+struct Abp {
+    victims: Victims,
+}
+
+impl Thief for Abp {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
+            Event::Yielded => Action::StealFrom(self.victims.pick()),
+            _ => Action::YieldCore,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WorkerId};
+
+    #[test]
+    fn yields_before_every_attempt_the_first_included() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::YieldCore);
+        for _ in 0..100 {
+            assert_eq!(thief.next(Event::Yielded), Action::StealFrom(WorkerId(1)));
+            assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::YieldCore);
+        }
+        assert_eq!(thief.next(Event::Yielded), Action::StealFrom(WorkerId(1)));
+        assert_eq!(thief.next(Event::StealSucceeded(WorkerId(1))), Action::Run { wakeups_owed: 0 });
+    }
+}

@@ -1,0 +1,152 @@
+//! `bws`: thieves rest, wake each other, and yield to preempted peers.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Parameter, Row, Waking};
+use crate::{Action, Event, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
+use crate::{Role, WorkerId};
+
+/// SleepThreshold, as `bws` and its ablations take it (BWS §5.1; §5.4 varies it from 32 to 4096).
+pub(super) const SLEEP_THRESHOLD: Parameter = Parameter {
+    key: "sleep_threshold",
+    default: 64,
+    least: 1,
+    most: 65_536,
+    help: "a thief considers sleeping when it has failed more often than this",
+};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "bws",
+    summary: "thieves rest after 64 failures, wake each other, yield to preempted peers; a watchdog stays awake",
+    source: "BWS §3.2, Algorithm 2; §4",
+    waking: Waking::Watchdog,
+    counts_roles: false,
+    parameters: &[SLEEP_THRESHOLD],
+    rest: |victims, values| {
+        Box::new(Bws {
+            victims,
+            sleep_threshold: values[0],
+            steal_counter: 0,
+            wakeup_counter: 0,
+            watchdog: false,
+            leaving: false,
+        })
+    },
+};
+
+/// BWS Algorithm 2, line by line, and the watchdog of §4.
+struct Bws {
+    victims: Victims,
+    sleep_threshold: u32,
+    /// `w.n`: unsuccessful steals since the last reset.
+    steal_counter: u32,
+    /// `w.c`: wake-ups that this worker wants to see done. Unbounded in the paper; saturates here at 2³².
+    wakeup_counter: u32,
+    watchdog: bool,
+    /// A watchdog that has a task in hand and wakes peers before it starts it.
+    leaving: bool,
+}
+
+impl Thief for Bws {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            // Line 8: the procedure begins. What other thieves did not claim is this worker's again.
+            Event::DequeEmpty { wakeups_owed } => {
+                self.wakeup_counter = wakeups_owed;
+                self.random_steal()
+            }
+            // Lines 11–15. A task from outside counts as stolen: it may bring more, as a stolen one may.
+            Event::StealSucceeded(_) | Event::Injected => {
+                self.wakeup_counter = self.wakeup_counter.saturating_add(2);
+                self.steal_counter = 0;
+                self.leave()
+            }
+            Event::Resumed => self.leave(),
+            Event::StealFailed(victim) => Action::Inspect(victim),
+            Event::Seen(victim) => self.inspected(victim),
+            // Line 19, then line 32.
+            Event::Yielded => self.count_failure(),
+            // Lines 22–23, then line 32.
+            Event::WakeupClaimed(claimed) => {
+                self.wakeup_counter = self.wakeup_counter.saturating_add(u32::from(claimed.is_some()));
+                self.count_failure()
+            }
+            Event::PeerWoken(woken) if self.leaving => self.watchdog_woke(woken),
+            // Line 29, then line 32.
+            Event::PeerWoken(woken) => {
+                self.wakeup_counter -= u32::from(woken.is_some());
+                self.count_failure()
+            }
+            Event::SleepRefused(refusal) => {
+                self.watchdog |= refusal == SleepRefusal::YouAreWatchdog;
+                self.steal_counter = 0;
+                self.random_steal()
+            }
+            // Line 39: the steal counter is reset after a sleep too.
+            Event::Woken(reason) => {
+                self.watchdog = reason == WakeReason::Appointed;
+                self.steal_counter = 0;
+                self.random_steal()
+            }
+            Event::Counted { .. } | Event::Paused => self.random_steal(),
+        }
+    }
+}
+
+impl Bws {
+    /// Line 10.
+    fn random_steal(&mut self) -> Action {
+        Action::StealFrom(self.victims.pick())
+    }
+
+    /// Lines 17–31.
+    fn inspected(&mut self, victim: Victim) -> Action {
+        if victim.role.has_task() {
+            if victim.run_status == RunStatus::Preempted {
+                return Action::YieldTo(victim.id);
+            }
+            if victim.wakeups_owed > 0 {
+                return Action::ClaimWakeup { from: victim.id };
+            }
+        } else if victim.role == Role::Sleeper && self.wakeup_counter != 0 {
+            return Action::Wake { whom: Some(victim.id), appoint: false };
+        }
+        self.count_failure()
+    }
+
+    /// Lines 32–40.
+    fn count_failure(&mut self) -> Action {
+        self.steal_counter += 1;
+        if self.steal_counter > self.sleep_threshold {
+            if self.wakeup_counter == 0 {
+                return Action::Sleep;
+            }
+            // A sleep and a wake-up cancel out.
+            self.wakeup_counter -= 1;
+            self.steal_counter = 0;
+        }
+        self.random_steal()
+    }
+
+    /// Line 15; a watchdog first wakes sleepers itself and appoints the first of them (§4).
+    fn leave(&mut self) -> Action {
+        if self.watchdog {
+            self.leaving = true;
+            return Action::Wake { whom: None, appoint: true };
+        }
+        Action::Run { wakeups_owed: self.wakeup_counter }
+    }
+
+    /// The watchdog's own wake-ups: at least the one that it appoints, and then as many as it owes. When nobody sleeps
+    /// the shell keeps the post vacant for the next who would.
+    fn watchdog_woke(&mut self, woken: Option<WorkerId>) -> Action {
+        self.wakeup_counter = self.wakeup_counter.saturating_sub(u32::from(woken.is_some()));
+        if woken.is_some() && self.wakeup_counter > 0 {
+            return Action::Wake { whom: None, appoint: false };
+        }
+        self.watchdog = false;
+        self.leaving = false;
+        Action::Run { wakeups_owed: self.wakeup_counter }
+    }
+}

@@ -1,0 +1,83 @@
+//! `bws-busy-wakes`: BWS with the waking done by busy workers.
+
+use alloc::boxed::Box;
+
+use super::bws::SLEEP_THRESHOLD;
+use crate::catalog::{Row, Waking};
+use crate::{Action, Event, RunStatus, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "bws-busy-wakes",
+    summary: "bws, but a busy worker wakes two sleepers at each new task: shows what taxing the busy path costs",
+    source: "BWS §5.5, first experiment",
+    waking: Waking::EveryPush { sleepers: 2 },
+    counts_roles: false,
+    parameters: &[SLEEP_THRESHOLD],
+    rest: |victims, values| Box::new(BusyWakes { victims, sleep_threshold: values[0], steal_counter: 0 }),
+};
+
+/// "When a busy worker generates a new task, it wakes up two sleeping workers if there are any, and a thief goes to
+/// sleep when its number of unsuccessful steals exceeds a threshold."
+///
+/// Yielding to a preempted victim stays; the wake-up counters have no use.
+struct BusyWakes {
+    victims: Victims,
+    sleep_threshold: u32,
+    steal_counter: u32,
+}
+
+impl Thief for BusyWakes {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected => {
+                self.steal_counter = 0;
+                Action::Run { wakeups_owed: 0 }
+            }
+            Event::Resumed => Action::Run { wakeups_owed: 0 },
+            Event::StealFailed(victim) => Action::Inspect(victim),
+            Event::Seen(victim) if victim.role.has_task() && victim.run_status == RunStatus::Preempted => {
+                Action::YieldTo(victim.id)
+            }
+            Event::Seen(_) | Event::Yielded => {
+                self.steal_counter += 1;
+                if self.steal_counter > self.sleep_threshold {
+                    return Action::Sleep;
+                }
+                Action::StealFrom(self.victims.pick())
+            }
+            Event::SleepRefused(_) | Event::Woken(_) => {
+                self.steal_counter = 0;
+                Action::StealFrom(self.victims.pick())
+            }
+            _ => Action::StealFrom(self.victims.pick()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, Role, SleepRefusal, Victim, WorkerId};
+
+    #[test]
+    fn sleeps_past_the_threshold_and_claims_no_wakeups() {
+        let mut thief = "bws-busy-wakes:sleep_threshold=3".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+        let victim = Victim { id: WorkerId(1), role: Role::Poor, run_status: RunStatus::Running, wakeups_owed: 5 };
+        let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+        for _ in 0..4 {
+            assert_eq!(action, Action::StealFrom(WorkerId(1)));
+            assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::Inspect(WorkerId(1)));
+            action = thief.next(Event::Seen(victim));
+        }
+        assert_eq!(action, Action::Sleep);
+        assert_eq!(thief.next(Event::SleepRefused(SleepRefusal::WorkArrived)), Action::StealFrom(WorkerId(1)));
+    }
+
+    #[test]
+    fn still_yields_to_a_preempted_victim() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let victim = Victim { id: WorkerId(1), role: Role::Rich, run_status: RunStatus::Preempted, wakeups_owed: 0 };
+        assert_eq!(thief.next(Event::Seen(victim)), Action::YieldTo(WorkerId(1)));
+    }
+}

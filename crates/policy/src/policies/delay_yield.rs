@@ -1,0 +1,74 @@
+//! `delay-yield`: yield only after many failures.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Parameter, Row, Waking};
+use crate::{Action, Event, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "delay-yield",
+    summary: "first fails 2 × workers times, then yields the core on every failed steal: as Intel TBB did",
+    source: "BWS §5.3",
+    waking: Waking::NobodySleeps,
+    counts_roles: false,
+    parameters: &[Parameter {
+        key: "failures_per_worker",
+        default: 2,
+        least: 1,
+        most: 4096,
+        help: "failed steals per worker of the pool before the first yield",
+    }],
+    rest: |victims, values| {
+        let workers = u32::from(victims.peers()) + 1;
+        Box::new(DelayYield { victims, threshold: values[0].saturating_mul(workers), failures: 0 })
+    },
+};
+
+/// "A worker does not yield its core until the number of failed steals exceeds a threshold, which is two times the
+/// number of workers. When the threshold is reached, the worker yields its core on each unsuccessful steal."
+struct DelayYield {
+    victims: Victims,
+    threshold: u32,
+    failures: u32,
+}
+
+impl Thief for DelayYield {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
+            Event::StealFailed(_) => {
+                self.failures = self.failures.saturating_add(1);
+                if self.failures > self.threshold { Action::YieldCore } else { Action::StealFrom(self.victims.pick()) }
+            }
+            Event::DequeEmpty { .. } => {
+                self.failures = 0;
+                Action::StealFrom(self.victims.pick())
+            }
+            _ => Action::StealFrom(self.victims.pick()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WorkerId};
+
+    #[test]
+    fn yields_on_each_failure_past_twice_the_workers() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 3, 1);
+        for spell in 0..2 {
+            let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+            for failure in 1..=20 {
+                let Action::StealFrom(victim) = action else { panic!("spell {spell}: {action:?}") };
+                action = thief.next(Event::StealFailed(victim));
+                assert_eq!(action == Action::YieldCore, failure > 6, "spell {spell}, failure {failure}");
+                if action == Action::YieldCore {
+                    action = thief.next(Event::Yielded);
+                }
+            }
+            assert_eq!(thief.next(Event::StealSucceeded(WorkerId(1))), Action::Run { wakeups_owed: 0 });
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `selective-yield`: yield once every so many failures.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Parameter, Row, Waking};
+use crate::{Action, Event, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "selective-yield",
+    summary: "yields the core once every 64 failed steals",
+    source: "BWS §5.3",
+    waking: Waking::NobodySleeps,
+    counts_roles: false,
+    parameters: &[Parameter { key: "every", default: 64, least: 1, most: 65_536, help: "failed steals per yield" }],
+    rest: |victims, values| Box::new(SelectiveYield { victims, every: values[0], failures: 0 }),
+};
+
+/// "A worker yields its core once every time it has conducted a number (e.g., 64 …) of failed steals."
+struct SelectiveYield {
+    victims: Victims,
+    every: u32,
+    failures: u32,
+}
+
+impl Thief for SelectiveYield {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => return Action::Run { wakeups_owed: 0 },
+            Event::StealFailed(_) => self.failures += 1,
+            _ => {}
+        }
+        if self.failures >= self.every {
+            self.failures = 0;
+            return Action::YieldCore;
+        }
+        Action::StealFrom(self.victims.pick())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WorkerId};
+
+    #[test]
+    fn one_yield_in_64_failures() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let mut event = Event::DequeEmpty { wakeups_owed: 0 };
+        let (mut yields, mut steals) = (0, 0);
+        while steals < 640 {
+            event = match thief.next(event) {
+                Action::YieldCore => {
+                    yields += 1;
+                    Event::Yielded
+                }
+                Action::StealFrom(victim) => {
+                    steals += 1;
+                    Event::StealFailed(victim)
+                }
+                other => panic!("{other:?}"),
+            };
+        }
+        // The yield of the last failure is the next answer.
+        assert_eq!((yields, thief.next(event)), (9, Action::YieldCore));
+    }
+}

@@ -1,0 +1,100 @@
+//! `wsgi`: work stealing with global information.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Parameter, Row, Waking};
+use crate::{Action, Event, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "wsgi",
+    summary: "keeps two busy workers per awake thief by counting roles under one lock: shows what global state costs",
+    source: "BWS §5.5, second experiment",
+    waking: Waking::Watchdog,
+    counts_roles: true,
+    parameters: &[Parameter {
+        key: "ratio",
+        default: 2,
+        least: 1,
+        most: 1024,
+        help: "busy workers per thief that stays awake",
+    }],
+    rest: |victims, values| Box::new(Wsgi { victims, ratio: values[0], found: false }),
+};
+
+/// "By dynamically putting thieves into sleep or waking up sleeping thieves, WSGI tries to keep a fixed ratio between
+/// the number of busy workers and the number of non-sleeping thieves."
+struct Wsgi {
+    victims: Victims,
+    ratio: u32,
+    /// A task is in hand: the next count decides about waking, then it starts.
+    found: bool,
+}
+
+impl Wsgi {
+    fn proceed(&mut self) -> Action {
+        if core::mem::take(&mut self.found) {
+            return Action::Run { wakeups_owed: 0 };
+        }
+        Action::StealFrom(self.victims.pick())
+    }
+}
+
+impl Thief for Wsgi {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => {
+                self.found = true;
+                Action::Count
+            }
+            Event::StealFailed(_) => Action::Count,
+            Event::Counted { busy, thieves, sleepers } => {
+                // At least one thief looks for tasks while anybody could make some.
+                let wanted = u32::from(busy).div_ceil(self.ratio).max(1);
+                if u32::from(thieves) < wanted && sleepers > 0 {
+                    return Action::Wake { whom: None, appoint: false };
+                }
+                if u32::from(thieves) > wanted && !self.found {
+                    return Action::Sleep;
+                }
+                self.proceed()
+            }
+            _ => self.proceed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WorkerId};
+
+    #[test]
+    fn keeps_half_as_many_thieves_as_busy_workers() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        let steal = Action::StealFrom(WorkerId(1));
+        for (busy, thieves, sleepers, expected) in [
+            (4, 2, 2, steal),
+            (4, 3, 1, Action::Sleep),
+            (4, 1, 3, Action::Wake { whom: None, appoint: false }),
+            (4, 1, 0, steal),
+            (1, 1, 6, steal),
+            (0, 1, 7, steal),
+            (0, 2, 6, Action::Sleep),
+        ] {
+            assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::Count);
+            assert_eq!(thief.next(Event::Counted { busy, thieves, sleepers }), expected);
+        }
+    }
+
+    #[test]
+    fn counts_once_more_before_it_starts_a_task() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        assert_eq!(thief.next(Event::StealSucceeded(WorkerId(1))), Action::Count);
+        assert_eq!(
+            thief.next(Event::Counted { busy: 4, thieves: 0, sleepers: 4 }),
+            Action::Wake { whom: None, appoint: false }
+        );
+        assert_eq!(thief.next(Event::PeerWoken(Some(WorkerId(1)))), Action::Run { wakeups_owed: 0 });
+    }
+}

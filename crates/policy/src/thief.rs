@@ -1,0 +1,168 @@
+//! The seam: events in, actions out.
+
+/// A worker's index within its pool, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u16);
+
+impl WorkerId {
+    /// The index as a `usize`, for tables with one entry per worker.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What a worker without a task does next. One value per worker, kept for the worker's life: it forgets nothing
+/// between two spells as a thief unless its policy says so.
+pub trait Thief: Send {
+    /// Answers one event with one action. The shell calls this strictly alternately with doing what was answered.
+    fn next(&mut self, event: Event) -> Action;
+}
+
+/// What happened to the thief: the outcome of its last action, or what made it a thief.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The worker's deque ran empty: it just became a thief.
+    DequeEmpty {
+        /// The wake-ups that it owed when it last left ([`Action::Run`]), less those that other thieves claimed since.
+        wakeups_owed: u32,
+    },
+    /// Nothing to take from this worker.
+    StealFailed(WorkerId),
+    /// The shell holds a task taken from this worker. The answer that starts it is [`Action::Run`].
+    StealSucceeded(WorkerId),
+    /// The shell holds a task that came from outside the pool, found where a steal was asked for.
+    Injected,
+    /// What this worker was waiting for (a stolen half, a scope) is done: it has work again. May come after any action.
+    Resumed,
+    /// The answer to [`Action::Inspect`].
+    Seen(Victim),
+    /// The answer to [`Action::Count`].
+    Counted {
+        /// Workers with a task.
+        busy: u16,
+        /// Workers without a task and awake, the asking one among them.
+        thieves: u16,
+        /// Workers asleep.
+        sleepers: u16,
+    },
+    /// The core was offered to others and is back.
+    Yielded,
+    /// The pause is over.
+    Paused,
+    /// The answer to [`Action::ClaimWakeup`]; `None`: another thief was faster.
+    WakeupClaimed(Option<WorkerId>),
+    /// The answer to [`Action::Wake`]; `None`: nobody was asleep there any more.
+    PeerWoken(Option<WorkerId>),
+    /// The shell did not let the worker sleep.
+    SleepRefused(SleepRefusal),
+    /// The worker slept and is awake. May come after any action: with no work at all in the pool the shell puts every
+    /// worker to sleep, whatever its policy.
+    Woken(WakeReason),
+}
+
+/// What the thief wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealSucceeded`] or [`Event::Injected`].
+    /// Asking to steal from oneself (a pool of one) looks outside only.
+    StealFrom(WorkerId),
+    /// Look at a worker: [`Event::Seen`]. Costs up to a microsecond, so only policies that need it ask.
+    Inspect(WorkerId),
+    /// Count the pool's roles: [`Event::Counted`]. Takes the pool's one lock, which is what `wsgi` exists to measure.
+    Count,
+    /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, a plain one.
+    YieldTo(WorkerId),
+    /// Give the core to whomever the kernel picks: [`Event::Yielded`].
+    YieldCore,
+    /// Stay on the core for this many spin-loop hints: [`Event::Paused`].
+    Pause {
+        /// Spin-loop hints; one is 25 to 60 ns on current x86.
+        hints: u32,
+    },
+    /// Take over one of the wake-ups that a busy worker owes: [`Event::WakeupClaimed`].
+    ClaimWakeup {
+        /// The worker that owes it.
+        from: WorkerId,
+    },
+    /// Wake a sleeping worker: [`Event::PeerWoken`].
+    Wake {
+        /// Whom; `None`: any sleeper.
+        whom: Option<WorkerId>,
+        /// Make it the watchdog in this worker's place. Without effect unless this worker is the watchdog.
+        appoint: bool,
+    },
+    /// Sleep until woken: [`Event::Woken`] or [`Event::SleepRefused`].
+    Sleep,
+    /// Start the task that was found, or go on with what was awaited; ends the conversation until the next
+    /// [`Event::DequeEmpty`].
+    Run {
+        /// Wake-ups that this worker leaves for other thieves to claim.
+        wakeups_owed: u32,
+    },
+}
+
+/// What [`Action::Inspect`] saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The worker looked at.
+    pub id: WorkerId,
+    /// What it is doing.
+    pub role: Role,
+    /// Whether it has a core. Looked up for busy workers only.
+    pub run_status: RunStatus,
+    /// Wake-ups that it owes and nobody has claimed.
+    pub wakeups_owed: u32,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Has a task and more in its deque.
+    Rich,
+    /// Has a task and an empty deque.
+    Poor,
+    /// Has no task and looks for one.
+    Thief,
+    /// Has no task and sleeps.
+    Sleeper,
+}
+
+impl Role {
+    /// Whether a worker of this role has an unfinished task (BWS Algorithm 2, line 17).
+    pub fn has_task(self) -> bool {
+        matches!(self, Role::Rich | Role::Poor)
+    }
+}
+
+/// Whether a worker has a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunStatus {
+    /// On a core now.
+    Running,
+    /// Off its core. A worker that blocks inside a task (on a file, say) cannot be told from one that was preempted.
+    Preempted,
+    /// Parked by the runtime itself.
+    Parked,
+    /// The kernel does not say.
+    Unknown,
+}
+
+/// Why the shell let nobody sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SleepRefusal {
+    /// There is work to look for.
+    WorkArrived,
+    /// All other thieves sleep or may sleep: this one stays awake, as the watchdog (BWS §4).
+    YouAreWatchdog,
+}
+
+/// Who woke a sleeper, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeReason {
+    /// Another worker of the pool: there may be tasks to steal.
+    Peer,
+    /// The watchdog, or the shell in its place: you are the watchdog now.
+    Appointed,
+    /// Somebody outside the pool handed in a task.
+    Injected,
+}

@@ -1,0 +1,81 @@
+//! Random victims.
+
+use crate::WorkerId;
+
+/// Picks victims uniformly at random among a worker's peers (BWS Algorithm 1, line 6; Algorithm 2, line 10).
+///
+/// A worker does not pick itself, which would only dilute the steals; in a pool of one there is nobody else. The
+/// generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one seed reproduces the sequence.
+#[derive(Clone, Debug)]
+pub struct Victims {
+    me: u16,
+    workers: u16,
+    state: u64,
+}
+
+impl Victims {
+    /// The peers of `me` in a pool of `workers`.
+    ///
+    /// # Panics
+    /// If `me` is not a worker of such a pool.
+    pub fn new(me: WorkerId, workers: u16, seed: u64) -> Victims {
+        assert!(me.0 < workers, "worker {} is not in a pool of {workers}", me.0);
+        Victims { me: me.0, workers, state: seed ^ (u64::from(me.0) << 32) }
+    }
+
+    /// How many peers there are.
+    pub fn peers(&self) -> u16 {
+        self.workers - 1
+    }
+
+    /// The next victim.
+    pub fn pick(&mut self) -> WorkerId {
+        let peers = u64::from(self.peers());
+        if peers == 0 {
+            return WorkerId(self.me);
+        }
+        // Multiply-shift instead of a remainder: no division, and the bias is below peers / 2^32.
+        let nth = ((self.next() >> 32) * peers >> 32) as u16;
+        WorkerId(if nth >= self.me { nth + 1 } else { nth })
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_is_picked_about_equally_often_and_never_the_thief_itself() {
+        let mut victims = Victims::new(WorkerId(2), 5, 1);
+        let mut picked = [0u32; 5];
+        for _ in 0..40_000 {
+            picked[victims.pick().index()] += 1;
+        }
+        assert_eq!(picked[2], 0);
+        for peer in [0, 1, 3, 4] {
+            assert!((9_500..10_500).contains(&picked[peer]), "{picked:?}");
+        }
+    }
+
+    #[test]
+    fn a_worker_alone_is_its_own_victim() {
+        assert_eq!(Victims::new(WorkerId(0), 1, 1).pick(), WorkerId(0));
+    }
+
+    #[test]
+    fn workers_of_one_pool_pick_different_sequences() {
+        let sequence = |me| {
+            let mut victims = Victims::new(WorkerId(me), 64, 9);
+            core::array::from_fn::<_, 8, _>(|_| victims.pick())
+        };
+        assert_ne!(sequence(3), sequence(4));
+    }
+}

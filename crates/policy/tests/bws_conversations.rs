@@ -1,0 +1,222 @@
+//! BWS Algorithm 2 and §4 as tables: what happened, and what the paper says comes next.
+
+use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
+
+const ME: WorkerId = WorkerId(0);
+const PEER: WorkerId = WorkerId(1);
+const STEAL: Action = Action::StealFrom(PEER);
+
+fn bws(parameters: &str) -> Box<dyn Thief> {
+    format!("bws{parameters}").parse::<Policy>().unwrap().thief(ME, 2, 1)
+}
+
+fn seen(role: Role, run_status: RunStatus, wakeups_owed: u32) -> Event {
+    Event::Seen(Victim { id: PEER, role, run_status, wakeups_owed })
+}
+
+/// A failed steal from a poor, running victim that owes nothing: the plainest failure.
+fn fail(thief: &mut dyn Thief) -> Action {
+    assert_eq!(thief.next(Event::StealFailed(PEER)), Action::Inspect(PEER));
+    thief.next(seen(Role::Poor, RunStatus::Running, 0))
+}
+
+/// Walks a conversation: each event and the action it must be answered with.
+fn converse(thief: &mut dyn Thief, conversation: &[(Event, Action)]) {
+    for (step, (event, expected)) in conversation.iter().enumerate() {
+        assert_eq!(thief.next(*event), *expected, "step {step}, after {event:?}");
+    }
+}
+
+#[test]
+fn lines_11_to_15_a_successful_steal_owes_two_wakeups_and_starts_at_once() {
+    let mut thief = bws("");
+    converse(
+        &mut *thief,
+        &[
+            (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
+            (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 2 }),
+            // Nobody claimed them: they come back and two more are added. The counter has no cap.
+            (Event::DequeEmpty { wakeups_owed: 2 }, STEAL),
+            (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 4 }),
+            // Three were claimed meanwhile.
+            (Event::DequeEmpty { wakeups_owed: 1 }, STEAL),
+            (Event::Injected, Action::Run { wakeups_owed: 3 }),
+        ],
+    );
+}
+
+#[test]
+fn lines_17_to_24_what_a_busy_victim_leads_to() {
+    let inspect = Action::Inspect(PEER);
+    let mut thief = bws("");
+    converse(
+        &mut *thief,
+        &[
+            (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
+            // Preempted: yield to it, whatever it owes.
+            (Event::StealFailed(PEER), inspect),
+            (seen(Role::Poor, RunStatus::Preempted, 3), Action::YieldTo(PEER)),
+            (Event::Yielded, STEAL),
+            (Event::StealFailed(PEER), inspect),
+            (seen(Role::Rich, RunStatus::Preempted, 0), Action::YieldTo(PEER)),
+            (Event::Yielded, STEAL),
+            // On its core and owing: take one wake-up over.
+            (Event::StealFailed(PEER), inspect),
+            (seen(Role::Poor, RunStatus::Running, 3), Action::ClaimWakeup { from: PEER }),
+            (Event::WakeupClaimed(Some(PEER)), STEAL),
+            // Another thief was faster: nothing gained.
+            (Event::StealFailed(PEER), inspect),
+            (seen(Role::Poor, RunStatus::Running, 1), Action::ClaimWakeup { from: PEER }),
+            (Event::WakeupClaimed(None), STEAL),
+            // One claimed in all, two for the steal.
+            (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 3 }),
+        ],
+    );
+}
+
+#[test]
+fn lines_27_to_30_a_sleeping_victim_is_woken_only_while_wakeups_are_owed() {
+    let inspect = Action::Inspect(PEER);
+    let asleep = seen(Role::Sleeper, RunStatus::Parked, 0);
+    let wake = Action::Wake { whom: Some(PEER), appoint: false };
+    let mut thief = bws("");
+    converse(
+        &mut *thief,
+        &[
+            (Event::DequeEmpty { wakeups_owed: 1 }, STEAL),
+            (Event::StealFailed(PEER), inspect),
+            (asleep, wake),
+            // It was awake already: the wake-up is still owed.
+            (Event::PeerWoken(None), STEAL),
+            (Event::StealFailed(PEER), inspect),
+            (asleep, wake),
+            (Event::PeerWoken(Some(PEER)), STEAL),
+            (Event::StealFailed(PEER), inspect),
+            (asleep, STEAL),
+            // A thief that is awake needs nothing.
+            (Event::StealFailed(PEER), inspect),
+            (seen(Role::Thief, RunStatus::Unknown, 0), STEAL),
+        ],
+    );
+}
+
+#[test]
+fn line_34_sleep_when_the_counter_is_strictly_above_the_threshold() {
+    for (parameters, threshold) in [("", 64), (":sleep_threshold=32", 32), (":sleep_threshold=4096", 4096)] {
+        let mut thief = bws(parameters);
+        thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+        for failure in 1..=threshold {
+            assert_eq!(fail(&mut *thief), STEAL, "failure {failure} of {threshold}");
+        }
+        assert_eq!(fail(&mut *thief), Action::Sleep);
+        // Line 39: the counter starts again after the sleep.
+        assert_eq!(thief.next(Event::Woken(WakeReason::Peer)), STEAL);
+        for _ in 1..=threshold {
+            assert_eq!(fail(&mut *thief), STEAL);
+        }
+        assert_eq!(fail(&mut *thief), Action::Sleep);
+    }
+}
+
+#[test]
+fn line_32_every_failure_counts_the_yields_claims_and_wakeups_too() {
+    let mut thief = bws(":sleep_threshold=3");
+    converse(
+        &mut *thief,
+        &[
+            (Event::DequeEmpty { wakeups_owed: 1 }, STEAL),
+            (Event::StealFailed(PEER), Action::Inspect(PEER)),
+            (seen(Role::Poor, RunStatus::Preempted, 0), Action::YieldTo(PEER)),
+            (Event::Yielded, STEAL),
+            (Event::StealFailed(PEER), Action::Inspect(PEER)),
+            (seen(Role::Sleeper, RunStatus::Parked, 0), Action::Wake { whom: Some(PEER), appoint: false }),
+            (Event::PeerWoken(Some(PEER)), STEAL),
+            (Event::StealFailed(PEER), Action::Inspect(PEER)),
+            (seen(Role::Poor, RunStatus::Running, 9), Action::ClaimWakeup { from: PEER }),
+            (Event::WakeupClaimed(None), STEAL),
+            (Event::StealFailed(PEER), Action::Inspect(PEER)),
+            (seen(Role::Poor, RunStatus::Running, 0), Action::Sleep),
+        ],
+    );
+}
+
+#[test]
+fn lines_35_to_39_an_owed_wakeup_is_cancelled_instead_of_sleeping() {
+    let mut thief = bws(":sleep_threshold=2");
+    thief.next(Event::DequeEmpty { wakeups_owed: 2 });
+    for spell in 0..2 {
+        for _ in 0..3 {
+            assert_eq!(fail(&mut *thief), STEAL, "spell {spell}");
+        }
+    }
+    assert_eq!((fail(&mut *thief), fail(&mut *thief), fail(&mut *thief)), (STEAL, STEAL, Action::Sleep));
+}
+
+#[test]
+fn section_4_a_watchdog_wakes_peers_itself_and_appoints_the_first() {
+    let mut thief = bws(":sleep_threshold=1");
+    thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+    fail(&mut *thief);
+    assert_eq!(fail(&mut *thief), Action::Sleep);
+    let wake = |appoint| Action::Wake { whom: None, appoint };
+    converse(
+        &mut *thief,
+        &[
+            (Event::SleepRefused(SleepRefusal::YouAreWatchdog), STEAL),
+            (Event::StealSucceeded(PEER), wake(true)),
+            (Event::PeerWoken(Some(PEER)), wake(false)),
+            (Event::PeerWoken(Some(PEER)), Action::Run { wakeups_owed: 0 }),
+            // Afterwards it is a normal worker.
+            (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
+            (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 2 }),
+        ],
+    );
+}
+
+#[test]
+fn section_4_an_appointed_watchdog_hands_over_when_its_wait_ends() {
+    let mut thief = bws("");
+    let appoint = Action::Wake { whom: None, appoint: true };
+    converse(
+        &mut *thief,
+        &[
+            (Event::Woken(WakeReason::Appointed), STEAL),
+            (Event::Resumed, appoint),
+            // Nobody sleeps: the post stays vacant and nothing is owed.
+            (Event::PeerWoken(None), Action::Run { wakeups_owed: 0 }),
+            (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
+            (Event::Resumed, Action::Run { wakeups_owed: 0 }),
+        ],
+    );
+}
+
+#[test]
+fn a_searching_watchdog_pays_owed_wakeups_like_any_thief() {
+    let mut thief = bws("");
+    converse(
+        &mut *thief,
+        &[
+            (Event::Woken(WakeReason::Appointed), STEAL),
+            (Event::StealFailed(PEER), Action::Inspect(PEER)),
+            (seen(Role::Poor, RunStatus::Running, 1), Action::ClaimWakeup { from: PEER }),
+            (Event::WakeupClaimed(Some(PEER)), STEAL),
+            (Event::StealFailed(PEER), Action::Inspect(PEER)),
+            (seen(Role::Sleeper, RunStatus::Parked, 0), Action::Wake { whom: Some(PEER), appoint: false }),
+            // It goes on searching: it has no task yet.
+            (Event::PeerWoken(Some(PEER)), STEAL),
+        ],
+    );
+}
+
+#[test]
+fn a_watchdog_that_was_put_to_sleep_is_one_no_longer() {
+    let mut thief = bws("");
+    converse(
+        &mut *thief,
+        &[
+            (Event::Woken(WakeReason::Appointed), STEAL),
+            (Event::Woken(WakeReason::Injected), STEAL),
+            (Event::Injected, Action::Run { wakeups_owed: 2 }),
+        ],
+    );
+}
