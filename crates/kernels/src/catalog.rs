@@ -19,7 +19,20 @@ pub struct Row {
 }
 
 /// All programs.
-pub const ROWS: &[Row] = &[kernels::fib::ROW];
+pub const ROWS: &[Row] = &[
+    kernels::fib::ROW,
+    kernels::bfs::ROW,
+    kernels::clip::ROW,
+    kernels::mi::ROW,
+    kernels::mm::ROW,
+    kernels::raytrace::ROW,
+    kernels::cg::ROW,
+    kernels::ep::ROW,
+    kernels::uts::ROW,
+    kernels::nqueens::ROW,
+    kernels::mergesort::ROW,
+    kernels::loop_threads::ROW,
+];
 
 /// Looks up `NAME[:key=value,…]` and builds the program's input.
 ///

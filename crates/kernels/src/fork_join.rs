@@ -116,6 +116,22 @@ impl ForkJoin for Serial {
     }
 }
 
+/// Comity, in whichever of its pools the caller is.
+#[derive(Clone, Copy, Debug)]
+pub struct OnComity;
+
+impl ForkJoin for OnComity {
+    fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA + Send,
+        B: FnOnce() -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        comity::join(a, b)
+    }
+}
+
 /// Stock rayon, in whichever of its pools the caller is.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRayon;

@@ -8,9 +8,11 @@ pub mod catalog;
 mod fork_join;
 mod parameters;
 mod program;
+mod randlc;
+mod random;
 
 pub mod kernels;
 
-pub use fork_join::{ForkJoin, OnRayon, Serial};
+pub use fork_join::{ForkJoin, OnComity, OnRayon, Serial};
 pub use parameters::{Parameter, ParameterError, Parameters};
 pub use program::{Backend, Kernel, Program, Run, Verdict};

@@ -1,6 +1,6 @@
 //! What every program offers, and the backends it runs on.
 
-use crate::{ForkJoin, OnRayon, Serial};
+use crate::{ForkJoin, OnComity, OnRayon, Serial};
 
 /// What a run's output was checked against, and whether it held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub trait Kernel: Send + Sync {
 pub enum Backend {
     /// On the calling thread alone.
     Serial,
+    /// In a pool of Comity, under whichever policy it was built with.
+    Comity(comity::ThreadPool),
     /// In a pool of stock rayon.
     Rayon(rayon::ThreadPool),
 }
@@ -70,6 +72,7 @@ impl<K: Kernel> Program for K {
         let start = std::time::Instant::now();
         let output = match backend {
             Backend::Serial => self.compute(Serial),
+            Backend::Comity(pool) => pool.install(|| self.compute(OnComity)),
             Backend::Rayon(pool) => pool.install(|| self.compute(OnRayon)),
         };
         let seconds = start.elapsed().as_secs_f64();

@@ -35,7 +35,7 @@ impl Victims {
             return WorkerId(self.me);
         }
         // Multiply-shift instead of a remainder: no division, and the bias is below peers / 2^32.
-        let nth = ((self.next() >> 32) * peers >> 32) as u16;
+        let nth = (((self.next() >> 32) * peers) >> 32) as u16;
         WorkerId(if nth >= self.me { nth + 1 } else { nth })
     }
 

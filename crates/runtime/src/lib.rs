@@ -1,1 +1,52 @@
-//! x
+//! A work-stealing runtime for machines that several parallel programs share.
+//!
+//! Fork-join as rayon's users know it, with the question *what does a worker do that has no task?* taken out of the
+//! runtime and answered by a policy: one of the papers' ([`Policy`]), or `comity`, the default.
+//!
+//! ```
+//! fn sum(numbers: &[u64]) -> u64 {
+//!     if numbers.len() <= 1024 {
+//!         return numbers.iter().sum();
+//!     }
+//!     let (left, right) = numbers.split_at(numbers.len() / 2);
+//!     let (left, right) = comity::join(|| sum(left), || sum(right));
+//!     left + right
+//! }
+//!
+//! let numbers: Vec<u64> = (1..=100_000).collect();
+//! assert_eq!(sum(&numbers), 5_000_050_000);
+//! ```
+//!
+//! Outside of any pool the free functions use a global one, built at first use. From outside of the program,
+//! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not.
+//!
+//! # Panics
+//!
+//! A panic in a task reaches whoever waits for the task, after everything else that it waits for has finished: no other
+//! task is lost. If both halves of a [`join`] panic, the left one's panic wins; of several in a [`scope`], the first.
+//! A task that nobody waits for ([`spawn`]) reports to the pool's panic handler; without one, the process aborts.
+
+mod broadcast;
+mod builder;
+mod counters;
+mod for_range;
+mod join;
+mod pool;
+mod raw;
+mod scope;
+mod shared;
+mod sleep;
+mod spawn;
+mod thief;
+mod worker;
+
+pub use comity_policy::{Policy, PolicyError};
+
+pub use broadcast::{BroadcastContext, broadcast};
+pub use builder::{BuildError, MAX_THREADS, ThreadPoolBuilder};
+pub use counters::WorkerCounters;
+pub use for_range::for_range;
+pub use join::join;
+pub use pool::{ThreadPool, current_num_threads, current_thread_index};
+pub use scope::{Scope, scope};
+pub use spawn::spawn;

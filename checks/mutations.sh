@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Breaks the sleep protocol in each of the committed ways and expects its tests to notice: the model world for most,
+# loom for those (loom-*) that only show between two instructions. A mutation that no longer applies, no longer compiles,
+# or survives, fails this check.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$PWD/target/mutations
+mkdir -p "$work"
+survived=0 caught=0
+for mutation in crates/runtime/mutations/*.patch; do
+    name=$(basename "$mutation" .patch)
+    rm -rf "$work/tree"
+    mkdir "$work/tree"
+    cp -r Cargo.toml Cargo.lock crates "$work/tree"
+    cd "$work/tree"
+    # The ceiling makes git take the paths as they are, and not from the top of the repository around.
+    GIT_CEILING_DIRECTORIES=$work git apply "crates/runtime/mutations/$name.patch"
+    log=$work/$name.log
+    case $name in
+    loom-*) flags='--cfg loom' suite=loom_ target=$work/loom profile=--release ;;
+    *) flags='' suite=model_tests target=$work/model profile= ;;
+    esac
+    # shellcheck disable=SC2086
+    if RUSTFLAGS=$flags CARGO_TARGET_DIR=$target timeout 300 \
+        cargo test -q $profile -p comity --lib "$suite" >"$log" 2>&1; then
+        echo "SURVIVED: $name"
+        survived=$((survived + 1))
+    elif grep -qE '^test result: FAILED|deadlock; threads = ' "$log"; then # loom aborts after a deadlock
+        echo "caught: $name"
+        caught=$((caught + 1))
+    else
+        echo "BROKEN: $name failed for another reason than its tests; see $log"
+        survived=$((survived + 1))
+    fi
+    cd - >/dev/null
+done
+echo "mutations: $caught caught, $survived not"
+[ "$survived" -eq 0 ] && [ "$caught" -gt 0 ]

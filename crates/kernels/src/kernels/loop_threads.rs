@@ -1,0 +1,138 @@
+//! LOOP: threads that only compute, as a neighbour that does no work stealing.
+//!
+//! Source: X. Ding et al., *BWS: Balanced Work Stealing for Time-Sharing Multicores*, EuroSys 2012, section 5.1.
+//! Deviation: the paper's threads loop until the main thread tells them to stop; these do a fixed amount of work, so
+//! that a slowdown shows in the time. The threads are the program's own and the fork-join backend is not used.
+
+use std::hint::black_box;
+use std::num::NonZero;
+use std::thread;
+
+use crate::catalog::Row;
+use crate::{ForkJoin, Kernel, Parameter, Verdict};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "loop",
+    summary: "plain threads that each run a fixed busy loop: BWS's neighbour that does not steal work",
+    parameters: &[
+        Parameter {
+            key: "threads",
+            default: "0",
+            help: "threads that compute, up to 1024; 0 means one for each core that this process may use",
+        },
+        Parameter { key: "spins", default: "170000000", help: "steps of the loop in each thread, 0 to 10^12" },
+    ],
+    prepare: |parameters| {
+        let threads = match parameters.number("threads", 0..=1024)? {
+            0 => thread::available_parallelism().map_or(1, NonZero::get),
+            threads => threads,
+        };
+        let spins = parameters.number("spins", 0..=1_000_000_000_000)? as u64;
+        Ok(Box::new(Loop { threads, spins }))
+    },
+};
+
+struct Loop {
+    threads: usize,
+    spins: u64,
+}
+
+impl Kernel for Loop {
+    /// Where each thread's recurrence ended.
+    type Output = Vec<u64>;
+
+    fn compute<J: ForkJoin>(&self, _fork_join: J) -> Vec<u64> {
+        thread::scope(|scope| {
+            let spins = self.spins;
+            let threads: Vec<_> =
+                (0..self.threads).map(|index| scope.spawn(move || spin(index as u64, spins))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a busy loop has nothing to fail at")).collect()
+        })
+    }
+
+    fn verify(&self, output: &Vec<u64>) -> Verdict {
+        let leap = Step::ONE.repeated(self.spins);
+        let right = output.iter().enumerate().filter(|(index, reached)| leap.apply(*index as u64) == **reached).count();
+        Verdict::new(
+            right == self.threads && output.len() == self.threads,
+            format!("{right} of {} threads ended where {} steps lead", self.threads, self.spins),
+        )
+    }
+}
+
+/// Takes `spins` steps one by one from `start`.
+fn spin(start: u64, spins: u64) -> u64 {
+    // A compiler that knows the step could merge several into one, as `repeated` does.
+    let step = black_box(Step::ONE);
+    let mut value = start;
+    for _ in 0..spins {
+        value = step.apply(value);
+    }
+    black_box(value)
+}
+
+/// x ← `factor`·x + `addend` mod 2⁶⁴: each step waits for the last, touches no memory and depends on no other core.
+#[derive(Clone, Copy)]
+struct Step {
+    factor: u64,
+    addend: u64,
+}
+
+impl Step {
+    /// Knuth's MMIX generator.
+    const ONE: Step = Step { factor: 6_364_136_223_846_793_005, addend: 1_442_695_040_888_963_407 };
+
+    const NONE: Step = Step { factor: 1, addend: 0 };
+
+    fn apply(self, value: u64) -> u64 {
+        value.wrapping_mul(self.factor).wrapping_add(self.addend)
+    }
+
+    /// This step and then `next`, as one.
+    fn then(self, next: Step) -> Step {
+        Step { factor: self.factor.wrapping_mul(next.factor), addend: next.apply(self.addend) }
+    }
+
+    /// This step `count` times, in O(log `count`).
+    fn repeated(self, mut count: u64) -> Step {
+        let (mut power, mut total) = (self, Step::NONE);
+        while count > 0 {
+            if count & 1 == 1 {
+                total = total.then(power);
+            }
+            power = power.then(power);
+            count >>= 1;
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Serial;
+
+    #[test]
+    fn leaping_is_stepping() {
+        for spins in [0, 1, 2, 3, 1000, 12_345] {
+            assert_eq!(spin(7, spins), Step::ONE.repeated(spins).apply(7), "{spins}");
+        }
+    }
+
+    #[test]
+    fn every_thread_reports() {
+        let program = Loop { threads: 3, spins: 1000 };
+        let output = program.compute(Serial);
+        assert_eq!(output.len(), 3);
+        assert!(program.verify(&output).verified);
+    }
+
+    #[test]
+    fn a_missed_step_or_thread_is_refused() {
+        let program = Loop { threads: 3, spins: 1000 };
+        let output = program.compute(Serial);
+        assert!(!program.verify(&output[..2].to_vec()).verified);
+        assert!(!Loop { threads: 3, spins: 1001 }.verify(&output).verified);
+    }
+}

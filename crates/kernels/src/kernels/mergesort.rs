@@ -1,0 +1,195 @@
+//! Merge sort of 64-bit keys with a parallel merge.
+//!
+//! Source: T. Cormen et al., *Introduction to Algorithms*, "Multithreaded merge sort" (P-MERGE), the program known
+//! as cilksort. Out of place: the two halves are sorted into the scratch space and merged back, so the input is copied
+//! only once, by the leaves. Deviation: leaves use the standard library's serial sort.
+
+use crate::catalog::Row;
+use crate::random::SplitMix;
+use crate::{ForkJoin, Kernel, Parameter, Verdict};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "mergesort",
+    summary: "merge sort of random 64-bit keys with a parallel merge: bound by memory, uneven joins",
+    parameters: &[
+        Parameter { key: "n", default: "10000000", help: "keys to sort, 0 to 10^9 (24 bytes of memory for each)" },
+        Parameter { key: "grain", default: "4096", help: "keys that a leaf sorts or merges serially, 1 to 10^9" },
+        Parameter { key: "seed", default: "1", help: "seed of the random keys" },
+    ],
+    prepare: |parameters| {
+        let n = parameters.number("n", 0..=1_000_000_000)?;
+        let grain = parameters.number("grain", 1..=1_000_000_000)?;
+        let seed = parameters.number("seed", 0..=usize::MAX)? as u64;
+        Ok(Box::new(MergeSort { keys: random_keys(n, seed), grain }))
+    },
+};
+
+struct MergeSort {
+    keys: Vec<u64>,
+    grain: usize,
+}
+
+impl Kernel for MergeSort {
+    type Output = Vec<u64>;
+
+    fn compute<J: ForkJoin>(&self, fork_join: J) -> Vec<u64> {
+        // Zeroed memory comes untouched from the system, so its first touch falls into the parallel part.
+        let mut sorted = vec![0; self.keys.len()];
+        let mut scratch = vec![0; self.keys.len()];
+        sort(fork_join, &self.keys, &mut sorted, &mut scratch, self.grain);
+        sorted
+    }
+
+    fn verify(&self, output: &Vec<u64>) -> Verdict {
+        let ordered = output.is_sorted();
+        let same_keys = Fingerprint::of(output) == Fingerprint::of(&self.keys);
+        Verdict::new(
+            ordered && same_keys,
+            format!(
+                "{} keys {}in order, {} as a multiset as the {} of the input",
+                output.len(),
+                if ordered { "" } else { "not " },
+                if same_keys { "the same" } else { "not the same" },
+                self.keys.len()
+            ),
+        )
+    }
+}
+
+/// Sorts `keys` into `target`; both it and `scratch` are as long as `keys`.
+fn sort<J: ForkJoin>(fork_join: J, keys: &[u64], target: &mut [u64], scratch: &mut [u64], grain: usize) {
+    if keys.len() <= grain {
+        target.copy_from_slice(keys);
+        target.sort_unstable();
+        return;
+    }
+    let middle = keys.len() / 2;
+    let (left_keys, right_keys) = keys.split_at(middle);
+    {
+        let (left_target, right_target) = target.split_at_mut(middle);
+        let (left_scratch, right_scratch) = scratch.split_at_mut(middle);
+        fork_join.join(
+            || sort(fork_join, left_keys, left_scratch, left_target, grain),
+            || sort(fork_join, right_keys, right_scratch, right_target, grain),
+        );
+    }
+    let (left, right) = scratch.split_at(middle);
+    merge(fork_join, left, right, target, grain);
+}
+
+/// Merges two sorted slices into `target`, which is as long as both. The middle key of the longer one goes straight to
+/// its place, so that each half is strictly shorter whatever the keys are.
+fn merge<J: ForkJoin>(fork_join: J, a: &[u64], b: &[u64], target: &mut [u64], grain: usize) {
+    if target.len() <= grain {
+        merge_serially(a, b, target);
+        return;
+    }
+    let (longer, shorter) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    let middle = longer.len() / 2;
+    let pivot = longer[middle];
+    let (shorter_low, shorter_high) = shorter.split_at(shorter.partition_point(|key| *key < pivot));
+    let (longer_low, longer_high) = (&longer[..middle], &longer[middle + 1..]);
+    let (target_low, rest) = target.split_at_mut(longer_low.len() + shorter_low.len());
+    let (target_pivot, target_high) = rest.split_first_mut().expect("the pivot has a place in the target");
+    *target_pivot = pivot;
+    fork_join.join(
+        || merge(fork_join, longer_low, shorter_low, target_low, grain),
+        || merge(fork_join, longer_high, shorter_high, target_high, grain),
+    );
+}
+
+fn merge_serially(a: &[u64], b: &[u64], target: &mut [u64]) {
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        // Which side comes next is a coin toss: a choice of values costs less than a branch that is guessed wrong.
+        let (from_a, from_b) = (a[i], b[j]);
+        let takes_a = from_a <= from_b;
+        target[i + j] = if takes_a { from_a } else { from_b };
+        i += usize::from(takes_a);
+        j += usize::from(!takes_a);
+    }
+    let (rest_a, rest_b) = target[i + j..].split_at_mut(a.len() - i);
+    rest_a.copy_from_slice(&a[i..]);
+    rest_b.copy_from_slice(&b[j..]);
+}
+
+/// Numbers that two slices share if they hold the same keys in whatever order, and otherwise hardly ever.
+#[derive(PartialEq)]
+struct Fingerprint {
+    length: usize,
+    sum: u64,
+    xor: u64,
+    mixed_sum: u64,
+}
+
+impl Fingerprint {
+    fn of(keys: &[u64]) -> Fingerprint {
+        let mut print = Fingerprint { length: keys.len(), sum: 0, xor: 0, mixed_sum: 0 };
+        for key in keys {
+            print.sum = print.sum.wrapping_add(*key);
+            print.xor ^= key;
+            print.mixed_sum = print.mixed_sum.wrapping_add(SplitMix::new(*key).next());
+        }
+        print
+    }
+}
+
+fn random_keys(count: usize, seed: u64) -> Vec<u64> {
+    let mut random = SplitMix::new(seed);
+    (0..count).map(|_| random.next()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Serial;
+
+    fn assert_sorts(keys: Vec<u64>, grain: usize) {
+        let mut expected = keys.clone();
+        expected.sort_unstable();
+        let program = MergeSort { keys, grain };
+        let output = program.compute(Serial);
+        assert_eq!(output, expected, "grain {grain}");
+        assert!(program.verify(&output).verified);
+    }
+
+    #[test]
+    fn agrees_with_the_standard_sort_on_short_inputs() {
+        for n in [0, 1, 2, 3, 4, 5, 7, 8, 64, 1000] {
+            for grain in [1, 2, 3, 10, 5000] {
+                assert_sorts(random_keys(n, 7), grain);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_descending_and_few_distinct_keys() {
+        for grain in [1, 16] {
+            assert_sorts(vec![5; 300], grain);
+            assert_sorts((0..300).rev().collect(), grain);
+            assert_sorts(random_keys(300, 3).iter().map(|key| key % 4).collect(), grain);
+            assert_sorts(vec![u64::MAX, 0, u64::MAX, 0, 1], grain);
+        }
+    }
+
+    #[test]
+    fn seeds_differ() {
+        assert_ne!(random_keys(10, 1), random_keys(10, 2));
+        assert_eq!(random_keys(10, 1), random_keys(10, 1));
+    }
+
+    #[test]
+    fn disorder_and_changed_keys_are_refused() {
+        let program = MergeSort { keys: random_keys(100, 1), grain: 8 };
+        let output = program.compute(Serial);
+        assert!(program.verify(&output).verified);
+        let mut swapped = output.clone();
+        swapped.swap(3, 4);
+        assert!(!program.verify(&swapped).verified);
+        let mut repeated = output.clone();
+        repeated[4] = repeated[3];
+        assert!(!program.verify(&repeated).verified);
+        assert!(!program.verify(&output[1..].to_vec()).verified);
+    }
+}

@@ -1,0 +1,83 @@
+//! The programs whose results are published, each in its smallest input, on every backend and several pool sizes.
+
+use comity_kernels::{Backend, catalog};
+
+fn rayon(threads: usize) -> Backend {
+    Backend::Rayon(rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool starts"))
+}
+
+/// Runs each of `programs` twice on each backend: a run must leave its input as it was.
+fn assert_verified(programs: &[&str]) {
+    let backends = [("serial", Backend::Serial), ("1", rayon(1)), ("2", rayon(2)), ("8", rayon(8))];
+    for text in programs {
+        let program = catalog::prepare(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        for (threads, backend) in &backends {
+            for _ in 0..2 {
+                let verdict = program.run(backend, false).verdict;
+                assert!(verdict.verified, "{text} on {threads}: {}", verdict.detail);
+            }
+        }
+    }
+}
+
+#[test]
+fn cg() {
+    assert_verified(&["cg", "cg:class=S,grain=1", "cg:class=S,grain=100000"]);
+}
+
+#[test]
+fn ep() {
+    assert_verified(&["ep:class=S"]);
+}
+
+/// The binomial tree is 1572 levels deep, and a worker that waits in a join may enter another deep branch on the same
+/// stack: this passes only if the default stack of a thread is enough.
+#[test]
+fn uts() {
+    assert_verified(&["uts:tree=T1", "uts:tree=T3", "uts:tree=T5"]);
+}
+
+#[test]
+fn nqueens() {
+    assert_verified(&["nqueens", "nqueens:n=1", "nqueens:n=2", "nqueens:n=8,cutoff=16", "nqueens:n=10,cutoff=0"]);
+}
+
+#[test]
+fn mergesort() {
+    assert_verified(&[
+        "mergesort:n=300000",
+        "mergesort:n=0",
+        "mergesort:n=1",
+        "mergesort:n=1000,grain=1",
+        "mergesort:n=1000,grain=5000",
+        "mergesort:n=5000,seed=0",
+    ]);
+}
+
+#[test]
+fn plain_threads() {
+    assert_verified(&["loop:spins=100000", "loop:threads=1,spins=0", "loop:threads=9,spins=1000"]);
+}
+
+#[test]
+fn bad_parameters_are_refused_with_a_sentence() {
+    for (text, part) in [
+        ("cg:class=Z", "choose one of S, W, A, B"),
+        ("cg:grain=0", "from 1 to"),
+        ("ep:class=s", "choose one of S, W, A, B"),
+        ("ep:grain=0", "from 1 to"),
+        ("ep:batches=3", "ep has no key 'batches'"),
+        ("uts:tree=T2", "choose one of T1, T3, T5, T1L"),
+        ("nqueens:n=0", "from 1 to 16"),
+        ("nqueens:n=17", "from 1 to 16"),
+        ("nqueens:cutoff=-1", "from 0 to 16"),
+        ("mergesort:n=1000000001", "from 0 to 1000000000"),
+        ("mergesort:grain=0", "from 1 to"),
+        ("loop:threads=1025", "from 0 to 1024"),
+        ("loop:spins=fast", "is not a whole number"),
+    ] {
+        let error = catalog::prepare(text).err().unwrap_or_else(|| panic!("{text} is accepted")).to_string();
+        assert!(error.contains(part), "{text}: {error}");
+        assert!(!error.contains('\n'), "{text}: {error}");
+    }
+}

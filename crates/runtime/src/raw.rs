@@ -1,0 +1,6 @@
+//! The unsafe parts: jobs as bare pointers, latches that outlive their waiters' frames, the current worker.
+
+pub(crate) mod current;
+pub(crate) mod job;
+pub(crate) mod latch;
+pub(crate) mod sync;

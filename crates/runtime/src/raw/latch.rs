@@ -1,0 +1,180 @@
+//! Latches: set once, waited for by one thread.
+//!
+//! The memory of a latch may vanish the moment it is set, because the waiter may see that and end its frame. So `set`
+//! takes a pointer, copies what it needs first, and touches the latch last by setting it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use comity_policy::WorkerId;
+
+use crate::shared::Shared;
+use crate::sleep::Sleep;
+
+/// Something that can be set once.
+pub(crate) trait Latch {
+    /// Sets the latch and wakes the waiter.
+    ///
+    /// # Safety
+    /// `this` points to a live latch that has not been set. It may be gone when this returns.
+    unsafe fn set(this: *const Self);
+}
+
+/// A latch that a worker waits for by looking at it between two steals.
+pub(crate) trait Probe {
+    /// Whether the latch is set. True also says that all that was written before is visible.
+    fn probe(&self) -> bool;
+}
+
+/// Waited for by a worker, set by a worker of the same pool.
+pub(crate) struct WorkerLatch {
+    done: AtomicBool,
+    /// The waiter's pool. Alive as long as the setter, which is one of its workers.
+    sleep: *const Sleep,
+    waiter: WorkerId,
+}
+
+// SAFETY: `sleep` points into the pool's shared state, which is `Sync` and outlives both threads' use of the latch.
+unsafe impl Sync for WorkerLatch {}
+// SAFETY: as above.
+unsafe impl Send for WorkerLatch {}
+
+impl WorkerLatch {
+    #[inline]
+    pub(crate) fn new(sleep: &Sleep, waiter: WorkerId) -> WorkerLatch {
+        WorkerLatch { done: AtomicBool::new(false), sleep, waiter }
+    }
+}
+
+impl Latch for WorkerLatch {
+    unsafe fn set(this: *const Self) {
+        // SAFETY: `this` is live until `done` is set; the pool is kept alive by the setting worker.
+        unsafe {
+            let (sleep, waiter) = ((*this).sleep, (*this).waiter);
+            (*this).done.store(true, Ordering::Release);
+            (*sleep).wake_for_business(waiter);
+        }
+    }
+}
+
+impl Probe for WorkerLatch {
+    #[inline]
+    fn probe(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+}
+
+/// Waited for by a worker, set by a thread that need not be of its pool, and so keeps that pool alive.
+pub(crate) struct CrossLatch {
+    inner: WorkerLatch,
+    pool: Arc<Shared>,
+}
+
+impl CrossLatch {
+    pub(crate) fn new(pool: Arc<Shared>, waiter: WorkerId) -> CrossLatch {
+        CrossLatch { inner: WorkerLatch::new(&pool.sleep, waiter), pool }
+    }
+}
+
+impl Latch for CrossLatch {
+    unsafe fn set(this: *const Self) {
+        // SAFETY: `this` is live until `inner` is set; the clone keeps the waiter's pool alive beyond that.
+        unsafe {
+            let keep_alive = Arc::clone(&(*this).pool);
+            WorkerLatch::set(&raw const (*this).inner);
+            drop(keep_alive);
+        }
+    }
+}
+
+impl Probe for CrossLatch {
+    fn probe(&self) -> bool {
+        self.inner.probe()
+    }
+}
+
+/// Waited for by a thread that is no worker: it blocks.
+#[derive(Default)]
+pub(crate) struct LockLatch {
+    done: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl LockLatch {
+    pub(crate) fn wait(&self) {
+        let done = self.done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        drop(self.changed.wait_while(done, |done| !*done).unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+}
+
+impl Latch for LockLatch {
+    unsafe fn set(this: *const Self) {
+        // SAFETY: the waiter needs the lock to see the change, so the latch is live until the guard is dropped; the
+        // unlocking itself touches the memory last by releasing it.
+        unsafe {
+            let mut done = (*this).done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            *done = true;
+            (*this).changed.notify_all();
+        }
+    }
+}
+
+/// Whoever waits for a [`CountLatch`].
+pub(crate) enum Waiter {
+    /// A worker of the pool in which the counted jobs run.
+    Worker(WorkerLatch),
+    /// A worker of another pool.
+    OtherPool(CrossLatch),
+    /// A thread that is no worker.
+    Thread(LockLatch),
+}
+
+/// Set when it has been counted down to zero.
+pub(crate) struct CountLatch {
+    count: AtomicUsize,
+    pub(crate) waiter: Waiter,
+}
+
+impl CountLatch {
+    pub(crate) fn new(count: usize, waiter: Waiter) -> CountLatch {
+        CountLatch { count: AtomicUsize::new(count), waiter }
+    }
+
+    /// Counts one more. Only while the count is above zero.
+    pub(crate) fn increment(&self) {
+        let before = self.count.fetch_add(1, Ordering::Relaxed);
+        assert!(before > 0, "a latch that is set cannot be counted up");
+    }
+}
+
+impl Latch for CountLatch {
+    /// Counts one less.
+    unsafe fn set(this: *const Self) {
+        // SAFETY: the count is above zero, so the waiter waits still and the latch is live. When this takes it to
+        // zero, nobody else will touch the latch but the waiter, who waits for the inner one.
+        unsafe {
+            if (*this).count.fetch_sub(1, Ordering::AcqRel) == 1 {
+                match &(*this).waiter {
+                    Waiter::Worker(latch) => WorkerLatch::set(latch),
+                    Waiter::OtherPool(latch) => CrossLatch::set(latch),
+                    Waiter::Thread(latch) => LockLatch::set(latch),
+                }
+            }
+        }
+    }
+}
+
+/// Counts down a latch that lives elsewhere: what a job of a group carries.
+pub(crate) struct CountLatchRef(pub(crate) *const CountLatch);
+
+// SAFETY: a `CountLatch` is `Sync`; it outlives the reference because its waiter waits for this very count.
+unsafe impl Send for CountLatchRef {}
+// SAFETY: as above.
+unsafe impl Sync for CountLatchRef {}
+
+impl Latch for CountLatchRef {
+    unsafe fn set(this: *const Self) {
+        // SAFETY: see the type; the pointer is copied before the latch is counted down.
+        unsafe { CountLatch::set((*this).0) }
+    }
+}

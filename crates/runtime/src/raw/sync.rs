@@ -1,0 +1,94 @@
+//! The atomics that the sleep protocol is written with: the real ones, or loom's, which explore every interleaving.
+
+#[cfg(not(loom))]
+pub(crate) use real::*;
+
+#[cfg(not(loom))]
+mod real {
+    use std::time::Duration;
+
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
+
+    pub(crate) use comity_os::barrier::{heavy, light};
+
+    /// A 32-bit word that threads wait on.
+    pub(crate) struct FutexWord(AtomicU32);
+
+    impl FutexWord {
+        pub(crate) fn new(value: u32) -> FutexWord {
+            FutexWord(AtomicU32::new(value))
+        }
+
+        /// Sleeps while the word holds `expected`, until woken or `timeout`; may return early for no reason.
+        pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
+            comity_os::futex::wait(&self.0, expected, timeout);
+        }
+
+        pub(crate) fn wake(&self) {
+            comity_os::futex::wake_one(&self.0);
+        }
+    }
+
+    impl std::ops::Deref for FutexWord {
+        type Target = AtomicU32;
+
+        fn deref(&self) -> &AtomicU32 {
+            &self.0
+        }
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use modelled::*;
+
+#[cfg(loom)]
+mod modelled {
+    use std::time::Duration;
+
+    use loom::sync::{Condvar, Mutex};
+
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
+
+    /// loom knows no asymmetric barrier; the pair is modelled by what it stands for, two full fences.
+    pub(crate) fn light() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn heavy() -> bool {
+        fence(Ordering::SeqCst);
+        true
+    }
+
+    /// A futex: the comparison and the going to sleep are one step, as the kernel's bucket lock makes them.
+    pub(crate) struct FutexWord {
+        word: AtomicU32,
+        bucket: Mutex<()>,
+        queue: Condvar,
+    }
+
+    impl FutexWord {
+        pub(crate) fn new(value: u32) -> FutexWord {
+            FutexWord { word: AtomicU32::new(value), bucket: Mutex::new(()), queue: Condvar::new() }
+        }
+
+        pub(crate) fn wait(&self, expected: u32, _timeout: Option<Duration>) {
+            let bucket = self.bucket.lock().unwrap();
+            if self.word.load(Ordering::SeqCst) == expected {
+                drop(self.queue.wait(bucket).unwrap());
+            }
+        }
+
+        pub(crate) fn wake(&self) {
+            drop(self.bucket.lock().unwrap());
+            self.queue.notify_one();
+        }
+    }
+
+    impl std::ops::Deref for FutexWord {
+        type Target = AtomicU32;
+
+        fn deref(&self) -> &AtomicU32 {
+            &self.word
+        }
+    }
+}

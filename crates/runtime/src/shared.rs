@@ -1,0 +1,247 @@
+//! What the workers of one pool share.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+
+use comity_os::cpu_clock::ThreadId;
+use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
+use crossbeam_deque::{Injector, Steal, Stealer};
+use crossbeam_utils::CachePadded;
+
+use crate::counters::Live;
+use crate::raw::current;
+use crate::raw::job::JobRef;
+use crate::raw::job::StackJob;
+use crate::raw::latch::{CrossLatch, LockLatch};
+use crate::sleep::{Sleep, Work};
+
+/// Told the payload of a panic that nobody waits for.
+pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
+/// Told a worker's index.
+pub(crate) type WorkerHandler = dyn Fn(usize) + Send + Sync;
+
+/// What a pool calls at certain moments.
+#[derive(Default)]
+pub(crate) struct Handlers {
+    pub(crate) panic: Option<Box<PanicHandler>>,
+    pub(crate) start: Option<Box<WorkerHandler>>,
+    pub(crate) exit: Option<Box<WorkerHandler>>,
+}
+
+/// One worker as the others see it.
+///
+/// | field | written by | read by |
+/// |---|---|---|
+/// | `stealer` | the deque's own protocol | thieves |
+/// | `inbox` | anybody | the owner |
+/// | `wakeups_owed` | the owner stores, thieves count down | thieves |
+/// | `thread` | the owner, once, before it runs anything | thieves |
+/// | `counters` | the owner | anybody |
+pub(crate) struct Peer {
+    pub(crate) stealer: Stealer<JobRef>,
+    /// Jobs that only this worker may run: its part of a broadcast.
+    pub(crate) inbox: Injector<JobRef>,
+    /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
+    pub(crate) wakeups_owed: AtomicU32,
+    thread: AtomicI32,
+    pub(crate) counters: Live,
+}
+
+impl Peer {
+    pub(crate) fn new(stealer: Stealer<JobRef>) -> Peer {
+        Peer {
+            stealer,
+            inbox: Injector::new(),
+            wakeups_owed: AtomicU32::new(0),
+            thread: AtomicI32::new(0),
+            counters: Live::default(),
+        }
+    }
+
+    pub(crate) fn set_thread(&self, thread: ThreadId) {
+        self.thread.store(thread.as_raw(), Ordering::Relaxed);
+    }
+
+    /// Takes over one wake-up that this worker owes (Algorithm 2, line 22).
+    pub(crate) fn claim_wakeup(&self) -> bool {
+        self.wakeups_owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(1)).is_ok()
+    }
+}
+
+/// The pool itself. Each worker thread holds a reference, and so does the handle.
+pub(crate) struct Shared {
+    pub(crate) policy: Policy,
+    pub(crate) sleep: Sleep,
+    pub(crate) peers: Box<[CachePadded<Peer>]>,
+    /// Tasks from threads that are not workers of this pool.
+    pub(crate) injector: Injector<JobRef>,
+    pub(crate) handlers: Handlers,
+    /// What keeps the pool running: one for the handle, one for each spawned task that has not finished.
+    reasons_to_run: AtomicUsize,
+    ended: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(policy: Policy, stealers: Vec<Stealer<JobRef>>, handlers: Handlers) -> Shared {
+        let row = policy.row();
+        let workers = u16::try_from(stealers.len()).expect("the builder bounds the number of workers");
+        Shared {
+            policy,
+            sleep: Sleep::new(workers, row.waking, row.counts_roles),
+            peers: stealers.into_iter().map(|stealer| CachePadded::new(Peer::new(stealer))).collect(),
+            injector: Injector::new(),
+            handlers,
+            reasons_to_run: AtomicUsize::new(1),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn peer(&self, worker: WorkerId) -> &Peer {
+        &self.peers[worker.index()]
+    }
+
+    pub(crate) fn workers(&self) -> u16 {
+        self.peers.len() as u16
+    }
+
+    // ---- Life. ----
+
+    /// One more reason to run. Only while there is one already.
+    pub(crate) fn add_reason_to_run(&self) {
+        let before = self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
+        assert!(before > 0, "a task cannot be spawned into a pool that has ended");
+    }
+
+    /// One reason less; without any, the workers end.
+    pub(crate) fn drop_reason_to_run(&self) {
+        if self.reasons_to_run.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.end();
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        for worker in 0..self.workers() {
+            self.sleep.wake_for_business(WorkerId(worker));
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Passes a panic that nobody waits for to the pool's handler. Without one, or if the handler panics too, the
+    /// process aborts: a lost panic would be a wrong result that nobody sees.
+    pub(crate) fn handle_panic(&self, payload: Box<dyn Any + Send>) {
+        let abort = AbortOnDrop("a task that nobody waits for panicked, and the pool has no panic handler");
+        if let Some(handler) = &self.handlers.panic {
+            let abort_in_handler = AbortOnDrop("the pool's panic handler panicked");
+            handler(payload);
+            std::mem::forget(abort_in_handler);
+            std::mem::forget(abort);
+        }
+    }
+
+    // ---- Tasks from outside. ----
+
+    /// Hands in a task from a thread that is not a worker of this pool.
+    pub(crate) fn inject(&self, job: JobRef) {
+        self.injector.push(job);
+        self.sleep.after_injection(&View { shared: self, awaited: &|| false });
+    }
+
+    /// Hands `job` to one certain worker.
+    pub(crate) fn deliver(&self, worker: WorkerId, job: JobRef) {
+        self.peer(worker).inbox.push(job);
+        self.sleep.wake_for_business(worker);
+    }
+
+    /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own meanwhile.
+    pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
+        current::with(|worker| match worker {
+            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.shared()), Arc::as_ptr(self)) => task(),
+            Some(worker) => {
+                let job = StackJob::new(task, CrossLatch::new(Arc::clone(worker.shared()), worker.id()));
+                // SAFETY: this frame waits for the latch before it ends.
+                self.inject(unsafe { job.as_job_ref() });
+                worker.wait_until(&job.latch);
+                job.into_result()
+            }
+            None => {
+                let job = StackJob::new(task, LockLatch::default());
+                // SAFETY: this frame waits for the latch before it ends.
+                self.inject(unsafe { job.as_job_ref() });
+                job.latch.wait();
+                job.into_result()
+            }
+        })
+    }
+
+    // ---- What thieves ask. ----
+
+    /// The outcome of inspecting a worker. The run status is read for busy workers only: it costs up to 0.9 µs.
+    pub(crate) fn inspect(&self, worker: WorkerId) -> Victim {
+        let peer = self.peer(worker);
+        let role = if self.sleep.is_asleep(worker) {
+            Role::Sleeper
+        } else if !self.sleep.is_busy(worker) {
+            Role::Thief
+        } else if peer.stealer.is_empty() {
+            Role::Poor
+        } else {
+            Role::Rich
+        };
+        let run_status = match role {
+            Role::Sleeper => RunStatus::Parked,
+            Role::Thief => RunStatus::Unknown,
+            Role::Rich | Role::Poor => match ThreadId::from_raw(peer.thread.load(Ordering::Relaxed)).is_running() {
+                Some(true) => RunStatus::Running,
+                Some(false) => RunStatus::Preempted,
+                None => RunStatus::Unknown,
+            },
+        };
+        Victim { id: worker, role, run_status, wakeups_owed: peer.wakeups_owed.load(Ordering::Relaxed) }
+    }
+}
+
+/// Takes one job, trying again while another thread is in the way.
+pub(crate) fn take<T>(mut attempt: impl FnMut() -> Steal<T>) -> Option<T> {
+    loop {
+        match attempt() {
+            Steal::Success(job) => return Some(job),
+            Steal::Empty => return None,
+            Steal::Retry => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// The pool's queues as the sleep protocol sees them, for a worker that waits for `awaited`.
+pub(crate) struct View<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) awaited: &'a dyn Fn() -> bool,
+}
+
+impl Work for View<'_> {
+    fn deques_have_task(&self) -> bool {
+        self.shared.peers.iter().any(|peer| !peer.stealer.is_empty())
+    }
+
+    fn injector_has_task(&self) -> bool {
+        !self.shared.injector.is_empty()
+    }
+
+    fn has_business(&self, worker: WorkerId) -> bool {
+        (self.awaited)() || self.shared.has_ended() || !self.shared.peer(worker).inbox.is_empty()
+    }
+}
+
+/// Aborts the process with a sentence unless it is forgotten: for code that must not unwind.
+pub(crate) struct AbortOnDrop(pub(crate) &'static str);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        eprintln!("comity: {}; aborting", self.0);
+        std::process::abort();
+    }
+}

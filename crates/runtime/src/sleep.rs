@@ -1,0 +1,503 @@
+//! Who sleeps, who wakes whom, and why no task is ever left waiting for a pool that sleeps.
+//!
+//! `sleep/README.md` holds the protocol with its proof; the names of its lemmas stand beside the steps below. Each
+//! public step is one that a worker may be interrupted before and after: the tests interleave exactly these.
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod model_tests;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
+use crossbeam_utils::CachePadded;
+
+use crate::raw::sync::{AtomicBool, AtomicI32, AtomicU32, FutexWord, Ordering, fence, heavy, light};
+
+/// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// `Sleep::watchdog` when the post is vacant.
+const VACANT: u32 = u32::MAX;
+
+/// `Sleep::hunger` when every push is to take the cold path. Far above any number of sleepers.
+const EVERY_PUSH: i32 = 1 << 30;
+
+/// Subtracted from `Sleep::hunger` while a scout is out, so that no push takes the cold path meanwhile.
+const SCOUT_IS_OUT: i32 = 1 << 30;
+
+/// What the protocol must be able to see of the pool's queues.
+pub(crate) trait Work {
+    /// Whether some deque shows a task that a thief could take.
+    fn deques_have_task(&self) -> bool;
+    /// Whether a task from outside waits.
+    fn injector_has_task(&self) -> bool;
+    /// Whether something waits that only `worker` can act on: what it awaits is done, its inbox, the pool's end.
+    fn has_business(&self, worker: WorkerId) -> bool;
+}
+
+/// The states of a worker's rest word. A waker moves it from ASLEEP to a WOKEN value by compare-and-swap, so each
+/// sleep is ended by exactly one waker; all other changes are the owner's.
+mod word {
+    pub(super) const AWAKE: u32 = 0;
+    pub(super) const ASLEEP: u32 = 1;
+    pub(super) const WOKEN_BY_PEER: u32 = 2;
+    pub(super) const WOKEN_AS_WATCHDOG: u32 = 3;
+    pub(super) const WOKEN_BY_INJECTION: u32 = 4;
+    /// Something that only this worker can act on: see [`Work::has_business`](super::Work::has_business).
+    pub(super) const WOKEN_FOR_BUSINESS: u32 = 5;
+    /// Added to a WOKEN value: the worker is the scout.
+    pub(super) const SCOUT: u32 = 16;
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// By somebody, for this reason.
+    For(WakeReason),
+    /// For something that only this worker can act on.
+    Business,
+}
+
+/// The answer to [`Sleep::admit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Park; where a timeout is given, ask again after it.
+    Park(Option<Duration>),
+    /// Stay awake.
+    Refused(SleepRefusal),
+}
+
+/// One worker's part. The role is written by the owner and read by all; for the word see [`word`].
+struct Rest {
+    word: FutexWord,
+    busy: AtomicBool,
+    /// Whether this worker is the scout. Owner only.
+    scout: AtomicBool,
+}
+
+/// The workers of a pool by role, for `wsgi` alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Roles {
+    pub(crate) busy: u16,
+    pub(crate) thieves: u16,
+    pub(crate) sleepers: u16,
+}
+
+/// The sleep protocol of one pool.
+pub(crate) struct Sleep {
+    waking: Waking,
+    rests: Box<[CachePadded<Rest>]>,
+    /// The one word that every push reads, relaxed: above zero, the push takes the cold path.
+    ///
+    /// Under [`Waking::Hungry`] the number of sleepers, less [`SCOUT_IS_OUT`] while a woken thief is on its way and
+    /// answers for every task that it can see; written when one goes to sleep, is woken, or ends its way. Elsewhere
+    /// constant: 0, or [`EVERY_PUSH`].
+    hunger: CachePadded<AtomicI32>,
+    /// Under [`Waking::Watchdog`]: the worker that stays awake while another is busy, or [`VACANT`].
+    watchdog: CachePadded<AtomicU32>,
+    /// BWS §5.5: the global information of `wsgi`, under the lock whose contention it measures.
+    roles: Option<Mutex<Roles>>,
+}
+
+impl Sleep {
+    /// All workers start awake, as thieves.
+    pub(crate) fn new(workers: u16, waking: Waking, counts_roles: bool) -> Sleep {
+        let hunger = if matches!(waking, Waking::EveryPush { .. }) { EVERY_PUSH } else { 0 };
+        let rest =
+            || Rest { word: FutexWord::new(word::AWAKE), busy: AtomicBool::new(false), scout: AtomicBool::new(false) };
+        Sleep {
+            waking,
+            rests: (0..workers).map(|_| CachePadded::new(rest())).collect(),
+            hunger: CachePadded::new(AtomicI32::new(hunger)),
+            watchdog: CachePadded::new(AtomicU32::new(VACANT)),
+            roles: counts_roles.then(|| Mutex::new(Roles { thieves: workers, ..Roles::default() })),
+        }
+    }
+
+    fn rest(&self, worker: WorkerId) -> &Rest {
+        &self.rests[worker.index()]
+    }
+
+    fn workers(&self) -> impl Iterator<Item = WorkerId> {
+        (0..self.rests.len() as u16).map(WorkerId)
+    }
+
+    /// The workers after `me`, then those before it: wakers spread out instead of all starting with worker 0.
+    fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> {
+        let workers = self.rests.len() as u16;
+        (me.0 + 1..workers).chain(0..me.0).map(WorkerId)
+    }
+
+    // ---- What others may ask. ----
+
+    /// Whether the worker has an unfinished task.
+    pub(crate) fn is_busy(&self, worker: WorkerId) -> bool {
+        self.rest(worker).busy.load(Ordering::Relaxed)
+    }
+
+    /// Whether the worker sleeps, or is about to.
+    pub(crate) fn is_asleep(&self, worker: WorkerId) -> bool {
+        self.rest(worker).word.load(Ordering::Relaxed) == word::ASLEEP
+    }
+
+    /// Whether any worker has an unfinished task.
+    pub(crate) fn anyone_busy(&self) -> bool {
+        self.workers().any(|worker| self.is_busy(worker))
+    }
+
+    fn anyone_asleep(&self) -> bool {
+        self.workers().any(|worker| self.is_asleep(worker))
+    }
+
+    /// The roles, counted under the lock. All zero unless the pool was built to count them.
+    pub(crate) fn roles(&self) -> Roles {
+        self.roles.as_ref().map_or(Roles::default(), |roles| *roles.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    fn recount(&self, change: impl FnOnce(&mut Roles)) {
+        if let Some(roles) = &self.roles {
+            change(&mut roles.lock().unwrap_or_else(|e| e.into_inner()));
+        }
+    }
+
+    // ---- The busy side. ----
+
+    /// After every push: one relaxed load, and a cold path behind it.
+    #[inline(always)]
+    pub(crate) fn after_push(&self, me: WorkerId, work: &impl Work) {
+        // Lemma 1: either this load sees the hunger, or whoever set it sees the task after a heavy barrier.
+        light();
+        if self.hunger.load(Ordering::Relaxed) > 0 {
+            self.push_met_hunger(me, work);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_met_hunger(&self, me: WorkerId, work: &impl Work) {
+        match self.waking {
+            Waking::Hungry => self.send_scout(me, word::WOKEN_BY_PEER, work),
+            Waking::EveryPush { sleepers } => {
+                // Lemma 2: the push before the look for sleepers; a sleeper announces itself before it looks for tasks.
+                fence(Ordering::SeqCst);
+                self.wake_up_to(usize::from(sleepers), me, word::WOKEN_BY_PEER);
+            }
+            Waking::NobodySleeps | Waking::Watchdog => unreachable!("hunger is constant 0 under {:?}", self.waking),
+        }
+    }
+
+    /// After a task was handed in from outside: wakes one worker, if any sleeps.
+    pub(crate) fn after_injection(&self, work: &impl Work) {
+        let first = WorkerId(self.rests.len() as u16 - 1);
+        match self.waking {
+            Waking::Hungry => {
+                // Lemma 1; off the busy path a full fence is cheap enough.
+                fence(Ordering::SeqCst);
+                self.send_scout(first, word::WOKEN_BY_INJECTION, work);
+            }
+            Waking::NobodySleeps | Waking::Watchdog | Waking::EveryPush { .. } => {
+                // Lemma 2, with the injector for the deque.
+                fence(Ordering::SeqCst);
+                self.wake_up_to(1, first, word::WOKEN_BY_INJECTION);
+            }
+        }
+    }
+
+    /// Wakes `worker`, if it sleeps, for something that only it can act on. The caller has made that visible.
+    pub(crate) fn wake_for_business(&self, worker: WorkerId) {
+        // Lemma 3: the business before the look at the word; the sleeper announces itself before it looks for business.
+        fence(Ordering::SeqCst);
+        if self.is_asleep(worker) && self.claim(worker, word::WOKEN_FOR_BUSINESS) {
+            self.rest(worker).word.wake();
+        }
+    }
+
+    // ---- From thief to busy and back. ----
+
+    /// The worker's deque ran empty. Without effect on one that is a thief already, as all are at the start.
+    pub(crate) fn publish_thief(&self, me: WorkerId) {
+        if !self.is_busy(me) {
+            return;
+        }
+        self.rest(me).busy.store(false, Ordering::Release);
+        self.recount(|roles| {
+            roles.busy -= 1;
+            roles.thieves += 1;
+        });
+    }
+
+    /// The worker has a task in hand. [`Sleep::hand_over`] must follow before the task starts.
+    pub(crate) fn publish_busy(&self, me: WorkerId) {
+        self.rest(me).busy.store(true, Ordering::Release);
+        self.recount(|roles| {
+            roles.busy += 1;
+            roles.thieves -= 1;
+        });
+    }
+
+    /// The worker stops looking for tasks: whatever depended on its looking passes to another.
+    pub(crate) fn hand_over(&self, me: WorkerId, work: &impl Work) {
+        fence(Ordering::SeqCst);
+        match self.waking {
+            // Lemma 4: work has begun, so nobody sleeps. Only a pool without any work sleeps under these policies.
+            Waking::NobodySleeps => self.wake_up_to(self.rests.len(), me, word::WOKEN_BY_PEER),
+            Waking::Watchdog => self.hand_over_watchdog(me),
+            Waking::Hungry if self.retire_scout(me) => self.answer_for_scout(me, word::WOKEN_BY_PEER, work),
+            Waking::Hungry => {}
+            Waking::EveryPush { .. } => {}
+        }
+    }
+
+    /// Lemma 5: afterwards a thief holds the post, or nobody sleeps who has not yet to look at it.
+    fn hand_over_watchdog(&self, me: WorkerId) {
+        let own = u32::from(me.0);
+        loop {
+            let holder = self.watchdog.load(Ordering::Acquire);
+            if holder != own && holder != VACANT {
+                return;
+            }
+            if let Some(successor) = self.appoint(me, holder) {
+                self.rest(successor).word.wake();
+                return;
+            }
+            if holder == VACANT {
+                return;
+            }
+            // Nobody to appoint: leave the post vacant. A worker that fell asleep meanwhile may have relied on this
+            // one, so look once more.
+            self.move_watchdog(own, VACANT);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn move_watchdog(&self, from: u32, to: u32) -> bool {
+        self.watchdog.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Gives the post, which `holder` (this worker, or nobody) has, to some sleeper, and claims that sleeper's wake-up.
+    /// `None`: nobody sleeps, or the post is in other hands meanwhile.
+    ///
+    /// The post changes hands first: were the sleeper claimed first, it could turn busy before it learns that it is
+    /// the watchdog.
+    fn appoint(&self, me: WorkerId, holder: u32) -> Option<WorkerId> {
+        loop {
+            let candidate = self.others(me).find(|peer| self.is_asleep(*peer))?;
+            let post = u32::from(candidate.0);
+            if !self.move_watchdog(holder, post) {
+                return None;
+            }
+            if self.claim(candidate, word::WOKEN_AS_WATCHDOG) {
+                return Some(candidate);
+            }
+            // It woke for another reason. Take the post back, unless it has noticed and dealt with it; then look again
+            // from the start, because somebody may have gone to sleep trusting this candidate.
+            if !self.move_watchdog(post, holder) {
+                return None;
+            }
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    // ---- The thief's side: waking a peer. ----
+
+    /// Wakes a sleeper, `whom` or any, and with `appoint` makes it the watchdog if this worker is.
+    pub(crate) fn wake_peer(&self, me: WorkerId, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        if appoint && self.watchdog.load(Ordering::Relaxed) == u32::from(me.0) {
+            let successor = self.appoint(me, u32::from(me.0))?;
+            self.rest(successor).word.wake();
+            return Some(successor);
+        }
+        let mut candidates = self.others(me).filter(|peer| whom.is_none_or(|whom| whom == *peer));
+        let woken = candidates.find(|peer| self.is_asleep(*peer) && self.claim(*peer, word::WOKEN_BY_PEER))?;
+        self.rest(woken).word.wake();
+        Some(woken)
+    }
+
+    // ---- The thief's side: sleeping. ----
+
+    /// First step to sleep: from here on others may wake this worker.
+    pub(crate) fn announce(&self, me: WorkerId) {
+        self.recount(|roles| {
+            roles.thieves -= 1;
+            roles.sleepers += 1;
+        });
+        self.rest(me).word.store(word::ASLEEP, Ordering::Release);
+        if self.waking == Waking::Hungry {
+            self.hunger.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Second step: the look that no sleeper may skip. Refused: [`Sleep::retract`]. Else [`Sleep::park`].
+    pub(crate) fn admit(&self, me: WorkerId, work: &impl Work) -> Admission {
+        if self.waking == Waking::Hungry {
+            return self.admit_hungry(me, work);
+        }
+        fence(Ordering::SeqCst);
+        if work.has_business(me) || work.injector_has_task() {
+            return Admission::Refused(SleepRefusal::WorkArrived);
+        }
+        match self.waking {
+            Waking::NobodySleeps if self.anyone_busy() => Admission::Refused(SleepRefusal::WorkArrived),
+            Waking::NobodySleeps => Admission::Park(None),
+            Waking::Watchdog => self.admit_beside_watchdog(me),
+            Waking::EveryPush { .. } if work.deques_have_task() => Admission::Refused(SleepRefusal::WorkArrived),
+            Waking::EveryPush { .. } => Admission::Park(None),
+            Waking::Hungry => unreachable!("answered above"),
+        }
+    }
+
+    /// The look of a hungry sleeper. A scout takes its flag down first, since from now on others may be needed.
+    fn admit_hungry(&self, me: WorkerId, work: &impl Work) -> Admission {
+        let was_scout = self.retire_scout(me);
+        let pushes_are_visible = heavy();
+        if work.has_business(me) || work.injector_has_task() || work.deques_have_task() {
+            if was_scout {
+                // It stays awake for a task; others may have been left to it meanwhile, so it stays the scout.
+                self.resume_scout(me);
+            }
+            return Admission::Refused(SleepRefusal::WorkArrived);
+        }
+        // Where the barrier is refused, a push may have missed this sleeper.
+        Admission::Park((!pushes_are_visible && self.anyone_busy()).then_some(LOOK_AGAIN))
+    }
+
+    /// Sleep beside a watchdog, or be it. A watchdog sleeps only in a pool without work, and leaves the post first.
+    fn admit_beside_watchdog(&self, me: WorkerId) -> Admission {
+        let own = u32::from(me.0);
+        loop {
+            let holder = self.watchdog.load(Ordering::Acquire);
+            if holder != own && holder != VACANT {
+                return Admission::Park(None);
+            }
+            if holder == VACANT && !self.move_watchdog(VACANT, own) {
+                continue;
+            }
+            if self.anyone_busy() {
+                return Admission::Refused(SleepRefusal::YouAreWatchdog);
+            }
+            // Lemma 6: a worker with a task in hand that this look misses has yet to hand over, and will find the post
+            // vacant.
+            self.move_watchdog(own, VACANT);
+            fence(Ordering::SeqCst);
+            if !self.anyone_busy() {
+                return Admission::Park(None);
+            }
+        }
+    }
+
+    /// Takes back an announcement that was refused. `Some`: a waker was faster, and its wake-up counts.
+    pub(crate) fn retract(&self, me: WorkerId) -> Option<Woken> {
+        if self.claim(me, word::AWAKE) { None } else { Some(self.consume_wakeup(me)) }
+    }
+
+    /// Third step: rests until woken. `None`: the timeout is over and the worker is still announced.
+    pub(crate) fn park(&self, me: WorkerId, timeout: Option<Duration>) -> Option<Woken> {
+        let word = &self.rest(me).word;
+        loop {
+            if word.load(Ordering::Acquire) != word::ASLEEP {
+                return Some(self.consume_wakeup(me));
+            }
+            word.wait(word::ASLEEP, timeout);
+            if timeout.is_some() && word.load(Ordering::Acquire) == word::ASLEEP {
+                return None;
+            }
+        }
+    }
+
+    fn consume_wakeup(&self, me: WorkerId) -> Woken {
+        let rest = self.rest(me);
+        let woken = rest.word.load(Ordering::Acquire);
+        rest.word.store(word::AWAKE, Ordering::Relaxed);
+        if woken & word::SCOUT != 0 {
+            rest.scout.store(true, Ordering::Relaxed);
+        }
+        match woken & !word::SCOUT {
+            word::WOKEN_BY_PEER => Woken::For(WakeReason::Peer),
+            word::WOKEN_AS_WATCHDOG => Woken::For(WakeReason::Appointed),
+            word::WOKEN_BY_INJECTION => Woken::For(WakeReason::Injected),
+            word::WOKEN_FOR_BUSINESS => Woken::Business,
+            other => unreachable!("worker {} consumes a wake-up that never was: {other}", me.0),
+        }
+    }
+
+    // ---- Shared steps. ----
+
+    /// Ends `worker`'s sleep by setting its word, if nobody else has. The caller wakes the thread.
+    fn claim(&self, worker: WorkerId, woken: u32) -> bool {
+        let word = &self.rest(worker).word;
+        if word.compare_exchange(word::ASLEEP, woken, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        if self.waking == Waking::Hungry {
+            self.hunger.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.recount(|roles| {
+            roles.sleepers -= 1;
+            roles.thieves += 1;
+        });
+        true
+    }
+
+    fn wake_up_to(&self, most: usize, me: WorkerId, woken: u32) {
+        let sleepers = self.others(me).chain([me]).filter(|worker| self.is_asleep(*worker));
+        for sleeper in sleepers.filter(|worker| self.claim(*worker, woken)).take(most) {
+            self.rest(sleeper).word.wake();
+        }
+    }
+
+    /// Wakes exactly one sleeper, unless one that was woken before is still on its way.
+    fn send_scout(&self, me: WorkerId, woken: u32, work: &impl Work) {
+        loop {
+            let leave = |hunger: i32| (hunger > 0).then_some(hunger - SCOUT_IS_OUT);
+            if self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, leave).is_err() {
+                return;
+            }
+            let mut sleepers = self.others(me).chain([me]).filter(|worker| self.is_asleep(*worker));
+            if let Some(scout) = sleepers.find(|worker| self.claim(*worker, woken | word::SCOUT)) {
+                self.rest(scout).word.wake();
+                return;
+            }
+            // Another waker took the last sleeper: no scout leaves.
+            self.hunger.fetch_add(SCOUT_IS_OUT, Ordering::AcqRel);
+            if !self.must_answer(work) {
+                return;
+            }
+        }
+    }
+
+    /// A scout ends its way with a task in hand: the tasks that pushes left to it pass to the next scout.
+    #[cold]
+    fn answer_for_scout(&self, me: WorkerId, woken: u32, work: &impl Work) {
+        if self.must_answer(work) {
+            self.send_scout(me, woken, work);
+        }
+    }
+
+    /// Lemma 7: after a scout's flag came down, whether there is a task that may have been left to it, and somebody
+    /// asleep to take it.
+    fn must_answer(&self, work: &impl Work) -> bool {
+        // Where the barrier is refused, sleepers look again by themselves.
+        let _ = self.hunger.load(Ordering::Relaxed) > 0 && heavy();
+        self.anyone_asleep() && (work.deques_have_task() || work.injector_has_task())
+    }
+
+    /// Takes back the duty that [`Sleep::retire_scout`] laid down, unless another scout has left since and has it.
+    fn resume_scout(&self, me: WorkerId) {
+        let leave = |hunger: i32| (hunger > -SCOUT_IS_OUT / 2).then_some(hunger - SCOUT_IS_OUT);
+        let resumed = self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, leave).is_ok();
+        self.rest(me).scout.store(resumed, Ordering::Relaxed);
+    }
+
+    /// Takes the scout's flag down if this worker is the scout.
+    fn retire_scout(&self, me: WorkerId) -> bool {
+        let was_scout = self.rest(me).scout.load(Ordering::Relaxed);
+        if was_scout {
+            self.rest(me).scout.store(false, Ordering::Relaxed);
+            self.hunger.fetch_add(SCOUT_IS_OUT, Ordering::AcqRel);
+        }
+        was_scout
+    }
+}

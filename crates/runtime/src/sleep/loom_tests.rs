@@ -1,0 +1,218 @@
+//! The hand-overs of the sleep protocol under loom: every interleaving and every weak-memory outcome of two or three
+//! threads. A lost wake-up shows as a deadlock. Run with `RUSTFLAGS="--cfg loom" cargo test -p comity --lib loom_`.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use loom::thread;
+
+use super::*;
+
+const W0: WorkerId = WorkerId(0);
+const W1: WorkerId = WorkerId(1);
+const W2: WorkerId = WorkerId(2);
+
+/// A pool whose queues are counts of tasks.
+struct Pool {
+    sleep: Sleep,
+    deque: AtomicU32,
+    injector: AtomicU32,
+    ended: AtomicBool,
+}
+
+impl Work for Pool {
+    fn deques_have_task(&self) -> bool {
+        self.deque.load(Ordering::Acquire) > 0
+    }
+
+    fn injector_has_task(&self) -> bool {
+        self.injector.load(Ordering::Acquire) > 0
+    }
+
+    fn has_business(&self, _: WorkerId) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+impl Pool {
+    fn new(workers: u16, waking: Waking) -> Arc<Pool> {
+        Arc::new(Pool {
+            sleep: Sleep::new(workers, waking, false),
+            deque: AtomicU32::new(0),
+            injector: AtomicU32::new(0),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// What `thief::Spell::sleep` does.
+    fn sleep(&self, me: WorkerId) -> Result<Woken, SleepRefusal> {
+        self.sleep.announce(me);
+        match self.sleep.admit(me, self) {
+            Admission::Refused(refusal) => self.sleep.retract(me).map_or(Err(refusal), Ok),
+            Admission::Park(timeout) => Ok(self.sleep.park(me, timeout).expect("no timeout under loom")),
+        }
+    }
+
+    fn take(queue: &AtomicU32) -> bool {
+        queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |tasks| tasks.checked_sub(1)).is_ok()
+    }
+
+    /// Sleeps and looks until it has a task, as a thief with no patience does; then says that it is busy.
+    fn find(&self, me: WorkerId) {
+        loop {
+            if Pool::take(&self.deque) || Pool::take(&self.injector) {
+                self.sleep.publish_busy(me);
+                self.sleep.hand_over(me, self);
+                return;
+            }
+            let _ = self.sleep(me);
+        }
+    }
+
+    /// A worker's push onto its deque.
+    fn push(&self, me: WorkerId) {
+        self.deque.fetch_add(1, Ordering::Release);
+        self.sleep.after_push(me, self);
+    }
+}
+
+fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(most_preemptions);
+    builder.check(model);
+}
+
+fn a_push_reaches_a_would_be_sleeper(waking: Waking) {
+    explore(4, move || {
+        let pool = Pool::new(2, waking);
+        pool.sleep.publish_busy(W0);
+        let thief = thread::spawn({
+            let pool = pool.clone();
+            move || pool.find(W1)
+        });
+        pool.push(W0);
+        thief.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_push_wakes_a_hungry_sleeper() {
+    a_push_reaches_a_would_be_sleeper(Waking::Hungry);
+}
+
+#[test]
+fn loom_a_push_wakes_under_busy_wakes() {
+    a_push_reaches_a_would_be_sleeper(Waking::EveryPush { sleepers: 2 });
+}
+
+#[test]
+fn loom_an_injection_wakes_under_every_way_of_waking() {
+    for waking in [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+        explore(4, move || {
+            let pool = Pool::new(1, waking);
+            let thief = thread::spawn({
+                let pool = pool.clone();
+                move || pool.find(W0)
+            });
+            pool.injector.fetch_add(1, Ordering::Release);
+            pool.sleep.after_injection(&*pool);
+            thief.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn loom_business_wakes_the_one_whose_it_is() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::Hungry);
+        let waiter = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                while !pool.ended.load(Ordering::Acquire) {
+                    let _ = pool.sleep(W1);
+                }
+            }
+        });
+        pool.ended.store(true, Ordering::Release);
+        pool.sleep.wake_for_business(W1);
+        waiter.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_scout_answers_for_the_tasks_left_to_it() {
+    // Two thieves, two pushes: whoever is woken for the first task wakes the other for the second.
+    explore(3, || {
+        let pool = Pool::new(3, Waking::Hungry);
+        pool.sleep.publish_busy(W0);
+        let thieves = [W1, W2].map(|me| {
+            thread::spawn({
+                let pool = pool.clone();
+                move || pool.find(me)
+            })
+        });
+        pool.push(W0);
+        pool.push(W0);
+        for thief in thieves {
+            thief.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn loom_a_watchdog_that_turns_busy_leaves_a_watchdog_awake() {
+    explore(4, || {
+        let pool = Pool::new(3, Waking::Watchdog);
+        // W2 is busy throughout, so somebody must stay awake. W0 is the watchdog.
+        pool.sleep.publish_busy(W2);
+        assert_eq!(pool.sleep(W0), Err(SleepRefusal::YouAreWatchdog));
+        let sleeper = thread::spawn({
+            let pool = pool.clone();
+            // Parks for ever, and loom reports the deadlock, unless it becomes the watchdog one way or the other.
+            move || match pool.sleep(W1) {
+                Ok(Woken::For(WakeReason::Appointed)) | Err(SleepRefusal::YouAreWatchdog) => {}
+                other => panic!("{other:?}"),
+            }
+        });
+        pool.sleep.publish_busy(W0);
+        pool.sleep.hand_over(W0, &*pool);
+        sleeper.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_work_in_hand_and_a_watchdog_that_sees_none() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::Watchdog);
+        // W1 has just taken a task; W0 looks around for work and may find none.
+        let taker = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.sleep.publish_busy(W1);
+                pool.sleep.hand_over(W1, &*pool);
+            }
+        });
+        // Either it sees the work and stays as the watchdog, or it is appointed out of its sleep.
+        match pool.sleep(W0) {
+            Ok(Woken::For(WakeReason::Appointed)) | Err(SleepRefusal::YouAreWatchdog) => {}
+            other => panic!("{other:?}"),
+        }
+        taker.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_work_in_hand_wakes_those_who_never_sleep() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::NobodySleeps);
+        let taker = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.sleep.publish_busy(W1);
+                pool.sleep.hand_over(W1, &*pool);
+            }
+        });
+        // Deadlock unless the sleep is refused or ended.
+        let _ = pool.sleep(W0);
+        taker.join().unwrap();
+    });
+}

@@ -1,0 +1,493 @@
+//! The product's own sleep protocol and policies in a model world: up to four workers whose steps are interleaved at
+//! random, with the liveness invariant checked after every step.
+//!
+//! The world is a second shell: it does what a policy's actions say on model queues, and calls the same steps of
+//! [`Sleep`] as the runtime does, one at a time. A parked worker is one whose word says so.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use comity_policy::{
+    Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, Waking, WorkerId,
+};
+use proptest::prelude::*;
+
+use super::{Admission, Sleep, Woken, Work};
+
+/// A task of the model program.
+#[derive(Clone, Debug)]
+struct Task {
+    /// Tasks that it pushes, one after the other.
+    children: Vec<usize>,
+    /// After its last push it keeps its core until somebody else has taken every child: a long serial part.
+    needs_thieves: bool,
+}
+
+/// Queues and what has become of the tasks.
+#[derive(Default)]
+struct Queues {
+    deques: Vec<VecDeque<usize>>,
+    injector: VecDeque<usize>,
+    ended: bool,
+}
+
+/// A worker's view, as `shared::View` is in the product.
+struct Seen<'a>(&'a Queues);
+
+impl Work for Seen<'_> {
+    fn deques_have_task(&self) -> bool {
+        self.0.deques.iter().any(|deque| !deque.is_empty())
+    }
+
+    fn injector_has_task(&self) -> bool {
+        !self.0.injector.is_empty()
+    }
+
+    fn has_business(&self, _: WorkerId) -> bool {
+        self.0.ended
+    }
+}
+
+/// Where a worker stands between two steps.
+#[derive(Clone, Debug)]
+enum At {
+    /// Asks its policy what to do about this event.
+    Thief(Event),
+    /// Does what the policy said.
+    Acts(Action),
+    /// Announced its sleep.
+    Announced,
+    /// The look is done.
+    Admitted(Admission),
+    /// Took this task; says so next.
+    Holds(usize),
+    /// Its policy said to run; hands over next.
+    HandsOver(usize),
+    /// Runs the task; this many children are pushed.
+    Runs(usize, usize),
+    /// Has pushed and not yet looked for sleepers.
+    Pushed(usize, usize),
+    Ended,
+}
+
+struct Worker {
+    at: At,
+    thief: Box<dyn Thief>,
+    /// The task in hand while the policy says farewell.
+    held: Option<usize>,
+    owed: u32,
+}
+
+struct World {
+    policy: Policy,
+    sleep: Sleep,
+    queues: Queues,
+    workers: Vec<Worker>,
+    program: Vec<Task>,
+    taken_by: Vec<Option<usize>>,
+    done: usize,
+    /// Tasks that are still to come from outside.
+    to_inject: VecDeque<usize>,
+    /// A task was injected, and its sender has not yet looked for sleepers.
+    injecting: bool,
+    random: u64,
+    /// The last steps, to explain a failure.
+    trace: VecDeque<String>,
+}
+
+/// The policy as the world runs it: with thresholds small enough that sleep is never far.
+fn hasty(policy: Policy) -> Policy {
+    match policy.row().name {
+        "bws" => "bws:sleep_threshold=2".parse().unwrap(),
+        "bws-busy-wakes" => "bws-busy-wakes:sleep_threshold=2".parse().unwrap(),
+        "comity" => "comity:rounds=1,pause=0".parse().unwrap(),
+        _ => policy,
+    }
+}
+
+impl World {
+    fn new(policy: Policy, workers: u16, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
+        World {
+            sleep: Sleep::new(workers, policy.row().waking, policy.row().counts_roles),
+            queues: Queues { deques: vec![VecDeque::new(); usize::from(workers)], ..Queues::default() },
+            workers: (0..workers)
+                .map(|me| Worker {
+                    at: At::Thief(Event::DequeEmpty { wakeups_owed: 0 }),
+                    thief: policy.thief(WorkerId(me), workers, seed),
+                    held: None,
+                    owed: 0,
+                })
+                .collect(),
+            taken_by: vec![None; program.len()],
+            program,
+            policy,
+            done: 0,
+            to_inject: roots.into(),
+            injecting: false,
+            random: seed,
+            trace: VecDeque::new(),
+        }
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        // xorshift64*; the state is never zero.
+        self.random |= 1 << 40;
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+    }
+
+    fn is_parked(&self, worker: usize) -> bool {
+        matches!(self.workers[worker].at, At::Admitted(Admission::Park(_)))
+            && self.sleep.is_asleep(WorkerId(worker as u16))
+    }
+
+    fn can_step(&self, worker: usize) -> bool {
+        match self.workers[worker].at {
+            At::Ended => false,
+            At::Admitted(Admission::Park(_)) => !self.is_parked(worker),
+            At::Runs(task, pushed) if pushed == self.program[task].children.len() => {
+                let task = &self.program[task];
+                // It waits, without looking at its own deque, until others have taken its children.
+                !task.needs_thieves || task.children.iter().all(|child| self.taken_by[*child].is_some())
+            }
+            _ => true,
+        }
+    }
+
+    /// One step of somebody. False: nobody can move.
+    fn step(&mut self) -> bool {
+        let workers = self.workers.len();
+        let outside = usize::from(self.injecting || !self.to_inject.is_empty());
+        let first = self.below(workers + outside);
+        if first == workers {
+            self.step_outside();
+            return true;
+        }
+        let Some(worker) = (0..workers).map(|nth| (first + nth) % workers).find(|worker| self.can_step(*worker)) else {
+            if outside == 1 {
+                self.step_outside();
+            }
+            return outside == 1;
+        };
+        let at = std::mem::replace(&mut self.workers[worker].at, At::Ended);
+        if self.trace.len() == 60 {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(format!("worker {worker}: {at:?}"));
+        self.workers[worker].at = self.advance(worker, at);
+        true
+    }
+
+    fn step_outside(&mut self) {
+        if self.injecting {
+            self.injecting = false;
+            self.sleep.after_injection(&Seen(&self.queues));
+        } else if let Some(root) = self.to_inject.pop_front() {
+            self.queues.injector.push_back(root);
+            self.injecting = true;
+        }
+    }
+
+    fn advance(&mut self, worker: usize, at: At) -> At {
+        let me = WorkerId(worker as u16);
+        match at {
+            At::Thief(event) => At::Acts(self.workers[worker].thief.next(event)),
+            At::Acts(action) => self.act(worker, action),
+            At::Announced => At::Admitted(self.sleep.admit(me, &Seen(&self.queues))),
+            At::Admitted(Admission::Refused(refusal)) => match self.sleep.retract(me) {
+                None => self.thief(Event::SleepRefused(refusal)),
+                Some(woken) => self.thief(Event::Woken(reason(woken))),
+            },
+            At::Admitted(Admission::Park(timeout)) => {
+                let woken = self.sleep.park(me, timeout).expect("stepped only when woken");
+                self.thief(Event::Woken(reason(woken)))
+            }
+            At::Holds(task) => {
+                self.sleep.publish_busy(me);
+                self.workers[worker].held = Some(task);
+                At::Thief(Event::StealSucceeded(me))
+            }
+            At::HandsOver(task) => {
+                self.sleep.hand_over(me, &Seen(&self.queues));
+                At::Runs(task, 0)
+            }
+            At::Runs(task, pushed) if pushed < self.program[task].children.len() => {
+                let child = self.program[task].children[pushed];
+                self.queues.deques[worker].push_back(child);
+                At::Pushed(task, pushed + 1)
+            }
+            At::Pushed(task, pushed) => {
+                self.sleep.after_push(me, &Seen(&self.queues));
+                At::Runs(task, pushed)
+            }
+            At::Runs(..) => {
+                self.done += 1;
+                match self.queues.deques[worker].pop_back() {
+                    Some(next) => {
+                        self.take(worker, next);
+                        At::Runs(next, 0)
+                    }
+                    None => {
+                        self.sleep.publish_thief(me);
+                        let owed = std::mem::take(&mut self.workers[worker].owed);
+                        At::Thief(Event::DequeEmpty { wakeups_owed: owed })
+                    }
+                }
+            }
+            At::Ended => unreachable!("an ended worker is not stepped"),
+        }
+    }
+
+    /// The next event, unless the pool has ended.
+    fn thief(&mut self, event: Event) -> At {
+        if self.queues.ended {
+            return At::Ended;
+        }
+        At::Thief(event)
+    }
+
+    fn take(&mut self, worker: usize, task: usize) {
+        assert_eq!(self.taken_by[task].replace(worker), None, "task {task} runs once");
+    }
+
+    fn act(&mut self, worker: usize, action: Action) -> At {
+        let me = WorkerId(worker as u16);
+        let event = match action {
+            Action::Run { wakeups_owed } => {
+                self.workers[worker].owed = wakeups_owed;
+                return match self.workers[worker].held.take() {
+                    Some(task) => At::HandsOver(task),
+                    None => At::Thief(Event::DequeEmpty { wakeups_owed }),
+                };
+            }
+            Action::StealFrom(victim) => {
+                let stolen = (victim != me).then(|| self.queues.deques[victim.index()].pop_front()).flatten();
+                match stolen.or_else(|| self.queues.injector.pop_front()) {
+                    Some(task) => {
+                        self.take(worker, task);
+                        return At::Holds(task);
+                    }
+                    None => Event::StealFailed(victim),
+                }
+            }
+            Action::Inspect(victim) => Event::Seen(self.inspect(victim)),
+            Action::Count => {
+                let roles = self.sleep.roles();
+                let total = roles.busy + roles.thieves + roles.sleepers;
+                assert_eq!(usize::from(total), self.workers.len(), "{roles:?}");
+                Event::Counted { busy: roles.busy, thieves: roles.thieves, sleepers: roles.sleepers }
+            }
+            Action::YieldTo(_) | Action::YieldCore => Event::Yielded,
+            Action::Pause { .. } => Event::Paused,
+            Action::ClaimWakeup { from } => {
+                let owed = &mut self.workers[from.index()].owed;
+                let claimed = *owed > 0;
+                *owed -= u32::from(claimed);
+                Event::WakeupClaimed(claimed.then_some(from))
+            }
+            Action::Wake { whom, appoint } => Event::PeerWoken(self.sleep.wake_peer(me, whom, appoint)),
+            Action::Sleep => {
+                self.sleep.announce(me);
+                return At::Announced;
+            }
+        };
+        // The shell's own doubt, as in `thief::keep_alive`, at any time instead of every so many events.
+        if self.workers[worker].held.is_none() && !self.sleep.anyone_busy() && self.below(3) == 0 {
+            self.sleep.announce(me);
+            return At::Announced;
+        }
+        self.thief(event)
+    }
+
+    fn inspect(&mut self, victim: WorkerId) -> Victim {
+        let role = if self.sleep.is_asleep(victim) {
+            Role::Sleeper
+        } else if !self.sleep.is_busy(victim) {
+            Role::Thief
+        } else if self.queues.deques[victim.index()].is_empty() {
+            Role::Poor
+        } else {
+            Role::Rich
+        };
+        let run_status = if self.below(4) == 0 { RunStatus::Preempted } else { RunStatus::Running };
+        Victim { id: victim, role, run_status, wakeups_owed: self.workers[victim.index()].owed }
+    }
+
+    /// DESIGN §2: while a worker is busy, some thief is awake or will wake by itself, or nobody sleeps. Under `Hungry`
+    /// and `EveryPush`, where the next push wakes, that holds whenever a task waits.
+    fn check_liveness(&self) -> Result<(), String> {
+        let all = || 0..self.workers.len();
+        if !all().any(|worker| self.is_parked(worker)) {
+            return Ok(());
+        }
+        let thief_awake = all().any(|worker| {
+            !self.is_parked(worker)
+                && match self.workers[worker].at {
+                    At::Thief(_) | At::Acts(_) => self.workers[worker].held.is_none(),
+                    At::Announced | At::Admitted(_) => true,
+                    _ => false,
+                }
+        });
+        let wakes_by_itself =
+            all().any(|worker| matches!(self.workers[worker].at, At::Admitted(Admission::Park(Some(_)))));
+        // Somebody is between a change and the wake-up that it causes.
+        let wakeup_pending = self.injecting
+            || all().any(|worker| {
+                matches!(self.workers[worker].at, At::Holds(_) | At::HandsOver(_) | At::Pushed(..))
+                    || self.workers[worker].held.is_some()
+            });
+        if thief_awake || wakes_by_itself || wakeup_pending {
+            return Ok(());
+        }
+        let seen = Seen(&self.queues);
+        if seen.deques_have_task() || seen.injector_has_task() {
+            return Err("a task waits, a worker sleeps, and nobody looks or will wake".into());
+        }
+        let busy = all().any(|worker| self.sleep.is_busy(WorkerId(worker as u16)));
+        if busy && matches!(self.policy.row().waking, Waking::NobodySleeps | Waking::Watchdog) {
+            return Err("a worker is busy, another sleeps, and no thief is awake".into());
+        }
+        Ok(())
+    }
+
+    fn fail(&self, what: &str) -> TestCaseError {
+        let trace: Vec<&str> = self.trace.iter().map(String::as_str).collect();
+        TestCaseError::fail(format!("{what}\nunder {}, after\n{}", self.policy, trace.join("\n")))
+    }
+
+    /// Runs the program to its end, then lets the pool fall asleep.
+    fn run(&mut self) -> Result<(), TestCaseError> {
+        const BOUND: usize = 200_000;
+        for _ in 0..BOUND {
+            if self.done == self.program.len() && (0..self.workers.len()).all(|worker| self.is_parked(worker)) {
+                return Ok(());
+            }
+            if !self.step() {
+                return Err(self.fail("nobody can move, and tasks are left"));
+            }
+            self.check_liveness().map_err(|what| self.fail(&what))?;
+        }
+        let left = self.program.len() - self.done;
+        Err(self.fail(&format!("{left} tasks are left, or a pool without work stays awake, after {BOUND} steps")))
+    }
+
+    /// Ends the pool, as `Shared::end` does.
+    fn end(&mut self) -> Result<(), TestCaseError> {
+        self.queues.ended = true;
+        for worker in 0..self.workers.len() {
+            self.sleep.wake_for_business(WorkerId(worker as u16));
+        }
+        while self.step() {}
+        if self.workers.iter().all(|worker| matches!(worker.at, At::Ended)) {
+            Ok(())
+        } else {
+            Err(self.fail("the pool has ended and a worker sleeps"))
+        }
+    }
+}
+
+fn reason(woken: Woken) -> WakeReason {
+    match woken {
+        Woken::For(reason) => reason,
+        Woken::Business => WakeReason::Peer,
+    }
+}
+
+/// A program: a forest of tasks, and the roots that come from outside.
+#[derive(Clone, Debug)]
+struct Program {
+    tasks: Vec<Task>,
+    roots: Vec<usize>,
+}
+
+/// Task `n` hangs below an earlier task or comes from outside.
+fn programs() -> impl Strategy<Value = Program> {
+    prop::collection::vec((any::<prop::sample::Index>(), 0..5u8, prop::bool::weighted(0.3)), 1..14).prop_map(|shape| {
+        let mut program = Program { tasks: Vec::new(), roots: Vec::new() };
+        for (nth, (parent, from_outside, needs_thieves)) in shape.into_iter().enumerate() {
+            program.tasks.push(Task { children: Vec::new(), needs_thieves });
+            if nth == 0 || from_outside == 0 {
+                program.roots.push(nth);
+            } else {
+                program.tasks[parent.index(nth)].children.push(nth);
+            }
+        }
+        program
+    })
+}
+
+/// Tasks that hold on to their worker until a thief has come must leave one worker free to be that thief.
+fn bound_demands(program: &mut Program, workers: u16) {
+    let mut demanding = 0;
+    for task in &mut program.tasks {
+        task.needs_thieves &= !task.children.is_empty() && demanding + 1 < workers;
+        demanding += u16::from(task.needs_thieves);
+    }
+}
+
+fn run_under(policy: Policy, workers: u16, mut program: Program, seed: u64) -> Result<(), TestCaseError> {
+    bound_demands(&mut program, workers);
+    let mut world = World::new(hasty(policy), workers, program.tasks, program.roots, seed);
+    world.run()?;
+    let takers: BTreeSet<_> = world.taken_by.iter().collect();
+    prop_assert!(!takers.contains(&None), "every task was taken");
+    world.end()
+}
+
+proptest! {
+    // `PROPTEST_CASES` asks for more.
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(3000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn every_policy_keeps_the_pool_alive_and_lets_it_sleep(
+        program in programs(),
+        workers in 1..=4u16,
+        seed in any::<u64>(),
+    ) {
+        for policy in Policy::all() {
+            run_under(policy, workers, program.clone(), seed)?;
+        }
+    }
+
+    /// A policy that wants to sleep at every turn and runs what it does not have is slow, and never stuck, under each
+    /// way of waking.
+    #[test]
+    fn a_bad_policy_cannot_strand_a_task(program in programs(), workers in 1..=4u16, seed in any::<u64>()) {
+        for policy in Policy::all() {
+            let mut program = program.clone();
+            bound_demands(&mut program, workers);
+            let mut world = World::new(policy, workers, program.tasks, program.roots, seed);
+            for (nth, worker) in world.workers.iter_mut().enumerate() {
+                worker.thief = Box::new(Sleepyhead { me: nth as u16, workers, turn: seed as u32 });
+            }
+            world.run()?;
+            world.end()?;
+        }
+    }
+}
+
+/// Wants to sleep between any two steals, and owes wake-ups that it never pays.
+struct Sleepyhead {
+    me: u16,
+    workers: u16,
+    turn: u32,
+}
+
+impl Thief for Sleepyhead {
+    fn next(&mut self, event: Event) -> Action {
+        self.turn = self.turn.wrapping_add(1);
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 7 },
+            Event::SleepRefused(SleepRefusal::WorkArrived | SleepRefusal::YouAreWatchdog) | Event::Woken(_) => {
+                Action::StealFrom(WorkerId((u32::from(self.me) + self.turn) as u16 % self.workers))
+            }
+            _ if self.turn.is_multiple_of(7) => Action::Run { wakeups_owed: 0 },
+            _ => Action::Sleep,
+        }
+    }
+}
