@@ -17,8 +17,8 @@ for mutation in crates/runtime/mutations/*.patch; do
     GIT_CEILING_DIRECTORIES=$work git apply "crates/runtime/mutations/$name.patch"
     log=$work/$name.log
     case $name in
-    loom-*) flags='--cfg loom' suite=loom_ target=$work/loom profile=--release ;;
-    *) flags='' suite=model_tests target=$work/model profile= ;;
+    loom-*) flags='--cfg loom' suite=loom_ target=$PWD/../../loom profile=--release ;;
+    *) flags='' suite=model_tests target=$PWD/../model profile= ;;
     esac
     # shellcheck disable=SC2086
     if RUSTFLAGS=$flags CARGO_TARGET_DIR=$target timeout 300 \

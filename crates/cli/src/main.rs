@@ -1,2 +1,58 @@
-//! x
-fn main() {}
+//! The `comity` command: run the papers' programs, co-run any programs, and see what this machine offers.
+//!
+//! One file per verb. Every verb says on standard error, in one sentence, why it failed; the exit code is 2 where the
+//! command line was at fault and nothing has run, and 1 where something ran and failed.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod contestant;
+mod corun;
+mod descendants;
+mod doctor;
+mod failure;
+mod json;
+mod kernel;
+mod machine;
+mod output;
+mod policies;
+mod serve;
+mod trial;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Fair and efficient work stealing for programs that share a machine.
+#[derive(Parser)]
+#[command(name = "comity", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line is at fault.")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Kernel(kernel::Arguments),
+    Corun(corun::Arguments),
+    Bench(bench::Arguments),
+    Policies(policies::Arguments),
+    Doctor(doctor::Arguments),
+    #[command(hide = true)]
+    Serve(serve::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Kernel(arguments) => kernel::run(&arguments),
+        Verb::Corun(arguments) => corun::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Policies(arguments) => policies::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Serve(arguments) => serve::run(arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

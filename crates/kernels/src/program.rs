@@ -1,5 +1,8 @@
 //! What every program offers, and the backends it runs on.
 
+use comity::WorkerCounters;
+use comity_os::usage::Usage;
+
 use crate::{ForkJoin, OnComity, OnRayon, Serial};
 
 /// What a run's output was checked against, and whether it held.
@@ -50,11 +53,25 @@ pub enum Backend {
     Rayon(rayon::ThreadPool),
 }
 
-/// One timed and checked run.
+impl Backend {
+    /// What all workers together have done so far; `None` where nobody counts.
+    pub fn counters(&self) -> Option<WorkerCounters> {
+        match self {
+            Backend::Comity(pool) => Some(WorkerCounters::total(&pool.counters())),
+            Backend::Serial | Backend::Rayon(_) => None,
+        }
+    }
+}
+
+/// One timed and checked run. Times and counts are those of [`Kernel::compute`]; the check is not in them.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Wall-clock seconds of [`Kernel::compute`].
+    /// Wall-clock seconds.
     pub seconds: f64,
+    /// What the whole process used meanwhile.
+    pub used: Usage,
+    /// What all workers together did meanwhile; `None` where nobody counts.
+    pub counters: Option<WorkerCounters>,
     /// Whether the output was right.
     pub verdict: Verdict,
     /// What [`Kernel::present`] said, if it was asked for and had something to say.
@@ -69,6 +86,7 @@ pub trait Program: Send + Sync {
 
 impl<K: Kernel> Program for K {
     fn run(&self, backend: &Backend, present: bool) -> Run {
+        let (used, counters) = (Usage::of_this_process(), backend.counters());
         let start = std::time::Instant::now();
         let output = match backend {
             Backend::Serial => self.compute(Serial),
@@ -76,8 +94,10 @@ impl<K: Kernel> Program for K {
             Backend::Rayon(pool) => pool.install(|| self.compute(OnRayon)),
         };
         let seconds = start.elapsed().as_secs_f64();
+        let used = Usage::of_this_process().since(used);
+        let counters = backend.counters().zip(counters).map(|(now, then)| now.since(&then));
         let verdict = self.verify(&output);
         let presented = if present { self.present(&output).transpose() } else { None };
-        Run { seconds, verdict, presented }
+        Run { seconds, used, counters, verdict, presented }
     }
 }

@@ -1,21 +1,24 @@
-//! The programs whose results are published, each in its smallest input, on every backend and several pool sizes.
+//! The programs whose results are published, each in its smallest input, on every backend, under every policy and with
+//! several pool sizes.
 
-use comity_kernels::{Backend, catalog};
+mod every_backend;
+#[path = "../../runtime/tests/harness/watchdog.rs"]
+mod watchdog;
 
-fn rayon(threads: usize) -> Backend {
-    Backend::Rayon(rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool starts"))
-}
+use comity_kernels::catalog;
+use every_backend::every_backend;
+use watchdog::Watchdog;
 
-/// Runs each of `programs` twice on each backend: a run must leave its input as it was.
+/// Runs each of `programs` on each backend, one after the other: a run must leave its input as it was.
 fn assert_verified(programs: &[&str]) {
-    let backends = [("serial", Backend::Serial), ("1", rayon(1)), ("2", rayon(2)), ("8", rayon(8))];
+    let watchdog = Watchdog::start("ground_truth_a");
+    let backends = every_backend();
     for text in programs {
         let program = catalog::prepare(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        for (threads, backend) in &backends {
-            for _ in 0..2 {
-                let verdict = program.run(backend, false).verdict;
-                assert!(verdict.verified, "{text} on {threads}: {}", verdict.detail);
-            }
+        for (name, backend) in &backends {
+            watchdog.step(format!("{text} on {name}"));
+            let verdict = program.run(backend, false).verdict;
+            assert!(verdict.verified, "{text} on {name}: {}", verdict.detail);
         }
     }
 }

@@ -1,6 +1,13 @@
-//! Programs bfs, mm, mi, raytrace and clip against their ground truth, on every backend of this crate.
+//! Programs bfs, mm, mi, raytrace and clip against their ground truth, on every backend of this crate, under every policy
+//! and with several pool sizes.
+
+mod every_backend;
+#[path = "../../runtime/tests/harness/watchdog.rs"]
+mod watchdog;
 
 use comity_kernels::{Backend, catalog};
+use every_backend::{every_backend, rayon};
+use watchdog::Watchdog;
 
 /// Small inputs, with grains that make many tasks and with ones that make a single task.
 const INPUTS: &[&str] = &[
@@ -24,16 +31,14 @@ const INPUTS: &[&str] = &[
     "clip:pairs=300,grain=100000",
 ];
 
-fn pool(threads: usize) -> Backend {
-    Backend::Rayon(rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool starts"))
-}
-
 #[test]
 fn every_program_is_verified_on_every_backend() {
-    let backends = [("serial", Backend::Serial), ("rayon 1", pool(1)), ("rayon 2", pool(2)), ("rayon 8", pool(8))];
+    let watchdog = Watchdog::start("every_program_is_verified_on_every_backend");
+    let backends = every_backend();
     for text in INPUTS {
         let program = catalog::prepare(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         for (name, backend) in &backends {
+            watchdog.step(format!("{text} on {name}"));
             for _ in 0..3 {
                 let verdict = program.run(backend, false).verdict;
                 assert!(verdict.verified, "{text} on {name}: {}", verdict.detail);
@@ -44,7 +49,7 @@ fn every_program_is_verified_on_every_backend() {
 
 #[test]
 fn the_default_picture_is_the_known_one_on_two_threads() {
-    let verdict = catalog::prepare("raytrace").unwrap().run(&pool(2), false).verdict;
+    let verdict = catalog::prepare("raytrace").unwrap().run(&rayon(2), false).verdict;
     assert!(verdict.verified && verdict.detail.contains("expected"), "{}", verdict.detail);
 }
 

@@ -11,6 +11,8 @@ mod capabilities;
 pub mod cores;
 pub mod cpu_clock;
 pub mod futex;
+pub mod park;
+pub mod process;
 pub mod quota;
 pub mod task_group;
 pub mod usage;

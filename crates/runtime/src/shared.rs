@@ -14,6 +14,7 @@ use crate::raw::current;
 use crate::raw::job::JobRef;
 use crate::raw::job::StackJob;
 use crate::raw::latch::{CrossLatch, LockLatch};
+use crate::raw::sync::Waker;
 use crate::sleep::{Sleep, Work};
 
 /// Told the payload of a panic that nobody waits for.
@@ -146,9 +147,9 @@ impl Shared {
     // ---- Tasks from outside. ----
 
     /// Hands in a task from a thread that is not a worker of this pool.
-    pub(crate) fn inject(&self, job: JobRef) {
+    pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
         self.injector.push(job);
-        self.sleep.after_injection(&View { shared: self, awaited: &|| false });
+        self.sleep.after_injection(submitter, &View { shared: self, awaited: &|| false });
     }
 
     /// Hands `job` to one certain worker.
@@ -164,14 +165,14 @@ impl Shared {
             Some(worker) => {
                 let job = StackJob::new(task, CrossLatch::new(Arc::clone(worker.shared()), worker.id()));
                 // SAFETY: this frame waits for the latch before it ends.
-                self.inject(unsafe { job.as_job_ref() });
+                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
                 worker.wait_until(&job.latch);
                 job.into_result()
             }
             None => {
                 let job = StackJob::new(task, LockLatch::default());
                 // SAFETY: this frame waits for the latch before it ends.
-                self.inject(unsafe { job.as_job_ref() });
+                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
                 job.latch.wait();
                 job.into_result()
             }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
 use crossbeam_utils::CachePadded;
 
-use crate::raw::sync::{AtomicBool, AtomicI32, AtomicU32, FutexWord, Ordering, fence, heavy, light};
+use crate::raw::sync::{AtomicBool, AtomicI32, AtomicU32, FutexWord, Ordering, Waker, fence, heavy, light};
 
 /// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -179,7 +179,7 @@ impl Sleep {
     #[inline(never)]
     fn push_met_hunger(&self, me: WorkerId, work: &impl Work) {
         match self.waking {
-            Waking::Hungry => self.send_scout(me, word::WOKEN_BY_PEER, work),
+            Waking::Hungry => self.send_scout(me, word::WOKEN_BY_PEER, Waker::GoesOn, work),
             Waking::EveryPush { sleepers } => {
                 // Lemma 2: the push before the look for sleepers; a sleeper announces itself before it looks for tasks.
                 fence(Ordering::SeqCst);
@@ -190,13 +190,13 @@ impl Sleep {
     }
 
     /// After a task was handed in from outside: wakes one worker, if any sleeps.
-    pub(crate) fn after_injection(&self, work: &impl Work) {
+    pub(crate) fn after_injection(&self, submitter: Waker, work: &impl Work) {
         let first = WorkerId(self.rests.len() as u16 - 1);
         match self.waking {
             Waking::Hungry => {
                 // Lemma 1; off the busy path a full fence is cheap enough.
                 fence(Ordering::SeqCst);
-                self.send_scout(first, word::WOKEN_BY_INJECTION, work);
+                self.send_scout(first, word::WOKEN_BY_INJECTION, submitter, work);
             }
             Waking::NobodySleeps | Waking::Watchdog | Waking::EveryPush { .. } => {
                 // Lemma 2, with the injector for the deque.
@@ -211,7 +211,8 @@ impl Sleep {
         // Lemma 3: the business before the look at the word; the sleeper announces itself before it looks for business.
         fence(Ordering::SeqCst);
         if self.is_asleep(worker) && self.claim(worker, word::WOKEN_FOR_BUSINESS) {
-            self.rest(worker).word.wake();
+            // Whoever finishes what another waits for is about to look for work itself.
+            self.rouse(worker, Waker::MakesRoom);
         }
     }
 
@@ -245,7 +246,7 @@ impl Sleep {
             // Lemma 4: work has begun, so nobody sleeps. Only a pool without any work sleeps under these policies.
             Waking::NobodySleeps => self.wake_up_to(self.rests.len(), me, word::WOKEN_BY_PEER),
             Waking::Watchdog => self.hand_over_watchdog(me),
-            Waking::Hungry if self.retire_scout(me) => self.answer_for_scout(me, word::WOKEN_BY_PEER, work),
+            Waking::Hungry if self.retire_scout(me) => self.answer_for_scout(me, work),
             Waking::Hungry => {}
             Waking::EveryPush { .. } => {}
         }
@@ -260,7 +261,7 @@ impl Sleep {
                 return;
             }
             if let Some(successor) = self.appoint(me, holder) {
-                self.rest(successor).word.wake();
+                self.rouse(successor, Waker::GoesOn);
                 return;
             }
             if holder == VACANT {
@@ -307,12 +308,12 @@ impl Sleep {
     pub(crate) fn wake_peer(&self, me: WorkerId, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
         if appoint && self.watchdog.load(Ordering::Relaxed) == u32::from(me.0) {
             let successor = self.appoint(me, u32::from(me.0))?;
-            self.rest(successor).word.wake();
+            self.rouse(successor, Waker::GoesOn);
             return Some(successor);
         }
         let mut candidates = self.others(me).filter(|peer| whom.is_none_or(|whom| whom == *peer));
         let woken = candidates.find(|peer| self.is_asleep(*peer) && self.claim(*peer, word::WOKEN_BY_PEER))?;
-        self.rest(woken).word.wake();
+        self.rouse(woken, Waker::GoesOn);
         Some(woken)
     }
 
@@ -441,15 +442,21 @@ impl Sleep {
         true
     }
 
+    /// Wakes the thread of a worker whose sleep was claimed. Only under our own way of waking is it steered away from a
+    /// waker that goes on: the papers' policies are measured with the kernel's own placement.
+    fn rouse(&self, worker: WorkerId, waker: Waker) {
+        self.rest(worker).word.wake(if self.waking == Waking::Hungry { waker } else { Waker::MakesRoom });
+    }
+
     fn wake_up_to(&self, most: usize, me: WorkerId, woken: u32) {
         let sleepers = self.others(me).chain([me]).filter(|worker| self.is_asleep(*worker));
         for sleeper in sleepers.filter(|worker| self.claim(*worker, woken)).take(most) {
-            self.rest(sleeper).word.wake();
+            self.rouse(sleeper, Waker::GoesOn);
         }
     }
 
     /// Wakes exactly one sleeper, unless one that was woken before is still on its way.
-    fn send_scout(&self, me: WorkerId, woken: u32, work: &impl Work) {
+    fn send_scout(&self, me: WorkerId, woken: u32, waker: Waker, work: &impl Work) {
         loop {
             let leave = |hunger: i32| (hunger > 0).then_some(hunger - SCOUT_IS_OUT);
             if self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, leave).is_err() {
@@ -457,7 +464,7 @@ impl Sleep {
             }
             let mut sleepers = self.others(me).chain([me]).filter(|worker| self.is_asleep(*worker));
             if let Some(scout) = sleepers.find(|worker| self.claim(*worker, woken | word::SCOUT)) {
-                self.rest(scout).word.wake();
+                self.rouse(scout, waker);
                 return;
             }
             // Another waker took the last sleeper: no scout leaves.
@@ -470,9 +477,9 @@ impl Sleep {
 
     /// A scout ends its way with a task in hand: the tasks that pushes left to it pass to the next scout.
     #[cold]
-    fn answer_for_scout(&self, me: WorkerId, woken: u32, work: &impl Work) {
+    fn answer_for_scout(&self, me: WorkerId, work: &impl Work) {
         if self.must_answer(work) {
-            self.send_scout(me, woken, work);
+            self.send_scout(me, word::WOKEN_BY_PEER, Waker::GoesOn, work);
         }
     }
 

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::pool::global;
 use crate::raw::current;
 use crate::raw::job::{HeapJob, JobRef};
+use crate::raw::sync::Waker;
 use crate::shared::Shared;
 
 /// Runs `task` some time on the current pool, or on the global one outside of any.
@@ -42,7 +43,7 @@ impl Shared {
     pub(crate) fn queue(&self, job: JobRef) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.shared(), self) => worker.push(job),
-            _ => self.inject(job),
+            _ => self.inject(job, Waker::GoesOn),
         });
     }
 }

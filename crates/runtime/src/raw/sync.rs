@@ -11,21 +11,23 @@ mod real {
 
     pub(crate) use comity_os::barrier::{heavy, light};
 
-    /// A 32-bit word that threads wait on.
-    pub(crate) struct FutexWord(AtomicU32);
+    pub(crate) use comity_os::park::Waker;
+
+    /// A 32-bit word that a worker waits on.
+    pub(crate) struct FutexWord(comity_os::park::Parker);
 
     impl FutexWord {
         pub(crate) fn new(value: u32) -> FutexWord {
-            FutexWord(AtomicU32::new(value))
+            FutexWord(comity_os::park::Parker::new(value))
         }
 
         /// Sleeps while the word holds `expected`, until woken or `timeout`; may return early for no reason.
         pub(crate) fn wait(&self, expected: u32, timeout: Option<Duration>) {
-            comity_os::futex::wait(&self.0, expected, timeout);
+            self.0.wait(expected, timeout);
         }
 
-        pub(crate) fn wake(&self) {
-            comity_os::futex::wake_one(&self.0);
+        pub(crate) fn wake(&self, waker: Waker) {
+            self.0.wake(waker);
         }
     }
 
@@ -33,7 +35,7 @@ mod real {
         type Target = AtomicU32;
 
         fn deref(&self) -> &AtomicU32 {
-            &self.0
+            self.0.word()
         }
     }
 }
@@ -47,6 +49,7 @@ mod modelled {
 
     use loom::sync::{Condvar, Mutex};
 
+    pub(crate) use comity_os::park::Waker;
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
 
     /// loom knows no asymmetric barrier; the pair is modelled by what it stands for, two full fences.
@@ -78,7 +81,7 @@ mod modelled {
             }
         }
 
-        pub(crate) fn wake(&self) {
+        pub(crate) fn wake(&self, _waker: Waker) {
             drop(self.bucket.lock().unwrap());
             self.queue.notify_one();
         }

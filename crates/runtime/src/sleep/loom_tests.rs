@@ -114,7 +114,7 @@ fn loom_an_injection_wakes_under_every_way_of_waking() {
                 move || pool.find(W0)
             });
             pool.injector.fetch_add(1, Ordering::Release);
-            pool.sleep.after_injection(&*pool);
+            pool.sleep.after_injection(Waker::GoesOn, &*pool);
             thief.join().unwrap();
         });
     }

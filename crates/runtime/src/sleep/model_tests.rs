@@ -11,7 +11,7 @@ use comity_policy::{
 };
 use proptest::prelude::*;
 
-use super::{Admission, Sleep, Woken, Work};
+use super::{Admission, Sleep, Waker, Woken, Work};
 
 /// A task of the model program.
 #[derive(Clone, Debug)]
@@ -182,7 +182,7 @@ impl World {
     fn step_outside(&mut self) {
         if self.injecting {
             self.injecting = false;
-            self.sleep.after_injection(&Seen(&self.queues));
+            self.sleep.after_injection(Waker::GoesOn, &Seen(&self.queues));
         } else if let Some(root) = self.to_inject.pop_front() {
             self.queues.injector.push_back(root);
             self.injecting = true;

@@ -1,0 +1,33 @@
+//! `comity bench`: what the runtime costs, side by side with stock rayon in the same run.
+//!
+//! One file per bench. Contestants take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
+//! as itself and as a control, so that a difference can be told from noise.
+
+mod quartiles;
+mod solo;
+mod wake;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Measure what the runtime costs, beside stock rayon in the same run
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    Wake(wake::Arguments),
+    Solo(solo::Arguments),
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.bench {
+        Bench::Wake(arguments) => wake::run(arguments),
+        Bench::Solo(arguments) => solo::run(arguments),
+    }
+}

@@ -1,0 +1,42 @@
+//! Quantiles of a sample.
+
+use serde::Serialize;
+use statrs::statistics::{Data, OrderStatistics};
+
+/// The middle of a sample and its spread: the quartiles.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Quartiles {
+    /// A quarter of the sample lies below.
+    pub lower: f64,
+    /// Half of the sample lies below.
+    pub median: f64,
+    /// Three quarters of the sample lie below.
+    pub upper: f64,
+}
+
+impl Quartiles {
+    /// The quartiles of `sample`, which must not be empty.
+    pub fn of(sample: &[f64]) -> Quartiles {
+        let mut data = Data::new(sample.to_vec());
+        Quartiles { lower: data.lower_quartile(), median: data.median(), upper: data.upper_quartile() }
+    }
+}
+
+/// The value that `percent` of `sample`, which must not be empty, lie below.
+pub fn percentile(sample: &[f64], percent: usize) -> f64 {
+    Data::new(sample.to_vec()).percentile(percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quartiles_of_a_known_sample() {
+        let sample: Vec<f64> = (1..=101).rev().map(f64::from).collect();
+        let Quartiles { lower, median, upper } = Quartiles::of(&sample);
+        assert!((lower - 26.0).abs() < 1.0 && (upper - 76.0).abs() < 1.0, "{lower} {upper}");
+        assert_eq!(median, 51.0);
+        assert!((percentile(&sample, 99) - 100.0).abs() < 1.0);
+    }
+}

@@ -1,0 +1,174 @@
+//! `comity corun`: what sharing the machine costs each of several programs.
+//!
+//! As in BWS (Ding et al., EuroSys 2012, section 5.1): each program runs alone, then all run together, over and over so
+//! that their executions overlap fully. Here each also runs alone with one worker on one core, which gives the bound
+//! that a weighted speedup should be read against.
+
+mod measures;
+mod program;
+mod report;
+mod schedule;
+mod stage;
+mod table;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use comity_os::{cores, task_group};
+
+use crate::contestant::{BackendName, PolicyList, contestants, workers_range};
+use crate::failure::Failure;
+use crate::json::CorunReport;
+use crate::output::{self, ResultFile};
+use crate::{descendants, kernel, machine};
+
+use program::Program;
+use report::Baseline;
+use schedule::Plan;
+
+/// The most programs of a co-run.
+const MAX_PROGRAMS: usize = 64;
+
+const EXAMPLES: &str = "A PROGRAM is
+  - a kernel, NAME or NAME:key=value,… (see `comity kernel --list`);
+  - any other text with a space or a slash: a command for /bin/sh. Each execution is one round, must end with 0, and
+    finds the number of workers in COMITY_NUM_THREADS and RAYON_NUM_THREADS, and a policy in COMITY_POLICY. Its output
+    is thrown away; its last words on standard error are shown if it fails.
+
+Measures, per contestant (a policy, or a backend without policies):
+  alone T_s, together T_c    mean seconds over the rounds
+  one core T_1               mean seconds alone, one worker, pinned to one core
+  slowdown                   (T_c - T_s) / T_s
+  overlapped (JSON only)     mean seconds together over all rounds, uncounted ones included
+  unfairness                 largest slowdown - smallest slowdown
+  weighted speedup           sum of T_b / T_c, T_b the baseline's seconds alone
+  bound                      programs * cores / sum of T_1 / T_b: nothing wasted and all slowed alike
+  efficiency                 weighted speedup / bound
+  cv                         coefficient of variation of T_c: standard deviation / mean
+
+The rounds are divided into up to three blocks. Each block runs every contestant: each program alone, alone on one core,
+then all together; so a machine that drifts treats all contestants alike. When the programs run together, one that has
+had its rounds goes on, uncounted, until all have. A kernel runs once uncounted when its process starts. What is still
+running when a co-run ends is asked to end (SIGTERM), and killed a second later.
+
+Examples:
+  comity corun mergesort cg --policy abp,bws --backend rayon
+  comity corun cg:class=W mm mi --policy bws:sleep_threshold=128,comity --workers 8 --group separate
+  comity corun cg './my-solver --size 100' --rounds 6 --timeout 60 --json result.json
+
+Exit codes: 0 success; 1 a program failed, hung or gave a wrong result; 2 the command line is at fault.";
+
+/// Run programs alone and together; print what sharing the machine cost each of them
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Two programs or more: kernels, or commands in quotes
+    #[arg(value_name = "PROGRAM", required = true)]
+    programs: Vec<String>,
+    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default: comity]
+    #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
+    policy: Vec<PolicyList>,
+    /// Other backends to compare, beside --policy where that is given or `comity` is listed
+    #[arg(long, value_enum, value_name = "B,…", value_delimiter = ',')]
+    backend: Vec<BackendName>,
+    /// Workers of each program, 1 to 1024 (serial always has one) [default: the usable cores]
+    #[arg(long, value_name = "N", value_parser = workers_range())]
+    workers: Option<u16>,
+    /// Counted rounds of each program, alone and together, 1 to 10000
+    #[arg(long, value_name = "R", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// Whether each program gets a session, and with autogroup a task group, of its own
+    #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
+    group: Grouping,
+    /// The contestant whose time alone is T_b, as abp in the BWS paper; `own`: each one's own
+    #[arg(long, value_name = "NAME", default_value = "own")]
+    baseline: String,
+    /// Seconds that one round, or preparing a program, may take, 1 to 1000000
+    #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    timeout: u32,
+    /// Also write JSON (schema comity-corun/1) to this file; `-` prints it instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Which task groups the programs are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Grouping {
+    /// All programs stay in the session of this command, as if started from one shell
+    Same,
+    /// Each program has its own session, as if started from its own terminal
+    Separate,
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    // Everything that can be wrong with the command line comes first: nothing has run and no file has changed.
+    let programs = programs(&arguments.programs)?;
+    let contestants = contestants(&arguments.policy, &arguments.backend)?;
+    let baseline = Baseline::choose(&arguments.baseline, &contestants)?;
+    let file = arguments.json.as_deref().map(ResultFile::check).transpose()?;
+    let plan = Plan {
+        programs,
+        contestants,
+        workers: arguments.workers.unwrap_or_else(kernel::default_workers),
+        rounds: arguments.rounds as usize,
+        grouping: arguments.group,
+        timeout: Duration::from_secs(arguments.timeout.into()),
+        one_core: cores::allowed().first().map_or(0, |core| core.id),
+    };
+    let task_grouping = task_grouping(arguments.group);
+
+    descendants::look_after().map_err(|error| Failure::Run(format!("cannot look after child processes: {error}")))?;
+    let samples = schedule::measure(&plan)?;
+    let report = CorunReport {
+        schema: "comity-corun/1",
+        machine: machine::describe(Some(task_grouping.to_owned())),
+        versions: machine::versions(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        baseline: baseline.name(&plan.contestants),
+        rounds: plan.rounds,
+        blocks: schedule::blocks(plan.rounds).len(),
+        coruns: report::coruns(&plan, &samples, baseline, cores::usable().get()),
+    };
+    if file != Some(ResultFile::Standard) {
+        output::print(&table::render(&report))?;
+    }
+    if let Some(file) = file {
+        file.write(&output::to_json(&report))?;
+    }
+    wrong_result(&plan, &samples)
+}
+
+fn programs(texts: &[String]) -> Result<Vec<Program>, Failure> {
+    let programs: Vec<Program> = texts.iter().map(|text| Program::parse(text)).collect::<Result<_, _>>()?;
+    match programs.len() {
+        1 => Err(Failure::Usage(format!("a co-run needs at least two programs; {} is the only one", programs[0]))),
+        many if many > MAX_PROGRAMS => {
+            Err(Failure::Usage(format!("{many} programs are too many; a co-run takes 2 to {MAX_PROGRAMS}")))
+        }
+        _ => Ok(programs),
+    }
+}
+
+fn task_grouping(grouping: Grouping) -> &'static str {
+    match grouping {
+        Grouping::Same => "same",
+        Grouping::Separate if task_group::autogroup_enabled() => "separate",
+        Grouping::Separate => {
+            eprintln!("warning: autogroup is off, so separate sessions still share one task group");
+            "separate-without-autogroup"
+        }
+    }
+}
+
+fn wrong_result(plan: &Plan, samples: &[Vec<schedule::Samples>]) -> Result<(), Failure> {
+    for (contestant, samples) in plan.contestants.iter().zip(samples) {
+        for (program, samples) in plan.programs.iter().zip(samples) {
+            if let Some(detail) = &samples.wrong {
+                return Err(Failure::Run(format!("{program} gave a wrong result under {contestant}: {detail}")));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,349 @@
+//! Everything the command writes as JSON. A schema's number changes when a field goes or changes its meaning; new
+//! fields may come at any time.
+//!
+//! Times are in seconds. A number that does not exist (the variation of a single round, the steals of a backend
+//! without counters) is `null`.
+
+use comity::WorkerCounters;
+use comity_os::Capabilities;
+use serde::{Deserialize, Serialize};
+
+/// `comity-corun/1`: all co-runs of one `comity corun`.
+#[derive(Debug, Serialize)]
+pub struct CorunReport {
+    /// `comity-corun/1`.
+    pub schema: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// With what.
+    pub versions: Versions,
+    /// The command line, word by word.
+    pub command: Vec<String>,
+    /// Whose solo time is T_b of the weighted speedup and its bound: a contestant, or `own` for each one's own.
+    pub baseline: String,
+    /// Counted executions per program, alone and together.
+    pub rounds: usize,
+    /// Into how many parts the rounds were divided, each with all contestants.
+    pub blocks: usize,
+    /// One per contestant, in the order asked for.
+    pub coruns: Vec<Corun>,
+}
+
+/// The co-run of all programs under one contestant.
+#[derive(Debug, Serialize)]
+pub struct Corun {
+    /// The policy with its parameters, or the backend's name where it has no policy.
+    pub policy: String,
+    /// `comity`, `rayon` or `serial`.
+    pub backend: &'static str,
+    /// Workers of each program.
+    pub workers: u16,
+    /// The largest slowdown minus the smallest.
+    pub unfairness: f64,
+    /// ΣT_b/T_c.
+    pub weighted_speedup: f64,
+    /// The weighted speedup if no work were wasted and all programs were slowed alike: n·cores / Σ(T_1/T_b).
+    pub bound: f64,
+    /// `weighted_speedup / bound`.
+    pub efficiency: f64,
+    /// In the order of the command line.
+    pub programs: Vec<CorunProgram>,
+}
+
+/// One program's share in a co-run. Switches, processor time and counters are means per counted co-run round.
+#[derive(Debug, Serialize)]
+pub struct CorunProgram {
+    /// As on the command line.
+    pub name: String,
+    /// `kernel` or `command`.
+    pub kind: &'static str,
+    /// T_s: the mean time alone.
+    pub solo_s: f64,
+    /// Coefficient of variation of the time alone.
+    pub solo_cv: Option<f64>,
+    /// T_1: the mean time alone with one worker, on one core.
+    pub one_core_s: f64,
+    /// T_b: the baseline's mean time alone.
+    pub baseline_s: f64,
+    /// T_c: the mean time together, over the counted rounds.
+    pub corun_s: f64,
+    /// The mean time together over all rounds, counted or not. All of them overlapped fully; of a short program beside
+    /// a long one the uncounted ones are the larger part.
+    pub overlapped_s: f64,
+    /// (T_c − T_s) / T_s.
+    pub slowdown: f64,
+    /// Coefficient of variation of the time together.
+    pub cv: Option<f64>,
+    /// Counted rounds together.
+    pub rounds: usize,
+    /// Rounds that ran on, uncounted, while other programs were not done.
+    pub uncounted_rounds: usize,
+    /// Whether every result was right, uncounted ones included. Of a command: whether it always ended with 0, which it
+    /// must have to be reported.
+    pub verified: bool,
+    /// Processor time of all threads. A kernel's check is not in it.
+    pub cpu_s: f64,
+    /// The same when alone.
+    pub solo_cpu_s: f64,
+    /// Context switches because a thread waited.
+    pub voluntary_switches: f64,
+    /// Context switches because the kernel took the core away.
+    pub involuntary_switches: f64,
+    /// Attempts to steal.
+    pub steal_attempts: Option<f64>,
+    /// Those that took a task.
+    pub steals: Option<f64>,
+    /// Times that a worker offered its core.
+    pub yields: Option<f64>,
+    /// Times that a worker went to sleep.
+    pub sleeps: Option<f64>,
+    /// Workers woken by others.
+    pub wakeups: Option<f64>,
+    /// Time with a task, over all workers.
+    pub busy_s: Option<f64>,
+    /// Time awake without a task, over all workers.
+    pub thief_s: Option<f64>,
+    /// Time asleep, over all workers.
+    pub asleep_s: Option<f64>,
+    /// Every counted round, so that other statistics can be computed.
+    pub times: Times,
+}
+
+/// The seconds of every counted round, in order.
+#[derive(Debug, Serialize)]
+pub struct Times {
+    /// Alone.
+    pub solo_s: Vec<f64>,
+    /// Alone with one worker on one core.
+    pub one_core_s: Vec<f64>,
+    /// Together.
+    pub corun_s: Vec<f64>,
+}
+
+/// `comity-kernel/1`: the runs of one `comity kernel`.
+#[derive(Debug, Serialize)]
+pub struct KernelReport {
+    /// `comity-kernel/1`.
+    pub schema: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// With what.
+    pub versions: Versions,
+    /// The kernel with its parameters, as on the command line.
+    pub name: String,
+    /// The policy with its parameters, or the backend's name where it has no policy.
+    pub policy: String,
+    /// `comity`, `rayon` or `serial`.
+    pub backend: &'static str,
+    /// Workers of the pool.
+    pub workers: u16,
+    /// Building the input, not part of any round.
+    pub prepare_s: f64,
+    /// Whether every round was right.
+    pub verified: bool,
+    /// What the kernel has to show, and where.
+    pub presented: Option<String>,
+    /// In order.
+    pub rounds: Vec<Round>,
+}
+
+/// One execution of a program. Also what the processes of a co-run tell the command.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Round {
+    /// Wall-clock time. Of a kernel: of the computation alone; of a command: from its start to its end.
+    pub seconds: f64,
+    /// Whether the result was right.
+    pub verified: bool,
+    /// What it was compared with.
+    pub detail: String,
+    /// Processor time of all threads. A kernel's check is not in it.
+    pub cpu_s: f64,
+    /// Context switches because a thread waited.
+    pub voluntary_switches: u64,
+    /// Context switches because the kernel took the core away.
+    pub involuntary_switches: u64,
+    /// What the workers did; Comity only.
+    pub counters: Option<Counters>,
+}
+
+/// The counters of all workers of a pool together (see `comity::WorkerCounters`).
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Counters {
+    /// Attempts to steal.
+    pub steal_attempts: u64,
+    /// Those that took a task.
+    pub steals: u64,
+    /// Times that a worker offered its core.
+    pub yields: u64,
+    /// Times that a worker went to sleep.
+    pub sleeps: u64,
+    /// Workers woken by others.
+    pub wakeups: u64,
+    /// Time with a task, over all workers.
+    pub busy_s: f64,
+    /// Time awake without a task, over all workers.
+    pub thief_s: f64,
+    /// Time asleep, over all workers.
+    pub asleep_s: f64,
+}
+
+impl From<WorkerCounters> for Counters {
+    fn from(counters: WorkerCounters) -> Counters {
+        Counters {
+            steal_attempts: counters.steal_attempts,
+            steals: counters.steals,
+            yields: counters.yields,
+            sleeps: counters.sleeps,
+            wakeups: counters.wakeups,
+            busy_s: counters.busy.as_secs_f64(),
+            thief_s: counters.thief.as_secs_f64(),
+            asleep_s: counters.asleep.as_secs_f64(),
+        }
+    }
+}
+
+/// The machine and how it is set up.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Cores that this process can use at a time: affinity and quota considered.
+    pub cores: usize,
+    /// Cores that the affinity mask allows.
+    pub allowed_cores: usize,
+    /// Cores' worth of time that the tightest cgroup quota grants.
+    pub quota_cores: Option<f64>,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The tier of kernel support (see `comity doctor`).
+    pub os_tier: u8,
+    /// `same`, `separate`, or `separate-without-autogroup` where the kernel shares cores between threads all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_grouping: Option<String>,
+}
+
+/// What a result was computed with.
+#[derive(Debug, Serialize)]
+pub struct Versions {
+    /// This command.
+    pub comity: &'static str,
+    /// Stock rayon.
+    pub rayon: &'static str,
+    /// The compiler.
+    pub rustc: &'static str,
+}
+
+/// `comity-policies/1`: the catalog of policies.
+#[derive(Debug, Serialize)]
+pub struct PolicyCatalog {
+    /// `comity-policies/1`.
+    pub schema: &'static str,
+    /// The first is the default.
+    pub policies: Vec<PolicyRow>,
+}
+
+/// One policy.
+#[derive(Debug, Serialize)]
+pub struct PolicyRow {
+    /// As in `--policy`.
+    pub name: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Paper and section.
+    pub source: &'static str,
+    /// What can be set.
+    pub parameters: Vec<PolicyParameter>,
+}
+
+/// One number that a policy can be given.
+#[derive(Debug, Serialize)]
+pub struct PolicyParameter {
+    /// As in `NAME:key=value`.
+    pub key: &'static str,
+    /// The value when none is given.
+    pub default: u32,
+    /// The smallest value.
+    pub least: u32,
+    /// The largest value.
+    pub most: u32,
+    /// What it counts.
+    pub help: &'static str,
+}
+
+/// `comity-kernels/1`: the catalog of kernels.
+#[derive(Debug, Serialize)]
+pub struct KernelCatalog {
+    /// `comity-kernels/1`.
+    pub schema: &'static str,
+    /// In the catalog's order.
+    pub kernels: Vec<KernelRow>,
+}
+
+/// One kernel.
+#[derive(Debug, Serialize)]
+pub struct KernelRow {
+    /// As in `comity kernel NAME`.
+    pub name: &'static str,
+    /// What it computes.
+    pub summary: &'static str,
+    /// What can be set.
+    pub parameters: Vec<KernelParameter>,
+}
+
+/// One value that a kernel can be given.
+#[derive(Debug, Serialize)]
+pub struct KernelParameter {
+    /// As in `NAME:key=value`.
+    pub key: &'static str,
+    /// The value when none is given.
+    pub default: &'static str,
+    /// What it means and which values it takes.
+    pub help: &'static str,
+}
+
+/// `comity-doctor/1`: what this machine offers.
+#[derive(Debug, Serialize)]
+pub struct DoctorReport {
+    /// `comity-doctor/1`.
+    pub schema: &'static str,
+    /// The machine.
+    pub machine: Machine,
+    /// With what it was found.
+    pub versions: Versions,
+    /// Every core that the affinity mask allows.
+    pub cores: Vec<DoctorCore>,
+    /// What the kernel offers.
+    pub capabilities: DoctorCapabilities,
+}
+
+/// One core.
+#[derive(Debug, Serialize)]
+pub struct DoctorCore {
+    /// The kernel's number.
+    pub id: usize,
+    /// The physical package.
+    pub package: usize,
+    /// The NUMA node.
+    pub node: usize,
+}
+
+/// The kernel's services, see [`Capabilities`].
+#[derive(Debug, Serialize)]
+pub struct DoctorCapabilities {
+    /// A sleeper can make every push visible.
+    pub membarrier: bool,
+    /// A peer's run status can be read.
+    pub thread_cpu_clock: bool,
+    /// A session is a task group of its own.
+    pub autogroup: bool,
+}
+
+impl From<Capabilities> for DoctorCapabilities {
+    fn from(found: Capabilities) -> DoctorCapabilities {
+        DoctorCapabilities {
+            membarrier: found.membarrier,
+            thread_cpu_clock: found.thread_cpu_clock,
+            autogroup: found.autogroup,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where results go: standard output, or a file that is never left half written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use crate::failure::Failure;
+
+/// Writes `text` to standard output. A reader that has gone away (`comity policies | head -1`) is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Run(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The JSON text of `value`, for people as much as for machines.
+pub fn to_json(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("our structs have string keys and no failing serializer");
+    text.push('\n');
+    text
+}
+
+/// A place for a result file, known to be writable before anything has run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ResultFile {
+    /// Standard output, named `-`.
+    Standard,
+    /// A regular file, there or not: replaced as a whole.
+    Regular(PathBuf),
+    /// A device or a pipe, which must not be replaced by a file: written to.
+    Special(PathBuf),
+}
+
+impl ResultFile {
+    /// Looks whether `path` can be written and leaves whatever is there as it is.
+    pub fn check(path: &Path) -> Result<ResultFile, Failure> {
+        if path == Path::new("-") {
+            return Ok(ResultFile::Standard);
+        }
+        let refuse = |why: &dyn std::fmt::Display| {
+            Failure::Usage(format!("cannot write '{}': {why}; choose another --json file", path.display()))
+        };
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => Err(refuse(&"it is a directory")),
+            Ok(found) if found.is_file() => {
+                OpenOptions::new().append(true).open(path).map_err(|error| refuse(&error))?;
+                // The file that a link points to is replaced, not the link.
+                let path = fs::canonicalize(path).map_err(|error| refuse(&error))?;
+                temporary_beside(&path).map_err(|error| refuse(&in_words(&error)))?;
+                Ok(ResultFile::Regular(path))
+            }
+            Ok(_) => Ok(ResultFile::Special(path.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.file_name().is_some() => {
+                temporary_beside(path).map_err(|error| refuse(&in_words(&error)))?;
+                Ok(ResultFile::Regular(path.to_owned()))
+            }
+            Err(error) => Err(refuse(&error)),
+        }
+    }
+
+    /// Writes `text`. A regular file has either its old content or the whole new one, whatever happens.
+    pub fn write(&self, text: &str) -> Result<(), Failure> {
+        let path = match self {
+            ResultFile::Standard => return print(text),
+            ResultFile::Regular(path) | ResultFile::Special(path) => path,
+        };
+        let written = match self {
+            ResultFile::Regular(_) => replace(path, text),
+            _ => File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes())),
+        };
+        written.map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))
+    }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = temporary_beside(path)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    if let Ok(old) = fs::metadata(path) {
+        file.as_file().set_permissions(old.permissions())?;
+    }
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Without the temporary file's name, which would mislead.
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "its folder does not exist".to_owned(),
+        kind => format!("its folder takes no files: {kind}"),
+    }
+}
+
+/// A file in the same folder, because a rename is atomic only within a file system. It deletes itself when dropped.
+fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let everybody = fs::Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(".comity-").permissions(everybody).tempfile_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_changes_nothing_and_a_write_replaces_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        let fresh = ResultFile::check(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        fresh.write("first and longer").unwrap();
+        let again = ResultFile::check(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first and longer");
+        again.write("second").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "second");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_a_device_a_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        ResultFile::check(&link).unwrap().write("new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(ResultFile::check(Path::new("/dev/null")).unwrap(), ResultFile::Special(PathBuf::from("/dev/null")));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused_before_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().to_owned(), folder.path().join("no/such/folder.json"), PathBuf::from("/proc/x.json")]
+        {
+            assert!(matches!(ResultFile::check(&path), Err(Failure::Usage(_))), "{}", path.display());
+        }
+    }
+}

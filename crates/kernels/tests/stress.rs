@@ -1,0 +1,46 @@
+//! Trees and Fibonacci numbers in turn, with many more workers than cores, under every policy: the counts stay right.
+//!
+//! `COMITY_STRESS_SECS` says for how long under each policy. To see how much was done:
+//! `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
+
+#[path = "../../runtime/tests/harness/watchdog.rs"]
+mod watchdog;
+
+use std::time::{Duration, Instant};
+
+use comity::{Policy, ThreadPoolBuilder, WorkerCounters};
+use comity_kernels::{Backend, catalog};
+use watchdog::Watchdog;
+
+const WORKERS: usize = 16;
+const DEFAULT_SECS: u64 = 4;
+
+#[test]
+fn trees_and_fibonacci_numbers_under_every_policy() {
+    let secs = match std::env::var("COMITY_STRESS_SECS") {
+        Ok(text) => text.parse().expect("COMITY_STRESS_SECS is a whole number of seconds"),
+        Err(_) => DEFAULT_SECS,
+    };
+    let watchdog = Watchdog::start("trees_and_fibonacci_numbers_under_every_policy");
+    let programs = ["uts:tree=T3", "fib:n=27", "uts:tree=T1"];
+    let prepared: Vec<_> = programs.iter().map(|text| catalog::prepare(text).expect("a known program")).collect();
+    for policy in Policy::all() {
+        let pool = ThreadPoolBuilder::new().num_threads(WORKERS).policy(policy).build().expect("a pool starts");
+        let backend = Backend::Comity(pool);
+        let began = Instant::now();
+        let mut runs = 0;
+        // Every program at least once, however slow the machine.
+        while runs < programs.len() || began.elapsed() < Duration::from_secs(secs) {
+            let nth = runs % programs.len();
+            watchdog.step(format!("{} under {policy}, run {runs}", programs[nth]));
+            let verdict = prepared[nth].run(&backend, false).verdict;
+            assert!(verdict.verified, "{} under {policy}: {}", programs[nth], verdict.detail);
+            runs += 1;
+        }
+        let Backend::Comity(pool) = backend else { unreachable!("made above") };
+        let total = WorkerCounters::total(&pool.counters());
+        println!("{policy}: {runs} runs in {:.1?}, all right; {} steals", began.elapsed(), total.steals);
+        assert!(total.steals > 0, "one worker did everything under {policy}");
+        pool.shutdown();
+    }
+}

@@ -1,0 +1,243 @@
+//! Child processes that never outlive their purpose: what they used, whom they die with, and how to end them all.
+//!
+//! A process group or a session can be left by a process that asks for a new one, so neither is a reliable way to find
+//! everything that a command started. Here a process adopts its orphaned descendants ([`adopt_orphans`]); then whatever
+//! it started is a child of it as soon as the generation between is gone, and [`end_children`] reaches all of it.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::usage::Usage;
+
+/// How often a wait with a bound looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// How long [`end_children`] goes on killing: a killed process ends at its next return from the kernel, so one that is
+/// still there has hung inside the kernel.
+const KILL_BOUND: Duration = Duration::from_secs(10);
+
+/// Has the kernel kill (`SIGKILL`) the calling process when the thread that started it ends.
+///
+/// # Errors
+/// If `parent` is not the parent any more, so that no signal would ever come.
+pub fn die_with_parent(parent: u32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    if u32::try_from(now) == Ok(parent) { Ok(()) } else { Err(io::Error::other("the parent process has ended")) }
+}
+
+/// Has the kernel kill the process that `command` will start when the thread that starts it ends. Lost if that process
+/// then executes a set-user-id program.
+pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec the closure makes two system calls and builds an error without allocating.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+            if now as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+        })
+    }
+}
+
+/// Makes this process the new parent of every descendant whose parent ends.
+///
+/// # Errors
+/// If the kernel refuses, which none since Linux 3.4 does.
+pub fn adopt_orphans() -> io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    Ok(())
+}
+
+/// Makes the calling process the leader of a new process group in its present session.
+///
+/// # Errors
+/// If the process leads a session.
+pub fn new_group() -> io::Result<()> {
+    rustix::process::setpgid(None, None)?;
+    Ok(())
+}
+
+/// Keeps the calling thread, and the threads and processes that it starts from now on, on one core.
+///
+/// # Errors
+/// If this process may not use that core.
+pub fn pin_to_core(core: usize) -> io::Result<()> {
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    let mut only = CpuSet::new();
+    only.set(core);
+    sched_setaffinity(None, &only)?;
+    Ok(())
+}
+
+/// Waits for the child `leader` to end, kills what it leaves behind in the process group that it leads, and says what
+/// it used, together with those of its descendants that it waited for.
+///
+/// # Errors
+/// If `leader` is not a child, or somebody else has waited for it.
+pub fn wait_and_end_group(leader: u32) -> io::Result<(ExitStatus, Usage)> {
+    let child = pid(leader).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // The first wait leaves the child its number, so that the group cannot be another one by the time it is killed.
+    while let Err(error) = rustix::process::waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+        if error != rustix::io::Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    signal_group(leader, Signal::KILL);
+    let mut status = 0;
+    // SAFETY: all-zero bytes are a valid `rusage`: it has integers only.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: `status` and `usage` are valid to write to for the length of the call.
+        if unsafe { libc::wait4(child.as_raw_nonzero().get(), &mut status, 0, &mut usage) } != -1 {
+            return Ok((ExitStatus::from_raw(status), Usage::from(usage)));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Waits at most `bound` for the child `id` to end. `None` if it has not, or is no child of this process.
+pub fn wait_at_most(id: u32, bound: Duration) -> Option<ExitStatus> {
+    let pid = pid(id)?;
+    let start = Instant::now();
+    loop {
+        match rustix::process::waitpid(Some(pid), WaitOptions::NOHANG) {
+            Ok(Some((_, status))) => return Some(ExitStatus::from_raw(status.as_raw())),
+            Ok(None) if start.elapsed() < bound => thread::sleep(LOOK_AGAIN),
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+/// Asks every process of the group that `leader` leads to end (`SIGTERM`). A group that is gone is no error.
+pub fn ask_group_to_end(leader: u32) {
+    signal_group(leader, Signal::TERM);
+}
+
+fn signal_group(leader: u32, signal: Signal) {
+    // `kill` takes a group as its leader's number, negated, and −1 for every process there is.
+    if let Some(leader) = pid(leader).filter(|pid| !pid.is_init()) {
+        let _gone = rustix::process::kill_process_group(leader, signal);
+    }
+}
+
+/// Ends every child: asks each (`SIGTERM`), waits up to `grace` for them to go, then kills what is left and whatever is
+/// adopted meanwhile, until this process has no child. It takes their exit statuses, so nobody may wait for a child
+/// afterwards.
+///
+/// # Errors
+/// If a child is still there ten seconds after it was killed.
+pub fn end_children(grace: Duration) -> io::Result<()> {
+    let start = Instant::now();
+    for child in children() {
+        let _gone = rustix::process::kill_process(child, Signal::TERM);
+    }
+    while start.elapsed() < grace {
+        if reap_children() {
+            return Ok(());
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    let start = Instant::now();
+    while !reap_children() {
+        if start.elapsed() > KILL_BOUND {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+        for child in children() {
+            let _gone = rustix::process::kill_process(child, Signal::KILL);
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// Takes the statuses of all ended children; true if no child is left.
+fn reap_children() -> bool {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => return false,
+            Err(_no_child) => return true,
+        }
+    }
+}
+
+/// The children of this process. A number in the answer cannot be given to another process before it is waited for.
+fn children() -> Vec<Pid> {
+    let me = std::process::id();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read(format!("/proc/{id}/stat")).ok()?;
+            (parent_in(&stat)? == me).then(|| pid(id))?
+        })
+        .collect()
+}
+
+/// The fourth field of `/proc/ID/stat`: `id (name) state parent …`, where the name may hold spaces and brackets.
+fn parent_in(stat: &[u8]) -> Option<u32> {
+    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+    str::from_utf8(&stat[end_of_name + 1..]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn pid(id: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(id).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One test for all, because `end_children` ends every child of the process that runs the tests.
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "end_children waits for the sleeper")]
+    fn children_are_measured_found_and_ended() {
+        adopt_orphans().unwrap();
+        let count = "sleep 600 & i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 7";
+        let busy = Command::new("sh").args(["-c", count]).process_group(0).spawn();
+        let (status, usage) = wait_and_end_group(busy.unwrap().id()).unwrap();
+        assert_eq!(status.code(), Some(7));
+        assert!(usage.cpu > Duration::ZERO);
+        // The sleep that it left behind was killed and adopted.
+        let start = Instant::now();
+        while !reap_children() {
+            assert!(start.elapsed() < KILL_BOUND);
+            thread::sleep(LOOK_AGAIN);
+        }
+
+        let mut sleeper = Command::new("sleep");
+        let sleeper = die_with_this_thread(sleeper.arg("600")).spawn().unwrap();
+        assert_eq!(wait_at_most(sleeper.id(), Duration::from_millis(5)), None);
+        // A grandchild that ignores the polite signal and whose own parent has ended.
+        let shell = Command::new("sh").args(["-c", "trap '' TERM; (sleep 600 & sleep 600) & sleep 0.1"]).spawn();
+        wait_and_end_group(shell.unwrap().id()).unwrap();
+        assert!(children().len() >= 2);
+        end_children(Duration::from_millis(50)).unwrap();
+        assert_eq!(children(), []);
+        assert!(wait_and_end_group(sleeper.id()).is_err());
+    }
+
+    #[test]
+    fn the_parent_is_found_behind_any_name() {
+        assert_eq!(parent_in(b"12 (a) b) (c) S 34 12 12 0"), Some(34));
+        assert_eq!(parent_in(b"12 (a"), None);
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_refused() {
+        assert!(pin_to_core(usize::MAX).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! Panics that nobody could be told of: the process aborts, with a sentence. Each in a process of its own.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use comity::{Policy, ThreadPoolBuilder};
+use watchdog::Watchdog;
+
+const SIGABRT: i32 = 6;
+
+/// Plays `role` under every policy, and passes what came of it to `check`.
+fn play(test: &'static str, role: &str, workers: usize, check: impl Fn(&Output, &str)) {
+    let watchdog = Watchdog::start(test);
+    for policy in Policy::all() {
+        watchdog.step(format!("{role} under {policy}"));
+        let mut command = child::command(role);
+        command.env("COMITY_POLICY", policy.to_string()).env("COMITY_NUM_THREADS", workers.to_string());
+        let output = child::run(command);
+        check(&output, &child::stderr(&output));
+    }
+}
+
+fn assert_aborts(test: &'static str, role: &str, sentence: &str) {
+    for workers in [1, 2] {
+        play(test, role, workers, |output, stderr| {
+            assert_eq!(output.status.signal(), Some(SIGABRT), "{:?}: {stderr}", output.status);
+            assert!(stderr.contains(sentence), "{stderr}");
+            assert!(stderr.contains("planned"), "the panic itself is told too: {stderr}");
+        });
+    }
+}
+
+#[test]
+fn a_spawned_task_without_a_panic_handler() {
+    assert_aborts(
+        "a_spawned_task_without_a_panic_handler",
+        "spawn",
+        "comity: a task that nobody waits for panicked, and the pool has no panic handler; aborting",
+    );
+}
+
+#[test]
+fn a_panic_handler_that_panics() {
+    assert_aborts(
+        "a_panic_handler_that_panics",
+        "panic handler",
+        "comity: the pool's panic handler panicked; aborting",
+    );
+}
+
+#[test]
+fn a_start_handler_that_panics() {
+    assert_aborts("a_start_handler_that_panics", "start handler", "comity: a pool's start handler panicked; aborting");
+}
+
+#[test]
+fn an_exit_handler_that_panics() {
+    assert_aborts("an_exit_handler_that_panics", "exit handler", "comity: a pool's exit handler panicked; aborting");
+}
+
+/// A payload may itself panic when it is dropped, and a scope drops all but the first. Whatever comes of that, an abort
+/// included, the scope must not end before its tasks have: they borrow what the caller is about to free.
+#[test]
+fn a_payload_that_panics_when_dropped_does_not_end_a_scope_early() {
+    const TEST: &str = "a_payload_that_panics_when_dropped_does_not_end_a_scope_early";
+    for role in ["bomb in the body", "bomb in a task"] {
+        play(TEST, role, 4, |output, stderr| {
+            assert!(!stderr.contains(ENDED_EARLY), "{role}: {stderr}");
+            assert!(!stderr.contains("this is a bug in comity"), "{role}: {stderr}");
+            let status = output.status;
+            assert!(status.success() || status.signal() == Some(SIGABRT), "{role}: {status:?}: {stderr}");
+        });
+    }
+}
+
+const ENDED_EARLY: &str = "the scope ended before its tasks";
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a payload that panics when it is dropped");
+    }
+}
+
+/// One task has panicked and another runs still, when the body or a third task throws the bomb.
+fn scope_with_a_bomb(in_body: bool) {
+    let pool = ThreadPoolBuilder::new().build().unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&ended);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|scope| {
+            let begun = Arc::new(AtomicUsize::new(0));
+            let (first, second) = (Arc::clone(&begun), Arc::clone(&begun));
+            scope.spawn(move |_| {
+                first.fetch_add(1, Ordering::Release);
+                panic!("the first panic");
+            });
+            scope.spawn(move |_| {
+                second.fetch_add(1, Ordering::Release);
+                // Far longer than it takes to unwind: a scope that has not ended by then does wait.
+                for _ in 0..100 {
+                    sleep(Duration::from_millis(1));
+                    if seen.load(Ordering::Acquire) {
+                        // The scope's own memory is gone: returning from this task would write into it.
+                        eprintln!("{ENDED_EARLY}");
+                        std::process::exit(1);
+                    }
+                }
+            });
+            while begun.load(Ordering::Acquire) < 2 {
+                std::thread::yield_now();
+            }
+            // Nothing tells when the first panic has been noted; if it were not yet, the bomb would be kept.
+            sleep(Duration::from_millis(20));
+            if in_body {
+                panic_any(Bomb);
+            }
+            scope.spawn(|_| panic_any(Bomb));
+        })
+    }));
+    ended.store(true, Ordering::Release);
+    // It may hold the bomb.
+    std::mem::forget(outcome);
+    pool.shutdown();
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    let Some(role) = child::role() else { return };
+    let watchdog = Watchdog::start("child");
+    watchdog.step(&role);
+    let builder = ThreadPoolBuilder::new();
+    let pool = match role.as_str() {
+        "spawn" => builder.build(),
+        "panic handler" => builder.panic_handler(|_| panic!("planned, in the handler")).build(),
+        "start handler" => builder.start_handler(|_| panic!("planned")).build(),
+        "exit handler" => builder.exit_handler(|_| panic!("planned")).build(),
+        "bomb in the body" => return scope_with_a_bomb(true),
+        "bomb in a task" => return scope_with_a_bomb(false),
+        other => panic!("no role is called '{other}'"),
+    };
+    let pool = pool.unwrap();
+    if !role.ends_with("t handler") {
+        pool.spawn(|| panic!("planned"));
+    }
+    pool.shutdown();
+}

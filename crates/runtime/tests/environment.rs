@@ -1,0 +1,178 @@
+//! What chooses from outside, and the global pool: each in a process of its own.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/threads.rs"]
+mod threads;
+#[path = "harness/wait.rs"]
+mod wait;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use comity::{BuildError, Policy, ThreadPoolBuilder};
+use watchdog::Watchdog;
+
+/// What a child prints on a line of its own, after this mark.
+const ANSWER: &str = "ANSWER ";
+
+/// Plays `role` with these variables set, and returns the child's answer.
+fn ask(role: &str, variables: &[(&str, &str)]) -> String {
+    let mut command = child::command(role);
+    command.envs(variables.iter().copied());
+    answer(command)
+}
+
+fn answer(command: Command) -> String {
+    let output = child::run(command);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{:?}\n{stdout}\n{}", output.status, child::stderr(&output));
+    let answer = stdout.lines().find_map(|line| Some(line.split_once(ANSWER)?.1.to_owned()));
+    answer.unwrap_or_else(|| panic!("no answer in {stdout}"))
+}
+
+#[test]
+fn workers_and_policy_are_chosen_from_outside() {
+    let _watchdog = Watchdog::start("workers_and_policy_are_chosen_from_outside");
+    let usable = comity_os::cores::usable();
+    assert_eq!(ask("build", &[]), format!("{usable} comity"));
+    assert_eq!(ask("build", &[("COMITY_NUM_THREADS", "3")]), "3 comity");
+    assert_eq!(ask("build", &[("COMITY_NUM_THREADS", ""), ("COMITY_POLICY", "")]), format!("{usable} comity"));
+    assert_eq!(ask("build zero", &[]), format!("{usable} comity"));
+    assert_eq!(ask("build zero", &[("COMITY_NUM_THREADS", "5")]), "5 comity");
+    for policy in Policy::all() {
+        let name = policy.to_string();
+        assert_eq!(ask("build", &[("COMITY_NUM_THREADS", "1"), ("COMITY_POLICY", &name)]), format!("1 {name}"));
+    }
+    let tuned = "bws:sleep_threshold=128";
+    assert_eq!(ask("build", &[("COMITY_NUM_THREADS", "1"), ("COMITY_POLICY", tuned)]), format!("1 {tuned}"));
+}
+
+#[test]
+fn the_builder_has_the_last_word() {
+    let _watchdog = Watchdog::start("the_builder_has_the_last_word");
+    for (workers, policy) in [("7", "bws"), ("many", "cilk")] {
+        let variables = [("COMITY_NUM_THREADS", workers), ("COMITY_POLICY", policy)];
+        assert_eq!(ask("build two under abp", &variables), "2 abp");
+    }
+}
+
+#[test]
+fn bad_choices_from_outside_are_refused_with_a_sentence() {
+    let _watchdog = Watchdog::start("bad_choices_from_outside_are_refused_with_a_sentence");
+    for number in ["0", "-1", "2.5", "many", " 2", "32768", "99999999999999999999"] {
+        let sentence = format!("COMITY_NUM_THREADS={number} is not a whole number from 1 to 32767");
+        assert_eq!(ask("build", &[("COMITY_NUM_THREADS", number)]), format!("error: {sentence}"));
+        assert_eq!(
+            ask("join in the global pool", &[("COMITY_NUM_THREADS", number)]),
+            format!("panic: the global pool cannot be built: {sentence}")
+        );
+    }
+    for (policy, part) in
+        [("cilk", "no policy is called 'cilk'; choose one of comity"), ("bws:threshold=3", "it has sleep_threshold")]
+    {
+        let sentence = ask("build", &[("COMITY_POLICY", policy)]);
+        assert!(sentence.starts_with("error: COMITY_POLICY: ") && sentence.contains(part), "{sentence}");
+    }
+}
+
+#[test]
+fn the_global_pool_is_built_once() {
+    let _watchdog = Watchdog::start("the_global_pool_is_built_once");
+    let variables = [("COMITY_NUM_THREADS", "3"), ("COMITY_POLICY", "bws")];
+    assert_eq!(ask("build the global pool twice", &variables), "2 workers; GlobalPoolExists");
+    assert_eq!(ask("use the global pool, then build it", &variables), "3 workers; GlobalPoolExists");
+    assert_eq!(ask("everything in the global pool", &variables), "right");
+}
+
+/// With little address space left, some workers get a thread and some do not.
+#[test]
+fn workers_that_have_started_end_when_a_later_one_gets_no_thread() {
+    let _watchdog = Watchdog::start("workers_that_have_started_end_when_a_later_one_gets_no_thread");
+    let program = child::command("build until the memory ends");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -v 8388608; exec "$0" "$@""#]).arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    assert_eq!(answer(command), "no thread for a later worker; none left behind; the next pool works");
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    let Some(role) = child::role() else { return };
+    let watchdog = Watchdog::start("child");
+    watchdog.step(&role);
+    let two_under_abp = || ThreadPoolBuilder::new().num_threads(2).policy("abp".parse().unwrap());
+    let describe = |builder: ThreadPoolBuilder| match builder.build() {
+        Ok(pool) => format!("{} {}", pool.broadcast(|_| ()).len(), pool.policy()),
+        Err(error) => format!("error: {error}"),
+    };
+    let answer = match role.as_str() {
+        "build" => describe(ThreadPoolBuilder::new()),
+        "build zero" => describe(ThreadPoolBuilder::new().num_threads(4).num_threads(0)),
+        "build two under abp" => describe(two_under_abp()),
+        "join in the global pool" => {
+            let payload = std::panic::catch_unwind(|| comity::join(|| (), || ())).unwrap_err();
+            format!("panic: {}", payload.downcast::<String>().unwrap())
+        }
+        "build the global pool twice" => {
+            two_under_abp().build_global().unwrap();
+            format!("{} workers; {:?}", comity::current_num_threads(), two_under_abp().build_global().unwrap_err())
+        }
+        "use the global pool, then build it" => {
+            assert_eq!(comity::join(|| 1, || 2), (1, 2));
+            format!("{} workers; {:?}", comity::current_num_threads(), two_under_abp().build_global().unwrap_err())
+        }
+        "everything in the global pool" => everything_in_the_global_pool(),
+        "build until the memory ends" => build_until_the_memory_ends(),
+        other => panic!("no role is called '{other}'"),
+    };
+    println!("\n{ANSWER}{answer}");
+}
+
+fn everything_in_the_global_pool() -> String {
+    assert_eq!(comity::current_thread_index(), None);
+    let (index, workers) = comity::join(comity::current_thread_index, comity::current_num_threads);
+    assert!(index.is_some() && workers == 3);
+    let mut squares = [0; 50];
+    comity::scope(|scope| {
+        for (i, square) in squares.iter_mut().enumerate() {
+            scope.spawn(move |_| *square = i * i);
+        }
+    });
+    assert!(squares.iter().enumerate().all(|(i, square)| *square == i * i));
+    let parts = std::sync::Mutex::new(0);
+    comity::for_range(0..100, 10, |part| *parts.lock().unwrap() += part.len());
+    assert_eq!(parts.into_inner().unwrap(), 100);
+    assert_eq!(comity::broadcast(|context| context.index()), [0, 1, 2]);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    comity::spawn(move || sender.send(comity::current_thread_index().is_some()).unwrap());
+    assert!(receiver.recv().unwrap());
+    "right".to_owned()
+}
+
+fn build_until_the_memory_ends() -> String {
+    let exited = Arc::new(AtomicUsize::new(0));
+    let exits = Arc::clone(&exited);
+    let builder = ThreadPoolBuilder::new().num_threads(64).stack_size(512 << 20);
+    let builder = builder.thread_name(|index| format!("starved-{index}")).exit_handler(move |_| {
+        exits.fetch_add(1, Ordering::Relaxed);
+    });
+    let error = builder.build().unwrap_err();
+    let BuildError::Spawn { index, num_threads: 64, .. } = error else { panic!("{error}") };
+    assert!((1..64).contains(&index), "{error}");
+    assert_eq!(exited.load(Ordering::Relaxed), index, "workers that had started and have ended");
+    wait::wait_until("no thread is left behind", || threads::named("starved-").is_empty());
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    "no thread for a later worker; none left behind; the next pool works".to_owned()
+}

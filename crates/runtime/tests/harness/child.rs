@@ -1,0 +1,31 @@
+//! Tests in a process of their own: what ends the process, what reads its environment, and what is there once.
+//!
+//! A test file that uses this has an ignored test `child`, which plays the role that its environment names.
+
+use std::process::{Command, Output};
+
+const ROLE: &str = "COMITY_TEST_ROLE";
+
+/// The role that this process is to play, if it is such a child.
+pub fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// This test program again, as a child that plays `role`, without any choice of Comity's from outside.
+pub fn command(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
+    command.args(["child", "--exact", "--ignored", "--nocapture"]);
+    command.env(ROLE, role).env("RUST_BACKTRACE", "0");
+    command.env_remove("COMITY_POLICY").env_remove("COMITY_NUM_THREADS");
+    command
+}
+
+/// Runs a child to its end.
+pub fn run(mut command: Command) -> Output {
+    command.output().expect("a test can run itself")
+}
+
+/// What a child printed to standard error.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

@@ -1,0 +1,191 @@
+//! A worker that is busy for long stops nobody else: every task that waits is found by somebody. And the counters say
+//! what was done.
+//!
+//! Here tasks wait for each other by spinning, which a program should not do: if a task stays where it is, the test
+//! hangs, and the watchdog makes that a failure.
+#![cfg(not(loom))]
+
+#[path = "harness/grid.rs"]
+mod grid;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use comity::{ThreadPoolBuilder, WorkerCounters};
+use grid::{on_every_pool, under_every_policy};
+
+/// Repeated, because a worker that looks for tasks anyway hides a wake-up that is missing.
+const ROUNDS: usize = 30;
+
+/// Spins without ever giving the core away.
+fn hold_until(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Now and then, lets all thieves go to rest before the next round.
+fn rest(round: usize) {
+    if round.is_multiple_of(10) {
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+#[test]
+fn the_right_half_of_a_long_join_is_stolen() {
+    on_every_pool("the_right_half_of_a_long_join_is_stolen", &[2, 8], |pool| {
+        for round in 0..ROUNDS {
+            rest(round);
+            let other_ran = AtomicBool::new(false);
+            let long = || {
+                hold_until(&other_ran);
+                comity::current_thread_index()
+            };
+            let other = || {
+                other_ran.store(true, Ordering::Release);
+                comity::current_thread_index()
+            };
+            let (long, other) = pool.join(long, other);
+            assert_ne!(long, other);
+        }
+        let total = WorkerCounters::total(&pool.counters());
+        assert!(total.steals >= ROUNDS as u64, "{total:?}");
+    });
+}
+
+/// The long task does not push while the others look for work: they have gone to rest when it does.
+#[test]
+fn a_task_pushed_late_in_a_long_one_is_stolen() {
+    on_every_pool("a_task_pushed_late_in_a_long_one_is_stolen", &[2, 8], |pool| {
+        pool.install(|| {
+            for _ in 0..4 {
+                let busy_since = Instant::now();
+                while busy_since.elapsed() < Duration::from_millis(5) {
+                    std::hint::spin_loop();
+                }
+                let other_ran = AtomicBool::new(false);
+                comity::join(|| hold_until(&other_ran), || other_ran.store(true, Ordering::Release));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_scope_task_may_wait_for_one_that_it_spawned() {
+    on_every_pool("a_scope_task_may_wait_for_one_that_it_spawned", &[2, 8], |pool| {
+        for round in 0..ROUNDS {
+            rest(round);
+            let child_ran = AtomicBool::new(false);
+            pool.scope(|scope| {
+                scope.spawn(|scope| {
+                    scope.spawn(|_| child_ran.store(true, Ordering::Release));
+                    while !child_ran.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                });
+            });
+        }
+    });
+}
+
+/// As many tasks as workers, none of which ends before all have begun: nobody may stay asleep.
+#[test]
+fn all_workers_come_together() {
+    on_every_pool("all_workers_come_together", &[2, 3, 8], |pool| {
+        let workers = pool.current_num_threads();
+        for round in 0..ROUNDS {
+            rest(round);
+            let (begun, spawned) = (&AtomicUsize::new(0), &Arc::new(AtomicUsize::new(0)));
+            let meet = move |begun: &AtomicUsize| {
+                begun.fetch_add(1, Ordering::AcqRel);
+                while begun.load(Ordering::Acquire) < workers {
+                    std::thread::yield_now();
+                }
+            };
+            // From within, from one worker's deque.
+            pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(move |_| meet(begun))));
+            // From outside, through the injector.
+            for _ in 0..workers {
+                let spawned = Arc::clone(spawned);
+                pool.spawn(move || meet(&spawned));
+            }
+            while spawned.load(Ordering::Acquire) < workers {
+                std::thread::yield_now();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_task_from_outside_is_found_beside_a_long_one() {
+    on_every_pool("a_task_from_outside_is_found_beside_a_long_one", &[2, 8], |pool| {
+        for round in 0..ROUNDS {
+            let (began, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+            let (begins, quit) = (Arc::clone(&began), Arc::clone(&ran));
+            pool.spawn(move || {
+                begins.store(true, Ordering::Release);
+                hold_until(&quit);
+            });
+            while !began.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            rest(round);
+            pool.spawn(move || ran.store(true, Ordering::Release));
+        }
+    });
+}
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+#[test]
+fn counters_add_up() {
+    under_every_policy("counters_add_up", &[1, 2, 8], |policy, workers| {
+        let built = Instant::now();
+        let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap();
+        let mut last = pool.counters();
+        assert_eq!(last.len(), workers);
+        for round in 0..20 {
+            rest(round);
+            assert_eq!(pool.install(|| fib(14)), 377);
+            pool.broadcast(|_| ());
+            let now = pool.counters();
+            let age = built.elapsed();
+            for (before, now) in last.iter().zip(&now) {
+                assert!(now.steals <= now.steal_attempts, "{now:?}");
+                let pairs = [
+                    (before.steal_attempts, now.steal_attempts),
+                    (before.steals, now.steals),
+                    (before.yields, now.yields),
+                    (before.sleeps, now.sleeps),
+                    (before.wakeups, now.wakeups),
+                ];
+                assert!(pairs.iter().all(|(before, now)| before <= now), "{before:?} before {now:?}");
+                assert!(before.busy <= now.busy && before.thief <= now.thief && before.asleep <= now.asleep);
+                assert!(now.busy + now.thief + now.asleep <= age, "{now:?} within {age:?}");
+                assert_eq!(now.since(before).steals, now.steals - before.steals);
+            }
+            last = now;
+        }
+        if workers == 1 {
+            assert_eq!((last[0].steal_attempts, last[0].steals), (0, 0), "nobody to steal from");
+        }
+        // The spell that is under way is not in them yet; a broadcast that meets a resting worker ends its spell.
+        let covered = (0..100).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            pool.broadcast(|_| ());
+            let age = built.elapsed();
+            pool.counters().iter().all(|worker| 2 * (worker.busy + worker.thief + worker.asleep) >= age)
+        });
+        assert!(covered, "half of some worker's age is in no counter: {:?} of {:?}", pool.counters(), built.elapsed());
+        pool.shutdown();
+    });
+}
