@@ -55,6 +55,7 @@ running when a co-run ends is asked to end (SIGTERM), and killed a second later.
 Examples:
   comity corun mergesort cg --policy abp,bws --backend rayon
   comity corun cg:class=W mm mi --policy bws:sleep_threshold=128,comity --workers 8 --group separate
+  comity corun cg:class=W mm mi ep:class=S --pairs --policy abp,bws --backend rayon --json pairs.json
   comity corun cg './my-solver --size 100' --rounds 6 --timeout 60 --json result.json
 
 Exit codes: 0 success; 1 a program failed, hung or gave a wrong result; 2 the command line is at fault.";
@@ -72,6 +73,9 @@ pub struct Arguments {
     /// Other backends to compare, beside --policy where that is given or `comity` is listed
     #[arg(long, value_enum, value_name = "B,…", value_delimiter = ',')]
     backend: Vec<BackendName>,
+    /// Co-run every pair of the programs, one pair after the other, instead of all together
+    #[arg(long)]
+    pairs: bool,
     /// Workers of each program, 1 to 1024 (serial always has one) [default: the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
@@ -108,28 +112,32 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let contestants = contestants(&arguments.policy, &arguments.backend)?;
     let baseline = Baseline::choose(&arguments.baseline, &contestants)?;
     let file = arguments.json.as_deref().map(ResultFile::check).transpose()?;
-    let plan = Plan {
+    let plan = |programs| Plan {
         programs,
-        contestants,
+        contestants: contestants.clone(),
         workers: arguments.workers.unwrap_or_else(kernel::default_workers),
         rounds: arguments.rounds as usize,
         grouping: arguments.group,
         timeout: Duration::from_secs(arguments.timeout.into()),
         one_core: cores::allowed().first().map_or(0, |core| core.id),
     };
+    let plans: Vec<Plan> = if arguments.pairs { pairs(&programs).map(plan).collect() } else { vec![plan(programs)] };
     let task_grouping = task_grouping(arguments.group);
 
     descendants::look_after().map_err(|error| Failure::Run(format!("cannot look after child processes: {error}")))?;
-    let samples = schedule::measure(&plan)?;
+    let samples = plans.iter().map(schedule::measure).collect::<Result<Vec<_>, _>>()?;
+    let measured = || plans.iter().zip(&samples);
     let report = CorunReport {
         schema: "comity-corun/1",
         machine: machine::describe(Some(task_grouping.to_owned())),
         versions: machine::versions(),
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        baseline: baseline.name(&plan.contestants),
-        rounds: plan.rounds,
-        blocks: schedule::blocks(plan.rounds).len(),
-        coruns: report::coruns(&plan, &samples, baseline, cores::usable().get()),
+        baseline: baseline.name(&contestants),
+        rounds: arguments.rounds as usize,
+        blocks: schedule::blocks(arguments.rounds as usize).len(),
+        coruns: measured()
+            .flat_map(|(plan, samples)| report::coruns(plan, samples, baseline, cores::usable().get()))
+            .collect(),
     };
     if file != Some(ResultFile::Standard) {
         output::print(&table::render(&report))?;
@@ -137,7 +145,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(file) = file {
         file.write(&output::to_json(&report))?;
     }
-    wrong_result(&plan, &samples)
+    measured().try_for_each(|(plan, samples)| wrong_result(plan, samples))
+}
+
+/// Every pair, in the order of the command line.
+fn pairs(programs: &[Program]) -> impl Iterator<Item = Vec<Program>> {
+    let after = |nth: usize| &programs[nth + 1..];
+    (0..programs.len())
+        .flat_map(move |nth| after(nth).iter().map(move |other| vec![programs[nth].clone(), other.clone()]))
 }
 
 fn programs(texts: &[String]) -> Result<Vec<Program>, Failure> {

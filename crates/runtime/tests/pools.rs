@@ -91,14 +91,15 @@ fn a_thread_that_the_system_does_not_give_is_an_error() {
 #[test]
 fn a_thread_name_that_panics_leaves_no_thread_behind() {
     let _watchdog = Watchdog::start("a_thread_name_that_panics_leaves_no_thread_behind");
-    let exited = Arc::new(AtomicUsize::new(0));
-    let exits = Arc::clone(&exited);
+    // Held by the handler, and so by every thread of the pool.
+    let token = Arc::new(());
+    let held = Arc::clone(&token);
     let name = |index| if index == 3 { panic!("no name for worker 3") } else { format!("unnamed-{index}") };
-    let builder = ThreadPoolBuilder::new().num_threads(4).thread_name(name).exit_handler(move |_| {
-        exits.fetch_add(1, Ordering::Relaxed);
+    let builder = ThreadPoolBuilder::new().num_threads(4).thread_name(name).start_handler(move |_| {
+        assert!(Arc::strong_count(&held) > 1);
     });
     assert!(catch_unwind(AssertUnwindSafe(|| builder.build())).is_err());
-    wait_until("the three workers that have started end", || exited.load(Ordering::Relaxed) == 3);
+    wait_until("the workers that have started end", || Arc::strong_count(&token) == 1);
 }
 
 #[test]

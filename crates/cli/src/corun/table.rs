@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
+use super::measures::mean;
 use crate::json::{Corun, CorunProgram, CorunReport};
 
 /// Longer names (of commands) are cut in the table; the JSON has them whole.
@@ -14,6 +15,10 @@ pub fn render(report: &CorunReport) -> String {
     let machine = &report.machine;
     let mut text = String::new();
     let _ = writeln!(text, "{}\n\n{}\n", programs(&report.coruns), summary(&report.coruns));
+    let first = report.coruns.first().map(together);
+    if report.coruns.iter().any(|corun| Some(together(corun)) != first) {
+        let _ = writeln!(text, "{}\n", overall(&report.coruns));
+    }
     let _ = writeln!(
         text,
         "{} rounds alone and together, in {} blocks. Times are means in seconds; cpu, switches (voluntary + \
@@ -64,13 +69,26 @@ fn programs(coruns: &[Corun]) -> Table {
 }
 
 fn summary(coruns: &[Corun]) -> Table {
-    let header = ["contestant", "workers", "unfairness", "weighted speedup", "bound", "efficiency", "results"];
-    let mut table = table(&header, 1);
+    let header = [
+        "contestant",
+        "workers",
+        "programs",
+        "slowdowns",
+        "unfairness",
+        "weighted speedup",
+        "bound",
+        "efficiency",
+        "results",
+    ];
+    let mut table = table(&header, 3);
     for corun in coruns {
         let verified = corun.programs.iter().all(|program| program.verified);
+        let slowdowns: Vec<String> = corun.programs.iter().map(|program| percent(program.slowdown)).collect();
         table.add_row([
             corun.policy.clone(),
             corun.workers.to_string(),
+            together(corun),
+            slowdowns.join(", "),
             percent(corun.unfairness),
             format!("{:.3}", corun.weighted_speedup),
             format!("{:.3}", corun.bound),
@@ -79,6 +97,43 @@ fn summary(coruns: &[Corun]) -> Table {
         ]);
     }
     table
+}
+
+/// Over all pairs, one row per contestant.
+fn overall(coruns: &[Corun]) -> Table {
+    let header =
+        ["contestant", "pairs", "unfairness mean", "max", "weighted speedup mean", "efficiency mean", "min", "cv mean"];
+    let mut table = table(&header, 1);
+    let mut contestants: Vec<&str> = Vec::new();
+    for corun in coruns {
+        if !contestants.contains(&corun.policy.as_str()) {
+            contestants.push(&corun.policy);
+        }
+    }
+    for contestant in contestants {
+        let own: Vec<&Corun> = coruns.iter().filter(|corun| corun.policy == contestant).collect();
+        let all = |value: fn(&Corun) -> f64| own.iter().map(|corun| value(corun)).collect::<Vec<f64>>();
+        let (unfairness, efficiency) = (all(|corun| corun.unfairness), all(|corun| corun.efficiency));
+        let variations: Vec<f64> =
+            own.iter().flat_map(|corun| corun.programs.iter().filter_map(|program| program.cv)).collect();
+        table.add_row([
+            contestant.to_owned(),
+            own.len().to_string(),
+            percent(mean(&unfairness)),
+            percent(unfairness.iter().copied().fold(0.0, f64::max)),
+            format!("{:.3}", mean(&all(|corun| corun.weighted_speedup))),
+            format!("{:.3}", mean(&efficiency)),
+            format!("{:.3}", efficiency.iter().copied().fold(f64::INFINITY, f64::min)),
+            if variations.is_empty() { "-".to_owned() } else { format!("{:.3}", mean(&variations)) },
+        ]);
+    }
+    table
+}
+
+/// The programs of a co-run in one cell.
+fn together(corun: &Corun) -> String {
+    let names: Vec<String> = corun.programs.iter().map(|program| shorten(&program.name)).collect();
+    names.join(" + ")
 }
 
 /// A table whose columns after the first `names` are numbers.
