@@ -102,6 +102,9 @@ impl ThreadPoolBuilder {
     pub fn build(mut self) -> Result<ThreadPool, BuildError> {
         let num_threads = self.choose_num_threads()?;
         let policy = self.choose_policy()?;
+        // The program's own closure may panic, so it runs before there is any thread to leave behind.
+        let mut name = self.thread_name.take().unwrap_or_else(|| Box::new(|index| format!("comity-{index}")));
+        let names: Vec<String> = (0..num_threads).map(&mut name).collect();
         let deques: Vec<_> = (0..num_threads).map(|_| Deque::new_lifo()).collect();
         let stealers = deques.iter().map(Deque::stealer).collect();
         let shared = Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers)));
@@ -110,10 +113,9 @@ impl ThreadPoolBuilder {
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let mut threads = Vec::with_capacity(num_threads);
-        for (index, deque) in deques.into_iter().enumerate() {
+        for (index, (deque, name)) in deques.into_iter().zip(names).enumerate() {
             let id = WorkerId(index as u16);
             let (worker_shared, thief) = (Arc::clone(&shared), policy.thief(id, shared.workers(), seed));
-            let name = self.thread_name.as_mut().map_or_else(|| format!("comity-{index}"), |name| name(index));
             let mut builder = thread::Builder::new().name(name);
             if let Some(bytes) = self.stack_size {
                 builder = builder.stack_size(bytes);

@@ -8,7 +8,7 @@ use crate::pool::global;
 use crate::raw::current;
 use crate::raw::job::{HeapJob, Payload};
 use crate::raw::latch::{CountLatch, Latch, Probe, Waiter, WorkerLatch};
-use crate::shared::Shared;
+use crate::shared::{AbortOnDrop, Shared};
 use crate::worker::Worker;
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
@@ -106,12 +106,23 @@ impl<'scope> Scope<'scope> {
     /// Runs the body or a task, keeps its panic, and counts it down. The scope may be gone when this returns.
     fn run<R>(&self, task: impl FnOnce() -> R) -> Option<R> {
         let result = catch_unwind(AssertUnwindSafe(task));
-        let result = result.map_err(|payload| {
-            let mut first = self.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            first.get_or_insert(payload);
-        });
+        let result = result.map_err(|payload| self.keep_first(payload));
         // SAFETY: this task is counted, so the latch is live.
         unsafe { CountLatch::set(&raw const self.unfinished) };
         result.ok()
+    }
+
+    /// Keeps the first panic and drops all later ones.
+    #[cold]
+    fn keep_first(&self, payload: Payload) {
+        let mut first = self.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if first.is_none() {
+            *first = Some(payload);
+        } else {
+            // Unwinding from here would leave the task uncounted, and the scope waiting for ever.
+            let abort = AbortOnDrop("a panic's payload panicked when it was dropped");
+            drop(payload);
+            std::mem::forget(abort);
+        }
     }
 }

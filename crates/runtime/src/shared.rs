@@ -1,6 +1,7 @@
 //! What the workers of one pool share.
 
 use std::any::Any;
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
@@ -242,7 +243,8 @@ pub(crate) struct AbortOnDrop(pub(crate) &'static str);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        eprintln!("comity: {}; aborting", self.0);
+        // In one piece: other threads may be writing too, and the end is near.
+        let _ = std::io::stderr().write_all(format!("comity: {}; aborting\n", self.0).as_bytes());
         std::process::abort();
     }
 }

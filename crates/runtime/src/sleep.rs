@@ -103,17 +103,17 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// All workers start awake, as thieves.
+    /// All workers start awake and busy: what a new worker may be given to do before it first looks for work is work.
     pub(crate) fn new(workers: u16, waking: Waking, counts_roles: bool) -> Sleep {
         let hunger = if matches!(waking, Waking::EveryPush { .. }) { EVERY_PUSH } else { 0 };
         let rest =
-            || Rest { word: FutexWord::new(word::AWAKE), busy: AtomicBool::new(false), scout: AtomicBool::new(false) };
+            || Rest { word: FutexWord::new(word::AWAKE), busy: AtomicBool::new(true), scout: AtomicBool::new(false) };
         Sleep {
             waking,
             rests: (0..workers).map(|_| CachePadded::new(rest())).collect(),
             hunger: CachePadded::new(AtomicI32::new(hunger)),
             watchdog: CachePadded::new(AtomicU32::new(VACANT)),
-            roles: counts_roles.then(|| Mutex::new(Roles { thieves: workers, ..Roles::default() })),
+            roles: counts_roles.then(|| Mutex::new(Roles { busy: workers, ..Roles::default() })),
         }
     }
 
@@ -218,11 +218,8 @@ impl Sleep {
 
     // ---- From thief to busy and back. ----
 
-    /// The worker's deque ran empty. Without effect on one that is a thief already, as all are at the start.
+    /// The worker's deque ran empty.
     pub(crate) fn publish_thief(&self, me: WorkerId) {
-        if !self.is_busy(me) {
-            return;
-        }
         self.rest(me).busy.store(false, Ordering::Release);
         self.recount(|roles| {
             roles.busy -= 1;

@@ -8,6 +8,7 @@ mod wait;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -35,7 +36,7 @@ impl Subject {
         let named = prefix.clone();
         let builder = ThreadPoolBuilder::new().num_threads(workers).policy(policy);
         let pool = builder.thread_name(move |index| format!("{named}{index}")).build().unwrap();
-        let mut threads = Vec::new();
+        let mut threads = BTreeSet::new();
         wait_until("every thread has its name", || {
             threads = threads::named(&prefix);
             threads.len() == workers

@@ -12,6 +12,7 @@ mod watchdog;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use comity::{ThreadPoolBuilder, WorkerCounters};
@@ -134,6 +135,51 @@ fn a_task_from_outside_is_found_beside_a_long_one() {
             }
             rest(round);
             pool.spawn(move || ran.store(true, Ordering::Release));
+        }
+    });
+}
+
+/// Two tasks that need two workers.
+fn meet() {
+    let other_ran = AtomicBool::new(false);
+    comity::join(|| hold_until(&other_ran), || other_ran.store(true, Ordering::Release));
+}
+
+/// A worker may find work before it has ever looked for any. The others must come for what that work pushes.
+#[test]
+fn a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work() {
+    const TEST: &str = "a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work";
+    under_every_policy(TEST, &[2, 8], |policy, workers| {
+        for _ in 0..ROUNDS {
+            let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap();
+            pool.broadcast(|context| {
+                if context.index() == 0 {
+                    meet()
+                }
+            });
+            pool.shutdown();
+        }
+    });
+}
+
+#[test]
+fn a_start_handlers_task_is_shared_like_other_work() {
+    under_every_policy("a_start_handlers_task_is_shared_like_other_work", &[2, 8], |policy, workers| {
+        for _ in 0..ROUNDS {
+            let (sender, receiver) = channel();
+            let on_start = move |index| {
+                let sender = sender.clone();
+                if index == 0 {
+                    comity::spawn(move || {
+                        meet();
+                        sender.send(()).unwrap();
+                    });
+                }
+            };
+            let builder = ThreadPoolBuilder::new().num_threads(workers).policy(policy).start_handler(on_start);
+            let pool = builder.build().unwrap();
+            receiver.recv().unwrap();
+            pool.shutdown();
         }
     });
 }

@@ -35,12 +35,9 @@ impl Work for Pool {
 
 impl Pool {
     fn new(workers: u16, waking: Waking) -> Arc<Pool> {
-        Arc::new(Pool {
-            sleep: Sleep::new(workers, waking, false),
-            deque: AtomicU32::new(0),
-            injector: AtomicU32::new(0),
-            ended: AtomicBool::new(false),
-        })
+        let sleep = Sleep::new(workers, waking, false);
+        (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
+        Arc::new(Pool { sleep, deque: AtomicU32::new(0), injector: AtomicU32::new(0), ended: AtomicBool::new(false) })
     }
 
     /// What `thief::Spell::sleep` does.

@@ -106,8 +106,10 @@ fn hasty(policy: Policy) -> Policy {
 
 impl World {
     fn new(policy: Policy, workers: u16, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
+        let sleep = Sleep::new(workers, policy.row().waking, policy.row().counts_roles);
+        (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         World {
-            sleep: Sleep::new(workers, policy.row().waking, policy.row().counts_roles),
+            sleep,
             queues: Queues { deques: vec![VecDeque::new(); usize::from(workers)], ..Queues::default() },
             workers: (0..workers)
                 .map(|me| Worker {

@@ -1,14 +1,21 @@
 //! The threads of this process as the kernel sees them.
 
+use std::collections::BTreeSet;
+
+/// How often the folder is read. A reading that meets a thread's end may stop short there and miss others.
+const READINGS: usize = 5;
+
 /// The ids of this process' threads whose names begin with `prefix` (at most 15 bytes are kept of a name).
 ///
 /// A thread names itself when it begins to run: before a pool's first broadcast some may have no name yet.
-pub fn named(prefix: &str) -> Vec<u32> {
+pub fn named(prefix: &str) -> BTreeSet<u32> {
+    let ids: BTreeSet<u32> = (0..READINGS).flat_map(|_| all()).collect();
+    // A thread that has ended meanwhile has no name.
+    let name = |id: &u32| std::fs::read_to_string(format!("/proc/self/task/{id}/comm"));
+    ids.into_iter().filter(|id| name(id).is_ok_and(|name| name.starts_with(prefix))).collect()
+}
+
+fn all() -> impl Iterator<Item = u32> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("a process sees its threads");
-    let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
-    ids.filter(|id| {
-        // A thread that ends meanwhile has no name.
-        std::fs::read_to_string(format!("/proc/self/task/{id}/comm")).is_ok_and(|name| name.starts_with(prefix))
-    })
-    .collect()
+    tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
 }
