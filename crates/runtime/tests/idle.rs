@@ -25,7 +25,7 @@ const BESIDE_A_LONG_TASK: Duration = Duration::from_secs(1);
 /// A pool whose threads can be told from all others.
 struct Subject {
     what: String,
-    threads: Vec<u32>,
+    threads: BTreeSet<u32>,
     pool: ThreadPool,
 }
 
