@@ -3,6 +3,7 @@
 //! One file per bench. Contestants take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
 //! as itself and as a control, so that a difference can be told from noise.
 
+mod floor;
 mod quartiles;
 mod solo;
 mod wake;

@@ -118,11 +118,13 @@ impl<'scope> Scope<'scope> {
         let mut first = self.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if first.is_none() {
             *first = Some(payload);
-        } else {
-            // Unwinding from here would leave the task uncounted, and the scope waiting for ever.
-            let abort = AbortOnDrop("a panic's payload panicked when it was dropped");
-            drop(payload);
-            std::mem::forget(abort);
+            return;
         }
+        // Dropping may run anything, other tasks of this scope included. And unwinding from here would leave the task
+        // uncounted, and the scope waiting for ever.
+        drop(first);
+        let abort = AbortOnDrop("a panic's payload panicked when it was dropped");
+        drop(payload);
+        std::mem::forget(abort);
     }
 }

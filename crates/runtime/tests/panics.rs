@@ -9,6 +9,7 @@ mod grid;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -242,6 +243,38 @@ fn several_scope_tasks_and_the_first_wins() {
         }
         assert!(order.contains(&name));
         stage.assert_ran(2 + usize::from(stage.workers == 2));
+    });
+}
+
+/// A scope drops all panics but the first, and dropping one may run tasks that panic in the same scope.
+#[test]
+fn a_payload_may_use_the_pool_when_it_is_dropped() {
+    struct Busybody;
+    impl Drop for Busybody {
+        fn drop(&mut self) {
+            if comity::current_thread_index().is_some() {
+                comity::broadcast(|_| ());
+            }
+        }
+    }
+    everywhere("a_payload_may_use_the_pool_when_it_is_dropped", |stage| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            stage.pool.scope(|scope| {
+                for _ in 0..4 {
+                    let (work, child) = (stage.works(), stage.panics(1));
+                    scope.spawn(move |scope| {
+                        work();
+                        scope.spawn(|_| child());
+                        resume_unwind(Box::new(Busybody));
+                    });
+                }
+                stage.panics(2)()
+            })
+        }));
+        let payload = outcome.expect_err("it should have panicked");
+        // On one worker the body's panic is the first.
+        assert!(payload.is::<Planned>() || stage.workers > 1);
+        stage.assert_ran(9);
     });
 }
 

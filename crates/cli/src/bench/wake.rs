@@ -1,8 +1,9 @@
 //! `comity bench wake`: how long a task waits for a worker that sleeps.
 
+use std::fmt::Display;
 use std::hint::spin_loop;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -10,6 +11,7 @@ use comfy_table::Table;
 use comity_kernels::Backend;
 use serde::Serialize;
 
+use super::floor::Sleeper;
 use super::quartiles::percentile;
 use crate::contestant::{BackendName, Contestant, PolicyList, contestants, workers_range};
 use crate::failure::Failure;
@@ -23,7 +25,8 @@ const EXAMPLES: &str = "Examples:
 /// Measure the time from a submission to its start on another worker, after the pool has been idle
 ///
 /// Two ways of submitting: `join`, by a worker that goes on running (its own half waits for the other one to start), and
-/// `spawn`, by a thread outside the pool. Stock rayon takes part in the same run, turn by turn.
+/// `spawn`, by a thread outside the pool. Stock rayon takes part in the same run, turn by turn, and so
+/// does a bare futex between two threads on two cores: no runtime that uses both cores can be faster on this machine.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -98,33 +101,38 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map(|contestant| Ok((contestant, contestant.start(arguments.workers)?)))
         .collect::<Result<_, Failure>>()?;
     let idle = Duration::from_millis(arguments.idle_ms);
+    let floor = Floor::start();
+    let mut floor_samples = Vec::new();
     let mut samples = vec![[Vec::new(), Vec::new()]; backends.len()];
     let mut left = arguments.samples;
     while left > 0 {
         let turn = left.min(TURN);
         left -= turn;
+        for _ in 0..turn {
+            floor_samples.push(floor.once(idle).ok_or_else(|| lost("the machine", "a futex alone"))?);
+        }
         for ((contestant, backend), samples) in backends.iter().zip(&mut samples) {
             for (way, samples) in [Way::Join, Way::Spawn].into_iter().zip(samples) {
                 for _ in 0..turn {
-                    samples.push(once(backend, way, idle).ok_or_else(|| lost(contestant, way))?);
+                    samples.push(once(backend, way, idle).ok_or_else(|| lost(contestant, way.name()))?);
                 }
             }
         }
     }
     let rows = backends.iter().zip(&samples).flat_map(|((contestant, _), samples)| {
-        [Way::Join, Way::Spawn].into_iter().zip(samples).map(|(way, samples)| row(contestant, way, samples))
+        [Way::Join, Way::Spawn].into_iter().zip(samples).map(move |(way, samples)| row(contestant, way.name(), samples))
     });
-    report(arguments, rows.collect())
+    report(arguments, rows.chain([row("no runtime (floor)", "futex", &floor_samples)]).collect())
 }
 
-fn lost(contestant: &Contestant, way: Way) -> Failure {
-    Failure::Run(format!("{contestant}: a task submitted by {} had not started after {LOST:?}", way.name()))
+fn lost(contestant: impl Display, way: &str) -> Failure {
+    Failure::Run(format!("{contestant}: a task submitted by {way} had not started after {LOST:?}"))
 }
 
-fn row(contestant: &Contestant, way: Way, samples: &[f64]) -> Row {
+fn row(contestant: impl Display, way: &'static str, samples: &[f64]) -> Row {
     Row {
         contestant: contestant.to_string(),
-        submitted_by: way.name(),
+        submitted_by: way,
         p50_us: percentile(samples, 50),
         p90_us: percentile(samples, 90),
         p99_us: percentile(samples, 99),
@@ -149,6 +157,33 @@ fn once(backend: &Backend, way: Way, idle: Duration) -> Option<f64> {
             spawn(backend, move || other.stop());
             clock.wait()
         }
+    }
+}
+
+/// The machine's own part: a sleeping thread, woken on another core through a futex, without a runtime.
+struct Floor {
+    sleeper: Sleeper,
+    clock: Arc<Mutex<Option<Arc<Clock>>>>,
+}
+
+impl Floor {
+    fn start() -> Floor {
+        let clock: Arc<Mutex<Option<Arc<Clock>>>> = Arc::default();
+        let shown = Arc::clone(&clock);
+        let stop = move || {
+            if let Some(clock) = shown.lock().unwrap().take() {
+                clock.stop();
+            }
+        };
+        Floor { sleeper: Sleeper::start(stop), clock }
+    }
+
+    fn once(&self, idle: Duration) -> Option<f64> {
+        std::thread::sleep(idle);
+        let clock = Arc::new(Clock::start());
+        *self.clock.lock().unwrap() = Some(Arc::clone(&clock));
+        self.sleeper.wake();
+        clock.wait()
     }
 }
 

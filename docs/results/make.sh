@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Measures again what docs/results/ quotes. Keep the machine quiet meanwhile.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cargo build --release -p comity-cli
+comity=${CARGO_TARGET_DIR:-target}/release/comity
+out=docs/results/new
+mkdir -p "$out"
+
+"$comity" bench wake --policy comity,bws,abp --samples 1000 >"$out/wake.txt"
+
+# A process per kernel: the allocator's state that one kernel leaves behind would be the next one's luck.
+kernels='fib bfs clip mi mm raytrace cg cg:class=W ep uts uts:tree=T3 nqueens nqueens:n=14 mergesort'
+for kernel in $kernels; do
+    "$comity" bench solo "$kernel" --policy comity,bws,abp --workers 2 --rounds 21
+done >"$out/solo.txt"
+
+for workers in 2 8; do
+    for group in same separate; do
+        "$comity" corun cg:class=W clip:pairs=8000 mi:n=600 mm:n=900 ep bfs:nodes=500000 --pairs \
+            --policy abp,bws,comity --backend rayon --workers "$workers" --group "$group" --rounds 3 \
+            --json "$out/coruns-$workers-$group.json" >"$out/coruns-$workers-$group.txt"
+    done
+done
