@@ -231,6 +231,25 @@ fn for_range_covers_each_index_once_in_parts_of_at_most_the_grain() {
     });
 }
 
+/// Loops so short that thieves go to rest and are called back all the time.
+#[test]
+fn short_loops_follow_each_other() {
+    on_every_pool("short_loops_follow_each_other", &[2, 8], |pool| {
+        let sum = AtomicU64::new(0);
+        pool.install(|| {
+            for _ in 0..30_000 {
+                comity::for_range(0..8, 1, |part| {
+                    sum.fetch_add(
+                        (0..200).fold(part.start as u64, |n, i| std::hint::black_box(n ^ i ^ i)),
+                        Ordering::Relaxed,
+                    );
+                });
+            }
+        });
+        assert_eq!(sum.into_inner(), 30_000 * 28);
+    });
+}
+
 #[test]
 fn a_grain_of_zero_panics_even_over_nothing() {
     for range in [0..10, 0..0] {
