@@ -322,10 +322,11 @@ impl Sleep {
             roles.thieves -= 1;
             roles.sleepers += 1;
         });
-        self.rest(me).word.store(word::ASLEEP, Ordering::Release);
+        // Before the word: a waker that claims this sleeper lowers what was raised, never another's part (Lemma 1).
         if self.waking == Waking::Hungry {
             self.hunger.fetch_add(1, Ordering::AcqRel);
         }
+        self.rest(me).word.store(word::ASLEEP, Ordering::Release);
     }
 
     /// Second step: the look that no sleeper may skip. Refused: [`Sleep::retract`]. Else [`Sleep::park`].
@@ -426,16 +427,18 @@ impl Sleep {
     /// Ends `worker`'s sleep by setting its word, if nobody else has. The caller wakes the thread.
     fn claim(&self, worker: WorkerId, woken: u32) -> bool {
         let word = &self.rest(worker).word;
+        // Claimed and counted under one lock: the sleeper may be awake, and count itself busy, before this returns.
+        let roles = self.roles.as_ref().map(|roles| roles.lock().unwrap_or_else(|e| e.into_inner()));
         if word.compare_exchange(word::ASLEEP, woken, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
+        }
+        if let Some(mut roles) = roles {
+            roles.sleepers -= 1;
+            roles.thieves += 1;
         }
         if self.waking == Waking::Hungry {
             self.hunger.fetch_sub(1, Ordering::AcqRel);
         }
-        self.recount(|roles| {
-            roles.sleepers -= 1;
-            roles.thieves += 1;
-        });
         true
     }
 

@@ -213,3 +213,39 @@ fn loom_work_in_hand_wakes_those_who_never_sleep() {
         taker.join().unwrap();
     });
 }
+
+#[test]
+fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
+    explore(3, || {
+        let pool = Pool::new(3, Waking::Hungry);
+        pool.sleep.publish_busy(W0);
+        // W2 sleeps, and nobody but W2 will look for tasks.
+        pool.sleep.announce(W2);
+        assert!(matches!(pool.sleep.admit(W2, &*pool), Admission::Park(_)));
+        let called = thread::spawn({
+            let pool = pool.clone();
+            // As `thief::Spell` does: business ends the spell, whatever else there is.
+            move || {
+                while !pool.ended.load(Ordering::Acquire) && !Pool::take(&pool.deque) {
+                    let _ = pool.sleep(W1);
+                }
+                pool.sleep.publish_busy(W1);
+                pool.sleep.hand_over(W1, &*pool);
+            }
+        });
+        let caller = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.ended.store(true, Ordering::Release);
+                pool.sleep.wake_for_business(W1);
+            }
+        });
+        pool.push(W0);
+        called.join().unwrap();
+        caller.join().unwrap();
+        assert!(
+            !pool.deques_have_task() || !pool.sleep.is_asleep(W2),
+            "a task waits, a worker sleeps, and all who are awake are busy"
+        );
+    });
+}
