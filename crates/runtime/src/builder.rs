@@ -77,7 +77,8 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Called by each worker with its index, before anything else runs on it. If it panics, the process aborts.
+    /// Called by each worker with its index, before anything else runs on it. If it panics, the process aborts; so it
+    /// does if the handler spawns a task into a pool whose handle is dropped already.
     pub fn start_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -87,6 +88,7 @@ impl ThreadPoolBuilder {
     }
 
     /// Called by each worker with its index, after everything else has run on it. If it panics, the process aborts.
+    /// The other workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
