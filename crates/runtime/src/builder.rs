@@ -1,19 +1,21 @@
 //! How a pool is built.
 
 use std::any::Any;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use comity_policy::{Policy, PolicyError, WorkerId};
-use crossbeam_deque::Worker as Deque;
+use crossbeam_deque::Worker as Spawns;
 
 use crate::pool::{self, ThreadPool};
 use crate::raw::current;
 use crate::shared::{AbortOnDrop, Handlers, Shared};
-use crate::worker::Worker;
+use crate::worker::Own;
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 32_767;
@@ -107,22 +109,28 @@ impl ThreadPoolBuilder {
         // The program's own closure may panic, so it runs before there is any thread to leave behind.
         let mut name = self.thread_name.take().unwrap_or_else(|| Box::new(|index| format!("comity-{index}")));
         let names: Vec<String> = (0..num_threads).map(&mut name).collect();
-        let deques: Vec<_> = (0..num_threads).map(|_| Deque::new_lifo()).collect();
-        let stealers = deques.iter().map(Deque::stealer).collect();
+        let spawns: Vec<_> = (0..num_threads).map(|_| Spawns::new_lifo()).collect();
+        let stealers = spawns.iter().map(Spawns::stealer).collect();
         let shared = Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers)));
 
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let mut threads = Vec::with_capacity(num_threads);
-        for (index, (deque, name)) in deques.into_iter().zip(names).enumerate() {
+        for (index, (spawns, name)) in spawns.into_iter().zip(names).enumerate() {
             let id = WorkerId(index as u16);
             let (worker_shared, thief) = (Arc::clone(&shared), policy.thief(id, shared.workers(), seed));
+            let own = move || Own {
+                shared: worker_shared,
+                spawns,
+                thief: RefCell::new(thief),
+                busy_since: Cell::new(Instant::now()),
+            };
             let mut builder = thread::Builder::new().name(name);
             if let Some(bytes) = self.stack_size {
                 builder = builder.stack_size(bytes);
             }
-            match builder.spawn(move || run_worker(&Worker::new(id, worker_shared, deque, thief))) {
+            match builder.spawn(move || run_worker(id, &own())) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     // The handle ends those that have started; wait for them, so that none is left behind.
@@ -170,16 +178,16 @@ fn environment(name: &str) -> Option<String> {
     Some(value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
-fn run_worker(worker: &Worker) {
-    let handlers = &worker.shared().handlers;
+fn run_worker(id: WorkerId, own: &Own) {
+    let handlers = &own.shared.handlers;
     let call = |handler: &Option<Box<dyn Fn(usize) + Send + Sync>>, sentence| {
         if let Some(handler) = handler {
             let abort = AbortOnDrop(sentence);
-            handler(worker.id().index());
+            handler(id.index());
             std::mem::forget(abort);
         }
     };
-    current::enter(worker, || {
+    current::enter(own.shared.peer(id), own, |worker| {
         call(&handlers.start, "a pool's start handler panicked");
         let abort = AbortOnDrop("a worker panicked outside of any task: this is a bug in comity");
         worker.run();

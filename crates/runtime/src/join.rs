@@ -4,8 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::pool::global;
 use crate::raw::current;
-use crate::raw::job::{Payload, StackJob};
-use crate::raw::latch::WorkerLatch;
+use crate::raw::deque::Popped;
+use crate::raw::job::{JoinJob, Payload};
+use crate::shared::AbortOnDrop;
 use crate::worker::Worker;
 
 /// Runs both closures, potentially in parallel, and returns both results.
@@ -20,6 +21,7 @@ use crate::worker::Worker;
 /// let (a, b) = comity::join(|| 6 * 7, || "hello".len());
 /// assert_eq!((a, b), (42, 5));
 /// ```
+#[inline(always)]
 pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA + Send,
@@ -28,46 +30,157 @@ where
     RB: Send,
 {
     current::with(|worker| match worker {
-        Some(worker) => worker.join(a, b),
-        None => global().install(|| join(a, b)),
+        Some(worker) => worker.fork(|_| a(), |_, _| b()),
+        None => outside(a, b),
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn outside<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    global().install(|| join(a, b))
+}
+
+/// [`join`], with closures that are told whether they run on another worker than the one that called.
+///
+/// ```
+/// let (a, _) = comity::join_context(|left| left.migrated(), |right| right.migrated());
+/// assert!(!a, "the left half stays");
+/// ```
+pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    current::with(|worker| match worker {
+        Some(worker) => worker.fork(|_| a(FnContext { migrated: false }), |_, migrated| b(FnContext { migrated })),
+        // Whoever comes from outside sees its left half move to the pool, and the right one with it.
+        None => {
+            global().install(|| join_context(|_| a(FnContext { migrated: true }), |_| b(FnContext { migrated: true })))
+        }
+    })
+}
+
+/// Where a closure of [`join_context`] runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FnContext {
+    migrated: bool,
+}
+
+impl FnContext {
+    /// Whether this is another thread than the one that called [`join_context`].
+    pub fn migrated(&self) -> bool {
+        self.migrated
+    }
+}
+
+/// Calls `f` with the worker that runs on this thread; outside of any pool, on one of the global pool.
+///
+/// ```
+/// use comity::Worker;
+///
+/// fn fib(worker: &Worker, n: u32) -> u64 {
+///     if n < 2 {
+///         return n.into();
+///     }
+///     let (a, b) = worker.join(move |worker| fib(worker, n - 1), move |worker| fib(worker, n - 2));
+///     a + b
+/// }
+///
+/// assert_eq!(comity::on_worker(|worker| fib(worker, 20)), 6765);
+/// ```
+pub fn on_worker<F, R>(f: F) -> R
+where
+    F: FnOnce(&Worker) -> R + Send,
+    R: Send,
+{
+    current::with(|worker| match worker {
+        Some(worker) => f(worker),
+        None => global().install(|| on_worker(f)),
     })
 }
 
 impl Worker {
-    #[inline]
-    fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    /// [`join`](crate::join()), with the worker passed along: each closure gets the one that runs it.
+    ///
+    /// # Panics
+    /// As [`join`](crate::join()).
+    #[inline(always)]
+    pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
     where
-        A: FnOnce() -> RA + Send,
-        B: FnOnce() -> RB + Send,
+        A: FnOnce(&Worker) -> RA + Send,
+        B: FnOnce(&Worker) -> RB + Send,
         RA: Send,
         RB: Send,
     {
-        let job_b = StackJob::new(b, WorkerLatch::new(&self.shared().sleep, self.id()));
-        // SAFETY: the job stays in this frame until it was popped again or its latch is set, on every path.
-        let offered = unsafe { job_b.as_job_ref() };
-        self.push(offered);
-        let result_a = match catch_unwind(AssertUnwindSafe(a)) {
+        self.fork(a, |worker, _| b(worker))
+    }
+
+    /// The one join. `b` is told whether it has migrated.
+    ///
+    /// Never inlined: so the compiler inlines the closures into it, and a recursive caller's test for its leaves with
+    /// them, and no frame is made for a leaf.
+    #[inline(never)]
+    pub(crate) fn fork<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce(&Worker) -> RA + Send,
+        B: FnOnce(&Worker, bool) -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        let deque = &self.peer.deque;
+        let job = JoinJob::new(self, b);
+        // SAFETY: the owner; on every path the job is popped before this frame ends, and if a thief has it, waited for.
+        let place = unsafe { deque.push(job.header()) };
+        if deque.calls(place) {
+            self.answer_bell();
+        }
+        let result_a = match catch_unwind(AssertUnwindSafe(|| a(self))) {
             Ok(result) => result,
-            Err(payload) => self.wait_and_resume(&job_b.latch, payload),
+            Err(payload) => self.after_panic(&job, place, payload),
         };
-        loop {
-            match self.pop() {
-                Some(job) if job == offered => return (result_a, job_b.run_inline()),
-                // Something that `a` spawned and nobody took lies above.
-                // SAFETY: it was just popped, so it runs once, and its owner waits for it.
-                Some(job) => unsafe { job.execute() },
-                None => {
-                    self.wait_until(&job_b.latch);
-                    return (result_a, job_b.into_result());
-                }
+        // SAFETY: the owner, with the last push of this frame; `a` has popped all that it pushed.
+        match unsafe { deque.pop(place) } {
+            // SAFETY: the job is this frame's again.
+            Popped::Back => (result_a, unsafe { job.run_inline(self) }),
+            Popped::Stolen => {
+                self.wait_for_thief(&job.latch);
+                // SAFETY: the latch is set.
+                (result_a, unsafe { job.result() })
             }
         }
     }
 
-    /// The left half panicked: the right one borrows from the same frames, so it must end first.
+    /// The left half panicked: the right one borrows from the same frames, so it must end first. Its panic is lost.
     #[cold]
-    fn wait_and_resume(&self, latch: &WorkerLatch, payload: Payload) -> ! {
-        self.wait_until(latch);
+    #[inline(never)]
+    fn after_panic<F, R>(&self, job: &JoinJob<F, R>, place: usize, payload: Payload) -> !
+    where
+        F: FnOnce(&Worker, bool) -> R + Send,
+        R: Send,
+    {
+        // SAFETY: the owner, with the last push of this frame; what was pushed after it was popped as the panic went by.
+        let lost = match unsafe { self.peer.deque.pop(place) } {
+            // SAFETY: the job is this frame's again.
+            Popped::Back => catch_unwind(AssertUnwindSafe(|| unsafe { job.run_inline(self) })),
+            Popped::Stolen => {
+                self.wait_for_thief(&job.latch);
+                // SAFETY: the latch is set.
+                unsafe { job.outcome() }
+            }
+        };
+        let abort =
+            AbortOnDrop("what the right half of a join left panicked when it was dropped, after the left half had");
+        drop(lost);
+        std::mem::forget(abort);
         resume_unwind(payload)
     }
 }

@@ -1,6 +1,8 @@
-//! The unsafe parts: jobs as bare pointers, latches that outlive their waiters' frames, the current worker.
+//! The unsafe parts: jobs as bare pointers, the deque that holds them, latches that outlive their waiters' frames, the
+//! current worker.
 
 pub(crate) mod current;
+pub(crate) mod deque;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod sync;

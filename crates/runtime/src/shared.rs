@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::io::Write;
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use std::time::Instant;
 
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
@@ -12,11 +14,16 @@ use crossbeam_utils::CachePadded;
 
 use crate::counters::Live;
 use crate::raw::current;
-use crate::raw::job::JobRef;
-use crate::raw::job::StackJob;
+use crate::raw::deque::Deque;
+use crate::raw::job::{Header, JobRef, StackJob};
 use crate::raw::latch::{CrossLatch, LockLatch};
-use crate::raw::sync::Waker;
+use crate::raw::sync::{Waker, heavy};
 use crate::sleep::{Sleep, Work};
+use crate::worker::Own;
+
+/// How long a thief's question may go unanswered before it raids, in nanoseconds. An owner that pushes answers in less
+/// than 1 µs; a raid costs each running worker 1 to 2 µs.
+const PATIENCE: u64 = 20_000;
 
 /// Told the payload of a panic that nobody waits for.
 pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -35,30 +42,61 @@ pub(crate) struct Handlers {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `stealer` | the deque's own protocol | thieves |
+/// | `deque` | its own protocol | all |
+/// | `spawns` | the queue's own protocol | thieves |
 /// | `inbox` | anybody | the owner |
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
+/// | `own` | the owner | the owner |
 /// | `counters` | the owner | anybody |
 pub(crate) struct Peer {
-    pub(crate) stealer: Stealer<JobRef>,
+    /// The right halves of joins.
+    pub(crate) deque: Deque<Header>,
+    pub(crate) id: WorkerId,
+    /// Tasks of `spawn` and of scopes: always shared, and any number of them.
+    spawns: Stealer<JobRef>,
     /// Jobs that only this worker may run: its part of a broadcast.
     pub(crate) inbox: Injector<JobRef>,
     /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
     pub(crate) wakeups_owed: AtomicU32,
     thread: AtomicI32,
+    /// What the worker's thread has for itself, while it runs: see [`Worker::own`](crate::Worker).
+    pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
 }
 
 impl Peer {
-    pub(crate) fn new(stealer: Stealer<JobRef>) -> Peer {
+    fn new(id: WorkerId, spawns: Stealer<JobRef>, raids: bool) -> Peer {
         Peer {
-            stealer,
+            deque: Deque::new(raids),
+            id,
+            spawns,
             inbox: Injector::new(),
             wakeups_owed: AtomicU32::new(0),
             thread: AtomicI32::new(0),
+            own: AtomicPtr::new(ptr::null_mut()),
             counters: Live::default(),
         }
+    }
+
+    /// Whether there is a task that a thief could take.
+    fn has_task(&self) -> bool {
+        !self.deque.is_empty() || !self.spawns.is_empty()
+    }
+
+    /// Takes a task from this worker for `thief`: what is shared, else what was spawned. If there is neither, asks for
+    /// more, at the time `now`, and does not wait for ever for the answer.
+    pub(crate) fn rob(&self, thief: WorkerId, now: impl Fn() -> u64) -> Option<JobRef> {
+        let shared = self.deque.steal().map(JobRef::of).or_else(|| take(|| self.spawns.steal()));
+        if shared.is_some() || self.deque.is_empty() {
+            return shared;
+        }
+        let now = now();
+        if now.saturating_sub(self.deque.ask(now)) < PATIENCE {
+            return None;
+        }
+        self.deque.raid(thief.0);
+        self.deque.steal().map(JobRef::of)
     }
 
     pub(crate) fn set_thread(&self, thread: ThreadId) {
@@ -82,21 +120,41 @@ pub(crate) struct Shared {
     /// What keeps the pool running: one for the handle, one for each spawned task that has not finished.
     reasons_to_run: AtomicUsize,
     ended: AtomicBool,
+    born: Instant,
 }
 
 impl Shared {
-    pub(crate) fn new(policy: Policy, stealers: Vec<Stealer<JobRef>>, handlers: Handlers) -> Shared {
+    pub(crate) fn new(policy: Policy, spawns: Vec<Stealer<JobRef>>, handlers: Handlers) -> Shared {
         let row = policy.row();
-        let workers = u16::try_from(stealers.len()).expect("the builder bounds the number of workers");
-        Shared {
+        let workers = u16::try_from(spawns.len()).expect("the builder bounds the number of workers");
+        let raids = heavy();
+        let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
+        let shared = Shared {
             policy,
             sleep: Sleep::new(workers, row.waking, row.counts_roles),
-            peers: stealers.into_iter().map(|stealer| CachePadded::new(Peer::new(stealer))).collect(),
+            peers: (0..workers).zip(spawns).map(peer).collect(),
             injector: Injector::new(),
             handlers,
             reasons_to_run: AtomicUsize::new(1),
             ended: AtomicBool::new(false),
+            born: Instant::now(),
+        };
+        if !shared.sleep.bell_may_stop() {
+            shared.ring_bells();
         }
+        shared
+    }
+
+    /// Makes the next push of every worker look for sleepers. What was written before is visible to them.
+    fn ring_bells(&self) {
+        // Against the fence in `Deque::silence`: either the bell is seen to be silent, or its owner sees what was written.
+        fence(Ordering::SeqCst);
+        self.peers.iter().for_each(|peer| peer.deque.ring());
+    }
+
+    /// Nanoseconds since the pool was built, and never 0.
+    pub(crate) fn now(&self) -> u64 {
+        self.born.elapsed().as_nanos() as u64 | 1
     }
 
     pub(crate) fn peer(&self, worker: WorkerId) -> &Peer {
@@ -189,10 +247,10 @@ impl Shared {
             Role::Sleeper
         } else if !self.sleep.is_busy(worker) {
             Role::Thief
-        } else if peer.stealer.is_empty() {
-            Role::Poor
-        } else {
+        } else if peer.has_task() {
             Role::Rich
+        } else {
+            Role::Poor
         };
         let run_status = match role {
             Role::Sleeper => RunStatus::Parked,
@@ -226,11 +284,15 @@ pub(crate) struct View<'a> {
 
 impl Work for View<'_> {
     fn deques_have_task(&self) -> bool {
-        self.shared.peers.iter().any(|peer| !peer.stealer.is_empty())
+        self.shared.peers.iter().any(|peer| peer.has_task())
     }
 
     fn injector_has_task(&self) -> bool {
         !self.shared.injector.is_empty()
+    }
+
+    fn ring_bells(&self) {
+        self.shared.ring_bells();
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
 use crossbeam_utils::CachePadded;
 
-use crate::raw::sync::{AtomicBool, AtomicI32, AtomicU32, FutexWord, Ordering, Waker, fence, heavy, light};
+use crate::raw::sync::{AtomicBool, AtomicI32, AtomicU32, FutexWord, Ordering, Waker, fence, heavy};
 
 /// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -22,10 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// `Sleep::watchdog` when the post is vacant.
 const VACANT: u32 = u32::MAX;
 
-/// `Sleep::hunger` when every push is to take the cold path. Far above any number of sleepers.
-const EVERY_PUSH: i32 = 1 << 30;
-
-/// Subtracted from `Sleep::hunger` while a scout is out, so that no push takes the cold path meanwhile.
+/// Subtracted from `Sleep::hunger` while a scout is out, so that no push wakes another meanwhile.
 const SCOUT_IS_OUT: i32 = 1 << 30;
 
 /// What the protocol must be able to see of the pool's queues.
@@ -36,6 +33,8 @@ pub(crate) trait Work {
     fn injector_has_task(&self) -> bool;
     /// Whether something waits that only `worker` can act on: what it awaits is done, its inbox, the pool's end.
     fn has_business(&self, worker: WorkerId) -> bool;
+    /// Makes the next push of every worker call [`Sleep::push_met_bell`]. What was written before is visible there.
+    fn ring_bells(&self);
 }
 
 /// The states of a worker's rest word. A waker moves it from ASLEEP to a WOKEN value by compare-and-swap, so each
@@ -90,11 +89,9 @@ pub(crate) struct Roles {
 pub(crate) struct Sleep {
     waking: Waking,
     rests: Box<[CachePadded<Rest>]>,
-    /// The one word that every push reads, relaxed: above zero, the push takes the cold path.
-    ///
     /// Under [`Waking::Hungry`] the number of sleepers, less [`SCOUT_IS_OUT`] while a woken thief is on its way and
-    /// answers for every task that it can see; written when one goes to sleep, is woken, or ends its way. Elsewhere
-    /// constant: 0, or [`EVERY_PUSH`].
+    /// answers for every task that it can see; written when one goes to sleep, is woken, or ends its way. Whoever leaves
+    /// it above zero rings the bells, and a push that hears one looks here.
     hunger: CachePadded<AtomicI32>,
     /// Under [`Waking::Watchdog`]: the worker that stays awake while another is busy, or [`VACANT`].
     watchdog: CachePadded<AtomicU32>,
@@ -105,13 +102,12 @@ pub(crate) struct Sleep {
 impl Sleep {
     /// All workers start awake and busy: what a new worker may be given to do before it first looks for work is work.
     pub(crate) fn new(workers: u16, waking: Waking, counts_roles: bool) -> Sleep {
-        let hunger = if matches!(waking, Waking::EveryPush { .. }) { EVERY_PUSH } else { 0 };
         let rest =
             || Rest { word: FutexWord::new(word::AWAKE), busy: AtomicBool::new(true), scout: AtomicBool::new(false) };
         Sleep {
             waking,
             rests: (0..workers).map(|_| CachePadded::new(rest())).collect(),
-            hunger: CachePadded::new(AtomicI32::new(hunger)),
+            hunger: CachePadded::new(AtomicI32::new(0)),
             watchdog: CachePadded::new(AtomicU32::new(VACANT)),
             roles: counts_roles.then(|| Mutex::new(Roles { busy: workers, ..Roles::default() })),
         }
@@ -165,27 +161,23 @@ impl Sleep {
 
     // ---- The busy side. ----
 
-    /// After every push: one relaxed load, and a cold path behind it.
-    #[inline(always)]
-    pub(crate) fn after_push(&self, me: WorkerId, work: &impl Work) {
-        // Lemma 1: either this load sees the hunger, or whoever set it sees the task after a heavy barrier.
-        light();
-        if self.hunger.load(Ordering::Relaxed) > 0 {
-            self.push_met_hunger(me, work);
-        }
+    /// Whether a worker that heard its bell may stop it. Else it rings for ever, and every push looks for sleepers.
+    pub(crate) fn bell_may_stop(&self) -> bool {
+        !matches!(self.waking, Waking::EveryPush { .. })
     }
 
-    #[cold]
-    #[inline(never)]
-    fn push_met_hunger(&self, me: WorkerId, work: &impl Work) {
+    /// After a push that met the bell, which was stopped meanwhile. A thief may have rung, or one who left hunger behind.
+    pub(crate) fn push_met_bell(&self, me: WorkerId, work: &impl Work) {
         match self.waking {
+            // Lemma 1.
             Waking::Hungry => self.send_scout(me, word::WOKEN_BY_PEER, Waker::GoesOn, work),
             Waking::EveryPush { sleepers } => {
                 // Lemma 2: the push before the look for sleepers; a sleeper announces itself before it looks for tasks.
                 fence(Ordering::SeqCst);
                 self.wake_up_to(usize::from(sleepers), me, word::WOKEN_BY_PEER);
             }
-            Waking::NobodySleeps | Waking::Watchdog => unreachable!("hunger is constant 0 under {:?}", self.waking),
+            // Nobody sleeps beside a task that is only pushed: thieves look for it.
+            Waking::NobodySleeps | Waking::Watchdog => {}
         }
     }
 
@@ -243,7 +235,7 @@ impl Sleep {
             // Lemma 4: work has begun, so nobody sleeps. Only a pool without any work sleeps under these policies.
             Waking::NobodySleeps => self.wake_up_to(self.rests.len(), me, word::WOKEN_BY_PEER),
             Waking::Watchdog => self.hand_over_watchdog(me),
-            Waking::Hungry if self.retire_scout(me) => self.answer_for_scout(me, work),
+            Waking::Hungry if self.retire_scout(me, work) => self.answer_for_scout(me, work),
             Waking::Hungry => {}
             Waking::EveryPush { .. } => {}
         }
@@ -350,7 +342,11 @@ impl Sleep {
 
     /// The look of a hungry sleeper. A scout takes its flag down first, since from now on others may be needed.
     fn admit_hungry(&self, me: WorkerId, work: &impl Work) -> Admission {
-        let was_scout = self.retire_scout(me);
+        let was_scout = self.retire_scout(me, work);
+        if !was_scout && self.hunger.load(Ordering::Relaxed) > 0 {
+            work.ring_bells();
+        }
+        // Lemma 1: whoever pushes and does not hear the bell has shown its task by now.
         let pushes_are_visible = heavy();
         if work.has_business(me) || work.injector_has_task() || work.deques_have_task() {
             if was_scout {
@@ -468,7 +464,7 @@ impl Sleep {
                 return;
             }
             // Another waker took the last sleeper: no scout leaves.
-            self.hunger.fetch_add(SCOUT_IS_OUT, Ordering::AcqRel);
+            self.take_down_flag(work);
             if !self.must_answer(work) {
                 return;
             }
@@ -499,12 +495,19 @@ impl Sleep {
     }
 
     /// Takes the scout's flag down if this worker is the scout.
-    fn retire_scout(&self, me: WorkerId) -> bool {
+    fn retire_scout(&self, me: WorkerId, work: &impl Work) -> bool {
         let was_scout = self.rest(me).scout.load(Ordering::Relaxed);
         if was_scout {
             self.rest(me).scout.store(false, Ordering::Relaxed);
-            self.hunger.fetch_add(SCOUT_IS_OUT, Ordering::AcqRel);
+            self.take_down_flag(work);
         }
         was_scout
+    }
+
+    /// Pushes may wake again. Those that met the bell while the flag was up have stopped it.
+    fn take_down_flag(&self, work: &impl Work) {
+        if self.hunger.fetch_add(SCOUT_IS_OUT, Ordering::AcqRel) + SCOUT_IS_OUT > 0 {
+            work.ring_bells();
+        }
     }
 }

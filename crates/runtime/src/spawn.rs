@@ -42,7 +42,7 @@ impl Shared {
     /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside.
     pub(crate) fn queue(&self, job: JobRef) {
         current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(&**worker.shared(), self) => worker.push(job),
+            Some(worker) if std::ptr::eq(&**worker.shared(), self) => worker.push_spawn(job),
             _ => self.inject(job, Waker::GoesOn),
         });
     }

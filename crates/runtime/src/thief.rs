@@ -41,7 +41,7 @@ impl Worker {
         let (shared, id) = (&**self.shared(), self.id());
         let peer = shared.peer(id);
         let began = Instant::now();
-        peer.counters.busy_ns.add_time(began - self.busy_since.get());
+        peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
         shared.sleep.publish_thief(id);
 
         let mut spell = Spell { worker: self, view: View { shared, awaited }, found: None, leaving: false, began };
@@ -51,7 +51,7 @@ impl Worker {
 
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
-        self.busy_since.set(ended);
+        self.own().busy_since.set(ended);
         std::mem::forget(abort);
         spell.found
     }
@@ -63,7 +63,7 @@ impl Spell<'_> {
         let worker = self.worker;
         let shared = worker.shared();
         let peer = shared.peer(worker.id());
-        let mut thief = worker.thief.borrow_mut();
+        let mut thief = worker.own().thief.borrow_mut();
         let mut event =
             Event::DequeEmpty { wakeups_owed: peer.wakeups_owed.swap(0, std::sync::atomic::Ordering::Relaxed) };
         let mut events = 0u32;
@@ -163,11 +163,8 @@ impl Spell<'_> {
     fn steal_from(&mut self, victim: WorkerId) -> Event {
         let shared = self.worker.shared();
         if victim != self.worker.id() {
-            let counters = &shared.peer(self.worker.id()).counters;
-            counters.steal_attempts.add(1);
-            self.found = take(|| shared.peer(victim).stealer.steal());
+            self.found = self.worker.rob(victim);
             if self.found.is_some() {
-                counters.steals.add(1);
                 return Event::StealSucceeded(victim);
             }
         }

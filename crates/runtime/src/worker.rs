@@ -1,77 +1,174 @@
-//! One worker: its deque, and how it waits.
+//! One worker: its queues, and how it waits.
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use comity_policy::{Thief, WorkerId};
-use crossbeam_deque::Worker as Deque;
+use crossbeam_deque::Worker as Spawns;
 
 use crate::raw::job::JobRef;
-use crate::raw::latch::Probe;
-use crate::shared::{Shared, View, take};
+use crate::raw::latch::{JoinLatch, Probe};
+use crate::shared::{Peer, Shared, View, take};
 
-/// A worker, owned by its thread and never seen by another.
-pub(crate) struct Worker {
-    id: WorkerId,
-    shared: Arc<Shared>,
-    deque: Deque<JobRef>,
+/// Attempts to steal back before the policy is asked.
+const STEAL_BACKS: u32 = 16;
+
+/// The worker that runs on this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
+///
+/// Passing it along saves each [`join`](crate::join()) the way through the thread's local storage. It stays on its thread:
+/// it is neither `Send` nor `Sync`.
+#[repr(transparent)]
+pub struct Worker {
+    pub(crate) peer: Peer,
+    on_its_thread: PhantomData<*mut ()>,
+}
+
+/// What belongs to a worker's thread alone.
+pub(crate) struct Own {
+    pub(crate) shared: Arc<Shared>,
+    /// Tasks that no frame of this worker waits for by itself: those of `spawn` and of scopes.
+    pub(crate) spawns: Spawns<JobRef>,
     /// What this worker does when it has no task. Borrowed during one spell as a thief, and no task runs in a spell.
     pub(crate) thief: RefCell<Box<dyn Thief>>,
     /// When the last spell as a thief ended.
     pub(crate) busy_since: Cell<Instant>,
 }
 
-impl Worker {
-    pub(crate) fn new(id: WorkerId, shared: Arc<Shared>, deque: Deque<JobRef>, thief: Box<dyn Thief>) -> Worker {
-        Worker { id, shared, deque, thief: RefCell::new(thief), busy_since: Cell::new(Instant::now()) }
+impl Peer {
+    /// Lends `own` to this worker, until [`Peer::leave`].
+    pub(crate) fn enter(&self, own: &Own) -> &Worker {
+        self.own.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
+        // SAFETY: `Worker` is a transparent `Peer`; the caller is `current::enter`, on the worker's thread.
+        unsafe { &*std::ptr::from_ref(self).cast::<Worker>() }
     }
 
+    pub(crate) fn leave(&self) {
+        self.own.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+impl Worker {
     pub(crate) fn id(&self) -> WorkerId {
-        self.id
+        self.peer.id
+    }
+
+    /// This worker's index in its pool, from 0.
+    pub fn index(&self) -> usize {
+        self.id().index()
+    }
+
+    pub(crate) fn own(&self) -> &Own {
+        // SAFETY: a `Worker` is seen only inside of `current::enter`, on its thread, which lends what this points to.
+        unsafe { &*self.peer.own.load(Ordering::Relaxed) }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        &self.own().shared
     }
 
-    /// Makes a task available to thieves.
-    #[inline]
-    pub(crate) fn push(&self, job: JobRef) {
-        self.deque.push(job);
-        self.shared.sleep.after_push(self.id, &View { shared: &self.shared, awaited: &|| false });
+    fn view(&self) -> View<'_> {
+        View { shared: self.shared(), awaited: &|| false }
     }
 
-    /// The task that was pushed last and is still there.
-    #[inline]
-    pub(crate) fn pop(&self) -> Option<JobRef> {
-        self.deque.pop()
+    /// Makes a task available to thieves that no frame of this worker waits for by itself.
+    pub(crate) fn push_spawn(&self, job: JobRef) {
+        self.own().spawns.push(job);
+        crate::raw::sync::light();
+        if self.peer.deque.rings() {
+            self.hear_bell();
+        }
+    }
+
+    /// After a push that the deque calls for: somebody is hungry, or the deque must grow.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn answer_bell(&self) {
+        // SAFETY: the owner, after its push.
+        unsafe { self.peer.deque.answer() }
+        self.hear_bell();
+    }
+
+    fn hear_bell(&self) {
+        let sleep = &self.shared().sleep;
+        if sleep.bell_may_stop() {
+            // SAFETY: the owner.
+            unsafe { self.peer.deque.silence() }
+        }
+        sleep.push_met_bell(self.id(), &self.view());
     }
 
     /// Serves the pool until the latch is set: own tasks first, then what can be stolen.
     #[cold]
     pub(crate) fn wait_until(&self, latch: &impl Probe) {
-        while !latch.probe() {
-            let job = self.own_job().or_else(|| self.search(&|| latch.probe()));
+        self.serve(&|| latch.probe(), &|| None);
+    }
+
+    /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts of
+    /// what is waited for.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait_for_thief(&self, latch: &JoinLatch) {
+        self.serve(&|| latch.probe(), &|| latch.thief());
+    }
+
+    fn serve(&self, done: &dyn Fn() -> bool, thief: &dyn Fn() -> Option<WorkerId>) {
+        while !done() {
+            let job = self.own_job().or_else(|| self.steal_back(done, thief)).or_else(|| self.search(done));
             if let Some(job) = job {
                 // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a
-                // stack job waits for its latch.
-                unsafe { job.execute() }
+                // job in its stack frame waits for its latch.
+                unsafe { job.execute(self) }
             }
         }
     }
 
-    /// A job that only this worker can come by.
+    /// A job that this worker queued, or that only it may run.
     fn own_job(&self) -> Option<JobRef> {
-        self.deque.pop().or_else(|| take(|| self.shared.peer(self.id).inbox.steal()))
+        let spawned = self.own().spawns.pop().or_else(|| take(|| self.peer.inbox.steal()));
+        // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But a
+        // scope or an `install` may wait inside of a join's left half.
+        spawned.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
+    }
+
+    /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle
+    /// of something long answers before this gives up.
+    fn steal_back(&self, done: &dyn Fn() -> bool, thief: &dyn Fn() -> Option<WorkerId>) -> Option<JobRef> {
+        for _ in 0..STEAL_BACKS {
+            let thief = thief().filter(|thief| *thief != self.id())?;
+            let stolen = self.rob(thief);
+            if stolen.is_some() || done() {
+                return stolen;
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// Attempts to steal from a peer.
+    pub(crate) fn rob(&self, victim: WorkerId) -> Option<JobRef> {
+        let (shared, counters) = (self.shared(), &self.peer.counters);
+        counters.steal_attempts.add(1);
+        let stolen = shared.peer(victim).rob(self.id(), || shared.now());
+        counters.steals.add(u64::from(stolen.is_some()));
+        stolen
     }
 
     /// Serves the pool until it ends.
     pub(crate) fn run(&self) {
-        self.shared.peer(self.id).set_thread(comity_os::cpu_clock::ThreadId::current());
-        self.busy_since.set(Instant::now());
-        self.wait_until(&PoolEnded(&self.shared));
-        assert!(self.deque.is_empty(), "a pool ends only when nothing is queued");
+        self.peer.set_thread(comity_os::cpu_clock::ThreadId::current());
+        self.own().busy_since.set(Instant::now());
+        self.wait_until(&PoolEnded(self.shared()));
+        let nothing_is_queued = self.own().spawns.is_empty() && self.peer.deque.is_empty();
+        assert!(nothing_is_queued, "a pool ends only when nothing is queued");
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("index", &self.index()).finish_non_exhaustive()
     }
 }
 

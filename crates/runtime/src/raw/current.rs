@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::ptr;
 
-use crate::worker::Worker;
+use crate::shared::Peer;
+use crate::worker::{Own, Worker};
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };
@@ -18,19 +19,21 @@ pub(crate) fn with<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     f(unsafe { worker.as_ref() })
 }
 
-/// Makes `worker` the current one while `f` runs.
+/// Makes this thread the worker behind `peer` while `f` runs, with what belongs to its thread alone.
 ///
 /// # Panics
 /// If this thread is a worker already.
-pub(crate) fn enter<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
-    struct Leave;
-    impl Drop for Leave {
+pub(crate) fn enter<R>(peer: &Peer, own: &Own, f: impl FnOnce(&Worker) -> R) -> R {
+    struct Leave<'a>(&'a Peer);
+    impl Drop for Leave<'_> {
         fn drop(&mut self) {
             CURRENT.set(ptr::null());
+            self.0.leave();
         }
     }
     assert!(CURRENT.get().is_null(), "a thread is the worker of one pool");
+    let worker = peer.enter(own);
     CURRENT.set(worker);
-    let _leave = Leave;
-    f()
+    let _leave = Leave(peer);
+    f(worker)
 }

@@ -1,39 +1,128 @@
-//! Tasks as the deques hold them: one word each.
+//! Tasks as the queues hold them: one word each.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 
-use super::latch::Latch;
+use super::latch::{JoinLatch, Latch};
+use crate::worker::Worker;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// The first field of every job, so that a pointer to it is a pointer to the job.
 #[repr(C)]
-struct Header {
-    /// Runs the job that this is the header of, once.
-    execute: unsafe fn(*const Header),
+pub(crate) struct Header {
+    /// Runs the job that this is the header of, once, on this worker.
+    execute: unsafe fn(NonNull<Header>, &Worker),
 }
 
 /// A pointer to a job that waits to be executed exactly once.
-///
-/// One word, so that a deque slot can be a plain atomic. Equality is identity of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JobRef(*const Header);
+pub(crate) struct JobRef(NonNull<Header>);
 
 // SAFETY: a job is created only from closures that are `Send`, and whoever holds the one `JobRef` executes it.
 unsafe impl Send for JobRef {}
 
 impl JobRef {
-    /// Runs the job on this thread. Does not unwind: a panic is kept for the job's owner.
+    /// The reference to the job behind `header`, as the deques hold it.
+    pub(crate) fn of(header: NonNull<Header>) -> JobRef {
+        JobRef(header)
+    }
+
+    /// Runs the job on this thread's worker. Does not unwind: a panic is kept for the job's owner.
     ///
     /// # Safety
-    /// Called at most once per job, while the job is alive: for a [`StackJob`] its owner's frame must wait for the
+    /// Called at most once per job, while the job is alive: for a job in a stack frame, that frame must wait for its
     /// latch.
-    pub(crate) unsafe fn execute(self) {
+    pub(crate) unsafe fn execute(self, worker: &Worker) {
         // SAFETY: by the caller's promise the job behind the pointer is alive, and `execute` is its own function.
-        unsafe { ((*self.0).execute)(self.0) }
+        unsafe { (self.0.as_ref().execute)(self.0, worker) }
+    }
+}
+
+/// The right half of a join, in the frame of the worker that pushed it. That frame either takes the job back and calls
+/// its task, or waits for the latch and takes the result. Nothing is written for a result that nobody else brings.
+///
+/// | field | written by | read by |
+/// |---|---|---|
+/// | `task` | moved out by whoever runs it | the same |
+/// | `outcome` | a thief, before it sets the latch | the owner, after the latch is set |
+#[repr(C)]
+pub(crate) struct JoinJob<F, R> {
+    header: Header,
+    /// Set when a thief is done with the job.
+    pub(crate) latch: JoinLatch,
+    task: UnsafeCell<ManuallyDrop<F>>,
+    outcome: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
+}
+
+impl<F, R> JoinJob<F, R>
+where
+    F: FnOnce(&Worker, bool) -> R + Send,
+    R: Send,
+{
+    #[inline(always)]
+    pub(crate) fn new(owner: &Worker, task: F) -> JoinJob<F, R> {
+        JoinJob {
+            header: Header { execute: Self::execute },
+            latch: JoinLatch::new(owner),
+            task: UnsafeCell::new(ManuallyDrop::new(task)),
+            outcome: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// What the deque holds.
+    #[inline(always)]
+    pub(crate) fn header(&self) -> NonNull<Header> {
+        NonNull::from(self).cast()
+    }
+
+    /// Calls the task on its owner, which has taken the job back.
+    ///
+    /// # Safety
+    /// The job was pushed and came back from the deque; called once, and then nothing else is.
+    #[inline(always)]
+    pub(crate) unsafe fn run_inline(&self, owner: &Worker) -> R {
+        // SAFETY: nobody else has the job, and the task is moved out once.
+        let task = unsafe { ManuallyDrop::take(&mut *self.task.get()) };
+        task(owner, false)
+    }
+
+    /// The result that a thief left. Unwinds with the task's panic, if it panicked.
+    ///
+    /// # Safety
+    /// As [`JoinJob::outcome`].
+    pub(crate) unsafe fn result(&self) -> R {
+        // SAFETY: the caller's promise.
+        unsafe { self.outcome() }.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// The result or the panic that a thief left.
+    ///
+    /// # Safety
+    /// The latch is set; called once.
+    pub(crate) unsafe fn outcome(&self) -> Result<R, Payload> {
+        // SAFETY: the thief wrote the outcome before it set the latch.
+        unsafe { (*self.outcome.get()).assume_init_read() }
+    }
+
+    /// # Safety
+    /// `header` is that of a live `JoinJob` of this type, executed for the first time.
+    unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
+        let this: *const Self = header.as_ptr().cast();
+        // SAFETY: the job is alive until its latch is set below, and the reference is executed once, so nobody else
+        // touches `task` and `outcome` now.
+        unsafe {
+            let owner = (*this).latch.begin(worker);
+            let task = ManuallyDrop::take(&mut *(*this).task.get());
+            let outcome = catch_unwind(AssertUnwindSafe(|| task(worker, owner != worker.id())));
+            (*(*this).outcome.get()).write(outcome);
+            // The owner's frame may end as soon as the latch is set: nothing of `this` is used afterwards.
+            JoinLatch::set(&raw const (*this).latch, worker, owner);
+        }
     }
 }
 
@@ -79,13 +168,7 @@ where
     /// # Safety
     /// The job must not move, and must live until its latch is set or the reference has been taken back unexecuted.
     pub(crate) unsafe fn as_job_ref(&self) -> JobRef {
-        JobRef(std::ptr::from_ref(self).cast())
-    }
-
-    /// Runs the task on the owner's own thread, when its reference was taken back unexecuted. Unwinds if it panics.
-    pub(crate) fn run_inline(self) -> R {
-        let task = self.task.into_inner().expect("a job that was taken back has not run");
-        task()
+        JobRef(NonNull::from(self).cast())
     }
 
     /// The result, once the latch is set. Unwinds with the task's panic, if it panicked.
@@ -107,8 +190,8 @@ where
 
     /// # Safety
     /// `header` is that of a live `StackJob` of this type, executed for the first time.
-    unsafe fn execute(header: *const Header) {
-        let this: *const Self = header.cast();
+    unsafe fn execute(header: NonNull<Header>, _: &Worker) {
+        let this: *const Self = header.as_ptr().cast();
         // SAFETY: the job is alive until its latch is set below, and the reference is executed once, so nobody else
         // touches `task` and `outcome` now.
         unsafe {
@@ -137,14 +220,14 @@ impl<F: FnOnce() + Send> HeapJob<F> {
     /// Everything that `task` borrows must live until it has run.
     pub(crate) unsafe fn new_ref(task: F) -> JobRef {
         let job = Box::new(HeapJob { header: Header { execute: Self::execute }, task });
-        JobRef(Box::into_raw(job).cast_const().cast())
+        JobRef(NonNull::from(Box::leak(job)).cast())
     }
 
     /// # Safety
     /// `header` is that of a `HeapJob` of this type from [`HeapJob::new_ref`], executed for the first time.
-    unsafe fn execute(header: *const Header) {
-        // SAFETY: the pointer came from `Box::into_raw` and is turned back once.
-        let job = unsafe { Box::from_raw(header.cast_mut().cast::<Self>()) };
+    unsafe fn execute(header: NonNull<Header>, _: &Worker) {
+        // SAFETY: the pointer came from a leaked box and is turned back once.
+        let job = unsafe { Box::from_raw(header.as_ptr().cast::<Self>()) };
         (job.task)();
     }
 }

@@ -3,13 +3,15 @@
 //! The memory of a latch may vanish the moment it is set, because the waiter may see that and end its frame. So `set`
 //! takes a pointer, copies what it needs first, and touches the latch last by setting it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use comity_policy::WorkerId;
 
 use crate::shared::Shared;
 use crate::sleep::Sleep;
+use crate::worker::Worker;
 
 /// Something that can be set once.
 pub(crate) trait Latch {
@@ -24,6 +26,56 @@ pub(crate) trait Latch {
 pub(crate) trait Probe {
     /// Whether the latch is set. True also says that all that was written before is visible.
     fn probe(&self) -> bool;
+}
+
+/// The latch of a join's right half: one word, written once on the way that nobody steals.
+///
+/// Its states are the owner's address; then, if a thief takes the job, which one; and in the end [`JoinLatch::DONE`].
+pub(crate) struct JoinLatch {
+    state: AtomicPtr<Worker>,
+}
+
+impl JoinLatch {
+    const DONE: usize = 1;
+    /// Added to twice a thief's number. An owner's address is even.
+    const STOLEN: usize = 3;
+
+    #[inline(always)]
+    pub(crate) fn new(owner: &Worker) -> JoinLatch {
+        JoinLatch { state: AtomicPtr::new(ptr::from_ref(owner).cast_mut()) }
+    }
+
+    /// The job was taken by `thief`, which runs it now. Returns the owner, a worker of the same pool.
+    pub(crate) fn begin(&self, thief: &Worker) -> WorkerId {
+        let owner = self.state.load(Ordering::Relaxed);
+        let stolen = ptr::without_provenance_mut(2 * thief.id().index() + Self::STOLEN);
+        self.state.store(stolen, Ordering::Relaxed);
+        // SAFETY: nobody has begun before, so this is the address of the owner, which waits for this latch.
+        unsafe { (*owner).id() }
+    }
+
+    /// Who runs the job, if a thief has begun.
+    pub(crate) fn thief(&self) -> Option<WorkerId> {
+        let state = self.state.load(Ordering::Relaxed).addr();
+        (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u16))
+    }
+
+    /// Sets the latch, after `thief` has run the job of `owner`.
+    ///
+    /// # Safety
+    /// `this` points to a live latch on which `thief` has begun. It may be gone when this returns.
+    pub(crate) unsafe fn set(this: *const JoinLatch, thief: &Worker, owner: WorkerId) {
+        // SAFETY: the latch is live until it says DONE.
+        unsafe { (*this).state.store(ptr::without_provenance_mut(Self::DONE), Ordering::Release) }
+        thief.shared().sleep.wake_for_business(owner);
+    }
+}
+
+impl Probe for JoinLatch {
+    #[inline]
+    fn probe(&self) -> bool {
+        self.state.load(Ordering::Acquire).addr() == Self::DONE
+    }
 }
 
 /// Waited for by a worker, set by a worker of the same pool.

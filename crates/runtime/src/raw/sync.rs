@@ -1,4 +1,4 @@
-//! The atomics that the sleep protocol is written with: the real ones, or loom's, which explore every interleaving.
+//! The atomics that the protocols are written with: the real ones, or loom's, which explore every interleaving.
 
 #[cfg(not(loom))]
 pub(crate) use real::*;
@@ -7,11 +7,19 @@ pub(crate) use real::*;
 mod real {
     use std::time::Duration;
 
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
 
     pub(crate) use comity_os::barrier::{heavy, light};
 
     pub(crate) use comity_os::park::Waker;
+
+    /// Lets another thread finish a step that it is in the middle of.
+    pub(crate) fn stall(tries: u32) {
+        // If it is not done by now, it was preempted, and needs a core.
+        if tries < 200 { std::hint::spin_loop() } else { comity_os::yield_core() }
+    }
 
     /// A 32-bit word that a worker waits on.
     pub(crate) struct FutexWord(comity_os::park::Parker);
@@ -50,7 +58,9 @@ mod modelled {
     use loom::sync::{Condvar, Mutex};
 
     pub(crate) use comity_os::park::Waker;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
 
     /// loom knows no asymmetric barrier; the pair is modelled by what it stands for, two full fences.
     pub(crate) fn light() {
@@ -60,6 +70,10 @@ mod modelled {
     pub(crate) fn heavy() -> bool {
         fence(Ordering::SeqCst);
         true
+    }
+
+    pub(crate) fn stall(_tries: u32) {
+        loom::thread::yield_now();
     }
 
     /// A futex: the comparison and the going to sleep are one step, as the kernel's bucket lock makes them.

@@ -6,6 +6,7 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 
 use super::*;
+use crate::raw::sync::light;
 
 const W0: WorkerId = WorkerId(0);
 const W1: WorkerId = WorkerId(1);
@@ -16,6 +17,8 @@ struct Pool {
     sleep: Sleep,
     deque: AtomicU32,
     injector: AtomicU32,
+    /// Whose next push looks for sleepers: `Deque::limit` of the product.
+    bells: Vec<AtomicBool>,
     ended: AtomicBool,
 }
 
@@ -31,13 +34,29 @@ impl Work for Pool {
     fn has_business(&self, _: WorkerId) -> bool {
         self.ended.load(Ordering::Acquire)
     }
+
+    /// As `Shared::ring_bells` and `Deque::ring`, but for those who never push here.
+    fn ring_bells(&self) {
+        fence(Ordering::SeqCst);
+        for bell in &self.bells {
+            if !bell.load(Ordering::Relaxed) {
+                bell.store(true, Ordering::Release);
+            }
+        }
+    }
 }
 
 impl Pool {
     fn new(workers: u16, waking: Waking) -> Arc<Pool> {
         let sleep = Sleep::new(workers, waking, false);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
-        Arc::new(Pool { sleep, deque: AtomicU32::new(0), injector: AtomicU32::new(0), ended: AtomicBool::new(false) })
+        Arc::new(Pool {
+            sleep,
+            deque: AtomicU32::new(0),
+            injector: AtomicU32::new(0),
+            bells: vec![AtomicBool::new(matches!(waking, Waking::EveryPush { .. }))],
+            ended: AtomicBool::new(false),
+        })
     }
 
     /// What `thief::Spell::sleep` does.
@@ -68,7 +87,15 @@ impl Pool {
     /// A worker's push onto its deque.
     fn push(&self, me: WorkerId) {
         self.deque.fetch_add(1, Ordering::Release);
-        self.sleep.after_push(me, self);
+        light();
+        let bell = &self.bells[me.index()];
+        if bell.load(Ordering::Relaxed) {
+            if self.sleep.bell_may_stop() {
+                bell.swap(false, Ordering::AcqRel);
+                fence(Ordering::SeqCst);
+            }
+            self.sleep.push_met_bell(me, self);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! The world is a second shell: it does what a policy's actions say on model queues, and calls the same steps of
 //! [`Sleep`] as the runtime does, one at a time. A parked worker is one whose word says so.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
 
 use comity_policy::{
@@ -27,6 +28,8 @@ struct Task {
 struct Queues {
     deques: Vec<VecDeque<usize>>,
     injector: VecDeque<usize>,
+    /// Whose next push looks for sleepers.
+    bells: Vec<Cell<bool>>,
     ended: bool,
 }
 
@@ -44,6 +47,10 @@ impl Work for Seen<'_> {
 
     fn has_business(&self, _: WorkerId) -> bool {
         self.0.ended
+    }
+
+    fn ring_bells(&self) {
+        self.0.bells.iter().for_each(|bell| bell.set(true));
     }
 }
 
@@ -64,8 +71,10 @@ enum At {
     HandsOver(usize),
     /// Runs the task; this many children are pushed.
     Runs(usize, usize),
-    /// Has pushed and not yet looked for sleepers.
+    /// Has pushed and not yet listened for the bell.
     Pushed(usize, usize),
+    /// Has heard and stopped it, and not yet looked for sleepers.
+    Heard(usize, usize),
     Ended,
 }
 
@@ -110,7 +119,11 @@ impl World {
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         World {
             sleep,
-            queues: Queues { deques: vec![VecDeque::new(); usize::from(workers)], ..Queues::default() },
+            queues: Queues {
+                deques: vec![VecDeque::new(); usize::from(workers)],
+                bells: vec![Cell::new(false); usize::from(workers)],
+                ..Queues::default()
+            },
             workers: (0..workers)
                 .map(|me| Worker {
                     at: At::Thief(Event::DequeEmpty { wakeups_owed: 0 }),
@@ -220,7 +233,11 @@ impl World {
                 At::Pushed(task, pushed + 1)
             }
             At::Pushed(task, pushed) => {
-                self.sleep.after_push(me, &Seen(&self.queues));
+                let heard = self.queues.bells[worker].take() || !self.sleep.bell_may_stop();
+                if heard { At::Heard(task, pushed) } else { At::Runs(task, pushed) }
+            }
+            At::Heard(task, pushed) => {
+                self.sleep.push_met_bell(me, &Seen(&self.queues));
                 At::Runs(task, pushed)
             }
             At::Runs(..) => {
@@ -336,7 +353,7 @@ impl World {
         // Somebody is between a change and the wake-up that it causes.
         let wakeup_pending = self.injecting
             || all().any(|worker| {
-                matches!(self.workers[worker].at, At::Holds(_) | At::HandsOver(_) | At::Pushed(..))
+                matches!(self.workers[worker].at, At::Holds(_) | At::HandsOver(_) | At::Pushed(..) | At::Heard(..))
                     || self.workers[worker].held.is_some()
             });
         if thief_awake || wakes_by_itself || wakeup_pending {

@@ -1,0 +1,222 @@
+//! The split deque under loom: every interleaving and every weak-memory outcome of an owner and one or two thieves. Run
+//! with `RUSTFLAGS="--cfg loom" cargo test -p comity --lib loom_`.
+//!
+//! A task is a cell that its pusher writes and its taker takes: loom reports a task that is taken twice, or taken
+//! without what was written before it was pushed.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+
+struct Task {
+    what: UnsafeCell<u32>,
+}
+
+// SAFETY: loom checks every access.
+unsafe impl Sync for Task {}
+
+struct Model {
+    deque: Deque<Task>,
+    tasks: Vec<Task>,
+}
+
+// SAFETY: as above.
+unsafe impl Sync for Model {}
+// SAFETY: as above.
+unsafe impl Send for Model {}
+
+const TAKEN: u32 = 100;
+
+impl Model {
+    fn new(tasks: usize, raids: bool) -> Arc<Model> {
+        let tasks = (0..tasks).map(|_| Task { what: UnsafeCell::new(0) }).collect();
+        Arc::new(Model { deque: Deque::new(raids), tasks })
+    }
+
+    /// A push as `Worker::fork` does it.
+    fn push(&self, nth: usize) -> usize {
+        // SAFETY: loom checks; the owner alone calls this.
+        unsafe {
+            self.tasks[nth].what.with_mut(|what| *what = nth as u32 + 1);
+            let place = self.deque.push(NonNull::from(&self.tasks[nth]));
+            if self.deque.calls(place) {
+                self.deque.silence();
+                self.deque.answer();
+            }
+            place
+        }
+    }
+
+    /// A pop by the frame that pushed the task. Whether it came back.
+    fn pop(&self, nth: usize, place: usize) -> bool {
+        // SAFETY: loom checks; the owner alone calls this.
+        let back = unsafe { self.deque.pop(place) } == Popped::Back;
+        if back {
+            self.take(NonNull::from(&self.tasks[nth]));
+        }
+        back
+    }
+
+    fn take(&self, task: NonNull<Task>) {
+        // SAFETY: loom checks.
+        unsafe {
+            task.as_ref().what.with_mut(|what| {
+                assert!(*what > 0 && *what < TAKEN, "a task is taken twice, or before it was pushed");
+                *what += TAKEN;
+            });
+        }
+    }
+
+    fn steal(&self) -> usize {
+        self.deque.steal().into_iter().map(|task| self.take(task)).count()
+    }
+
+    fn mug(&self) -> usize {
+        let mut mugged = 0;
+        self.deque.steal_all(|task| {
+            self.take(task);
+            mugged += 1;
+        });
+        mugged
+    }
+}
+
+fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(most_preemptions);
+    builder.check(model);
+}
+
+/// Runs `thief` beside an owner that pushes `tasks` tasks and pops them again, twice; each must be taken once.
+fn beside_an_owner(tasks: usize, raids: bool, most_preemptions: usize, thief: fn(&Model) -> usize) {
+    explore(most_preemptions, move || {
+        let model = Model::new(2 * tasks, raids);
+        let thief = thread::spawn({
+            let model = model.clone();
+            move || thief(&model)
+        });
+        let mut back = 0;
+        for round in 0..2 {
+            let places: Vec<usize> = (0..tasks).map(|nth| model.push(round * tasks + nth)).collect();
+            for (nth, place) in places.into_iter().enumerate().rev() {
+                back += usize::from(model.pop(round * tasks + nth, place));
+            }
+        }
+        let stolen = thief.join().unwrap();
+        assert_eq!(back + stolen, 2 * tasks, "{back} came back and {stolen} were stolen");
+        assert!(model.deque.is_empty());
+    });
+}
+
+#[test]
+fn loom_a_thief_that_asks_and_steals() {
+    beside_an_owner(2, true, 3, |model| {
+        model.deque.ask(1);
+        model.steal() + model.steal()
+    });
+}
+
+#[test]
+fn loom_a_raid_and_the_owners_pops() {
+    beside_an_owner(2, true, 3, |model| {
+        model.deque.raid(0);
+        model.steal()
+    });
+}
+
+#[test]
+fn loom_two_raids_in_a_row() {
+    beside_an_owner(1, true, 3, |model| {
+        model.deque.raid(0);
+        let stolen = model.steal();
+        model.deque.raid(0);
+        stolen + model.steal()
+    });
+}
+
+#[test]
+fn loom_a_raid_that_ends_in_a_mugging() {
+    beside_an_owner(2, true, 3, |model| {
+        model.deque.raid(0);
+        model.mug()
+    });
+}
+
+#[test]
+fn loom_without_raids_everything_is_shared() {
+    beside_an_owner(2, false, 3, |model| model.steal() + model.steal());
+}
+
+#[test]
+fn loom_a_deque_that_grows_under_a_thief() {
+    beside_an_owner(3, true, 2, |model| {
+        model.deque.raid(0);
+        model.steal() + model.steal()
+    });
+}
+
+#[test]
+fn loom_two_raiders() {
+    explore(2, || {
+        let model = Model::new(2, true);
+        let raiders = [0, 1].map(|raider| {
+            let model = model.clone();
+            thread::spawn(move || {
+                model.deque.raid(raider);
+                model.steal()
+            })
+        });
+        let mut back = 0;
+        for nth in 0..2 {
+            let place = model.push(nth);
+            back += usize::from(model.pop(nth, place));
+        }
+        let stolen: usize = raiders.into_iter().map(|raider| raider.join().unwrap()).sum();
+        assert_eq!(back + stolen, 2);
+    });
+}
+
+#[test]
+fn loom_a_raid_finds_what_an_owner_does_not_share() {
+    // The owner pushes and never comes by again: the raid must get the task, whatever came before.
+    explore(4, || {
+        let model = Model::new(2, true);
+        let thief = thread::spawn({
+            let model = model.clone();
+            move || {
+                model.deque.raid(0);
+                model.steal()
+            }
+        });
+        let first = model.push(0);
+        let back = usize::from(model.pop(0, first));
+        let second = model.push(1);
+        let stolen = thief.join().unwrap();
+        model.deque.raid(1);
+        let rescued = model.steal();
+        assert_eq!(back + stolen + rescued, 2);
+        assert!(!model.pop(1, second) && model.deque.is_empty());
+    });
+}
+
+#[test]
+fn loom_an_owner_takes_its_oldest_beside_a_thief() {
+    explore(3, || {
+        let model = Model::new(2, true);
+        let thief = thread::spawn({
+            let model = model.clone();
+            move || {
+                model.deque.raid(0);
+                model.steal()
+            }
+        });
+        let places = [model.push(0), model.push(1)];
+        // SAFETY: the owner.
+        let oldest = unsafe { model.deque.take_oldest() };
+        let taken = oldest.into_iter().map(|task| model.take(task)).count();
+        let back = usize::from(model.pop(1, places[1])) + usize::from(model.pop(0, places[0]));
+        assert_eq!(taken + back + thief.join().unwrap(), 2);
+    });
+}

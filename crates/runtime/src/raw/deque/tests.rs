@@ -1,0 +1,169 @@
+//! The split deque on real threads: an owner that pushes and pops at random, and thieves that steal as they can.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const UNTAKEN: u32 = 0;
+
+/// Takes a task, which is a count of how often it was taken.
+fn take(task: NonNull<AtomicU32>) {
+    // SAFETY: the tests keep their tasks until all threads have ended.
+    let before = unsafe { task.as_ref() }.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(before, UNTAKEN, "a task was taken twice");
+}
+
+/// What an owner does with its stack of frames: pushes when `true`, pops when `false`.
+fn run_owner(deque: &Deque<AtomicU32>, tasks: &[AtomicU32], steps: impl IntoIterator<Item = bool>) -> usize {
+    let (mut frames, mut next, mut back) = (Vec::new(), 0, 0);
+    let pop = |(place, task): (usize, NonNull<AtomicU32>)| {
+        // SAFETY: this thread is the owner, and pops in the opposite order of its pushes.
+        let came_back = unsafe { deque.pop(place) } == Popped::Back;
+        if came_back {
+            take(task);
+        }
+        usize::from(came_back)
+    };
+    for is_push in steps {
+        if is_push && next < tasks.len() {
+            let task = NonNull::from(&tasks[next]);
+            next += 1;
+            // SAFETY: this thread is the owner.
+            unsafe {
+                let place = deque.push(task);
+                frames.push((place, task));
+                if deque.calls(place) {
+                    deque.silence();
+                    deque.answer();
+                }
+            }
+        } else if let Some(frame) = frames.pop() {
+            back += pop(frame);
+        }
+    }
+    while let Some(frame) = frames.pop() {
+        back += pop(frame);
+    }
+    // What was never pushed counts as taken.
+    tasks[next..].iter().for_each(|task| task.store(1, Ordering::Relaxed));
+    back
+}
+
+/// Whether raids work here; where they do not, there is nothing to test about them.
+fn kinds() -> Vec<bool> {
+    if heavy() { vec![true, false] } else { vec![false] }
+}
+
+#[test]
+fn alone_the_owner_gets_back_what_it_pushed_and_the_deque_grows() {
+    for raids in kinds() {
+        let deque = Deque::new(raids);
+        let tasks: Vec<AtomicU32> = (0..5 * SLOTS).map(|_| AtomicU32::new(UNTAKEN)).collect();
+        assert_eq!(run_owner(&deque, &tasks, (0..tasks.len()).map(|_| true)), tasks.len());
+        assert!(deque.is_empty());
+    }
+}
+
+#[test]
+fn a_raid_reaches_what_is_private_and_no_more() {
+    if !heavy() {
+        return;
+    }
+    let deque = Deque::new(true);
+    let tasks: Vec<AtomicU32> = (0..8).map(|_| AtomicU32::new(UNTAKEN)).collect();
+    // SAFETY: this thread is the owner.
+    let places: Vec<usize> = tasks.iter().map(|task| unsafe { deque.push(NonNull::from(task)) }).collect();
+    assert_eq!(deque.len(), 8);
+    assert!(deque.steal().is_none(), "nobody has asked, so nothing is shared");
+    deque.raid(3);
+    let mut mugged = 0;
+    deque.steal_all(|task| {
+        take(task);
+        mugged += 1;
+    });
+    assert_eq!((mugged, deque.len()), (8, 0));
+    for place in places.into_iter().rev() {
+        // SAFETY: this thread is the owner.
+        assert_eq!(unsafe { deque.pop(place) }, Popped::Stolen);
+    }
+}
+
+#[test]
+fn thieves_of_every_kind_and_an_owner_lose_nothing() {
+    for raids in kinds() {
+        let deque = Deque::new(raids);
+        let tasks: Vec<AtomicU32> = (0..400_000).map(|_| AtomicU32::new(UNTAKEN)).collect();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thief in 0..3u16 {
+                let (deque, done) = (&deque, &done);
+                scope.spawn(move || {
+                    let mut turn = 0u64;
+                    while !done.load(Ordering::Acquire) {
+                        turn += 1;
+                        match (turn + u64::from(thief)) % 64 {
+                            0 => deque.raid(thief),
+                            1 => deque.steal_all(take),
+                            n if n % 8 == 2 => {
+                                deque.ask(turn);
+                            }
+                            _ => drop(deque.steal().map(take)),
+                        }
+                    }
+                });
+            }
+            let mut random = 1u64;
+            let steps = (0..1_000_000).map(move |_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 60) < 9
+            });
+            run_owner(&deque, &tasks, steps);
+            done.store(true, Ordering::Release);
+        });
+        assert!(deque.is_empty());
+        assert!(tasks.iter().all(|task| task.load(Ordering::Relaxed) == 1), "a task was lost");
+    }
+}
+
+proptest! {
+    /// The model is a plain vector: what a thief steals, at whichever moment, is the oldest task.
+    #[test]
+    fn one_thread_in_all_roles_agrees_with_a_vector(steps in prop::collection::vec((0..6u8, any::<bool>()), 1..200)) {
+        let tasks: Vec<AtomicU32> = (0..200).map(|_| AtomicU32::new(UNTAKEN)).collect();
+        let (deque, mut model, mut frames) = (Deque::new(heavy()), std::collections::VecDeque::new(), Vec::new());
+        for (next, (step, raid)) in steps.into_iter().enumerate() {
+            match step {
+                0..=2 => {
+                    let task = NonNull::from(&tasks[next]);
+                    // SAFETY: this thread is the owner.
+                    unsafe {
+                        let place = deque.push(task);
+                        frames.push((place, task));
+                        if deque.calls(place) {
+                            deque.silence();
+                            deque.answer();
+                        }
+                    }
+                    model.push_back(task);
+                }
+                3 => if let Some((place, task)) = frames.pop() {
+                    // SAFETY: this thread is the owner.
+                    let popped = unsafe { deque.pop(place) };
+                    let expected = if model.back() == Some(&task) { model.pop_back(); Popped::Back } else { Popped::Stolen };
+                    prop_assert_eq!(popped, expected);
+                },
+                _ => {
+                    if raid { deque.raid(0) } else { deque.ask(1); }
+                    if let Some(stolen) = deque.steal() {
+                        prop_assert_eq!(model.pop_front(), Some(stolen));
+                    } else {
+                        prop_assert!(!raid || model.is_empty() || !heavy(), "a raid finds what there is");
+                    }
+                }
+            }
+            prop_assert_eq!(deque.len(), model.len());
+        }
+    }
+}
