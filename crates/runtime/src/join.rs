@@ -50,8 +50,9 @@ where
 /// [`join`], with closures that are told whether they run on another worker than the one that called.
 ///
 /// ```
-/// let (a, _) = comity::join_context(|left| left.migrated(), |right| right.migrated());
-/// assert!(!a, "the left half stays");
+/// let pool = comity::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+/// let (left, _) = pool.install(|| comity::join_context(|a| a.migrated(), |b| b.migrated()));
+/// assert!(!left, "the left half stays");
 /// ```
 pub fn join_context<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
@@ -62,10 +63,11 @@ where
 {
     current::with(|worker| match worker {
         Some(worker) => worker.fork(|_| a(FnContext { migrated: false }), |_, migrated| b(FnContext { migrated })),
-        // Whoever comes from outside sees its left half move to the pool, and the right one with it.
-        None => {
-            global().install(|| join_context(|_| a(FnContext { migrated: true }), |_| b(FnContext { migrated: true })))
-        }
+        // Whoever comes from outside sees both halves move to the pool.
+        None => global().install(|| {
+            let migrated = FnContext { migrated: true };
+            on_worker(|worker| worker.join(|_| a(migrated), |_| b(migrated)))
+        }),
     })
 }
 

@@ -17,7 +17,7 @@ use crate::raw::current;
 use crate::raw::deque::Deque;
 use crate::raw::job::{Header, JobRef, StackJob};
 use crate::raw::latch::{CrossLatch, LockLatch};
-use crate::raw::sync::{Waker, heavy};
+use crate::raw::sync::Waker;
 use crate::sleep::{Sleep, Work};
 use crate::worker::Own;
 
@@ -127,7 +127,7 @@ impl Shared {
     pub(crate) fn new(policy: Policy, spawns: Vec<Stealer<JobRef>>, handlers: Handlers) -> Shared {
         let row = policy.row();
         let workers = u16::try_from(spawns.len()).expect("the builder bounds the number of workers");
-        let raids = heavy();
+        let raids = comity_os::barrier::is_available();
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
         let shared = Shared {
             policy,
