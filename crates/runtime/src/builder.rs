@@ -125,6 +125,7 @@ impl ThreadPoolBuilder {
                 spawns,
                 thief: RefCell::new(thief),
                 busy_since: Cell::new(Instant::now()),
+                stolen_depth: Cell::new(0),
             };
             let mut builder = thread::Builder::new().name(name);
             if let Some(bytes) = self.stack_size {

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
-use crate::join;
+use crate::join::on_worker;
+use crate::worker::Worker;
 
-/// Calls `body` with disjoint sub-ranges that cover `range`, each at most `grain` long, potentially in parallel.
+/// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
+/// parallel. The blocks are the same on every run, whatever the number of workers.
 ///
-/// The range is halved down to the grain, so the sub-ranges are the same on every run, whatever the number of workers.
-/// A good grain is some microseconds of work.
+/// The range is split lazily: in half, when there is nothing else that a thief could take from this worker. So a loop
+/// that nobody helps with costs next to nothing per block; a good grain is a microsecond of work or less. (Tzannes,
+/// Caragea, Barua and Vishkin, *Lazy binary splitting*, PPoPP 2010.)
 ///
 /// # Panics
 /// If `grain` is zero; with a panic of `body`, after all calls that had begun have ended.
@@ -27,17 +30,27 @@ where
 {
     assert!(grain > 0, "a grain of zero would never end");
     if !range.is_empty() {
-        halve(range, grain, &body);
+        on_worker(|worker| split_lazily(worker, range, grain, &body));
     }
 }
 
-fn halve<F>(range: Range<usize>, grain: usize, body: &F)
+fn split_lazily<F>(worker: &Worker, mut range: Range<usize>, grain: usize, body: &F)
 where
     F: Fn(Range<usize>) + Sync,
 {
-    if range.len() <= grain {
-        return body(range);
+    while range.len() > grain {
+        if worker.peer.deque.is_empty() {
+            let blocks = range.len().div_ceil(grain);
+            let middle = range.start + blocks / 2 * grain;
+            worker.join(
+                |worker| split_lazily(worker, range.start..middle, grain, body),
+                |worker| split_lazily(worker, middle..range.end, grain, body),
+            );
+            return;
+        }
+        let rest = range.start + grain;
+        body(range.start..rest);
+        range.start = rest;
     }
-    let middle = range.start + range.len() / 2;
-    join(|| halve(range.start..middle, grain, body), || halve(middle..range.end, grain, body));
+    body(range);
 }

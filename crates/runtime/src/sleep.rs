@@ -1,6 +1,6 @@
 //! Who sleeps, who wakes whom, and why no task is ever left waiting for a pool that sleeps.
 //!
-//! `sleep/README.md` holds the protocol with its proof; the names of its lemmas stand beside the steps below. Each
+//! The crate's `README.md` holds the protocol with its proof; the names of its lemmas stand beside the steps below. Each
 //! public step is one that a worker may be interrupted before and after: the tests interleave exactly these.
 
 #[cfg(all(test, loom))]

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use comity_policy::{Thief, WorkerId};
 use crossbeam_deque::Worker as Spawns;
@@ -12,6 +12,12 @@ use crossbeam_deque::Worker as Spawns;
 use crate::raw::job::JobRef;
 use crate::raw::latch::{JoinLatch, Probe};
 use crate::shared::{Peer, Shared, View, take};
+
+/// The most stolen jobs that may be unfinished on one worker's stack: a bound on how far it grows.
+const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
+
+/// How long a worker rests that may steal no more, before it looks again.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Attempts to steal back before the policy is asked.
 const STEAL_BACKS: u32 = 16;
@@ -35,6 +41,8 @@ pub(crate) struct Own {
     pub(crate) thief: RefCell<Box<dyn Thief>>,
     /// When the last spell as a thief ended.
     pub(crate) busy_since: Cell<Instant>,
+    /// Stolen jobs on this worker's stack.
+    pub(crate) stolen_depth: Cell<u32>,
 }
 
 impl Peer {
@@ -116,13 +124,32 @@ impl Worker {
 
     fn serve(&self, done: &dyn Fn() -> bool, thief: &dyn Fn() -> Option<WorkerId>) {
         while !done() {
-            let job = self.own_job().or_else(|| self.steal_back(done, thief)).or_else(|| self.search(done));
+            let own = self.own_job();
+            let stolen = own.is_none() && self.own().stolen_depth.get() < DEEPEST;
+            let job = match own {
+                None if stolen => self.steal_back(done, thief).or_else(|| self.search(done)),
+                None => self.job_from_outside(),
+                own => own,
+            };
             if let Some(job) = job {
+                let depth = &self.own().stolen_depth;
+                depth.set(depth.get() + u32::from(stolen));
                 // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a
                 // job in its stack frame waits for its latch.
                 unsafe { job.execute(self) }
+                depth.set(depth.get() - u32::from(stolen));
             }
         }
+    }
+
+    /// What is left to a worker that may steal no deeper. What it awaits has begun elsewhere, so it ends without this
+    /// worker; but what comes from outside of the pool may not have begun.
+    fn job_from_outside(&self) -> Option<JobRef> {
+        let job = take(|| self.shared().injector.steal());
+        if job.is_none() {
+            std::thread::sleep(NAP);
+        }
+        job
     }
 
     /// A job that this worker queued, or that only it may run.
@@ -177,5 +204,25 @@ struct PoolEnded<'a>(&'a Shared);
 impl Probe for PoolEnded<'_> {
     fn probe(&self) -> bool {
         self.0.has_ended()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    /// With `DEEPEST` as small as it is in this build, workers run into it all the time.
+    #[test]
+    fn workers_that_may_steal_no_deeper_still_finish() {
+        fn fib(n: u32) -> u64 {
+            if n < 2 {
+                return n.into();
+            }
+            let (a, b) = crate::join(|| fib(n - 1), || fib(n - 2));
+            a + b
+        }
+        for policy in comity_policy::Policy::all() {
+            let pool = crate::ThreadPoolBuilder::new().num_threads(8).policy(policy).build().unwrap();
+            assert_eq!(pool.install(|| fib(22)), 17_711, "under {policy}");
+            pool.shutdown();
+        }
     }
 }
