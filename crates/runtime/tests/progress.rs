@@ -57,6 +57,39 @@ fn the_right_half_of_a_long_join_is_stolen() {
     });
 }
 
+/// Two leaves that hold on to their worker until both run, anywhere under cheap joins, whose owner is in one of them and
+/// pushes no more: a thief must come by the other one all the same.
+#[test]
+fn two_long_leaves_run_at_once_wherever_they_lie() {
+    fn descend(depth: u32, first: u32, leaf: &(dyn Fn(u32) + Sync)) {
+        if depth == 0 {
+            return leaf(first);
+        }
+        let half = 1 << (depth - 1);
+        comity::join(|| descend(depth - 1, first, leaf), || descend(depth - 1, first + half, leaf));
+    }
+    on_every_pool("two_long_leaves_run_at_once_wherever_they_lie", &[2, 8], |pool| {
+        for depth in 1..=5 {
+            for nth in 0..6 {
+                rest(nth);
+                let leaves = 1u32 << depth;
+                let (one, other) = (nth as u32 * 7 % leaves, (nth as u32 * 13 + 1) % leaves);
+                let begun = AtomicUsize::new(0);
+                let leaf = |nth: u32| {
+                    if nth == one || nth == other {
+                        begun.fetch_add(1, Ordering::AcqRel);
+                        while one != other && begun.load(Ordering::Acquire) < 2 {
+                            std::hint::spin_loop();
+                        }
+                    }
+                };
+                pool.install(|| descend(depth, 0, &leaf));
+                assert!(begun.into_inner() > 0);
+            }
+        }
+    });
+}
+
 /// The long task does not push while the others look for work: they have gone to rest when it does.
 #[test]
 fn a_task_pushed_late_in_a_long_one_is_stolen() {
