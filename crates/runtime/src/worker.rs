@@ -11,6 +11,7 @@ use crossbeam_deque::Worker as Spawns;
 
 use crate::raw::job::JobRef;
 use crate::raw::latch::{JoinLatch, Probe};
+use crate::raw::sync::light;
 use crate::shared::{Peer, Shared, View, take};
 
 /// The most stolen jobs that may be unfinished on one worker's stack: a bound on how far it grows.
@@ -77,16 +78,12 @@ impl Worker {
         &self.own().shared
     }
 
-    fn view(&self) -> View<'_> {
-        View { shared: self.shared(), awaited: &|| false }
-    }
-
     /// Makes a task available to thieves that no frame of this worker waits for by itself.
     pub(crate) fn push_spawn(&self, job: JobRef) {
         self.own().spawns.push(job);
-        crate::raw::sync::light();
+        light();
         if self.peer.deque.rings() {
-            self.hear_bell();
+            self.hear_bell(|| ());
         }
     }
 
@@ -95,17 +92,18 @@ impl Worker {
     #[inline(never)]
     pub(crate) fn answer_bell(&self) {
         // SAFETY: the owner, after its push.
-        unsafe { self.peer.deque.answer() }
-        self.hear_bell();
+        self.hear_bell(|| unsafe { self.peer.deque.answer() });
     }
 
-    fn hear_bell(&self) {
+    /// Stops the bell and answers it; then looks for sleepers.
+    fn hear_bell(&self, answer: impl FnOnce()) {
         let sleep = &self.shared().sleep;
         if sleep.bell_may_stop() {
             // SAFETY: the owner.
             unsafe { self.peer.deque.silence() }
         }
-        sleep.push_met_bell(self.id(), &self.view());
+        answer();
+        sleep.push_met_bell(self.id(), &View { shared: self.shared(), awaited: &|| false });
     }
 
     /// Serves the pool until the latch is set: own tasks first, then what can be stolen.

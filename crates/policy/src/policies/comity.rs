@@ -30,7 +30,7 @@ pub const ROW: Row = Row {
     ],
     rest: |victims, values| {
         let peers = u32::from(victims.peers()).max(1);
-        Box::new(Comity { victims, peers, rounds: values[0], pause: values[1], tried: 0, round: 0 })
+        Box::new(Comity { victims, peers, rounds: values[0], pause: values[1], tried: 0, round: 0, in_vain: 0 })
     },
 };
 
@@ -41,7 +41,11 @@ pub const ROW: Row = Row {
 /// beside a long serial task.
 ///
 /// The pauses grow: a program of many short phases has its next task within microseconds, and a thief that then still
-/// pauses is late for each. With the default values a spell lasts some 25 to 55 µs, about what a wake-up costs.
+/// pauses is late for each. With the default values a spell lasts some 25 to 55 µs, about what a wake-up costs: so
+/// spinning and then sleeping costs at most twice what the better of the two would have.
+///
+/// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
+/// the rounds, a tenth of the time; but now and then all of them, lest it miss that the gaps have become short.
 struct Comity {
     victims: Victims,
     peers: u32,
@@ -49,13 +53,26 @@ struct Comity {
     pause: u32,
     /// Steals tried in this round.
     tried: u32,
-    /// Rounds that found nothing in this spell.
+    /// Rounds that found nothing since the spell began, or since it was woken.
     round: u32,
+    /// How often in a row it spun and then slept.
+    in_vain: u32,
 }
+
+/// How often spinning may be in vain before a thief spins less.
+const GIVES_UP_AFTER: u32 = 4;
+
+/// Every so many times it spins in full all the same.
+const TRIES_AGAIN: u32 = 8;
 
 impl Comity {
     fn hints(&self) -> u32 {
         1u32.checked_shl((self.round - 1) / 4).unwrap_or(u32::MAX).min(self.pause)
+    }
+
+    fn patience(&self) -> u32 {
+        let in_full = self.in_vain < GIVES_UP_AFTER || self.in_vain.is_multiple_of(TRIES_AGAIN);
+        if in_full { self.rounds } else { self.rounds / 2 }
     }
 
     fn search(&mut self) -> Action {
@@ -67,12 +84,22 @@ impl Comity {
 impl Thief for Comity {
     fn next(&mut self, event: Event) -> Action {
         match event {
-            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => {
+                // A task that was found while spinning, and not on being woken.
+                if self.round > 0 {
+                    self.in_vain = 0;
+                }
+                Action::Run { wakeups_owed: 0 }
+            }
             Event::StealFailed(_) if self.tried < self.peers => self.search(),
             Event::StealFailed(_) => {
                 self.tried = 0;
                 self.round += 1;
-                if self.round > self.rounds { Action::Sleep } else { Action::Pause { hints: self.hints() } }
+                if self.round <= self.patience() {
+                    return Action::Pause { hints: self.hints() };
+                }
+                self.in_vain = self.in_vain.saturating_add(1);
+                Action::Sleep
             }
             Event::Paused => self.search(),
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
@@ -114,5 +141,39 @@ mod tests {
             assert_eq!(steals, 2 * 15);
             assert_eq!(pauses, [1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 7, 7]);
         }
+    }
+
+    /// How often it pauses from this event until it sleeps.
+    fn pauses_until_asleep(thief: &mut dyn Thief, event: Event) -> u32 {
+        let (mut pauses, mut action) = (0, thief.next(event));
+        loop {
+            action = match action {
+                Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
+                Action::Pause { .. } => {
+                    pauses += 1;
+                    thief.next(Event::Paused)
+                }
+                Action::Sleep => return pauses,
+                other => panic!("{other:?}"),
+            };
+        }
+    }
+
+    #[test]
+    fn spins_less_where_it_is_in_vain_and_more_again_where_it_is_not() {
+        let mut thief = "comity:rounds=10".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+        let woken = Event::Woken(crate::WakeReason::Peer);
+        let spells: Vec<u32> = (0..18).map(|_| pauses_until_asleep(&mut *thief, woken)).collect();
+        assert_eq!(spells, [10, 10, 10, 10, 5, 5, 5, 5, 10, 5, 5, 5, 5, 5, 5, 5, 10, 5]);
+        // A task on being woken says nothing about the gaps.
+        let Action::StealFrom(victim) = thief.next(woken) else { panic!("a woken thief looks for tasks") };
+        assert_eq!(thief.next(Event::StealSucceeded(victim)), Action::Run { wakeups_owed: 0 });
+        assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 5);
+        // One that comes while it spins does.
+        let Action::StealFrom(victim) = thief.next(woken) else { panic!("a woken thief looks for tasks") };
+        assert!(matches!(thief.next(Event::StealFailed(victim)), Action::Pause { .. }));
+        assert!(matches!(thief.next(Event::Paused), Action::StealFrom(_)));
+        thief.next(Event::StealSucceeded(victim));
+        assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 10);
     }
 }
