@@ -3,7 +3,9 @@
 //! One file per bench. Contestants take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
 //! as itself and as a control, so that a difference can be told from noise.
 
+mod abp;
 mod floor;
+mod fork_join;
 mod quartiles;
 mod solo;
 mod wake;
@@ -23,6 +25,7 @@ pub struct Arguments {
 enum Bench {
     Wake(wake::Arguments),
     Solo(solo::Arguments),
+    ForkJoin(fork_join::Arguments),
 }
 
 /// Runs the verb.
@@ -30,5 +33,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.bench {
         Bench::Wake(arguments) => wake::run(arguments),
         Bench::Solo(arguments) => solo::run(arguments),
+        Bench::ForkJoin(arguments) => fork_join::run(arguments),
     }
 }

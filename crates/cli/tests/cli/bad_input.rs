@@ -61,6 +61,14 @@ fn a_count_of_zero_or_beyond_reason() {
 }
 
 #[test]
+fn a_bench_of_what_is_not_there() {
+    refused(&["bench", "fork-join", "--workload", "fib,knapsack"], "invalid value 'knapsack'");
+    refused(&["bench", "fork-join", "--workload", "fib,fib"], "fib is listed twice");
+    refused(&["bench", "fork-join", "--workers", "1"], "2..=1024");
+    refused(&["bench", "fork-join", "--n", "46"], "1..=45");
+}
+
+#[test]
 fn a_result_file_that_cannot_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -1,6 +1,7 @@
 //! The `comity` command as a user meets it: what it prints, how it exits, and that it leaves no process behind.
 
 mod bad_input;
+mod bench;
 mod corun;
 mod processes;
 mod verbs;

@@ -32,8 +32,7 @@ pub const ROW: Row = Row {
     ],
     prepare: |parameters| {
         let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
-        let grain = parameters.number("grain", 1..=1_000_000)?;
-        Ok(Box::new(Cg { class, matrix: make_matrix(class.rows, class.nonzeros, class.shift), grain }))
+        Ok(Box::new(Cg::new(class, parameters.number("grain", 1..=1_000_000)?)))
     },
 };
 
@@ -65,15 +64,27 @@ static CLASSES: [Class; 4] = [
     Class { name: "B", rows: 75_000, nonzeros: 13, steps: 75, shift: 60.0, zeta: 22.712_745_482_631 },
 ];
 
-struct Cg {
+/// A problem, ready to be solved any number of times.
+pub struct Cg {
     class: &'static Class,
     matrix: Matrix,
     grain: usize,
 }
 
+impl Cg {
+    /// Class S with the catalog's grain, for a backend that the catalog does not know.
+    pub fn class_s() -> Cg {
+        Cg::new(&CLASSES[0], 64)
+    }
+
+    fn new(class: &'static Class, grain: usize) -> Cg {
+        Cg { class, matrix: make_matrix(class.rows, class.nonzeros, class.shift), grain }
+    }
+}
+
 /// What the last step of the inverse iteration left.
 #[derive(Clone, Debug)]
-struct Estimate {
+pub struct Estimate {
     zeta: f64,
     /// ‖x − A·z‖ after the last 25 steps of conjugate gradients.
     residual: f64,
@@ -252,8 +263,7 @@ mod tests {
     use crate::{OnRayon, Serial};
 
     fn class_s(grain: usize) -> Cg {
-        let class = &CLASSES[0];
-        Cg { class, matrix: make_matrix(class.rows, class.nonzeros, class.shift), grain }
+        Cg::new(&CLASSES[0], grain)
     }
 
     #[test]
