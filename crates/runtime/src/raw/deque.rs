@@ -221,6 +221,9 @@ impl<T> Deque<T> {
         }
         self.own.slots.store(new, Ordering::Relaxed);
         self.own.capacity.store(2 * capacity, Ordering::Relaxed);
+        // A bell that rings goes on, and stops only for what it rang for. In some pools it never stops.
+        let limits = (capacity - 1, 2 * capacity - 1);
+        let _ = self.own.limit.compare_exchange(limits.0, limits.1, Ordering::Relaxed, Ordering::Relaxed);
         self.open_floor(before.split);
         // Nobody changes the word meanwhile, so a store will do.
         let reopened = Shown { split: before.split, mover: NOBODY, ..shown };
@@ -264,8 +267,6 @@ impl<T> Deque<T> {
     pub(crate) unsafe fn answer(&self) {
         if self.own.head.load(Ordering::Relaxed) == self.own.capacity.load(Ordering::Relaxed) {
             self.grow();
-            // SAFETY: the owner, as the caller says. The limit is another now; whoever rang is answered below.
-            unsafe { self.silence() }
         }
         self.asked_at.store(0, Ordering::Relaxed);
         let shown = Shown::unpack(self.shown.load(Ordering::Acquire));

@@ -263,3 +263,24 @@ fn loom_who_finds_the_bell_ringing_is_heard_too() {
         assert!(seen == 1 || model.deque.rings(), "the owner knows of no hunger, and will not hear of it");
     });
 }
+
+#[test]
+fn loom_a_bell_goes_on_while_the_deque_grows() {
+    explore(4, || {
+        let model = Model::new(2, true);
+        let ringer = thread::spawn({
+            let model = model.clone();
+            move || model.deque.ring()
+        });
+        for task in &model.tasks {
+            // SAFETY: loom checks; this thread is the owner. It answers, and stops no bell.
+            unsafe {
+                if model.deque.calls(model.deque.push(NonNull::from(task))) {
+                    model.deque.answer();
+                }
+            }
+        }
+        ringer.join().unwrap();
+        assert!(model.deque.rings(), "the bell was stopped by one who does not know what it rang for");
+    });
+}
