@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Breaks the sleep protocol in each of the committed ways and expects its tests to notice: the model world for most,
-# loom for those (loom-*) that only show between two instructions. A mutation that no longer applies, no longer compiles,
+# Breaks the split deque and the sleep protocol in each of the committed ways and expects their tests to notice: loom for
+# what only shows between two instructions (loom-*), the model world for the rest. A mutation that no longer applies, no longer compiles,
 # or survives, fails this check.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -221,9 +221,9 @@ impl<T> Deque<T> {
         }
         self.own.slots.store(new, Ordering::Relaxed);
         self.own.capacity.store(2 * capacity, Ordering::Relaxed);
-        // Unless the bell rings: then the next push comes by in any case.
-        let (last, new_last) = (capacity - 1, 2 * capacity - 1);
-        let _ = self.own.limit.compare_exchange(last, new_last, Ordering::Relaxed, Ordering::Relaxed);
+        // A bell that rings goes on, and stops only for what it rang for. In some pools it never stops.
+        let limits = (capacity - 1, 2 * capacity - 1);
+        let _ = self.own.limit.compare_exchange(limits.0, limits.1, Ordering::Relaxed, Ordering::Relaxed);
         self.open_floor(before.split);
         // Nobody changes the word meanwhile, so a store will do.
         let reopened = Shown { split: before.split, mover: NOBODY, ..shown };

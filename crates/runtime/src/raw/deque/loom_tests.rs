@@ -220,3 +220,67 @@ fn loom_an_owner_takes_its_oldest_beside_a_thief() {
         assert_eq!(taken + back + thief.join().unwrap(), 2);
     });
 }
+
+#[test]
+fn loom_a_push_hears_the_bell_or_is_seen() {
+    // What a would-be sleeper relies on: it rings, and looks after a barrier.
+    explore(4, || {
+        let model = Model::new(1, true);
+        let sleeper = thread::spawn({
+            let model = model.clone();
+            move || {
+                model.deque.ring();
+                assert!(heavy());
+                !model.deque.is_empty()
+            }
+        });
+        // SAFETY: loom checks; this thread is the owner.
+        let heard = unsafe { model.deque.calls(model.deque.push(NonNull::from(&model.tasks[0]))) };
+        let seen = sleeper.join().unwrap();
+        assert!(heard || seen, "a task is pushed, and neither side knows of the other");
+    });
+}
+
+#[test]
+fn loom_who_finds_the_bell_ringing_is_heard_too() {
+    explore(4, || {
+        let model = Model::new(0, true);
+        let hunger = Arc::new(AtomicUsize::new(0));
+        model.deque.ring();
+        let ringer = thread::spawn({
+            let (model, hunger) = (model.clone(), hunger.clone());
+            // As `Shared::ring_bells`.
+            move || {
+                hunger.store(1, Ordering::Relaxed);
+                fence(Ordering::SeqCst);
+                model.deque.ring();
+            }
+        });
+        // SAFETY: this thread is the owner.
+        unsafe { model.deque.silence() }
+        let seen = hunger.load(Ordering::Relaxed);
+        ringer.join().unwrap();
+        assert!(seen == 1 || model.deque.rings(), "the owner knows of no hunger, and will not hear of it");
+    });
+}
+
+#[test]
+fn loom_a_bell_goes_on_while_the_deque_grows() {
+    explore(4, || {
+        let model = Model::new(2, true);
+        let ringer = thread::spawn({
+            let model = model.clone();
+            move || model.deque.ring()
+        });
+        for task in &model.tasks {
+            // SAFETY: loom checks; this thread is the owner. It answers, and stops no bell.
+            unsafe {
+                if model.deque.calls(model.deque.push(NonNull::from(task))) {
+                    model.deque.answer();
+                }
+            }
+        }
+        ringer.join().unwrap();
+        assert!(model.deque.rings(), "the bell was stopped by one who does not know what it rang for");
+    });
+}

@@ -67,6 +67,26 @@ fn alone_the_owner_gets_back_what_it_pushed_and_the_deque_grows() {
 }
 
 #[test]
+fn a_deque_that_grows_rings_on_if_it_rang() {
+    for rang in [false, true] {
+        let deque = Deque::new(heavy());
+        let tasks: Vec<AtomicU32> = (0..3 * SLOTS).map(|_| AtomicU32::new(UNTAKEN)).collect();
+        if rang {
+            deque.ring();
+        }
+        for task in &tasks {
+            // SAFETY: this thread is the owner.
+            unsafe {
+                if deque.calls(deque.push(NonNull::from(task))) {
+                    deque.answer();
+                }
+            }
+        }
+        assert_eq!(deque.rings(), rang || !heavy());
+    }
+}
+
+#[test]
 fn a_raid_reaches_what_is_private_and_no_more() {
     if !heavy() {
         return;

@@ -1,0 +1,330 @@
+//! Everything that a pool offers, over and over, under every policy; and joins beside a thief that never rests. The
+//! results are checked, most of them by data that nothing protects but the runtime's own hand-overs.
+//!
+//! `COMITY_HAMMER_SECS` says for how long in all, `COMITY_HAMMER_JOINS` how many joins. For long runs:
+//! `COMITY_HAMMER_SECS=600 COMITY_HAMMER_JOINS=1000000000 cargo test --release -p comity --test hammer`.
+//!
+//! `checks/tsan.sh` runs the first test under ThreadSanitizer, with `--cfg tsan`. The standard library is not instrumented
+//! there, so what its locks and channels order looks unordered. Therefore nothing here waits by them: the main thread
+//! looks at a counter.
+#![cfg(not(loom))]
+
+use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use comity::{Policy, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
+
+const WORKERS: usize = 4;
+
+/// How long one program may take: it tells a hang from a slow machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The number that an environment variable asks for.
+fn asked_for(variable: &str, default: u64) -> u64 {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is a whole number, not {text:?}")),
+        Err(_) => default,
+    }
+}
+
+fn pool(policy: Policy, workers: usize) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts")
+}
+
+/// Waits until `condition` holds.
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < LIMIT, "{what}: not after {LIMIT:?}");
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Two pools, so that each program can be at home in one and call into the other.
+struct Pools {
+    home: ThreadPool,
+    other: ThreadPool,
+}
+
+const PROGRAMS: &[(&str, fn(&Pools))] = &[
+    ("joins without a cutoff", |_| assert_eq!(joins_of_fib(17), 2583)),
+    ("joins that sort", |_| sorts()),
+    ("joins that the deque grows under", |_| assert_eq!(deep(3000), 3000)),
+    ("joins with long halves", |_| long_halves()),
+    ("scopes", |_| scopes()),
+    ("spawned tasks", |_| spawned_tasks()),
+    ("broadcasts", broadcasts),
+    ("calls between two pools", calls_between_pools),
+    ("panics", |_| panics()),
+    ("short pools", short_pools),
+];
+
+#[test]
+fn every_program_under_every_policy() {
+    let secs = asked_for("COMITY_HAMMER_SECS", 4);
+    // wsgi counts roles under a lock of the standard library.
+    let policies: Vec<Policy> = Policy::all().filter(|policy| !(cfg!(tsan) && policy.row().counts_roles)).collect();
+    let slice = Duration::from_secs(secs) / policies.len() as u32;
+    for (nth, policy) in policies.iter().enumerate() {
+        let other = pool(policies[(nth + 1) % policies.len()], 2);
+        let pools = Arc::new(Pools { home: pool(*policy, WORKERS), other });
+        let (began, mut runs) = (Instant::now(), 0);
+        // Every program at least once, however slow the machine.
+        while runs < PROGRAMS.len() || began.elapsed() < slice {
+            let (name, program) = PROGRAMS[runs % PROGRAMS.len()];
+            run(&format!("{name} under {policy}"), &pools, program);
+            runs += 1;
+        }
+        let Ok(pools) = Arc::try_unwrap(pools) else { panic!("a task that has ended keeps nothing") };
+        let total = WorkerCounters::total(&pools.home.counters());
+        println!("{policy}: {runs} programs in {:.1?}; {} steals", began.elapsed(), total.steals);
+        pools.home.shutdown();
+        pools.other.shutdown();
+    }
+}
+
+/// Runs a program at home and waits for it. One that fails panics in a task that nobody waits for: the pool aborts.
+fn run(what: &str, pools: &Arc<Pools>, program: fn(&Pools)) {
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    let before = DONE.load(Ordering::Relaxed);
+    let at_work = Arc::clone(pools);
+    pools.home.spawn(move || {
+        program(&at_work);
+        drop(at_work);
+        DONE.fetch_add(1, Ordering::Release);
+    });
+    wait_until(what, || DONE.load(Ordering::Acquire) > before);
+}
+
+/// How many joins the `n`th Fibonacci number takes if nothing is cut off: one less than the number after it.
+fn joins_of_fib(n: u32) -> u64 {
+    if n < 2 {
+        return 0;
+    }
+    let (a, b) = comity::join(|| joins_of_fib(n - 1), || joins_of_fib(n - 2));
+    a + b + 1
+}
+
+/// The same with the worker passed along.
+fn joins_of_fib_on(worker: &Worker, n: u32) -> u64 {
+    if n < 2 {
+        return 0;
+    }
+    let (a, b) =
+        worker.join(move |worker| joins_of_fib_on(worker, n - 1), move |worker| joins_of_fib_on(worker, n - 2));
+    a + b + 1
+}
+
+fn quicksort(values: &mut [u64]) {
+    if values.len() <= 1 {
+        return;
+    }
+    let last = values.len() - 1;
+    values.swap(last / 2, last);
+    let mut pivot = 0;
+    for i in 0..last {
+        if values[i] < values[last] {
+            values.swap(i, pivot);
+            pivot += 1;
+        }
+    }
+    values.swap(pivot, last);
+    let (smaller, rest) = values.split_at_mut(pivot);
+    comity::join(|| quicksort(smaller), || quicksort(&mut rest[1..]));
+}
+
+fn sorts() {
+    // Numbers that do not repeat and are in no order.
+    let mut values: Vec<u64> = (1..=3000).map(|n| n * 7919 % 20_011).collect();
+    let mut expected = values.clone();
+    expected.sort_unstable();
+    quicksort(&mut values);
+    assert!(values == expected, "unsorted");
+}
+
+/// As many joins inside of each other.
+fn deep(joins: u64) -> u64 {
+    if joins == 0 {
+        return 0;
+    }
+    let (inner, own) = comity::join(|| deep(joins - 1), || black_box(1));
+    inner + own
+}
+
+/// Computes without a push, so that a thief who has asked must raid.
+fn work_for(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn long_halves() {
+    fn halves(cells: &mut [u64]) {
+        match cells {
+            [] => {}
+            [cell] => {
+                work_for(Duration::from_micros(150));
+                *cell += 1;
+            }
+            [cell, rest @ ..] => {
+                let right = || {
+                    work_for(Duration::from_micros(30));
+                    *cell += 1;
+                };
+                comity::join(|| halves(rest), right);
+            }
+        }
+    }
+    let mut cells = [0; 6];
+    for round in 1..=4 {
+        halves(&mut cells);
+        assert_eq!(cells, [round; 6]);
+    }
+}
+
+fn scopes() {
+    fn fill<'scope>(scope: &Scope<'scope>, from: u64, cells: &'scope mut [u64]) {
+        if let [cell] = cells {
+            *cell = from;
+            return;
+        }
+        let middle = cells.len() / 2;
+        let (left, right) = cells.split_at_mut(middle);
+        scope.spawn(move |scope| fill(scope, from, left));
+        scope.spawn(move |scope| fill(scope, from + middle as u64, right));
+    }
+    let mut cells = vec![0; 300];
+    comity::scope(|scope| fill(scope, 1, &mut cells));
+    assert!(cells.into_iter().eq(1..=300), "a cell was not filled");
+}
+
+fn spawned_tasks() {
+    let (sum, left) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(100)));
+    for task in 0..50 {
+        let (sum, left, numbers) = (Arc::clone(&sum), Arc::clone(&left), vec![task; 10]);
+        comity::spawn(move || {
+            let numbers: Vec<u64> = numbers.into_iter().map(|n| n + 1).collect();
+            let (inner_sum, inner_left) = (Arc::clone(&sum), Arc::clone(&left));
+            comity::spawn(move || {
+                inner_sum.fetch_add(numbers.iter().sum(), Ordering::Relaxed);
+                inner_left.fetch_sub(1, Ordering::Release);
+            });
+            sum.fetch_add(1, Ordering::Relaxed);
+            left.fetch_sub(1, Ordering::Release);
+        });
+    }
+    // The other workers take them: this one does not serve its pool.
+    wait_until("spawned tasks", || left.load(Ordering::Acquire) == 0);
+    assert_eq!(sum.load(Ordering::Relaxed), 10 * (1..=50).sum::<u64>() + 50);
+}
+
+fn broadcasts(pools: &Pools) {
+    let numbers: Vec<usize> = (0..WORKERS).map(|n| 100 * n).collect();
+    let check = |calls: Vec<Vec<usize>>| {
+        assert!(calls.into_iter().enumerate().all(|(index, call)| call == [index, numbers[index]]));
+    };
+    for _ in 0..3 {
+        check(comity::broadcast(|context| vec![context.index(), numbers[context.index()]]));
+        check(pools.other.broadcast(|context| vec![context.index(), numbers[context.index()]]));
+    }
+}
+
+fn calls_between_pools(pools: &Pools) {
+    for _ in 0..5 {
+        let there_and_back = || {
+            let there = pools.other.install(|| {
+                let (a, b) = comity::join(|| pools.home.install(|| joins_of_fib(9)), || vec![joins_of_fib(9)]);
+                [vec![a], b].concat()
+            });
+            assert_eq!(there, [54, 54]);
+        };
+        comity::join(there_and_back, there_and_back);
+    }
+}
+
+fn panics() {
+    struct Planned(Vec<u64>);
+    /// Without the message that `panic!` prints.
+    fn fail(with: u64) {
+        joins_of_fib(6);
+        resume_unwind(Box::new(Planned(vec![with; 3])));
+    }
+    fn caught<R>(what: impl FnOnce() -> R) -> Vec<u64> {
+        let Err(payload) = catch_unwind(AssertUnwindSafe(what)) else { panic!("it should have panicked") };
+        payload.downcast::<Planned>().ok().expect("the planned panic").0
+    }
+    for _ in 0..5 {
+        let mut cells = [0; 2];
+        let [left, right] = &mut cells;
+        let right = || comity::join(|| *right = joins_of_fib(8), || fail(1));
+        assert_eq!(caught(|| comity::join(|| *left = joins_of_fib(8), right)), [1; 3]);
+        assert_eq!(cells, [33, 33]);
+        assert_eq!(caught(|| comity::join(|| fail(2), || joins_of_fib(8))), [2; 3]);
+        assert_eq!(caught(|| comity::join(|| fail(3), || fail(4))), [3; 3]);
+        let others = AtomicBool::new(false);
+        let scoped = caught(|| {
+            comity::scope(|scope| {
+                scope.spawn(|_| fail(5));
+                scope.spawn(|_| others.store(true, Ordering::Relaxed));
+            });
+        });
+        assert_eq!(scoped, [5; 3]);
+        assert!(others.into_inner(), "a task beside one that panicked has run");
+    }
+}
+
+/// Pools that end as soon as they have begun, with somebody waiting and without.
+fn short_pools(pools: &Pools) {
+    for round in 0..4 {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let short = pool(pools.home.policy(), 3);
+        for _ in 0..4 {
+            let ran = Arc::clone(&ran);
+            short.spawn(move || {
+                joins_of_fib(8);
+                ran.fetch_add(1, Ordering::Release);
+            });
+        }
+        if round % 2 == 0 {
+            short.shutdown()
+        } else {
+            drop(short)
+        }
+        wait_until("the tasks of a pool that ends", || ran.load(Ordering::Acquire) == 4);
+    }
+}
+
+/// Under a policy whose thieves never rest, so that they ask all the time; in trees small enough to be stolen in bits.
+#[test]
+fn joins_beside_a_thief_that_steals_as_often_as_it_can() {
+    let joins = asked_for("COMITY_HAMMER_JOINS", 10_000_000);
+    let began = Instant::now();
+    let pool = pool("abp".parse().expect("a known policy"), 2);
+    let trees = [(10, 88), (14, 609), (18, 4180), (12, 232), (25, 121_392), (16, 1596)];
+    let mut done = 0;
+    while done < joins {
+        // What one call does, a fraction of a second long.
+        let some = (joins - done).min(5_000_000);
+        done += pool.install(|| {
+            comity::on_worker(|worker| {
+                let mut done = 0;
+                for (n, expected) in trees.into_iter().cycle() {
+                    let counted = joins_of_fib_on(worker, n);
+                    assert_eq!(counted, expected, "the joins of fib({n})");
+                    done += counted;
+                    if done >= some {
+                        return done;
+                    }
+                }
+                unreachable!("it goes on for ever")
+            })
+        });
+    }
+    let total = WorkerCounters::total(&pool.counters());
+    println!("{done} joins in {:.1?}; {} steals", began.elapsed(), total.steals);
+    pool.shutdown();
+}
