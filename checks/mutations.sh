@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Breaks the split deque and the sleep protocol in each of the committed ways and expects their tests to notice: loom for
-# what only shows between two instructions (loom-*), the model world for the rest. A mutation that no longer applies, no longer compiles,
-# or survives, fails this check.
+# what only shows between two instructions (loom-*), the model world for the rest. A mutation that no longer applies, no
+# longer compiles, or survives, fails this check.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$PWD/target/mutations

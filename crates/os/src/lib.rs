@@ -11,6 +11,7 @@ mod capabilities;
 pub mod cores;
 pub mod cpu_clock;
 pub mod futex;
+mod lock;
 pub mod park;
 pub mod process;
 pub mod quota;
@@ -18,6 +19,7 @@ pub mod task_group;
 pub mod usage;
 
 pub use capabilities::Capabilities;
+pub use lock::lock;
 
 /// Offers the core to whichever thread the kernel picks (`sched_yield`).
 ///

@@ -6,12 +6,12 @@
 //! sleeper's affinity mask, and the sleeper puts the mask back when it runs.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use crate::futex;
+use crate::{futex, lock};
 
 /// What a waker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Parker {
     }
 
     fn bed(&self) -> MutexGuard<'_, Option<Bed>> {
-        self.bed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.bed)
     }
 
     /// Sleeps while the word holds `expected`, until woken or `timeout`. May return early for no reason: the caller

@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 
+use comity_os::lock;
+
 use crate::pool::global;
 use crate::raw::current;
 use crate::raw::job::{HeapJob, Payload};
@@ -115,7 +117,7 @@ impl<'scope> Scope<'scope> {
     /// Keeps the first panic and drops all later ones.
     #[cold]
     fn keep_first(&self, payload: Payload) {
-        let mut first = self.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut first = lock(&self.panic);
         if first.is_none() {
             *first = Some(payload);
             return;

@@ -11,6 +11,7 @@ mod model_tests;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use comity_os::lock;
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
 use crossbeam_utils::CachePadded;
 
@@ -150,12 +151,12 @@ impl Sleep {
 
     /// The roles, counted under the lock. All zero unless the pool was built to count them.
     pub(crate) fn roles(&self) -> Roles {
-        self.roles.as_ref().map_or(Roles::default(), |roles| *roles.lock().unwrap_or_else(|e| e.into_inner()))
+        self.roles.as_ref().map_or(Roles::default(), |roles| *lock(roles))
     }
 
     fn recount(&self, change: impl FnOnce(&mut Roles)) {
         if let Some(roles) = &self.roles {
-            change(&mut roles.lock().unwrap_or_else(|e| e.into_inner()));
+            change(&mut lock(roles));
         }
     }
 
@@ -424,7 +425,7 @@ impl Sleep {
     fn claim(&self, worker: WorkerId, woken: u32) -> bool {
         let word = &self.rest(worker).word;
         // Claimed and counted under one lock: the sleeper may be awake, and count itself busy, before this returns.
-        let roles = self.roles.as_ref().map(|roles| roles.lock().unwrap_or_else(|e| e.into_inner()));
+        let roles = self.roles.as_ref().map(lock);
         if word.compare_exchange(word::ASLEEP, woken, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }

@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use comity_os::lock;
 use comity_policy::WorkerId;
 
 use crate::shared::Shared;
@@ -154,7 +155,7 @@ pub(crate) struct LockLatch {
 
 impl LockLatch {
     pub(crate) fn wait(&self) {
-        let done = self.done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let done = lock(&self.done);
         drop(self.changed.wait_while(done, |done| !*done).unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 }
@@ -164,7 +165,7 @@ impl Latch for LockLatch {
         // SAFETY: the waiter needs the lock to see the change, so the latch is live until the guard is dropped; the
         // unlocking itself touches the memory last by releasing it.
         unsafe {
-            let mut done = (*this).done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut done = lock(&(*this).done);
             *done = true;
             (*this).changed.notify_all();
         }
