@@ -23,7 +23,8 @@ const EXAMPLES: &str = "Examples:
 /// Measure the processor time of pools that have nothing to do, and of the other workers beside one serial task
 ///
 /// One pool lives at a time. It is given some work first, so that its workers have been awake; then it idles, and then
-/// one of its workers runs a serial task. Stock rayon takes part in the same run.
+/// one of its workers runs a serial task. Stock rayon takes part in the same run. The machine must be quiet: a thief
+/// that yields burns only what nobody else wants.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
