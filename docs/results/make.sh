@@ -9,6 +9,11 @@ mkdir -p "$out"
 
 "$comity" bench wake --policy comity,bws,abp --samples 1000 >"$out/wake.txt"
 
+for bench in fork-join loop idle; do
+    "$comity" bench "$bench" >"$out/$bench.txt"
+done
+./docs/results/peers.sh >"$out/peers.txt"
+
 # A process per kernel: the allocator's state that one kernel leaves behind would be the next one's luck.
 kernels='fib bfs clip mi mm raytrace cg cg:class=W ep uts uts:tree=T3 nqueens nqueens:n=14 mergesort'
 for kernel in $kernels; do

@@ -6,6 +6,8 @@
 mod abp;
 mod floor;
 mod fork_join;
+mod idle;
+mod phase_loop;
 mod quartiles;
 mod solo;
 mod wake;
@@ -26,6 +28,8 @@ enum Bench {
     Wake(wake::Arguments),
     Solo(solo::Arguments),
     ForkJoin(fork_join::Arguments),
+    Loop(phase_loop::Arguments),
+    Idle(idle::Arguments),
 }
 
 /// Runs the verb.
@@ -34,5 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Wake(arguments) => wake::run(arguments),
         Bench::Solo(arguments) => solo::run(arguments),
         Bench::ForkJoin(arguments) => fork_join::run(arguments),
+        Bench::Loop(arguments) => phase_loop::run(arguments),
+        Bench::Idle(arguments) => idle::run(arguments),
     }
 }

@@ -66,6 +66,9 @@ fn a_bench_of_what_is_not_there() {
     refused(&["bench", "fork-join", "--workload", "fib,fib"], "fib is listed twice");
     refused(&["bench", "fork-join", "--workers", "1"], "2..=1024");
     refused(&["bench", "fork-join", "--n", "46"], "1..=45");
+    refused(&["bench", "loop", "--gap-us", "20,soon"], "invalid value 'soon'");
+    refused(&["bench", "loop", "--policy", "rayon"], "no policy is called 'rayon'");
+    refused(&["bench", "idle", "--threads", "2,0"], "1..=1024");
 }
 
 #[test]

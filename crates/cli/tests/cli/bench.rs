@@ -48,3 +48,37 @@ fn fork_join_in_a_table_with_more_workers_than_cores() {
     }
     assert!(!text.contains("nqueens"), "{text}");
 }
+
+#[test]
+fn the_phase_loop_has_every_contestant_with_every_gap() {
+    let words = ["bench", "loop", "--quick", "--policy", "comity,bws", "--gap-us", "0,100", "--json"];
+    let report = json(comity().args(words));
+    assert_eq!((&report["schema"], &report["phases"]), (&"comity-bench-loop/1".into(), &20.into()));
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(values(rows, "contestant"), ["serial", "comity", "bws", "rayon", "bare abp", "rayon again (control)"]);
+    let gaps: Vec<_> = rows.iter().map(|row| row["gap_us"].as_u64().unwrap()).collect();
+    assert_eq!(gaps, [[0; 6], [100; 6]].concat());
+    for row in rows {
+        assert_eq!(row["verified"], true);
+        assert!(row["over_ideal"]["median"].as_f64().unwrap() > 0.0 && row["cpu_per_s"]["median"].is_number());
+    }
+    let output = comity().args(["bench", "loop", "--quick", "--rounds", "1"]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("| bare abp "));
+}
+
+#[test]
+fn idle_pools_and_pools_beside_a_task() {
+    let words = ["bench", "idle", "--seconds", "1", "--task-seconds", "1", "--threads", "2", "--policy", "comity,bws"];
+    let report = json(comity().args(words).arg("--json"));
+    assert_eq!(report["schema"], "comity-bench-idle/1");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(values(rows, "contestant"), ["comity", "bws", "rayon"]);
+    for row in rows {
+        assert_eq!(row["threads"], 2);
+        for what in ["idle", "beside_a_task"] {
+            assert!(row[what]["cpu_s"].is_number() && row[what]["voluntary_switches"].is_u64(), "{what}: {row}");
+        }
+    }
+    let output = comity().args(&words[..9]).args(["abp"]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("| abp "));
+}
