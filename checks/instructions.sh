@@ -39,8 +39,8 @@ while read -r shape ceiling; do
         echo "instructions: a join costs $instructions instructions, more than $ceiling ($shape)" >&2
         failed=1
     fi
-done <<<'join 49.4
-worker 46.0'
+done <<<'join 51.4
+worker 48.0'
 
 reference=$(count "$target/release/comity" kernel fib:n=27 --policy comity --workers 1)
 printf '\n%-16s %14s %10s\n' policy instructions extra

@@ -1,8 +1,11 @@
 //! A parallel loop over a range.
 
+use std::mem;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::join::on_worker;
+use crate::shared::drop_lost;
 use crate::worker::Worker;
 
 /// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
@@ -13,7 +16,7 @@ use crate::worker::Worker;
 /// Caragea, Barua and Vishkin, *Lazy binary splitting*, PPoPP 2010.)
 ///
 /// # Panics
-/// If `grain` is zero; with a panic of `body`, after all calls that had begun have ended.
+/// If `grain` is zero. With the leftmost panic of `body`, after it has been called with all blocks.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,19 +41,41 @@ fn split_lazily<F>(worker: &Worker, mut range: Range<usize>, grain: usize, body:
 where
     F: Fn(Range<usize>) + Sync,
 {
+    let mut leftmost = None;
+    while !range.is_empty() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| until_panic(worker, &mut range, grain, body)));
+        if let Err(payload) = outcome {
+            if leftmost.is_none() {
+                leftmost = Some(payload);
+            } else {
+                drop_lost(payload);
+            }
+        }
+    }
+    if let Some(payload) = leftmost {
+        resume_unwind(payload);
+    }
+}
+
+/// Runs the range, and cuts off in front what it has begun.
+fn until_panic<F>(worker: &Worker, range: &mut Range<usize>, grain: usize, body: &F)
+where
+    F: Fn(Range<usize>) + Sync,
+{
     while range.len() > grain {
         if worker.peer.deque.is_empty() {
             let blocks = range.len().div_ceil(grain);
             let middle = range.start + blocks / 2 * grain;
+            let Range { start, end } = mem::take(range);
             worker.join(
-                |worker| split_lazily(worker, range.start..middle, grain, body),
-                |worker| split_lazily(worker, middle..range.end, grain, body),
+                |worker| split_lazily(worker, start..middle, grain, body),
+                |worker| split_lazily(worker, middle..end, grain, body),
             );
             return;
         }
-        let rest = range.start + grain;
-        body(range.start..rest);
-        range.start = rest;
+        let block = range.start..range.start + grain;
+        range.start = block.end;
+        body(block);
     }
-    body(range);
+    body(mem::take(range));
 }

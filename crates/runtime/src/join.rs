@@ -6,7 +6,7 @@ use crate::pool::global;
 use crate::raw::current;
 use crate::raw::deque::Popped;
 use crate::raw::job::{JoinJob, Payload};
-use crate::shared::AbortOnDrop;
+use crate::shared::drop_lost;
 use crate::worker::Worker;
 
 /// Runs both closures, potentially in parallel, and returns both results.
@@ -30,7 +30,7 @@ where
     RB: Send,
 {
     current::with(|worker| match worker {
-        Some(worker) => worker.fork(|_| a(), |_, _| b()),
+        Some(worker) => worker.fork(|_| a(), &JoinJob::new(worker, |_, _| b())),
         None => outside(a, b),
     })
 }
@@ -62,7 +62,10 @@ where
     RB: Send,
 {
     current::with(|worker| match worker {
-        Some(worker) => worker.fork(|_| a(FnContext { migrated: false }), |_, migrated| b(FnContext { migrated })),
+        Some(worker) => {
+            let job = JoinJob::new(worker, |_, migrated| b(FnContext { migrated }));
+            worker.fork(|_| a(FnContext { migrated: false }), &job)
+        }
         // Whoever comes from outside sees both halves move to the pool.
         None => global().install(|| {
             let migrated = FnContext { migrated: true };
@@ -123,23 +126,23 @@ impl Worker {
         RA: Send,
         RB: Send,
     {
-        self.fork(a, |worker, _| b(worker))
+        self.fork(a, &JoinJob::new(self, |worker, _| b(worker)))
     }
 
-    /// The one join. `b` is told whether it has migrated.
+    /// The one join. `job` is new, has the right half, and is used for nothing else.
     ///
     /// Never inlined: so the compiler inlines the closures into it, and a recursive caller's test for its leaves with
-    /// them, and no frame is made for a leaf.
+    /// them, and no frame is made for a leaf. The job comes by reference, so that its closure is written where it stays:
+    /// a copy of it would read by 16 bytes what was just written by 8, and wait for the store buffer.
     #[inline(never)]
-    pub(crate) fn fork<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    fn fork<A, F, RA, RB>(&self, a: A, job: &JoinJob<F, RB>) -> (RA, RB)
     where
         A: FnOnce(&Worker) -> RA + Send,
-        B: FnOnce(&Worker, bool) -> RB + Send,
+        F: FnOnce(&Worker, bool) -> RB + Send,
         RA: Send,
         RB: Send,
     {
         let deque = &self.peer.deque;
-        let job = JoinJob::new(self, b);
         // SAFETY: the owner; on every path the job is popped before this frame ends, and if a thief has it, waited for.
         let place = unsafe { deque.push(job.header()) };
         if deque.calls(place) {
@@ -147,7 +150,7 @@ impl Worker {
         }
         let result_a = match catch_unwind(AssertUnwindSafe(|| a(self))) {
             Ok(result) => result,
-            Err(payload) => self.after_panic(&job, place, payload),
+            Err(payload) => self.after_panic(job, place, payload),
         };
         // SAFETY: the owner, with the last push of this frame; `a` has popped all that it pushed.
         match unsafe { deque.pop(place) } {
@@ -179,10 +182,7 @@ impl Worker {
                 unsafe { job.outcome() }
             }
         };
-        let abort =
-            AbortOnDrop("what the right half of a join left panicked when it was dropped, after the left half had");
-        drop(lost);
-        std::mem::forget(abort);
+        drop_lost(lost);
         resume_unwind(payload)
     }
 }

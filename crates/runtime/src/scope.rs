@@ -10,7 +10,7 @@ use crate::pool::global;
 use crate::raw::current;
 use crate::raw::job::{HeapJob, Payload};
 use crate::raw::latch::{CountLatch, Latch, Probe, Waiter, WorkerLatch};
-use crate::shared::{AbortOnDrop, Shared};
+use crate::shared::{Shared, drop_lost};
 use crate::worker::Worker;
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
@@ -122,11 +122,8 @@ impl<'scope> Scope<'scope> {
             *first = Some(payload);
             return;
         }
-        // Dropping may run anything, other tasks of this scope included. And unwinding from here would leave the task
-        // uncounted, and the scope waiting for ever.
+        // Dropping the payload may run other tasks of this scope, which panic too.
         drop(first);
-        let abort = AbortOnDrop("a panic's payload panicked when it was dropped");
-        drop(payload);
-        std::mem::forget(abort);
+        drop_lost(payload);
     }
 }

@@ -310,3 +310,11 @@ impl Drop for AbortOnDrop {
         std::process::abort();
     }
 }
+
+/// Drops what a panic left that nobody will hear of. That may run anything; if it panics, the process ends, for there
+/// is nobody to tell, and those who wait for the caller would wait for ever.
+pub(crate) fn drop_lost<T>(lost: T) {
+    let abort = AbortOnDrop("what a panic left behind panicked when it was dropped, after another panic");
+    drop(lost);
+    std::mem::forget(abort);
+}

@@ -331,6 +331,12 @@ fn for_range_body() {
         });
         assert_eq!(name, 16);
         stage.assert_ran(64);
+        // Each panic is one block's, however many there are.
+        let name = caught(|| {
+            stage.pool.install(|| comity::for_range(0..1_000, 1, |part| stage.panics(part.start)()));
+        });
+        assert_eq!(name, 0);
+        stage.assert_ran(64 + 1_000);
     });
 }
 
