@@ -49,7 +49,9 @@ struct Pools {
     other: ThreadPool,
 }
 
-const PROGRAMS: &[(&str, fn(&Pools))] = &[
+type Program = fn(&Pools);
+
+const PROGRAMS: &[(&str, Program)] = &[
     ("joins without a cutoff", |_| assert_eq!(joins_of_fib(17), 2583)),
     ("joins that sort", |_| sorts()),
     ("joins that the deque grows under", |_| assert_eq!(deep(3000), 3000)),
@@ -86,7 +88,7 @@ fn every_program_under_every_policy() {
 }
 
 /// Runs a program at home and waits for it. One that fails panics in a task that nobody waits for: the pool aborts.
-fn run(what: &str, pools: &Arc<Pools>, program: fn(&Pools)) {
+fn run(what: &str, pools: &Arc<Pools>, program: Program) {
     static DONE: AtomicUsize = AtomicUsize::new(0);
     let before = DONE.load(Ordering::Relaxed);
     let at_work = Arc::clone(pools);
@@ -254,7 +256,7 @@ fn panics() {
     }
     fn caught<R>(what: impl FnOnce() -> R) -> Vec<u64> {
         let Err(payload) = catch_unwind(AssertUnwindSafe(what)) else { panic!("it should have panicked") };
-        payload.downcast::<Planned>().ok().expect("the planned panic").0
+        payload.downcast::<Planned>().expect("the planned panic").0
     }
     for _ in 0..5 {
         let mut cells = [0; 2];
