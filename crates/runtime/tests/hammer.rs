@@ -327,5 +327,6 @@ fn joins_beside_a_thief_that_steals_as_often_as_it_can() {
     }
     let total = WorkerCounters::total(&pool.counters());
     println!("{done} joins in {:.1?}; {} steals", began.elapsed(), total.steals);
+    assert!(total.steals > 0, "there was no thief");
     pool.shutdown();
 }

@@ -363,7 +363,8 @@ impl<T> Deque<T> {
     /// Makes the owner's next push hear the bell. One who must be heard fences before.
     pub(crate) fn ring(&self) {
         if !self.rings() {
-            self.own.limit.store(RINGING, Ordering::Release);
+            // A swap, where a store would do, because loom may order a store before a compare-and-swap that missed it.
+            self.own.limit.swap(RINGING, Ordering::Release);
         }
     }
 
