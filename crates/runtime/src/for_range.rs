@@ -11,9 +11,10 @@ use crate::worker::Worker;
 /// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
 /// parallel. The blocks are the same on every run, whatever the number of workers.
 ///
-/// The range is split lazily: in half, when there is nothing else that a thief could take from this worker. So a loop
-/// that nobody helps with costs next to nothing per block; a good grain is a microsecond of work or less. (Tzannes,
-/// Caragea, Barua and Vishkin, *Lazy binary splitting*, PPoPP 2010.)
+/// The range is halved down to a quarter of a worker's share, and from there on lazily: when there is nothing else that a
+/// thief could take from this worker, or one asks for more. So a loop that nobody helps with costs next to nothing per
+/// block; a good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin, *Lazy binary splitting*,
+/// PPoPP 2010.)
 ///
 /// # Panics
 /// If `grain` is zero. With the leftmost panic of `body`, after it has been called with all blocks.
@@ -33,17 +34,27 @@ where
 {
     assert!(grain > 0, "a grain of zero would never end");
     if !range.is_empty() {
-        on_worker(|worker| split_lazily(worker, range, grain, &body));
+        on_worker(|worker| {
+            let coarse = range.len() / (4 * usize::from(worker.shared().workers()));
+            split_lazily(worker, range, &Loop { grain, coarse, body: &body });
+        });
     }
 }
 
-fn split_lazily<F>(worker: &Worker, mut range: Range<usize>, grain: usize, body: &F)
+struct Loop<'a, F> {
+    grain: usize,
+    /// Longer parts than that are halved in any case.
+    coarse: usize,
+    body: &'a F,
+}
+
+fn split_lazily<F>(worker: &Worker, mut range: Range<usize>, this: &Loop<'_, F>)
 where
     F: Fn(Range<usize>) + Sync,
 {
     let mut leftmost = None;
     while !range.is_empty() {
-        let outcome = catch_unwind(AssertUnwindSafe(|| until_panic(worker, &mut range, grain, body)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| until_panic(worker, &mut range, this)));
         if let Err(payload) = outcome {
             if leftmost.is_none() {
                 leftmost = Some(payload);
@@ -58,24 +69,25 @@ where
 }
 
 /// Runs the range, and cuts off in front what it has begun.
-fn until_panic<F>(worker: &Worker, range: &mut Range<usize>, grain: usize, body: &F)
+fn until_panic<F>(worker: &Worker, range: &mut Range<usize>, this: &Loop<'_, F>)
 where
     F: Fn(Range<usize>) + Sync,
 {
+    let (grain, deque) = (this.grain, &worker.peer.deque);
     while range.len() > grain {
-        if worker.peer.deque.is_empty() {
+        if deque.is_empty() || deque.rings() || range.len() > this.coarse {
             let blocks = range.len().div_ceil(grain);
             let middle = range.start + blocks / 2 * grain;
             let Range { start, end } = mem::take(range);
             worker.join(
-                |worker| split_lazily(worker, start..middle, grain, body),
-                |worker| split_lazily(worker, middle..end, grain, body),
+                |worker| split_lazily(worker, start..middle, this),
+                |worker| split_lazily(worker, middle..end, this),
             );
             return;
         }
         let block = range.start..range.start + grain;
         range.start = block.end;
-        body(block);
+        (this.body)(block);
     }
-    body(mem::take(range));
+    (this.body)(mem::take(range));
 }

@@ -92,7 +92,8 @@ impl Peer {
             return shared;
         }
         let now = now();
-        if now.saturating_sub(self.deque.ask(now)) < PATIENCE {
+        let asked = self.deque.ask(now);
+        if now.saturating_sub(asked) < PATIENCE || !self.deque.may_raid(asked, now) {
             return None;
         }
         self.deque.raid(thief.0);

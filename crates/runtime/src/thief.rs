@@ -9,7 +9,7 @@ use std::time::Instant;
 use comity_policy::{Action, Event, SleepRefusal, WakeReason, WorkerId};
 
 use crate::raw::job::JobRef;
-use crate::shared::{AbortOnDrop, View, take};
+use crate::shared::{View, take};
 use crate::sleep::{Admission, Woken};
 use crate::worker::Worker;
 
@@ -35,9 +35,6 @@ impl Worker {
     /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
-        // A panic from here would unwind through frames that other threads still borrow from.
-        let abort =
-            AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
         let (shared, id) = (&**self.shared(), self.id());
         let peer = shared.peer(id);
         let began = Instant::now();
@@ -52,7 +49,6 @@ impl Worker {
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
         self.own().busy_since.set(ended);
-        std::mem::forget(abort);
         spell.found
     }
 }

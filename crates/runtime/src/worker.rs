@@ -12,13 +12,17 @@ use crossbeam_deque::Worker as Spawns;
 use crate::raw::job::JobRef;
 use crate::raw::latch::{JoinLatch, Probe};
 use crate::raw::sync::light;
-use crate::shared::{Peer, Shared, View, take};
+use crate::shared::{AbortOnDrop, Peer, Shared, View, take};
 
-/// The most stolen jobs that may be unfinished on one worker's stack: a bound on how far it grows.
+/// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// How long a worker rests that may steal no more, before it looks again.
 const NAP: Duration = Duration::from_micros(50);
+
+/// After so many naps in a row it takes what it spawned itself all the same: others may wait for that, and be no better
+/// off.
+const MOST_NAPS: u32 = 20;
 
 /// Attempts to steal back before the policy is asked.
 const STEAL_BACKS: u32 = 16;
@@ -42,7 +46,7 @@ pub(crate) struct Own {
     pub(crate) thief: RefCell<Box<dyn Thief>>,
     /// When the last spell as a thief ended.
     pub(crate) busy_since: Cell<Instant>,
-    /// Stolen jobs on this worker's stack.
+    /// Jobs on this worker's stack that it laid there while it waited for something else.
     pub(crate) stolen_depth: Cell<u32>,
 }
 
@@ -83,33 +87,33 @@ impl Worker {
         self.own().spawns.push(job);
         light();
         if self.peer.deque.rings() {
-            self.hear_bell(|| ());
+            self.answer_bell();
         }
     }
 
-    /// After a push that the deque calls for: somebody is hungry, or the deque must grow.
+    /// After a push that the bell calls for, or that the deque must grow for: stops the bell, answers it, and looks for
+    /// sleepers.
     #[cold]
     #[inline(never)]
     pub(crate) fn answer_bell(&self) {
-        // SAFETY: the owner, after its push.
-        self.hear_bell(|| unsafe { self.peer.deque.answer() });
-    }
-
-    /// Stops the bell and answers it; then looks for sleepers.
-    fn hear_bell(&self, answer: impl FnOnce()) {
+        // A panic from here would unwind through frames that other threads still borrow from.
+        let abort = AbortOnDrop("a worker's deque failed, as said above, and other threads hold tasks of it");
         let sleep = &self.shared().sleep;
-        if sleep.bell_may_stop() {
-            // SAFETY: the owner.
-            unsafe { self.peer.deque.silence() }
+        // SAFETY: the owner.
+        unsafe {
+            if sleep.bell_may_stop() {
+                self.peer.deque.silence();
+            }
+            self.peer.deque.answer();
         }
-        answer();
         sleep.push_met_bell(self.id(), &View { shared: self.shared(), awaited: &|| false });
+        std::mem::forget(abort);
     }
 
     /// Serves the pool until the latch is set: own tasks first, then what can be stolen.
     #[cold]
     pub(crate) fn wait_until(&self, latch: &impl Probe) {
-        self.serve(&|| latch.probe(), &|| None);
+        self.serve(&|| latch.probe(), None);
     }
 
     /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts of
@@ -117,45 +121,68 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_thief(&self, latch: &JoinLatch) {
-        self.serve(&|| latch.probe(), &|| latch.thief());
+        self.serve(&|| latch.probe(), Some(&|| latch.thief()));
     }
 
-    fn serve(&self, done: &dyn Fn() -> bool, thief: &dyn Fn() -> Option<WorkerId>) {
+    /// `thief`: who runs what a join waits for, if that is known; `None` where no join waits.
+    fn serve(&self, done: &dyn Fn() -> bool, thief: Option<&dyn Fn() -> Option<WorkerId>>) {
+        let mut naps = 0;
         while !done() {
-            let own = self.own_job();
-            let stolen = own.is_none() && self.own().stolen_depth.get() < DEEPEST;
-            let job = match own {
-                None if stolen => self.steal_back(done, thief).or_else(|| self.search(done)),
-                None => self.job_from_outside(),
-                own => own,
+            // As in `answer_bell`.
+            let abort =
+                AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
+            let mine = self.job_to_run_here(thief.is_none() || naps >= MOST_NAPS);
+            let deepens = mine.is_none();
+            let job = match mine {
+                None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(done, thief),
+                None => {
+                    naps += 1;
+                    self.job_from_outside()
+                }
+                mine => mine,
             };
+            std::mem::forget(abort);
             if let Some(job) = job {
+                naps = 0;
                 let depth = &self.own().stolen_depth;
-                depth.set(depth.get() + u32::from(stolen));
+                depth.set(depth.get() + u32::from(deepens));
                 // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a
                 // job in its stack frame waits for its latch.
                 unsafe { job.execute(self) }
-                depth.set(depth.get() - u32::from(stolen));
+                depth.set(depth.get() - u32::from(deepens));
             }
         }
     }
 
-    /// What is left to a worker that may steal no deeper. What it awaits has begun elsewhere, so it ends without this
-    /// worker; but what comes from outside of the pool may not have begun.
+    /// A job that only this worker may run, or with `spawns` the newest that it spawned: most likely a part of what it
+    /// waits for, if that is a scope.
+    fn job_to_run_here(&self, spawns: bool) -> Option<JobRef> {
+        let spawned = if spawns { self.own().spawns.pop() } else { None };
+        spawned.or_else(|| take(|| self.peer.inbox.steal()))
+    }
+
+    /// A job that this frame does not need to have run here.
+    fn job_to_lay_on_top(
+        &self,
+        done: &dyn Fn() -> bool,
+        thief: Option<&dyn Fn() -> Option<WorkerId>>,
+    ) -> Option<JobRef> {
+        let back = thief.and_then(|thief| self.steal_back(done, thief));
+        let own = back.or_else(|| self.own().spawns.pop());
+        // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But a
+        // scope or an `install` may wait inside of a join's left half.
+        let own = own.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of));
+        own.or_else(|| self.search(done))
+    }
+
+    /// What is left to a worker that may lay no more on its stack. What it awaits has begun elsewhere, so it ends without
+    /// this worker; but what comes from outside of the pool may not have begun.
     fn job_from_outside(&self) -> Option<JobRef> {
         let job = take(|| self.shared().injector.steal());
         if job.is_none() {
             std::thread::sleep(NAP);
         }
         job
-    }
-
-    /// A job that this worker queued, or that only it may run.
-    fn own_job(&self) -> Option<JobRef> {
-        let spawned = self.own().spawns.pop().or_else(|| take(|| self.peer.inbox.steal()));
-        // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But a
-        // scope or an `install` may wait inside of a join's left half.
-        spawned.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
     }
 
     /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle

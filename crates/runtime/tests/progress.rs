@@ -7,6 +7,8 @@
 
 #[path = "harness/grid.rs"]
 mod grid;
+#[path = "harness/refused.rs"]
+mod refused;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -141,6 +143,9 @@ fn all_workers_come_together() {
             };
             // From within, from one worker's deque.
             pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(move |_| meet(begun))));
+            // In a loop's blocks, beside another task.
+            let in_blocks = AtomicUsize::new(0);
+            pool.join(|| comity::for_range(0..workers, 1, |_| meet(&in_blocks)), || ());
             // From outside, through the injector.
             for _ in 0..workers {
                 let spawned = Arc::clone(spawned);
@@ -267,4 +272,10 @@ fn counters_add_up() {
         assert!(covered, "half of some worker's age is in no counter: {:?} of {:?}", pool.counters(), built.elapsed());
         pool.shutdown();
     });
+}
+
+/// A push cannot count on a barrier of others there.
+#[test]
+fn all_of_this_without_membarrier() {
+    refused::again_without_membarrier();
 }

@@ -3,6 +3,8 @@
 
 #[path = "harness/grid.rs"]
 mod grid;
+#[path = "harness/refused.rs"]
+mod refused;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -256,4 +258,10 @@ fn a_grain_of_zero_panics_even_over_nothing() {
         let payload = catch_unwind(|| comity::for_range(range, 0, |_| ())).unwrap_err();
         assert_eq!(*payload.downcast::<&str>().unwrap(), "a grain of zero would never end");
     }
+}
+
+/// A push cannot count on a barrier of others there.
+#[test]
+fn all_of_this_without_membarrier() {
+    refused::again_without_membarrier();
 }

@@ -61,12 +61,17 @@ enum Workload {
     Nqueens,
     /// 10^7 iterations, one per leaf, by halving
     Loop,
-    /// The sum of a cheap function over 10^6 numbers, in leaves of 8192; rayon by its parallel iterator
+    /// The sum of a cheap function over 10^6 numbers, in leaves of 8192; rayon by its parallel iterator, comity in
+    /// rayon's shape by its parallel loop
     Natural,
     /// 10^7 numbers in place, in leaves of at most 8192
     Quicksort,
     /// NPB CG, class S: hundreds of phases of some microseconds
     Cg,
+    /// Two leaves of 10^8 ns or so, the second at one of four depths above the first: the slowest of the four
+    Coarse,
+    /// A descent that forks 1000 tasks of 8 µs or so, and then only joins them
+    Spine,
 }
 
 impl Workload {
@@ -83,6 +88,8 @@ impl Workload {
             (Workload::Natural, quick) => Input::natural(if quick { 20_000 } else { 1_000_000 }),
             (Workload::Quicksort, quick) => Input::quicksort(if quick { 100_000 } else { 10_000_000 }),
             (Workload::Cg, _) => Input::cg(),
+            (Workload::Coarse, quick) => Input::coarse(if quick { 1_000_000 } else { 60_000_000 }),
+            (Workload::Spine, quick) => Input::spine(if quick { 100 } else { 1000 }),
         }
     }
 }

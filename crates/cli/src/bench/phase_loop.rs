@@ -223,7 +223,7 @@ impl Plan {
 }
 
 /// So many steps of arithmetic, each of which waits for the last.
-fn piece(nth: usize, steps: u64) -> u64 {
+pub(super) fn piece(nth: usize, steps: u64) -> u64 {
     let mut x = black_box(nth as u64 + 1);
     for _ in 0..steps {
         x ^= x << 13;

@@ -24,9 +24,12 @@ fn fork_join_has_every_contestant_on_every_program() {
     let contestants =
         ["serial", "comity, worker passed", "comity", "rayon", "chili", "bare abp", "rayon again (control)"];
     assert_eq!(values(rows, "contestant"), contestants);
-    assert_eq!(values(rows, "workload"), ["fib", "tree", "nqueens", "loop", "natural", "quicksort", "cg"]);
+    assert_eq!(
+        values(rows, "workload"),
+        ["fib", "tree", "nqueens", "loop", "natural", "quicksort", "cg", "coarse", "spine"]
+    );
     // Two have no way to run a kernel of the catalog.
-    assert_eq!(rows.len(), 2 * (6 * 7 + 5));
+    assert_eq!(rows.len(), 2 * (8 * 7 + 5));
     for row in rows {
         assert_eq!(row["verified"], true);
         assert!([1, 2].contains(&row["workers"].as_u64().unwrap()));

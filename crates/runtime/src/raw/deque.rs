@@ -172,11 +172,22 @@ impl<T> Deque<T> {
             if shown.tail > place {
                 return shown;
             }
-            // Half of what remains shared is taken back too, so that the next pops ask nobody. Where there are no raids,
-            // nothing may become private again.
-            let half = if self.own.raids { shown.tail + (place - shown.tail) / 2 } else { place };
-            Shown { split: shown.split.min(half), ..shown }
+            let left = place - shown.tail;
+            let split = if !self.own.raids {
+                // Nothing may become private again.
+                shown.split.min(place)
+            } else if shown.mover != NOBODY || self.rings() {
+                // This may call a raid off, and an owner may pop for long and not push: so it answers here too.
+                shown.tail + left.div_ceil(2)
+            } else {
+                // Half of what remains shared is taken back too, so that the next pops ask nobody.
+                shown.split.min(shown.tail + left / 2)
+            };
+            Shown { split, ..shown }
         });
+        if shown.split > shown.tail {
+            self.asked_at.store(0, Ordering::Relaxed);
+        }
         if shown.tail <= place {
             return Popped::Back;
         }
@@ -260,10 +271,10 @@ impl<T> Deque<T> {
         }
     }
 
-    /// After a push that met the bell, or took the last slot: makes room, and shares half, if nothing is shared.
+    /// For an owner that met the bell, or whose push took the last slot: makes room, and shares half, if nothing is shared.
     ///
     /// # Safety
-    /// Called by the owner alone, after [`Deque::push`].
+    /// Called by the owner alone.
     pub(crate) unsafe fn answer(&self) {
         if self.own.head.load(Ordering::Relaxed) == self.own.capacity.load(Ordering::Relaxed) {
             self.grow();
@@ -376,10 +387,16 @@ impl<T> Deque<T> {
         asked.map_or_else(|before| before, |_| now)
     }
 
+    /// Whether the caller is the one to raid, of all that see an owner that was asked at `asked`: the others wait for as
+    /// long again.
+    pub(crate) fn may_raid(&self, asked: u64, now: u64) -> bool {
+        self.asked_at.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
     /// Shares everything that is private, over the owner's head. `raider` is the caller's number in its pool.
     ///
-    /// The owner may be anywhere, preempted included. If it moves `split` meanwhile, the raid is called off: it is awake
-    /// and will hear the bell. Costs a barrier on every core that runs a thread of this process, 10 µs or so.
+    /// The owner may be anywhere, preempted included. If it moves `split` meanwhile, the raid is called off, and the owner
+    /// has answered. Costs a barrier on every core that runs a thread of this process, 10 µs or so.
     pub(crate) fn raid(&self, raider: u16) {
         let me = raider + 1;
         assert!(me != OWNER, "a pool has fewer workers than that");

@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use chili::Scope;
@@ -13,16 +14,45 @@ use comity_kernels::{ForkJoin, Kernel, OnComity, OnRayon, Serial};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::super::abp::{self, OnAbp};
+use super::super::phase_loop::piece;
 
 /// A program with its input and the right result, which does not come from any contestant.
 pub enum Input {
-    Fib { n: u32, expected: u64 },
-    Tree { nodes: Vec<u64>, expected: u64 },
-    Queens { n: u32, expected: u64 },
-    Loop { length: usize, expected: u64 },
-    Natural { numbers: Vec<u64>, expected: u64 },
-    Quicksort { numbers: Vec<u32>, sorted: Vec<u32> },
+    Fib {
+        n: u32,
+        expected: u64,
+    },
+    Tree {
+        nodes: Vec<u64>,
+        expected: u64,
+    },
+    Queens {
+        n: u32,
+        expected: u64,
+    },
+    Loop {
+        length: usize,
+        expected: u64,
+    },
+    Natural {
+        numbers: Vec<u64>,
+        expected: u64,
+    },
+    Quicksort {
+        numbers: Vec<u32>,
+        sorted: Vec<u32>,
+    },
     Cg(Box<Cg>),
+    /// Two long leaves.
+    Coarse {
+        steps: u64,
+        expected: u64,
+    },
+    /// So many tasks.
+    Spine {
+        tasks: u32,
+        expected: u64,
+    },
 }
 
 /// A timed and checked run.
@@ -36,6 +66,13 @@ const NATURAL_GRAIN: usize = 8192;
 
 /// The natural loop takes a fraction of a millisecond; a run is this many of them in a row.
 const NATURAL_REPETITIONS: u32 = 20;
+
+/// Joins around the first long leaf, and at which of them, from within, the second is the right half.
+const COARSE_DEPTH: u32 = 12;
+const COARSE_PLACES: [u32; 4] = [1, 4, 8, 12];
+
+/// Steps of [`piece`] in a task of the spine.
+const SPINE_STEPS: u64 = 4_000;
 
 /// Slices up to this long are left to the standard library's sort.
 const QUICKSORT_LEAF: usize = 8192;
@@ -82,6 +119,18 @@ impl Input {
         Input::Cg(Box::new(Cg::class_s()))
     }
 
+    pub fn coarse(steps: u64) -> Input {
+        Input::Coarse {
+            steps,
+            expected: (0..=COARSE_DEPTH).fold(0, |sum: u64, nth| sum.wrapping_add(coarse(nth, 1, steps))),
+        }
+    }
+
+    pub fn spine(tasks: u32) -> Input {
+        let expected = (0..=tasks).fold(0, |sum: u64, nth| sum.wrapping_add(piece(nth as usize, SPINE_STEPS)));
+        Input::Spine { tasks, expected }
+    }
+
     /// Joins in a run of `fib`, whose price is the bench's first figure.
     pub fn fib_joins(&self) -> Option<f64> {
         match self {
@@ -103,6 +152,12 @@ fn cheap_number(number: u64) -> u64 {
 
 fn sum_of(numbers: &[u64]) -> u64 {
     numbers.iter().map(|number| cheap_number(*number)).sum()
+}
+
+/// The `nth` part of a descent with two long leaves: the innermost, and the right half at `place`. The rest is cheap.
+fn coarse(nth: u32, place: u32, steps: u64) -> u64 {
+    // Both leaves have the same seed, so that the sum does not depend on the place.
+    piece(0, if nth == 0 || nth == place { steps } else { 1 })
 }
 
 fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
@@ -165,6 +220,19 @@ macro_rules! workloads {
                     Run { seconds, correct: buffer == sorted }
                 }
                 Input::Cg(cg) => solve(cg, $cg?),
+                Input::Coarse { steps, expected } => {
+                    let runs = COARSE_PLACES.map(|place| {
+                        checked(timed(|| spine(context, COARSE_DEPTH, &|nth| coarse(nth, place, *steps))), *expected)
+                    });
+                    Run {
+                        seconds: runs.iter().map(|run| run.seconds).fold(0.0, f64::max),
+                        correct: runs.iter().all(|run| run.correct),
+                    }
+                }
+                Input::Spine { tasks, expected } => {
+                    let task = |nth| piece(nth as usize, SPINE_STEPS);
+                    checked(timed(|| spine(context, *tasks, &task)), *expected)
+                }
             })
         }
 
@@ -237,6 +305,15 @@ macro_rules! workloads {
             a + b
         }
 
+        /// Forks all the way down, runs task 0, and joins all the way up.
+        fn spine<F: Fn(u32) -> u64 + Sync>(context: $context, depth: u32, task: &F) -> u64 {
+            if depth == 0 {
+                return task(0);
+            }
+            let (a, b) = $join(context, |context| spine(context, depth - 1, task), |_| task(depth));
+            a.wrapping_add(b)
+        }
+
         fn repeat_natural(context: $context, numbers: &[u64]) -> u64 {
             let mut result = 0;
             for _ in 0..NATURAL_REPETITIONS {
@@ -257,6 +334,14 @@ macro_rules! workloads {
     (@natural halving, $context:ident, $numbers:expr) => {{
         let numbers = $numbers;
         sum($context, 0..numbers.len(), NATURAL_GRAIN, &|part| sum_of(&numbers[part]))
+    }};
+    (@natural for_range, $context:ident, $numbers:expr) => {{
+        let () = $context;
+        let (numbers, total) = ($numbers, AtomicU64::new(0));
+        comity::for_range(0..numbers.len(), NATURAL_GRAIN, |part| {
+            total.fetch_add(sum_of(&numbers[part]), Ordering::Relaxed);
+        });
+        total.into_inner()
     }};
     (@natural par_iter, $context:ident, $numbers:expr) => {{
         let () = $context;
@@ -292,7 +377,7 @@ pub mod by_comity {
         comity::join(|| a(()), || b(()))
     }
 
-    workloads!(context: (), join: join, natural: halving, cg: Some(OnComity));
+    workloads!(context: (), join: join, natural: for_range, cg: Some(OnComity));
 }
 
 /// Stock rayon.
@@ -345,6 +430,8 @@ mod tests {
             Input::natural(20_000),
             Input::quicksort(100_000),
             Input::cg(),
+            Input::coarse(1_000),
+            Input::spine(100),
         ];
         for input in &inputs {
             assert!(serially::run((), input, &mut Vec::new()).unwrap().correct);

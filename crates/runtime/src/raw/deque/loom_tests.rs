@@ -284,3 +284,24 @@ fn loom_a_bell_goes_on_while_the_deque_grows() {
         assert!(model.deque.rings(), "the bell was stopped by one who does not know what it rang for");
     });
 }
+
+/// An owner that only pops must answer there: each of its pops may call a raid off, or take back what one has shared.
+#[test]
+fn loom_a_pop_beside_a_raid_shares() {
+    explore(4, || {
+        let model = Model::new(3, true);
+        let places = [0, 1, 2].map(|nth| model.push(nth));
+        // What the growing deque shared is gone; two private tasks are left.
+        assert_eq!(model.steal(), 1);
+        let raider = thread::spawn({
+            let model = model.clone();
+            move || {
+                model.deque.ask(1);
+                model.deque.raid(0);
+            }
+        });
+        let back = model.pop(2, places[2]);
+        raider.join().unwrap();
+        assert!(model.steal() == 1 || !back, "a task is left, and it is not shared");
+    });
+}

@@ -1,0 +1,34 @@
+//! The tests of a program once more, in a process whose kernel refuses `membarrier`, as some containers do.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+const REFUSED: &str = "COMITY_TEST_MEMBARRIER_IS_REFUSED";
+
+/// Runs all tests of this program in such a process. There, sees that it is one.
+pub fn again_without_membarrier() {
+    if std::env::var_os(REFUSED).is_some() {
+        assert!(!comity_os::barrier::is_available(), "the filter lets membarrier pass");
+        return;
+    }
+    let refuse = SeccompAction::Errno(libc::ENOSYS as u32);
+    let architecture = std::env::consts::ARCH.try_into().expect("a known architecture");
+    let calls = [(libc::SYS_membarrier, Vec::new())].into();
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, architecture).expect("a valid filter");
+    let filter: BpfProgram = filter.try_into().expect("a filter that can be compiled");
+
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
+    command.env(REFUSED, "1");
+    // SAFETY: the filter was compiled before; applying it is two system calls, and allocates only if they fail.
+    unsafe { command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other)) };
+    let output = command.output().expect("a test can run itself");
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
