@@ -39,7 +39,7 @@ while read -r shape ceiling; do
         echo "instructions: a join costs $instructions instructions, more than $ceiling ($shape)" >&2
         failed=1
     fi
-done <<<'join 51.4
+done <<<'join 52.4
 worker 48.0'
 
 reference=$(count "$target/release/comity" kernel fib:n=27 --policy comity --workers 1)

@@ -29,22 +29,40 @@ where
     RA: Send,
     RB: Send,
 {
-    current::with(|worker| match worker {
-        Some(worker) => worker.fork(|_| a(), &JoinJob::new(worker, |_, _| b())),
-        None => outside(a, b),
-    })
+    either(|_, _| a(), |_, _| b())
 }
 
-#[cold]
-#[inline(never)]
-fn outside<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+/// A join on this thread's worker, or else on one of the global pool.
+#[inline(always)]
+fn either<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
-    A: FnOnce() -> RA + Send,
-    B: FnOnce() -> RB + Send,
+    A: FnOnce(&Worker, bool) -> RA + Send,
+    B: FnOnce(&Worker, bool) -> RB + Send,
     RA: Send,
     RB: Send,
 {
-    global().install(|| join(a, b))
+    current::with(|worker| {
+        let job = JoinJob::new(worker, b);
+        match worker {
+            Some(worker) => worker.fork(a, &job),
+            None => outside(a, &job),
+        }
+    })
+}
+
+/// Whoever comes from outside sees both halves move to the pool.
+#[cold]
+#[inline(never)]
+fn outside<A, B, RA, RB>(a: A, job: &JoinJob<B, RB>) -> (RA, RB)
+where
+    A: FnOnce(&Worker, bool) -> RA + Send,
+    B: FnOnce(&Worker, bool) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    // SAFETY: nobody else has the job, and it is used no more.
+    let b = unsafe { job.take() };
+    on_worker(|worker| worker.join(|worker| a(worker, true), |worker| b(worker, true)))
 }
 
 /// [`join`], with closures that are told whether they run on another worker than the one that called.
@@ -61,17 +79,7 @@ where
     RA: Send,
     RB: Send,
 {
-    current::with(|worker| match worker {
-        Some(worker) => {
-            let job = JoinJob::new(worker, |_, migrated| b(FnContext { migrated }));
-            worker.fork(|_| a(FnContext { migrated: false }), &job)
-        }
-        // Whoever comes from outside sees both halves move to the pool.
-        None => global().install(|| {
-            let migrated = FnContext { migrated: true };
-            on_worker(|worker| worker.join(|_| a(migrated), |_| b(migrated)))
-        }),
-    })
+    either(|_, migrated| a(FnContext { migrated }), |_, migrated| b(FnContext { migrated }))
 }
 
 /// Where a closure of [`join_context`] runs.
@@ -126,7 +134,7 @@ impl Worker {
         RA: Send,
         RB: Send,
     {
-        self.fork(a, &JoinJob::new(self, |worker, _| b(worker)))
+        self.fork(|worker, _| a(worker), &JoinJob::new(Some(self), |worker, _| b(worker)))
     }
 
     /// The one join. `job` is new, has the right half, and is used for nothing else.
@@ -137,7 +145,7 @@ impl Worker {
     #[inline(never)]
     fn fork<A, F, RA, RB>(&self, a: A, job: &JoinJob<F, RB>) -> (RA, RB)
     where
-        A: FnOnce(&Worker) -> RA + Send,
+        A: FnOnce(&Worker, bool) -> RA + Send,
         F: FnOnce(&Worker, bool) -> RB + Send,
         RA: Send,
         RB: Send,
@@ -148,7 +156,7 @@ impl Worker {
         if deque.calls(place) {
             self.answer_bell();
         }
-        let result_a = match catch_unwind(AssertUnwindSafe(|| a(self))) {
+        let result_a = match catch_unwind(AssertUnwindSafe(|| a(self, false))) {
             Ok(result) => result,
             Err(payload) => self.after_panic(job, place, payload),
         };

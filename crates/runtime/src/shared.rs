@@ -84,12 +84,16 @@ impl Peer {
         !self.deque.is_empty() || !self.spawns.is_empty()
     }
 
-    /// Takes a task from this worker for `thief`: what is shared, else what was spawned. If there is neither, asks for
-    /// more, at the time `now`, and does not wait for ever for the answer.
+    /// Takes a task from this worker for `thief`: what is shared, else what was spawned. If there is neither, rings for
+    /// the next push; if there are tasks all the same, asks for them, at the time `now`, and does not wait for ever.
     pub(crate) fn rob(&self, thief: WorkerId, now: impl Fn() -> u64) -> Option<JobRef> {
         let shared = self.deque.steal().map(JobRef::of).or_else(|| take(|| self.spawns.steal()));
-        if shared.is_some() || self.deque.is_empty() {
+        if shared.is_some() {
             return shared;
+        }
+        if self.deque.is_empty() {
+            self.deque.ring();
+            return None;
         }
         let now = now();
         let asked = self.deque.ask(now);

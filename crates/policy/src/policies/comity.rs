@@ -15,7 +15,7 @@ pub const ROW: Row = Row {
     parameters: &[
         Parameter {
             key: "rounds",
-            default: 36,
+            default: 64,
             least: 0,
             most: 65_536,
             help: "rounds of steals over all peers before a thief sleeps",
@@ -41,8 +41,8 @@ pub const ROW: Row = Row {
 /// beside a long serial task.
 ///
 /// The pauses grow: a program of many short phases has its next task within microseconds, and a thief that then still
-/// pauses is late for each. With the default values a spell lasts some 25 to 55 µs, about what a wake-up costs: so
-/// spinning and then sleeping costs at most twice what the better of the two would have.
+/// pauses is late for each. With the default values a spell lasts some 60 to 130 µs, about what a wake-up costs where a
+/// hypervisor halts idle cores: so spinning and then sleeping costs at most twice what the better of the two would have.
 ///
 /// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
 /// the rounds, a tenth of the time; but now and then all of them, lest it miss that the gaps have become short.

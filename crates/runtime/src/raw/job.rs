@@ -65,7 +65,7 @@ where
     R: Send,
 {
     #[inline(always)]
-    pub(crate) fn new(owner: &Worker, task: F) -> JoinJob<F, R> {
+    pub(crate) fn new(owner: Option<&Worker>, task: F) -> JoinJob<F, R> {
         JoinJob {
             header: Header { execute: Self::execute },
             latch: JoinLatch::new(owner),
@@ -86,9 +86,19 @@ where
     /// The job was pushed and came back from the deque; called once, and then nothing else is.
     #[inline(always)]
     pub(crate) unsafe fn run_inline(&self, owner: &Worker) -> R {
-        // SAFETY: nobody else has the job, and the task is moved out once.
-        let task = unsafe { ManuallyDrop::take(&mut *self.task.get()) };
+        // SAFETY: nobody else has the job.
+        let task = unsafe { self.take() };
         task(owner, false)
+    }
+
+    /// Moves the task out.
+    ///
+    /// # Safety
+    /// The job was not pushed, or came back; called once, and then nothing else is.
+    #[inline(always)]
+    pub(crate) unsafe fn take(&self) -> F {
+        // SAFETY: the caller's promise.
+        unsafe { ManuallyDrop::take(&mut *self.task.get()) }
     }
 
     /// The result that a thief left. Unwinds with the task's panic, if it panicked.

@@ -41,9 +41,10 @@ impl JoinLatch {
     /// Added to twice a thief's number. An owner's address is even.
     const STOLEN: usize = 3;
 
+    /// Without an owner there is no join: the latch is not used.
     #[inline(always)]
-    pub(crate) fn new(owner: &Worker) -> JoinLatch {
-        JoinLatch { state: AtomicPtr::new(ptr::from_ref(owner).cast_mut()) }
+    pub(crate) fn new(owner: Option<&Worker>) -> JoinLatch {
+        JoinLatch { state: AtomicPtr::new(owner.map_or(ptr::null(), ptr::from_ref).cast_mut()) }
     }
 
     /// The job was taken by `thief`, which runs it now. Returns the owner, a worker of the same pool.
