@@ -248,8 +248,8 @@ macro_rules! workloads {
             let Some(own) = nodes.get(root) else { return 0 };
             let (a, b) = $join(
                 context,
-                |context| tree(context, nodes, 2 * root + 1),
-                |context| tree(context, nodes, 2 * root + 2),
+                move |context| tree(context, nodes, 2 * root + 1),
+                move |context| tree(context, nodes, 2 * root + 2),
             );
             own + a + b
         }
@@ -289,18 +289,18 @@ macro_rules! workloads {
         /// Adds up `leaf` over parts of at most `grain` items.
         fn sum<F: Fn(Range<usize>) -> u64 + Sync>(
             context: $context,
-            range: Range<usize>,
+            Range { start, end }: Range<usize>,
             grain: usize,
             leaf: &F,
         ) -> u64 {
-            if range.len() <= grain {
-                return leaf(range);
+            if end - start <= grain {
+                return leaf(start..end);
             }
-            let middle = range.start + range.len() / 2;
+            let middle = start + (end - start) / 2;
             let (a, b) = $join(
                 context,
-                |context| sum(context, range.start..middle, grain, leaf),
-                |context| sum(context, middle..range.end, grain, leaf),
+                move |context| sum(context, start..middle, grain, leaf),
+                move |context| sum(context, middle..end, grain, leaf),
             );
             a + b
         }
@@ -310,7 +310,7 @@ macro_rules! workloads {
             if depth == 0 {
                 return task(0);
             }
-            let (a, b) = $join(context, |context| spine(context, depth - 1, task), |_| task(depth));
+            let (a, b) = $join(context, move |context| spine(context, depth - 1, task), move |_| task(depth));
             a.wrapping_add(b)
         }
 
