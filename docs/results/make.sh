@@ -8,6 +8,10 @@ out=docs/results/new
 mkdir -p "$out"
 
 "$comity" bench wake --policy comity,bws,abp --samples 1000 >"$out/wake.txt"
+"$comity" bench wake --samples 300 --idle-ms 50 >>"$out/wake.txt"
+for workers in 1 2 8; do
+    "$comity" bench solo uts uts:tree=T3 --policy comity,bws,abp --workers "$workers" --rounds 9
+done >"$out/uts.txt"
 
 for bench in fork-join loop idle; do
     "$comity" bench "$bench" >"$out/$bench.txt"
