@@ -45,7 +45,7 @@ pub const ROW: Row = Row {
 /// hypervisor halts idle cores: so spinning and then sleeping costs at most twice what the better of the two would have.
 ///
 /// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
-/// the rounds, a tenth of the time; but now and then all of them, lest it miss that the gaps have become short.
+/// the rounds, a quarter of the time; but now and then all of them, lest it miss that the gaps have become short.
 struct Comity {
     victims: Victims,
     peers: u32,
