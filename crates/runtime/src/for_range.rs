@@ -36,7 +36,8 @@ where
     if !range.is_empty() {
         on_worker(|worker| {
             let coarse = range.len() / (4 * usize::from(worker.shared().workers()));
-            split_lazily(worker, range, &Loop { grain, coarse, body: &body });
+            let hears = worker.peer.deque.can_be_silent() && worker.shared().sleep.bell_may_stop();
+            split_lazily(worker, range, &Loop { grain, coarse, hears, body: &body });
         });
     }
 }
@@ -45,6 +46,8 @@ struct Loop<'a, F> {
     grain: usize,
     /// Longer parts than that are halved in any case.
     coarse: usize,
+    /// Whether a bell that rings means that somebody is hungry: in some pools it always does.
+    hears: bool,
     body: &'a F,
 }
 
@@ -75,7 +78,7 @@ where
 {
     let (grain, deque) = (this.grain, &worker.peer.deque);
     while range.len() > grain {
-        if deque.is_empty() || deque.rings() || range.len() > this.coarse {
+        if deque.is_empty() || this.hears && deque.rings() || range.len() > this.coarse {
             let blocks = range.len().div_ceil(grain);
             let middle = range.start + blocks / 2 * grain;
             let Range { start, end } = mem::take(range);

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::io::Write;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Instant;
 
 use comity_os::cpu_clock::ThreadId;
@@ -47,6 +47,7 @@ pub(crate) struct Handlers {
 /// | `inbox` | anybody | the owner |
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
+/// | `raid_takes` | raiders | thieves |
 /// | `own` | the owner | the owner |
 /// | `counters` | the owner | anybody |
 pub(crate) struct Peer {
@@ -60,6 +61,8 @@ pub(crate) struct Peer {
     /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
     pub(crate) wakeups_owed: AtomicU32,
     thread: AtomicI32,
+    /// Nanoseconds that the last raid on this worker took, barrier included.
+    raid_takes: AtomicU64,
     /// What the worker's thread has for itself, while it runs: see [`Worker::own`](crate::Worker).
     pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
@@ -74,6 +77,7 @@ impl Peer {
             inbox: Injector::new(),
             wakeups_owed: AtomicU32::new(0),
             thread: AtomicI32::new(0),
+            raid_takes: AtomicU64::new(0),
             own: AtomicPtr::new(ptr::null_mut()),
             counters: Live::default(),
         }
@@ -95,12 +99,16 @@ impl Peer {
             self.deque.ring();
             return None;
         }
-        let now = now();
-        let asked = self.deque.ask(now);
-        if now.saturating_sub(asked) < PATIENCE || !self.deque.may_raid(asked, now) {
+        let began = now();
+        let asked = self.deque.ask(began);
+        // A raider is given several times what the last raid took: each that takes another's place makes its raid void.
+        let raid = self.raid_takes.load(Ordering::Relaxed).max(PATIENCE);
+        let patience = if self.deque.is_raided() { 8 * raid } else { PATIENCE };
+        if began.saturating_sub(asked) < patience || !self.deque.may_raid(asked, began) {
             return None;
         }
         self.deque.raid(thief.0);
+        self.raid_takes.store(now() - began, Ordering::Relaxed);
         self.deque.steal().map(JobRef::of)
     }
 

@@ -136,14 +136,13 @@ impl Worker {
             let job = match mine {
                 None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(done, thief),
                 None => {
-                    naps += 1;
+                    naps = MOST_NAPS.min(naps + 1);
                     self.job_from_outside()
                 }
                 mine => mine,
             };
             std::mem::forget(abort);
             if let Some(job) = job {
-                naps = 0;
                 let depth = &self.own().stolen_depth;
                 depth.set(depth.get() + u32::from(deepens));
                 // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a
@@ -168,7 +167,10 @@ impl Worker {
         thief: Option<&dyn Fn() -> Option<WorkerId>>,
     ) -> Option<JobRef> {
         let back = thief.and_then(|thief| self.steal_back(done, thief));
-        let own = back.or_else(|| self.own().spawns.pop());
+        if back.is_some() || done() {
+            return back;
+        }
+        let own = self.own().spawns.pop();
         // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But a
         // scope or an `install` may wait inside of a join's left half.
         let own = own.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of));

@@ -314,6 +314,11 @@ impl<T> Deque<T> {
         fence(Ordering::SeqCst);
     }
 
+    /// Whether the bell stops when it has been answered.
+    pub(crate) fn can_be_silent(&self) -> bool {
+        self.own.raids
+    }
+
     /// Whether the bell rings.
     #[inline(always)]
     pub(crate) fn rings(&self) -> bool {
@@ -415,11 +420,17 @@ impl<T> Deque<T> {
         let head = self.own.head.load(Ordering::Acquire);
         let finish = |word| {
             let shown = Shown::unpack(word);
-            (shown.mover == me && head > shown.split).then(|| Shown { split: head, mover: NOBODY, ..shown }.pack())
+            (shown.mover == me).then(|| Shown { split: head.max(shown.split), mover: NOBODY, ..shown }.pack())
         };
         // Lemma D4: if the mover is still this one, no pop has got past the closed floor.
-        let _ = self.shown.fetch_update(Ordering::AcqRel, Ordering::Acquire, finish);
-        self.asked_at.store(0, Ordering::Relaxed);
+        if self.shown.fetch_update(Ordering::AcqRel, Ordering::Acquire, finish).is_ok() {
+            self.asked_at.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a raid is under way.
+    pub(crate) fn is_raided(&self) -> bool {
+        ![NOBODY, OWNER].contains(&Shown::unpack(self.shown.load(Ordering::Relaxed)).mover)
     }
 }
 
