@@ -9,6 +9,9 @@
 //! main thread looks at a counter.
 #![cfg(not(loom))]
 
+#[path = "harness/quicksort.rs"]
+mod quicksort;
+
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use comity::{Policy, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
+use quicksort::quicksort;
 
 const WORKERS: usize = 4;
 
@@ -117,24 +121,6 @@ fn joins_of_fib_on(worker: &Worker, n: u32) -> u64 {
     let (a, b) =
         worker.join(move |worker| joins_of_fib_on(worker, n - 1), move |worker| joins_of_fib_on(worker, n - 2));
     a + b + 1
-}
-
-fn quicksort(values: &mut [u64]) {
-    if values.len() <= 1 {
-        return;
-    }
-    let last = values.len() - 1;
-    values.swap(last / 2, last);
-    let mut pivot = 0;
-    for i in 0..last {
-        if values[i] < values[last] {
-            values.swap(i, pivot);
-            pivot += 1;
-        }
-    }
-    values.swap(pivot, last);
-    let (smaller, rest) = values.split_at_mut(pivot);
-    comity::join(|| quicksort(smaller), || quicksort(&mut rest[1..]));
 }
 
 fn sorts() {

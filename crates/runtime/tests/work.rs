@@ -3,6 +3,8 @@
 
 #[path = "harness/grid.rs"]
 mod grid;
+#[path = "harness/quicksort.rs"]
+mod quicksort;
 #[path = "harness/refused.rs"]
 mod refused;
 #[path = "harness/watchdog.rs"]
@@ -15,6 +17,7 @@ use std::sync::mpsc::channel;
 
 use comity::{Scope, ThreadPool, ThreadPoolBuilder, current_thread_index};
 use grid::on_every_pool;
+use quicksort::quicksort;
 
 const WORKERS: &[usize] = &[1, 2, 3, 8];
 
@@ -25,24 +28,6 @@ fn sum(numbers: &[u64]) -> u64 {
     let (left, right) = numbers.split_at(numbers.len() / 2);
     let (left, right) = comity::join(|| sum(left), || sum(right));
     left + right
-}
-
-fn quicksort<T: Ord + Send>(values: &mut [T]) {
-    if values.len() <= 1 {
-        return;
-    }
-    let last = values.len() - 1;
-    values.swap(last / 2, last);
-    let mut pivot = 0;
-    for i in 0..last {
-        if values[i] < values[last] {
-            values.swap(i, pivot);
-            pivot += 1;
-        }
-    }
-    values.swap(pivot, last);
-    let (smaller, rest) = values.split_at_mut(pivot);
-    comity::join(|| quicksort(smaller), || quicksort(&mut rest[1..]));
 }
 
 #[test]
