@@ -10,11 +10,13 @@ pub mod barrier;
 mod capabilities;
 pub mod cores;
 pub mod cpu_clock;
+pub mod fork;
 pub mod futex;
 mod lock;
 pub mod park;
 pub mod process;
 pub mod quota;
+pub mod stack;
 pub mod task_group;
 pub mod usage;
 

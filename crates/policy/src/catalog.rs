@@ -69,6 +69,7 @@ pub struct Row {
 /// All policies; the first is the default.
 pub const ROWS: &[Row] = &[
     policies::comity::ROW,
+    policies::plain::ROW,
     policies::abp::ROW,
     policies::delay_yield::ROW,
     policies::selective_yield::ROW,
@@ -94,6 +95,11 @@ impl Policy {
             *value = parameter.default;
         }
         Policy { row, values }
+    }
+
+    /// Plain work stealing, with nothing of Comity's: what `COMITY=off` asks for.
+    pub fn plain() -> Policy {
+        Policy::of(&policies::plain::ROW)
     }
 
     /// Every policy of the catalog with its default parameters.

@@ -5,5 +5,6 @@ pub mod bws;
 pub mod bws_busy_wakes;
 pub mod comity;
 pub mod delay_yield;
+pub mod plain;
 pub mod selective_yield;
 pub mod wsgi;

@@ -3,12 +3,10 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use comity_policy::WorkerId;
-
-use crate::pool::global;
+use crate::global::global;
 use crate::raw::current;
 use crate::raw::job::StackJob;
-use crate::raw::latch::{CountLatch, CountLatchRef, CrossLatch, LockLatch, Waiter, WorkerLatch};
+use crate::raw::latch::{CountLatch, CountLatchRef, Waiter};
 use crate::shared::Shared;
 
 /// Which of how many a broadcast's call is.
@@ -46,41 +44,53 @@ where
     })
 }
 
+/// Calls `op` some time once on every worker of the current pool, or of the global one outside of any, and does not wait.
+///
+/// A pool ends only after all these calls. One that panics reports to the pool's panic handler; without one, the process
+/// aborts.
+pub fn spawn_broadcast<F>(op: F)
+where
+    F: Fn(BroadcastContext) + Send + Sync + 'static,
+{
+    current::with(|worker| match worker {
+        Some(worker) => worker.shared().spawn_broadcast(op),
+        None => global().spawn_broadcast(op),
+    });
+}
+
 impl Shared {
+    /// One context for each worker.
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = BroadcastContext> + use<> {
+        let num_threads = usize::from(self.workers());
+        (0..num_threads).map(move |index| BroadcastContext { index, num_threads })
+    }
+
     pub(crate) fn broadcast<F, R>(self: &Arc<Self>, op: &F) -> Vec<R>
     where
         F: Fn(BroadcastContext) -> R + Sync,
         R: Send,
     {
-        let num_threads = usize::from(self.workers());
         current::with(|worker| {
-            let waiter = match worker {
-                Some(worker) if Arc::ptr_eq(worker.shared(), self) => {
-                    Waiter::Worker(WorkerLatch::new(&self.sleep, worker.id()))
-                }
-                Some(worker) => Waiter::OtherPool(CrossLatch::new(Arc::clone(worker.shared()), worker.id())),
-                None => Waiter::Thread(LockLatch::default()),
-            };
-            let latch = CountLatch::new(num_threads, waiter);
-            let jobs: Vec<_> = (0..num_threads)
-                .map(|index| {
-                    let context = BroadcastContext { index, num_threads };
-                    StackJob::new(move || op(context), CountLatchRef(&latch))
-                })
-                .collect();
-            for (index, job) in jobs.iter().enumerate() {
-                // SAFETY: the jobs stay where they are until the latch has counted all of them down.
-                self.deliver(WorkerId(index as u16), unsafe { job.as_job_ref() });
-            }
-            match (&latch.waiter, worker) {
-                (Waiter::Worker(latch), Some(worker)) => worker.wait_until(latch),
-                (Waiter::OtherPool(latch), Some(worker)) => worker.wait_until(latch),
-                (Waiter::Thread(latch), _) => latch.wait(),
-                (Waiter::Worker(_) | Waiter::OtherPool(_), None) => unreachable!("made for a worker above"),
-            }
+            let latch = CountLatch::new(usize::from(self.workers()), Waiter::new(self, worker));
+            let job = |context| StackJob::new(move || op(context), CountLatchRef(&latch));
+            let jobs: Vec<_> = self.contexts().map(job).collect();
+            // SAFETY: the jobs stay where they are until the latch has counted all of them down.
+            self.deliver(jobs.iter().map(|job| unsafe { job.as_job_ref() }));
+            latch.wait(worker);
             // All outcomes are taken before the first panic goes on: no result is lost on the way.
             let outcomes: Vec<_> = jobs.into_iter().map(StackJob::into_outcome).collect();
             outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload))).collect()
         })
+    }
+
+    pub(crate) fn spawn_broadcast(&self, op: impl Fn(BroadcastContext) + Send + Sync + 'static) {
+        let op = Arc::new(op);
+        let job = |context| {
+            let op = Arc::clone(&op);
+            self.reason_to_run(move || op(context))
+        };
+        // All are made before one runs, so that none of them is the pool's last.
+        let jobs: Vec<_> = self.contexts().map(job).collect();
+        self.deliver(jobs.into_iter());
     }
 }

@@ -7,18 +7,22 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use comity_policy::{Policy, PolicyError, WorkerId};
+use comity_os::cpu_clock::ThreadId;
+use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use crossbeam_deque::Worker as Spawns;
 
-use crate::pool::{self, ThreadPool};
+use crate::global;
+use crate::pool::ThreadPool;
 use crate::raw::current;
-use crate::shared::{AbortOnDrop, Handlers, Shared};
+use crate::raw::job::JobRef;
+use crate::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
+use crate::watch;
 use crate::worker::Own;
 
 /// The most workers that a pool may have.
-pub const MAX_THREADS: usize = 32_767;
+pub const MAX_THREADS: usize = 65_535;
 
 /// What a pool is to be like. Everything has a default.
 ///
@@ -32,6 +36,8 @@ pub struct ThreadPoolBuilder {
     policy: Option<Policy>,
     thread_name: Option<Box<dyn FnMut(usize) -> String>>,
     stack_size: Option<usize>,
+    use_current_thread: bool,
+    breadth_first: bool,
     handlers: Handlers,
 }
 
@@ -48,13 +54,14 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// The policy. Not set: `COMITY_POLICY`, or else `comity`.
+    /// The policy. Not set: `plain` if `COMITY=off`, or else `COMITY_POLICY`, or else `comity`.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Names each worker's thread by its index. Not set: `comity-0`, `comity-1` and so on.
+    /// Names each worker's thread by its index. Not set: [`build`](ThreadPoolBuilder::build) takes `comity-0`, `comity-1`
+    /// and so on.
     pub fn thread_name<F>(mut self, name: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -79,8 +86,23 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Called by each worker with its index, before anything else runs on it. If it panics, the process aborts; so it
-    /// does if the handler spawns a task into a pool whose handle is dropped already.
+    /// Makes the thread that builds the pool its worker 0. It runs tasks only while it waits for some, or when it
+    /// [yields](crate::yield_now()), and counts as busy in between. It stays a worker for the rest of its life: what it has
+    /// of the pool is never freed.
+    pub fn use_current_thread(mut self) -> Self {
+        self.use_current_thread = true;
+        self
+    }
+
+    /// Each worker takes the oldest of the tasks that it [spawned](crate::spawn) first, instead of the newest.
+    pub fn breadth_first(mut self) -> Self {
+        self.breadth_first = true;
+        self
+    }
+
+    /// Called by each worker with its index, before anything else runs on it; not by the thread that builds the pool. If
+    /// it panics, the panic handler is told, and without one the process aborts. The process also aborts if it spawns a
+    /// task into a pool whose handle is dropped already.
     pub fn start_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -89,7 +111,7 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Called by each worker with its index, after everything else has run on it. If it panics, the process aborts.
+    /// Called by each worker with its index, after everything else has run on it. If it panics, as above.
     /// The other workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
@@ -103,52 +125,99 @@ impl ThreadPoolBuilder {
     ///
     /// # Errors
     /// See [`BuildError`]. No thread is left behind.
-    pub fn build(mut self) -> Result<ThreadPool, BuildError> {
+    pub fn build(self) -> Result<ThreadPool, BuildError> {
+        let mut threads = Vec::new();
+        let built = self.build_with(|worker| {
+            let name = worker.name().map_or_else(|| format!("comity-{}", worker.index()), str::to_owned);
+            let mut builder = thread::Builder::new().name(name);
+            if let Some(bytes) = worker.stack_size() {
+                builder = builder.stack_size(bytes);
+            }
+            threads.push(builder.spawn(|| worker.run())?);
+            Ok(())
+        });
+        match built {
+            Ok(pool) => Ok(pool.with_threads(threads)),
+            Err(error) => {
+                // Those that have started end by themselves; wait for them, so that none is left behind.
+                for thread in threads {
+                    thread.join().expect("a worker does not unwind");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Builds the pool on threads that `spawn` provides: it is called once for each worker, and makes some thread call
+    /// [`ThreadBuilder::run`].
+    ///
+    /// # Errors
+    /// See [`BuildError`]. The workers that have started end.
+    pub fn build_with<F>(mut self, mut spawn: F) -> Result<ThreadPool, BuildError>
+    where
+        F: FnMut(ThreadBuilder) -> io::Result<()>,
+    {
+        if self.use_current_thread && current::with(|worker| worker.is_some()) {
+            return Err(BuildError::CurrentThreadInPool);
+        }
         let num_threads = self.choose_num_threads()?;
         let policy = self.choose_policy()?;
-        // The program's own closure may panic, so it runs before there is any thread to leave behind.
-        let mut name = self.thread_name.take().unwrap_or_else(|| Box::new(|index| format!("comity-{index}")));
-        let names: Vec<String> = (0..num_threads).map(&mut name).collect();
-        let spawns: Vec<_> = (0..num_threads).map(|_| Spawns::new_lifo()).collect();
+        let watch = watch_period()?;
+        let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
+        let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers = spawns.iter().map(Spawns::stealer).collect();
         let shared = Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers)));
+        // From here on the handle ends those that have started, should anything fail or panic.
+        let pool = ThreadPool::new(Arc::clone(&shared));
 
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
-        let mut threads = Vec::with_capacity(num_threads);
-        for (index, (spawns, name)) in spawns.into_iter().zip(names).enumerate() {
+        for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u16);
-            let (worker_shared, thief) = (Arc::clone(&shared), policy.thief(id, shared.workers(), seed));
-            let own = move || Own {
-                shared: worker_shared,
+            let worker = ThreadBuilder {
+                id,
+                name: self.thread_name.as_mut().map(|name| name(index)),
+                stack_size: self.stack_size,
+                thief: policy.thief(id, shared.workers(), seed),
+                shared: Arc::clone(&shared),
                 spawns,
-                thief: RefCell::new(thief),
-                busy_since: Cell::new(Instant::now()),
-                stolen_depth: Cell::new(0),
             };
-            let mut builder = thread::Builder::new().name(name);
-            if let Some(bytes) = self.stack_size {
-                builder = builder.stack_size(bytes);
-            }
-            match builder.spawn(move || run_worker(id, &own())) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    // The handle ends those that have started; wait for them, so that none is left behind.
-                    ThreadPool::new(shared, threads).shutdown();
-                    return Err(BuildError::Spawn { index, num_threads, error });
-                }
+            if index == 0 && self.use_current_thread {
+                worker.adopt();
+            } else {
+                spawn(worker).map_err(|error| BuildError::Spawn { index, num_threads, error })?;
             }
         }
-        Ok(ThreadPool::new(shared, threads))
+        if let Some(period) = watch {
+            watch::start(&shared, period);
+        }
+        Ok(pool)
     }
 
-    /// Builds the pool that the free functions use outside of any other.
+    /// Builds the pool that the free functions use outside of any other, and waits until its threads run.
     ///
     /// # Errors
     /// See [`BuildError`]; the global pool is built at most once.
     pub fn build_global(self) -> Result<(), BuildError> {
-        pool::build_global(self)
+        global::build(|| self.build())
+    }
+
+    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`]. Every worker must be made to run before
+    /// this returns.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn build_global_with<F>(self, spawn: F) -> Result<(), BuildError>
+    where
+        F: FnMut(ThreadBuilder) -> io::Result<()>,
+    {
+        global::build(|| self.build_with(spawn))
+    }
+
+    /// A builder of pools with as many workers and the same policy as this one has.
+    pub(crate) fn like(pool: &ThreadPool) -> ThreadPoolBuilder {
+        ThreadPoolBuilder::new().num_threads(pool.current_num_threads()).policy(pool.policy())
     }
 
     fn choose_num_threads(&self) -> Result<usize, BuildError> {
@@ -165,12 +234,27 @@ impl ThreadPoolBuilder {
     }
 
     fn choose_policy(&self) -> Result<Policy, BuildError> {
-        match (self.policy, environment("COMITY_POLICY")) {
-            (Some(policy), _) => Ok(policy),
-            (None, Some(text)) => text.parse().map_err(BuildError::PolicyVariable),
-            (None, None) => Ok(Policy::default()),
+        if let Some(policy) = self.policy {
+            return Ok(policy);
+        }
+        match environment("COMITY").as_deref() {
+            Some("off") => return Ok(Policy::plain()),
+            None | Some("on") => {}
+            Some(text) => return Err(BuildError::SwitchVariable(text.to_owned())),
+        }
+        match environment("COMITY_POLICY") {
+            Some(text) => text.parse().map_err(BuildError::PolicyVariable),
+            None => Ok(Policy::default()),
         }
     }
+}
+
+/// How long a pool may stand still before it says so.
+fn watch_period() -> Result<Option<Duration>, BuildError> {
+    let Some(text) = environment("COMITY_WATCH") else { return Ok(None) };
+    let period = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    // A thread may be off its core for some milliseconds and be neither blocked nor stuck.
+    period.filter(|period| *period >= Duration::from_millis(100)).map(Some).ok_or(BuildError::WatchVariable(text))
 }
 
 /// An environment variable; set to nothing is not set.
@@ -179,22 +263,82 @@ fn environment(name: &str) -> Option<String> {
     Some(value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
 }
 
-fn run_worker(id: WorkerId, own: &Own) {
-    let handlers = &own.shared.handlers;
-    let call = |handler: &Option<Box<dyn Fn(usize) + Send + Sync>>, sentence| {
-        if let Some(handler) = handler {
-            let abort = AbortOnDrop(sentence);
-            handler(id.index());
+/// A worker that waits for its thread. See [`ThreadPoolBuilder::build_with`].
+pub struct ThreadBuilder {
+    id: WorkerId,
+    name: Option<String>,
+    stack_size: Option<usize>,
+    thief: Box<dyn Thief>,
+    shared: Arc<Shared>,
+    spawns: Spawns<JobRef>,
+}
+
+impl ThreadBuilder {
+    /// The worker's index in its pool, from 0.
+    pub fn index(&self) -> usize {
+        self.id.index()
+    }
+
+    /// What [`ThreadPoolBuilder::thread_name`] named it.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// What [`ThreadPoolBuilder::stack_size`] asked for, in bytes.
+    pub fn stack_size(&self) -> Option<usize> {
+        self.stack_size
+    }
+
+    /// Is the worker, until its pool ends.
+    ///
+    /// # Panics
+    /// If this thread is a worker already.
+    pub fn run(self) {
+        let (id, own) = self.into_own();
+        let shared = Arc::clone(&own.shared);
+        let call = |handler: &Option<Box<WorkerHandler>>, no_handler| {
+            if let Some(handler) = handler {
+                shared.catch_panic(|| handler(id.index()), no_handler);
+            }
+        };
+        current::enter(own.shared.peer(id), &own, |worker| {
+            shared.has_started(id, ThreadId::current());
+            call(&shared.handlers.start, "a pool's start handler panicked");
+            let abort = AbortOnDrop("a worker panicked outside of any task: this is a bug in comity");
+            worker.run();
             std::mem::forget(abort);
-        }
-    };
-    current::enter(own.shared.peer(id), own, |worker| {
-        call(&handlers.start, "a pool's start handler panicked");
-        let abort = AbortOnDrop("a worker panicked outside of any task: this is a bug in comity");
-        worker.run();
-        std::mem::forget(abort);
-        call(&handlers.exit, "a pool's exit handler panicked");
-    });
+            call(&shared.handlers.exit, "a pool's exit handler panicked");
+        });
+    }
+
+    /// Makes this thread the worker for the rest of its life.
+    fn adopt(self) {
+        let (id, own) = self.into_own();
+        let own: &'static Own = Box::leak(Box::new(own));
+        current::adopt(own.shared.peer(id), own);
+        own.shared.has_started(id, ThreadId::current());
+    }
+
+    fn into_own(self) -> (WorkerId, Own) {
+        let own = Own {
+            shared: self.shared,
+            spawns: self.spawns,
+            thief: RefCell::new(self.thief),
+            busy_since: Cell::new(Instant::now()),
+            stolen_depth: Cell::new(0),
+        };
+        (self.id, own)
+    }
+}
+
+impl fmt::Debug for ThreadBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadBuilder")
+            .field("index", &self.index())
+            .field("name", &self.name)
+            .field("stack_size", &self.stack_size)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for ThreadPoolBuilder {
@@ -216,6 +360,10 @@ pub enum BuildError {
     NumThreadsVariable(String),
     /// `COMITY_POLICY` is not a policy.
     PolicyVariable(PolicyError),
+    /// `COMITY` is neither `on` nor `off`.
+    SwitchVariable(String),
+    /// `COMITY_WATCH` is not a number of seconds.
+    WatchVariable(String),
     /// The system gave no thread.
     Spawn {
         /// The worker that got none.
@@ -227,6 +375,8 @@ pub enum BuildError {
     },
     /// The global pool has been built, or used, before.
     GlobalPoolExists,
+    /// The thread that was to become a worker is one already.
+    CurrentThreadInPool,
 }
 
 impl fmt::Display for BuildError {
@@ -239,11 +389,18 @@ impl fmt::Display for BuildError {
                 write!(f, "COMITY_NUM_THREADS={text} is not a whole number from 1 to {MAX_THREADS}")
             }
             BuildError::PolicyVariable(error) => write!(f, "COMITY_POLICY: {error}"),
+            BuildError::SwitchVariable(text) => write!(f, "COMITY={text} is neither on nor off"),
+            BuildError::WatchVariable(text) => {
+                write!(f, "COMITY_WATCH={text} is not a number of seconds, 0.1 or more")
+            }
             BuildError::Spawn { index, num_threads, error } => {
                 write!(f, "no thread for worker {index} of {num_threads}: {error}; ask for fewer workers")
             }
             BuildError::GlobalPoolExists => {
                 f.write_str("the global pool exists already; build it before anything uses it")
+            }
+            BuildError::CurrentThreadInPool => {
+                f.write_str("this thread is a worker of another pool already; build the pool on another thread")
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::pool::global;
+use crate::global::global;
 use crate::raw::current;
 use crate::raw::deque::Popped;
 use crate::raw::job::{JoinJob, Payload};

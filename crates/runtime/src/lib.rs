@@ -18,7 +18,9 @@
 //! ```
 //!
 //! Outside of any pool the free functions use a global one, built at first use. From outside of the program,
-//! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not.
+//! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not; `COMITY=off` asks for plain work stealing; and
+//! with `COMITY_WATCH=SECS` a pool that has stood still for so long, with something to do, says who waits where. After a
+//! fork the child gets a global pool of its own; other pools of its parent's are of no use there, and say so.
 //!
 //! # Panics
 //!
@@ -30,6 +32,8 @@ mod broadcast;
 mod builder;
 mod counters;
 mod for_range;
+mod fork;
+mod global;
 mod join;
 mod pool;
 mod raw;
@@ -38,16 +42,19 @@ mod shared;
 mod sleep;
 mod spawn;
 mod thief;
+mod watch;
 mod worker;
 
 pub use comity_policy::{Policy, PolicyError};
 
-pub use broadcast::{BroadcastContext, broadcast};
-pub use builder::{BuildError, MAX_THREADS, ThreadPoolBuilder};
+pub use broadcast::{BroadcastContext, broadcast, spawn_broadcast};
+pub use builder::{BuildError, MAX_THREADS, ThreadBuilder, ThreadPoolBuilder};
 pub use counters::WorkerCounters;
 pub use for_range::for_range;
 pub use join::{FnContext, join, join_context, on_worker};
-pub use pool::{ThreadPool, current_num_threads, current_thread_index};
-pub use scope::{Scope, scope};
-pub use spawn::spawn;
-pub use worker::Worker;
+pub use pool::{
+    ThreadPool, current_num_threads, current_thread_has_pending_tasks, current_thread_index, yield_local, yield_now,
+};
+pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
+pub use spawn::{spawn, spawn_fifo};
+pub use worker::{Worker, Yield};

@@ -1,16 +1,17 @@
-//! The handle of a pool, and the global one.
+//! The handle of a pool.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use comity_policy::Policy;
 
 use crate::broadcast::BroadcastContext;
-use crate::builder::{BuildError, ThreadPoolBuilder};
 use crate::counters::WorkerCounters;
+use crate::global::global;
 use crate::raw::current;
-use crate::scope::Scope;
+use crate::scope::{self, Scope, ScopeFifo};
 use crate::shared::Shared;
+use crate::worker::{Worker, Yield};
 
 /// A pool of workers under one policy.
 ///
@@ -22,8 +23,19 @@ pub struct ThreadPool {
 }
 
 impl ThreadPool {
-    pub(crate) fn new(shared: Arc<Shared>, threads: Vec<JoinHandle<()>>) -> ThreadPool {
-        ThreadPool { shared, threads }
+    pub(crate) fn new(shared: Arc<Shared>) -> ThreadPool {
+        ThreadPool { shared, threads: Vec::new() }
+    }
+
+    /// Gives the handle the threads that [`ThreadPool::shutdown`] waits for.
+    pub(crate) fn with_threads(mut self, threads: Vec<JoinHandle<()>>) -> ThreadPool {
+        self.threads = threads;
+        self
+    }
+
+    /// Waits until every worker has a thread that runs.
+    pub(crate) fn wait_until_started(&self) {
+        self.shared.wait_until_started();
     }
 
     /// Runs `task` on a worker of this pool and returns its result. [`join`](crate::join), [`scope`](crate::scope) and
@@ -59,12 +71,45 @@ impl ThreadPool {
         self.install(|| crate::scope(body))
     }
 
+    /// [`scope_fifo`](crate::scope_fifo) in this pool.
+    pub fn scope_fifo<'scope, F, R>(&self, body: F) -> R
+    where
+        F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+        R: Send,
+    {
+        self.install(|| crate::scope_fifo(body))
+    }
+
+    /// [`in_place_scope`](crate::in_place_scope): `body` runs on this thread, its tasks in this pool.
+    pub fn in_place_scope<'scope, F, R>(&self, body: F) -> R
+    where
+        F: FnOnce(&Scope<'scope>) -> R,
+    {
+        current::with(|worker| scope::scope_in(&self.shared, worker, body))
+    }
+
+    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo): `body` runs on this thread, its tasks in this pool.
+    pub fn in_place_scope_fifo<'scope, F, R>(&self, body: F) -> R
+    where
+        F: FnOnce(&ScopeFifo<'scope>) -> R,
+    {
+        current::with(|worker| scope::scope_fifo_in(&self.shared, worker, body))
+    }
+
     /// [`spawn`](crate::spawn) into this pool.
     pub fn spawn<F>(&self, task: F)
     where
         F: FnOnce() + Send + 'static,
     {
         self.shared.spawn(task);
+    }
+
+    /// [`spawn_fifo`](crate::spawn_fifo) into this pool.
+    pub fn spawn_fifo<F>(&self, task: F)
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.shared.spawn_fifo(task);
     }
 
     /// [`broadcast`](crate::broadcast) to this pool.
@@ -76,6 +121,24 @@ impl ThreadPool {
         self.shared.broadcast(&op)
     }
 
+    /// [`spawn_broadcast`](crate::spawn_broadcast) to this pool.
+    pub fn spawn_broadcast<F>(&self, op: F)
+    where
+        F: Fn(BroadcastContext) + Send + Sync + 'static,
+    {
+        self.shared.spawn_broadcast(op);
+    }
+
+    /// [`yield_now`](crate::yield_now()), if this thread is a worker of this pool.
+    pub fn yield_now(&self) -> Option<Yield> {
+        self.if_current(Worker::yield_now)
+    }
+
+    /// [`yield_local`](crate::yield_local()), if this thread is a worker of this pool.
+    pub fn yield_local(&self) -> Option<Yield> {
+        self.if_current(Worker::yield_local)
+    }
+
     /// The number of workers. Constant.
     pub fn current_num_threads(&self) -> usize {
         usize::from(self.shared.workers())
@@ -83,10 +146,18 @@ impl ThreadPool {
 
     /// This thread's index in this pool, if it is one of its workers.
     pub fn current_thread_index(&self) -> Option<usize> {
-        current::with(|worker| {
-            let worker = worker.filter(|worker| Arc::ptr_eq(worker.shared(), &self.shared))?;
-            Some(worker.id().index())
-        })
+        self.if_current(Worker::index)
+    }
+
+    /// [`current_thread_has_pending_tasks`](crate::current_thread_has_pending_tasks), if this thread is a worker of this
+    /// pool.
+    pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
+        self.if_current(Worker::has_pending_tasks)
+    }
+
+    /// What `ask` answers for this thread's worker, if it is one of this pool.
+    fn if_current<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
+        current::with(|worker| worker.filter(|worker| Arc::ptr_eq(worker.shared(), &self.shared)).map(ask))
     }
 
     /// The policy that the pool was built with.
@@ -99,17 +170,16 @@ impl ThreadPool {
         self.shared.peers.iter().map(|peer| peer.counters.read()).collect()
     }
 
-    /// Ends the pool and waits until its threads have ended.
+    /// Ends the pool and waits until the threads have ended that [`build`](crate::ThreadPoolBuilder::build) started.
     ///
     /// # Panics
-    /// If called by a worker of this pool, which would wait for itself; or if a worker's start or exit handler
-    /// panicked.
+    /// If called by a worker of this pool, which would wait for itself.
     pub fn shutdown(mut self) {
         assert!(self.current_thread_index().is_none(), "a pool cannot be shut down by one of its own workers");
         let threads = std::mem::take(&mut self.threads);
         drop(self);
         for thread in threads {
-            thread.join().expect("a worker's start or exit handler panicked");
+            thread.join().expect("a worker does not unwind");
         }
     }
 }
@@ -125,29 +195,11 @@ impl std::fmt::Debug for ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        self.shared.drop_reason_to_run();
+        // In a process that was forked from the pool's there is nobody to tell.
+        if self.shared.is_of_this_process() {
+            self.shared.drop_reason_to_run();
+        }
     }
-}
-
-/// The pool of the free functions outside of any other, built at first use.
-///
-/// # Panics
-/// If it cannot be built: the sentence says why.
-pub(crate) fn global() -> &'static ThreadPool {
-    GLOBAL.get_or_init(|| match ThreadPoolBuilder::new().build() {
-        Ok(pool) => pool,
-        Err(error) => panic!("the global pool cannot be built: {error}"),
-    })
-}
-
-static GLOBAL: OnceLock<ThreadPool> = OnceLock::new();
-
-/// Builds the global pool as `builder` says.
-pub(crate) fn build_global(builder: ThreadPoolBuilder) -> Result<(), BuildError> {
-    if GLOBAL.get().is_some() {
-        return Err(BuildError::GlobalPoolExists);
-    }
-    GLOBAL.set(builder.build()?).map_err(|_| BuildError::GlobalPoolExists)
 }
 
 /// The number of workers of the current pool, or of the global one outside of any.
@@ -161,4 +213,20 @@ pub fn current_num_threads() -> usize {
 /// This thread's index in its pool, from 0; `None` outside of any.
 pub fn current_thread_index() -> Option<usize> {
     current::with(|worker| Some(worker?.id().index()))
+}
+
+/// Whether this thread's worker has tasks that nobody has begun; `None` outside of any pool.
+pub fn current_thread_has_pending_tasks() -> Option<bool> {
+    current::with(|worker| Some(worker?.has_pending_tasks()))
+}
+
+/// Runs one task that is queued anywhere in this thread's pool, if there is one; `None` outside of any pool. For a task
+/// that waits for something by looking at it: others run meanwhile.
+pub fn yield_now() -> Option<Yield> {
+    current::with(|worker| Some(worker?.yield_now()))
+}
+
+/// As [`yield_now()`], but only for tasks that are queued at this thread's own worker.
+pub fn yield_local() -> Option<Yield> {
+    current::with(|worker| Some(worker?.yield_local()))
 }

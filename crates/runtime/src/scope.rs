@@ -6,21 +6,27 @@ use std::sync::{Arc, Mutex};
 
 use comity_os::lock;
 
-use crate::pool::global;
+use crate::broadcast::BroadcastContext;
+use crate::global::global;
 use crate::raw::current;
-use crate::raw::job::{HeapJob, Payload};
-use crate::raw::latch::{CountLatch, Latch, Probe, Waiter, WorkerLatch};
+use crate::raw::job::{HeapJob, JobFifo, JobRef, Payload};
+use crate::raw::latch::{CountLatch, Latch, Waiter};
 use crate::shared::{Shared, drop_lost};
 use crate::worker::Worker;
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {
-    shared: Arc<Shared>,
-    /// The body and the tasks that have not finished.
-    unfinished: CountLatch,
-    /// The first panic.
-    panic: Mutex<Option<Payload>>,
+    group: Group,
     /// Invariant in `'scope`: a longer or shorter one would let a task borrow what it must not.
+    tasks: PhantomData<fn(&'scope ()) -> &'scope ()>,
+}
+
+/// A [`Scope`] whose tasks each worker begins with the oldest. See [`scope_fifo`].
+pub struct ScopeFifo<'scope> {
+    group: Group,
+    /// What each worker has spawned, by its index.
+    fifos: Box<[JobFifo]>,
+    /// As in [`Scope`].
     tasks: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
@@ -45,37 +51,64 @@ where
     R: Send,
 {
     current::with(|worker| match worker {
-        Some(worker) => scope_on(worker, body),
+        Some(worker) => scope_in(worker.shared(), Some(worker), body),
         None => global().install(|| scope(body)),
     })
 }
 
-fn scope_on<'scope, F, R>(worker: &Worker, body: F) -> R
+/// As [`scope`], but each worker that has several of the scope's tasks begins with the oldest.
+pub fn scope_fifo<'scope, F, R>(body: F) -> R
+where
+    F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+    R: Send,
+{
+    current::with(|worker| match worker {
+        Some(worker) => scope_fifo_in(worker.shared(), Some(worker), body),
+        None => global().install(|| scope_fifo(body)),
+    })
+}
+
+/// As [`scope`], but `body` runs on this thread, whether it is a worker or not. So it needs not be `Send`.
+pub fn in_place_scope<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
-    let shared = Arc::clone(worker.shared());
-    let latch = WorkerLatch::new(&shared.sleep, worker.id());
-    let scope = Scope {
-        unfinished: CountLatch::new(1, Waiter::Worker(latch)),
-        shared,
-        panic: Mutex::new(None),
-        tasks: PhantomData,
-    };
-    let result = scope.run(|| body(&scope));
-    let Waiter::Worker(latch) = &scope.unfinished.waiter else { unreachable!("set above") };
-    worker.wait_until(latch);
-    debug_assert!(latch.probe());
-    match scope.panic.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        Some(payload) => resume_unwind(payload),
-        None => result.expect("a body without a result has panicked"),
-    }
+    current::with(|worker| match worker {
+        Some(worker) => scope_in(worker.shared(), Some(worker), body),
+        None => global().in_place_scope(body),
+    })
 }
 
-impl std::fmt::Debug for Scope<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scope").finish_non_exhaustive()
-    }
+/// As [`scope_fifo`], but `body` runs on this thread, whether it is a worker or not. So it needs not be `Send`.
+pub fn in_place_scope_fifo<'scope, F, R>(body: F) -> R
+where
+    F: FnOnce(&ScopeFifo<'scope>) -> R,
+{
+    current::with(|worker| match worker {
+        Some(worker) => scope_fifo_in(worker.shared(), Some(worker), body),
+        None => global().in_place_scope_fifo(body),
+    })
+}
+
+/// A scope of `pool`, whose body runs on this thread, which is `worker`, if it is one.
+pub(crate) fn scope_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
+where
+    F: FnOnce(&Scope<'scope>) -> R,
+{
+    let scope = Scope { group: Group::new(pool, worker), tasks: PhantomData };
+    let result = scope.group.complete(worker, || body(&scope));
+    scope.group.conclude(result)
+}
+
+/// As [`scope_in`].
+pub(crate) fn scope_fifo_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
+where
+    F: FnOnce(&ScopeFifo<'scope>) -> R,
+{
+    let fifos = (0..pool.workers()).map(|_| JobFifo::new()).collect();
+    let scope = ScopeFifo { group: Group::new(pool, worker), fifos, tasks: PhantomData };
+    let result = scope.group.complete(worker, || body(&scope));
+    scope.group.conclude(result)
 }
 
 impl<'scope> Scope<'scope> {
@@ -84,28 +117,131 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        /// The scope's address, for a task on another thread.
-        struct Home<'scope>(*const Scope<'scope>);
-        // SAFETY: `Scope` is `Sync`: a latch of atomics, a mutex and a reference to the pool.
-        unsafe impl Send for Home<'_> {}
-        impl<'scope> Home<'scope> {
-            fn get(&self) -> *const Scope<'scope> {
-                self.0
-            }
-        }
+        let home = Home(self);
+        // SAFETY: what the task borrows outlives 'scope, and the scope ends only after it has run.
+        let job = unsafe { self.group.task(move || task(home.get())) };
+        self.group.pool.queue(job, None);
+    }
 
+    /// Calls `op` once on every worker of the scope's pool, some time before the scope ends.
+    pub fn spawn_broadcast<F>(&self, op: F)
+    where
+        F: Fn(&Scope<'scope>, BroadcastContext) + Send + Sync + 'scope,
+    {
+        let home = Home(self);
+        // SAFETY: as in `spawn`.
+        unsafe { self.group.broadcast(move |context| op(home.get(), context)) }
+    }
+}
+
+impl<'scope> ScopeFifo<'scope> {
+    /// Runs `task` some time before the scope ends, and after those that this worker has spawned in the scope before, if
+    /// nobody takes them. It gets the scope, to spawn more.
+    pub fn spawn_fifo<F>(&self, task: F)
+    where
+        F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,
+    {
+        let home = Home(self);
+        // SAFETY: as in `Scope::spawn`.
+        let job = unsafe { self.group.task(move || task(home.get())) };
+        let pool = &self.group.pool;
+        current::with(|worker| {
+            let worker = worker.filter(|worker| Arc::ptr_eq(worker.shared(), pool));
+            pool.queue(job, worker.map(|worker| &self.fifos[worker.index()]));
+        });
+    }
+
+    /// Calls `op` once on every worker of the scope's pool, some time before the scope ends.
+    pub fn spawn_broadcast<F>(&self, op: F)
+    where
+        F: Fn(&ScopeFifo<'scope>, BroadcastContext) + Send + Sync + 'scope,
+    {
+        let home = Home(self);
+        // SAFETY: as in `Scope::spawn`.
+        unsafe { self.group.broadcast(move |context| op(home.get(), context)) }
+    }
+}
+
+/// A scope's address, for a task on another thread.
+struct Home<S>(*const S);
+
+// SAFETY: scopes are `Sync`: a latch of atomics, a mutex, queues that all may use, and a reference to the pool.
+unsafe impl<S: Sync> Send for Home<S> {}
+// SAFETY: as above.
+unsafe impl<S: Sync> Sync for Home<S> {}
+
+impl<S> Home<S> {
+    fn get(&self) -> &S {
+        // SAFETY: the scope's frame waits until the task that has this address is counted down, after its last use.
+        unsafe { &*self.0 }
+    }
+}
+
+/// The tasks of one scope.
+struct Group {
+    pool: Arc<Shared>,
+    /// The body and the tasks that have not finished.
+    unfinished: CountLatch,
+    /// The first panic.
+    panic: Mutex<Option<Payload>>,
+}
+
+impl Group {
+    fn new(pool: &Arc<Shared>, worker: Option<&Worker>) -> Group {
+        Group {
+            unfinished: CountLatch::new(1, Waiter::new(pool, worker)),
+            pool: Arc::clone(pool),
+            panic: Mutex::new(None),
+        }
+    }
+
+    /// Runs the body and waits for all tasks.
+    fn complete<R>(&self, worker: Option<&Worker>, body: impl FnOnce() -> R) -> Option<R> {
+        let result = self.run(body);
+        self.unfinished.wait(worker);
+        result
+    }
+
+    /// After all have ended: the body's result, or the first panic.
+    fn conclude<R>(self, result: Option<R>) -> R {
+        match self.panic.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+            Some(payload) => resume_unwind(payload),
+            None => result.expect("a body without a result has panicked"),
+        }
+    }
+
+    /// A job of this group.
+    ///
+    /// # Safety
+    /// What `task` borrows must live until this group is complete.
+    unsafe fn task(&self, task: impl FnOnce() + Send) -> JobRef {
         self.unfinished.increment();
         let home = Home(self);
         let job = move || {
-            // SAFETY: the scope's frame waits until this task is counted down, which `run` does last.
-            let scope = unsafe { &*home.get() };
-            scope.run(|| task(scope));
+            home.get().run(task);
         };
-        // SAFETY: what the task borrows outlives 'scope, and `scope` returns only after it has run.
-        self.shared.queue(unsafe { HeapJob::new_ref(job) });
+        // SAFETY: the group is complete only after the job has run; the rest is the caller's promise.
+        unsafe { HeapJob::new_ref(job) }
     }
 
-    /// Runs the body or a task, keeps its panic, and counts it down. The scope may be gone when this returns.
+    /// Hands every worker of the pool a call of `op`.
+    ///
+    /// # Safety
+    /// As [`Group::task`].
+    unsafe fn broadcast(&self, op: impl Fn(BroadcastContext) + Send + Sync) {
+        let op = Arc::new(op);
+        let job = |context| {
+            let op = Arc::clone(&op);
+            // SAFETY: the caller's promise.
+            unsafe { self.task(move || op(context)) }
+        };
+        let jobs: Vec<JobRef> = self.pool.contexts().map(job).collect();
+        // The last to let go of `op` must be one of the calls: what it borrows may be gone after them.
+        drop(op);
+        self.pool.deliver(jobs.into_iter());
+    }
+
+    /// Runs the body or a task, keeps its panic, and counts it down. The group may be gone when this returns.
     fn run<R>(&self, task: impl FnOnce() -> R) -> Option<R> {
         let result = catch_unwind(AssertUnwindSafe(task));
         let result = result.map_err(|payload| self.keep_first(payload));
@@ -125,5 +261,17 @@ impl<'scope> Scope<'scope> {
         // Dropping the payload may run other tasks of this scope, which panic too.
         drop(first);
         drop_lost(payload);
+    }
+}
+
+impl std::fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for ScopeFifo<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScopeFifo").finish_non_exhaustive()
     }
 }

@@ -2,23 +2,27 @@
 
 use std::any::Any;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use comity_os::cpu_clock::ThreadId;
+use comity_os::lock;
 use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
 use crossbeam_deque::{Injector, Steal, Stealer};
 use crossbeam_utils::CachePadded;
 
 use crate::counters::Live;
+use crate::fork;
 use crate::raw::current;
 use crate::raw::deque::Deque;
-use crate::raw::job::{Header, JobRef, StackJob};
-use crate::raw::latch::{CrossLatch, LockLatch};
+use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
+use crate::raw::latch::{CountLatch, CrossLatch, Latch, LockLatch, Waiter};
 use crate::raw::sync::Waker;
 use crate::sleep::{Sleep, Work};
+use crate::watch::Activity;
 use crate::worker::Own;
 
 /// How long a thief's question may go unanswered before it raids, in nanoseconds. An owner that pushes answers in less
@@ -44,18 +48,21 @@ pub(crate) struct Handlers {
 /// |---|---|---|
 /// | `deque` | its own protocol | all |
 /// | `spawns` | the queue's own protocol | thieves |
+/// | `fifo` | the owner | whoever runs one of its turns |
 /// | `inbox` | anybody | the owner |
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
 /// | `raid_takes` | raiders | thieves |
 /// | `own` | the owner | the owner |
-/// | `counters` | the owner | anybody |
+/// | `counters`, `activity` | the owner | anybody |
 pub(crate) struct Peer {
     /// The right halves of joins.
     pub(crate) deque: Deque<Header>,
     pub(crate) id: WorkerId,
     /// Tasks of `spawn` and of scopes: always shared, and any number of them.
     spawns: Stealer<JobRef>,
+    /// Those of `spawn_fifo`, whose turns are among the former.
+    pub(crate) fifo: JobFifo,
     /// Jobs that only this worker may run: its part of a broadcast.
     pub(crate) inbox: Injector<JobRef>,
     /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
@@ -66,6 +73,8 @@ pub(crate) struct Peer {
     /// What the worker's thread has for itself, while it runs: see [`Worker::own`](crate::Worker).
     pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
+    /// What the worker is doing, for a watch.
+    pub(crate) activity: Activity,
 }
 
 impl Peer {
@@ -74,17 +83,29 @@ impl Peer {
             deque: Deque::new(raids),
             id,
             spawns,
+            fifo: JobFifo::new(),
             inbox: Injector::new(),
             wakeups_owed: AtomicU32::new(0),
             thread: AtomicI32::new(0),
             raid_takes: AtomicU64::new(0),
             own: AtomicPtr::new(ptr::null_mut()),
             counters: Live::default(),
+            activity: Activity::default(),
         }
     }
 
+    /// The worker's thread, once it has started.
+    pub(crate) fn thread(&self) -> ThreadId {
+        ThreadId::from_raw(self.thread.load(Ordering::Relaxed))
+    }
+
+    /// How many tasks nobody has begun.
+    pub(crate) fn queued(&self) -> usize {
+        self.deque.len() + self.spawns.len() + self.inbox.len()
+    }
+
     /// Whether there is a task that a thief could take.
-    fn has_task(&self) -> bool {
+    pub(crate) fn has_task(&self) -> bool {
         !self.deque.is_empty() || !self.spawns.is_empty()
     }
 
@@ -112,10 +133,6 @@ impl Peer {
         self.deque.steal().map(JobRef::of)
     }
 
-    pub(crate) fn set_thread(&self, thread: ThreadId) {
-        self.thread.store(thread.as_raw(), Ordering::Relaxed);
-    }
-
     /// Takes over one wake-up that this worker owes (Algorithm 2, line 22).
     pub(crate) fn claim_wakeup(&self) -> bool {
         self.wakeups_owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(1)).is_ok()
@@ -133,7 +150,13 @@ pub(crate) struct Shared {
     /// What keeps the pool running: one for the handle, one for each spawned task that has not finished.
     reasons_to_run: AtomicUsize,
     ended: AtomicBool,
+    /// Counts the workers that have no thread yet.
+    started: CountLatch,
+    /// Held while a broadcast is handed out, so that all workers see broadcasts in the same order.
+    broadcasts: Mutex<()>,
     born: Instant,
+    /// The process that the threads are in, as [`fork::generation`] counts.
+    process: u64,
 }
 
 impl Shared {
@@ -150,7 +173,10 @@ impl Shared {
             handlers,
             reasons_to_run: AtomicUsize::new(1),
             ended: AtomicBool::new(false),
+            started: CountLatch::new(usize::from(workers), Waiter::Thread(LockLatch::default())),
+            broadcasts: Mutex::new(()),
             born: Instant::now(),
+            process: fork::generation(),
         };
         if !shared.sleep.bell_may_stop() {
             shared.ring_bells();
@@ -180,6 +206,23 @@ impl Shared {
 
     // ---- Life. ----
 
+    /// The worker has its thread.
+    pub(crate) fn has_started(&self, worker: WorkerId, thread: ThreadId) {
+        self.peer(worker).thread.store(thread.as_raw(), Ordering::Relaxed);
+        // SAFETY: each worker is counted, and starts once.
+        unsafe { CountLatch::set(&raw const self.started) };
+    }
+
+    /// Waits until every worker has its thread.
+    pub(crate) fn wait_until_started(&self) {
+        self.started.wait(None);
+    }
+
+    /// Whether the pool's threads are in this process, and not in one that this process was forked from.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.process == fork::generation()
+    }
+
     /// One more reason to run. Only while there is one already.
     pub(crate) fn add_reason_to_run(&self) {
         let before = self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
@@ -204,10 +247,11 @@ impl Shared {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Passes a panic that nobody waits for to the pool's handler. Without one, or if the handler panics too, the
-    /// process aborts: a lost panic would be a wrong result that nobody sees.
-    pub(crate) fn handle_panic(&self, payload: Box<dyn Any + Send>) {
-        let abort = AbortOnDrop("a task that nobody waits for panicked, and the pool has no panic handler");
+    /// Calls what nobody waits for. A panic goes to the pool's handler; without one, or if the handler panics too, the
+    /// process aborts with `no_handler`: a lost panic would be a wrong result that nobody sees.
+    pub(crate) fn catch_panic(&self, call: impl FnOnce(), no_handler: &'static str) {
+        let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else { return };
+        let abort = AbortOnDrop(no_handler);
         if let Some(handler) = &self.handlers.panic {
             let abort_in_handler = AbortOnDrop("the pool's panic handler panicked");
             handler(payload);
@@ -219,15 +263,36 @@ impl Shared {
     // ---- Tasks from outside. ----
 
     /// Hands in a task from a thread that is not a worker of this pool.
+    ///
+    /// # Panics
+    /// In a process that was forked from the pool's, where nobody would ever run it.
     pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
+        self.assert_of_this_process();
         self.injector.push(job);
         self.sleep.after_injection(submitter, &View { shared: self, awaited: &|| false });
     }
 
-    /// Hands `job` to one certain worker.
-    pub(crate) fn deliver(&self, worker: WorkerId, job: JobRef) {
-        self.peer(worker).inbox.push(job);
-        self.sleep.wake_for_business(worker);
+    /// Hands each worker its job of a broadcast.
+    ///
+    /// # Panics
+    /// As [`Shared::inject`].
+    pub(crate) fn deliver(&self, jobs: impl Iterator<Item = JobRef>) {
+        self.assert_of_this_process();
+        let in_order = lock(&self.broadcasts);
+        for (peer, job) in self.peers.iter().zip(jobs) {
+            peer.inbox.push(job);
+        }
+        drop(in_order);
+        for peer in &self.peers {
+            self.sleep.wake_for_business(peer.id);
+        }
+    }
+
+    fn assert_of_this_process(&self) {
+        assert!(
+            self.is_of_this_process(),
+            "this pool was built before the process forked, and its threads are in the parent; build another"
+        );
     }
 
     /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own meanwhile.
@@ -268,7 +333,7 @@ impl Shared {
         let run_status = match role {
             Role::Sleeper => RunStatus::Parked,
             Role::Thief => RunStatus::Unknown,
-            Role::Rich | Role::Poor => match ThreadId::from_raw(peer.thread.load(Ordering::Relaxed)).is_running() {
+            Role::Rich | Role::Poor => match peer.thread().is_running() {
                 Some(true) => RunStatus::Running,
                 Some(false) => RunStatus::Preempted,
                 None => RunStatus::Unknown,

@@ -1,10 +1,8 @@
 //! Tasks that nobody waits for.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use crate::pool::global;
+use crate::global::global;
 use crate::raw::current;
-use crate::raw::job::{HeapJob, JobRef};
+use crate::raw::job::{HeapJob, JobFifo, JobRef};
 use crate::raw::sync::Waker;
 use crate::shared::Shared;
 
@@ -22,27 +20,50 @@ where
     });
 }
 
+/// As [`spawn`], but a worker that has several such tasks begins with the oldest.
+pub fn spawn_fifo<F>(task: F)
+where
+    F: FnOnce() + Send + 'static,
+{
+    current::with(|worker| match worker {
+        Some(worker) => worker.shared().spawn_fifo(task),
+        None => global().spawn_fifo(task),
+    });
+}
+
 impl Shared {
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        self.queue(self.reason_to_run(task), None);
+    }
+
+    pub(crate) fn spawn_fifo(&self, task: impl FnOnce() + Send + 'static) {
+        let job = self.reason_to_run(task);
+        current::with(|worker| self.queue(job, worker.map(|worker| &worker.peer.fifo)));
+    }
+
+    /// A job that keeps the pool running until it has run.
+    pub(crate) fn reason_to_run(&self, task: impl FnOnce() + Send + 'static) -> JobRef {
         self.add_reason_to_run();
         let job = move || {
-            let result = catch_unwind(AssertUnwindSafe(task));
             current::with(|worker| {
                 let pool = worker.expect("a task runs on a worker of its pool").shared();
-                if let Err(payload) = result {
-                    pool.handle_panic(payload);
-                }
+                pool.catch_panic(task, "a task that nobody waits for panicked, and the pool has no panic handler");
                 pool.drop_reason_to_run();
             });
         };
         // SAFETY: the task is 'static, so it borrows nothing that could end.
-        self.queue(unsafe { HeapJob::new_ref(job) });
+        unsafe { HeapJob::new_ref(job) }
     }
 
-    /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside.
-    pub(crate) fn queue(&self, job: JobRef) {
+    /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside. With a `fifo` of that worker,
+    /// what is queued is the turn of the oldest job in it.
+    pub(crate) fn queue(&self, job: JobRef, fifo: Option<&JobFifo>) {
         current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(&**worker.shared(), self) => worker.push_spawn(job),
+            Some(worker) if std::ptr::eq(&**worker.shared(), self) => {
+                // SAFETY: a fifo outlives the jobs that it holds: a scope's, because the scope waits for them; a worker's,
+                // because they keep the pool running.
+                worker.push_spawn(fifo.map_or(job, |fifo| unsafe { fifo.push(job) }));
+            }
             _ => self.inject(job, Waker::GoesOn),
         });
     }

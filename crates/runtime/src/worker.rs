@@ -13,6 +13,7 @@ use crate::raw::job::JobRef;
 use crate::raw::latch::{JoinLatch, Probe};
 use crate::raw::sync::light;
 use crate::shared::{AbortOnDrop, Peer, Shared, View, take};
+use crate::watch::Doing;
 
 /// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
@@ -113,7 +114,7 @@ impl Worker {
     /// Serves the pool until the latch is set: own tasks first, then what can be stolen.
     #[cold]
     pub(crate) fn wait_until(&self, latch: &impl Probe) {
-        self.serve(&|| latch.probe(), None);
+        self.serve(&|| latch.probe(), None, Doing::Waiting);
     }
 
     /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts of
@@ -121,13 +122,17 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_thief(&self, latch: &JoinLatch) {
-        self.serve(&|| latch.probe(), Some(&|| latch.thief()));
+        self.serve(&|| latch.probe(), Some(&|| latch.thief()), Doing::Waiting);
     }
 
     /// `thief`: who runs what a join waits for, if that is known; `None` where no join waits.
-    fn serve(&self, done: &dyn Fn() -> bool, thief: Option<&dyn Fn() -> Option<WorkerId>>) {
+    fn serve(&self, done: &dyn Fn() -> bool, thief: Option<&dyn Fn() -> Option<WorkerId>>, doing: Doing) {
+        let activity = &self.peer.activity;
+        let before = activity.get();
+        activity.count_wait(1);
         let mut naps = 0;
         while !done() {
+            activity.set(thief.and_then(|thief| thief()).map_or(doing, Doing::WaitingFor));
             // As in `answer_bell`.
             let abort =
                 AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
@@ -143,14 +148,12 @@ impl Worker {
             };
             std::mem::forget(abort);
             if let Some(job) = job {
-                let depth = &self.own().stolen_depth;
-                depth.set(depth.get() + u32::from(deepens));
-                // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a
-                // job in its stack frame waits for its latch.
-                unsafe { job.execute(self) }
-                depth.set(depth.get() - u32::from(deepens));
+                activity.set(Doing::Task);
+                self.execute(job, deepens);
             }
         }
+        activity.count_wait(-1);
+        activity.set(before);
     }
 
     /// A job that only this worker may run, or with `spawns` the newest that it spawned: most likely a part of what it
@@ -201,6 +204,49 @@ impl Worker {
         None
     }
 
+    /// Whether there is a task here that nobody has begun.
+    pub(crate) fn has_pending_tasks(&self) -> bool {
+        self.peer.has_task()
+    }
+
+    /// See [`yield_local`](crate::yield_local()).
+    pub(crate) fn yield_local(&self) -> Yield {
+        self.run_one(self.local_job())
+    }
+
+    /// See [`yield_now`](crate::yield_now()).
+    pub(crate) fn yield_now(&self) -> Yield {
+        let peers = &self.shared().peers;
+        // Those after this one first, so that not everybody begins with worker 0.
+        let (before, after) = peers.split_at(self.index());
+        let rob = || after[1..].iter().chain(before).find_map(|peer| self.rob(peer.id));
+        let job = self.local_job().or_else(rob).or_else(|| take(|| self.shared().injector.steal()));
+        self.run_one(job)
+    }
+
+    /// A task that is queued here: what this worker spawned, then its part of a broadcast, then the right half of the
+    /// outermost join that still has it.
+    fn local_job(&self) -> Option<JobRef> {
+        // SAFETY: the owner.
+        self.job_to_run_here(true).or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
+    }
+
+    fn run_one(&self, job: Option<JobRef>) -> Yield {
+        let Some(job) = job else { return Yield::Idle };
+        self.execute(job, true);
+        Yield::Executed
+    }
+
+    /// Runs a job that was taken from a queue. `deepens`: it lies on this worker's stack without need.
+    fn execute(&self, job: JobRef, deepens: bool) {
+        let depth = &self.own().stolen_depth;
+        depth.set(depth.get() + u32::from(deepens));
+        // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a job in its
+        // stack frame waits for its latch.
+        unsafe { job.execute(self) }
+        depth.set(depth.get() - u32::from(deepens));
+    }
+
     /// Attempts to steal from a peer.
     pub(crate) fn rob(&self, victim: WorkerId) -> Option<JobRef> {
         let (shared, counters) = (self.shared(), &self.peer.counters);
@@ -212,9 +258,10 @@ impl Worker {
 
     /// Serves the pool until it ends.
     pub(crate) fn run(&self) {
-        self.peer.set_thread(comity_os::cpu_clock::ThreadId::current());
         self.own().busy_since.set(Instant::now());
-        self.wait_until(&PoolEnded(self.shared()));
+        // Not a wait of any task's.
+        self.peer.activity.count_wait(-1);
+        self.serve(&|| self.shared().has_ended(), None, Doing::Looking);
         let nothing_is_queued = self.own().spawns.is_empty() && self.peer.deque.is_empty();
         assert!(nothing_is_queued, "a pool ends only when nothing is queued");
     }
@@ -226,12 +273,13 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-struct PoolEnded<'a>(&'a Shared);
-
-impl Probe for PoolEnded<'_> {
-    fn probe(&self) -> bool {
-        self.0.has_ended()
-    }
+/// What a worker that [yields](crate::yield_now()) found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Yield {
+    /// A task, and it has run.
+    Executed,
+    /// Nothing.
+    Idle,
 }
 
 #[cfg(all(test, not(loom)))]

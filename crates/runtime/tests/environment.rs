@@ -64,8 +64,8 @@ fn the_builder_has_the_last_word() {
 #[test]
 fn bad_choices_from_outside_are_refused_with_a_sentence() {
     let _watchdog = Watchdog::start("bad_choices_from_outside_are_refused_with_a_sentence");
-    for number in ["0", "-1", "2.5", "many", " 2", "32768", "99999999999999999999"] {
-        let sentence = format!("COMITY_NUM_THREADS={number} is not a whole number from 1 to 32767");
+    for number in ["0", "-1", "2.5", "many", " 2", "65536", "99999999999999999999"] {
+        let sentence = format!("COMITY_NUM_THREADS={number} is not a whole number from 1 to 65535");
         assert_eq!(ask("build", &[("COMITY_NUM_THREADS", number)]), format!("error: {sentence}"));
         assert_eq!(
             ask("join in the global pool", &[("COMITY_NUM_THREADS", number)]),

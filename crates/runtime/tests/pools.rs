@@ -73,8 +73,8 @@ fn start_and_exit_handlers_are_called_once_per_worker_first_and_last() {
 #[test]
 fn too_many_workers_are_refused() {
     let error = ThreadPoolBuilder::new().num_threads(MAX_THREADS + 1).build().unwrap_err();
-    assert!(matches!(error, BuildError::TooManyThreads(32_768)), "{error:?}");
-    assert_eq!(error.to_string(), "32768 workers are too many; a pool takes 1 to 32767");
+    assert!(matches!(error, BuildError::TooManyThreads(65_536)), "{error:?}");
+    assert_eq!(error.to_string(), "65536 workers are too many; a pool takes 1 to 65535");
     let error = ThreadPoolBuilder::new().num_threads(usize::MAX).build().unwrap_err();
     assert!(matches!(error, BuildError::TooManyThreads(usize::MAX)), "{error:?}");
 }

@@ -37,3 +37,17 @@ pub(crate) fn enter<R>(peer: &Peer, own: &Own, f: impl FnOnce(&Worker) -> R) -> 
     let _leave = Leave(peer);
     f(worker)
 }
+
+/// Makes this thread the worker behind `peer` for the rest of its life.
+///
+/// # Panics
+/// If this thread is a worker already.
+pub(crate) fn adopt(peer: &'static Peer, own: &'static Own) {
+    assert!(CURRENT.get().is_null(), "a thread is the worker of one pool");
+    CURRENT.set(peer.enter(own));
+}
+
+/// Makes this thread no worker, for a forked child. What runs in the worker's frames goes on with what it has of it.
+pub(crate) fn forget() {
+    CURRENT.set(ptr::null());
+}

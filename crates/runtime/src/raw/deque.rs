@@ -30,8 +30,8 @@ use super::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, heavy, lig
 /// Slots of a new deque. A worker that joins deeper than that has a deque that has grown.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 1024 };
 
-/// The most slots, what the indices in [`Shown`] can tell: a stack of 1 GiB and more.
-const MOST_SLOTS: usize = 1 << 23;
+/// The most slots, what the indices in [`Shown`] can tell: a stack of 512 MiB and more.
+const MOST_SLOTS: usize = 1 << 22;
 
 /// `limit` while the bell rings: every place is beyond.
 const RINGING: usize = 0;
@@ -40,8 +40,8 @@ const RINGING: usize = 0;
 const CLOSED: usize = usize::MAX;
 
 /// Who may take from the private part, as [`Shown`] names it.
-const NOBODY: u16 = 0;
-const OWNER: u16 = u16::MAX;
+const NOBODY: u32 = 0;
+const OWNER: u32 = (1 << (64 - 2 * Shown::BITS)) - 1;
 
 /// The one word that thieves change: where the shared part begins and ends, and who has set out to move its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,18 +49,18 @@ struct Shown {
     tail: usize,
     split: usize,
     /// [`NOBODY`], [`OWNER`], or the raider's number plus one.
-    mover: u16,
+    mover: u32,
 }
 
 impl Shown {
-    const BITS: u32 = 24;
+    const BITS: u32 = 23;
     const MASK: u64 = (1 << Self::BITS) - 1;
     /// The mover's part of the word.
     const MOVER: u64 = !0 << (2 * Self::BITS);
 
     fn unpack(word: u64) -> Shown {
         let index = |word: u64| (word & Self::MASK) as usize;
-        Shown { tail: index(word), split: index(word >> Self::BITS), mover: (word >> (2 * Self::BITS)) as u16 }
+        Shown { tail: index(word), split: index(word >> Self::BITS), mover: (word >> (2 * Self::BITS)) as u32 }
     }
 
     fn pack(self) -> u64 {
@@ -403,8 +403,7 @@ impl<T> Deque<T> {
     /// The owner may be anywhere, preempted included. If it moves `split` meanwhile, the raid is called off, and the owner
     /// has answered. Costs a barrier on every core that runs a thread of this process, 10 µs or so.
     pub(crate) fn raid(&self, raider: u16) {
-        let me = raider + 1;
-        assert!(me != OWNER, "a pool has fewer workers than that");
+        let me = u32::from(raider) + 1;
         let begin = |word| {
             let shown = Shown::unpack(word);
             (shown.mover != OWNER && shown.tail == shown.split).then(|| Shown { mover: me, ..shown }.pack())

@@ -6,7 +6,10 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
+use crossbeam_deque::Injector;
+
 use super::latch::{JoinLatch, Latch};
+use crate::shared::take;
 use crate::worker::Worker;
 
 /// What a panic carries.
@@ -213,6 +216,39 @@ where
             // The owner's frame may end as soon as the latch is set: nothing of `this` is used afterwards.
             L::set(&raw const (*this).latch);
         }
+    }
+}
+
+/// Jobs that are to run in the order in which they were pushed, though they are queued where the newest comes first: what is
+/// queued is, for each of them, the turn of the oldest.
+#[repr(C)]
+pub(crate) struct JobFifo {
+    header: Header,
+    jobs: Injector<JobRef>,
+}
+
+impl JobFifo {
+    pub(crate) fn new() -> JobFifo {
+        JobFifo { header: Header { execute: Self::execute }, jobs: Injector::new() }
+    }
+
+    /// Adds a job, and returns what is to be queued in its place: a reference to be executed once.
+    ///
+    /// # Safety
+    /// The fifo must not move, and must live until the reference has been executed.
+    pub(crate) unsafe fn push(&self, job: JobRef) -> JobRef {
+        self.jobs.push(job);
+        JobRef(NonNull::from(self).cast())
+    }
+
+    /// # Safety
+    /// `header` is that of a live `JobFifo`, with a reference from [`JobFifo::push`] that is executed for the first time.
+    unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
+        // SAFETY: the header is the first field of a live `JobFifo`.
+        let this = unsafe { header.cast::<JobFifo>().as_ref() };
+        let oldest = take(|| this.jobs.steal()).expect("as many turns as jobs");
+        // SAFETY: each job comes out of the queue once, and is alive as its own pusher promised.
+        unsafe { oldest.execute(worker) }
     }
 }
 

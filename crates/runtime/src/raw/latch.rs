@@ -186,12 +186,35 @@ pub(crate) enum Waiter {
 /// Set when it has been counted down to zero.
 pub(crate) struct CountLatch {
     count: AtomicUsize,
-    pub(crate) waiter: Waiter,
+    waiter: Waiter,
+}
+
+impl Waiter {
+    /// The waiter for jobs of `pool`: this thread, which is `worker`, if it is one.
+    pub(crate) fn new(pool: &Arc<Shared>, worker: Option<&Worker>) -> Waiter {
+        match worker {
+            Some(worker) if Arc::ptr_eq(worker.shared(), pool) => {
+                Waiter::Worker(WorkerLatch::new(&pool.sleep, worker.id()))
+            }
+            Some(worker) => Waiter::OtherPool(CrossLatch::new(Arc::clone(worker.shared()), worker.id())),
+            None => Waiter::Thread(LockLatch::default()),
+        }
+    }
 }
 
 impl CountLatch {
     pub(crate) fn new(count: usize, waiter: Waiter) -> CountLatch {
         CountLatch { count: AtomicUsize::new(count), waiter }
+    }
+
+    /// Waits for zero. `worker`: this thread, as it was when the waiter was made.
+    pub(crate) fn wait(&self, worker: Option<&Worker>) {
+        match (&self.waiter, worker) {
+            (Waiter::Worker(latch), Some(worker)) => worker.wait_until(latch),
+            (Waiter::OtherPool(latch), Some(worker)) => worker.wait_until(latch),
+            (Waiter::Thread(latch), _) => latch.wait(),
+            (Waiter::Worker(_) | Waiter::OtherPool(_), None) => unreachable!("made for a worker"),
+        }
     }
 
     /// Counts one more. Only while the count is above zero.

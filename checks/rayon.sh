@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock one.
+#
+# Usage: checks/rayon.sh [all]
+#
+# Without an argument: under the default policy. With `all`: under comity, bws and abp; and with 1 and 16 threads per pool,
+# beside the stock crate under the same setting.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+work=${CARGO_TARGET_DIR:-$root/target}/rayon
+export CARGO_TARGET_DIR=$work/build
+ours="patch.crates-io.rayon-core.path=\"$root/crates/rayon-core\""
+failed=0
+
+# The folder where cargo keeps the source of a package that this workspace is locked to.
+source_of() {
+    cargo metadata --format-version 1 | tr ',' '\n' | sed -n "s|.*\"manifest_path\":\"\(.*/$1\)/Cargo.toml\".*|\1|p" | head -1
+}
+
+prepare() {
+    local rayon core
+    rayon=$(source_of rayon-1.12.0)
+    core=$(source_of rayon-core-1.13.0)
+    if [ -z "$rayon" ] || [ -z "$core" ]; then
+        echo "rayon: Cargo.lock no longer has rayon 1.12.0 and rayon-core 1.13.0; say here which tests to run" >&2
+        exit 1
+    fi
+    rm -rf "$work/suite"
+    mkdir -p "$work/suite"
+    cp -r "$rayon" "$work/suite/rayon"
+    # It lies below this workspace and is no part of it.
+    printf '\n[workspace]\n' >>"$work/suite/rayon/Cargo.toml"
+    cp -r crates/rayon-core/upstream "$work/suite/core"
+    cp -r "$core/tests" "$core/src/compile_fail" "$work/suite/"
+    mv "$work/suite/tests" "$work/suite/core/tests"
+    mv "$work/suite/compile_fail" "$work/suite/core/src/compile_fail"
+    cp "$core/src/test.rs" "$work/suite/core/src/test.rs"
+    local part
+    for part in join scope spawn broadcast thread_pool; do
+        mkdir -p "$work/suite/core/src/$part"
+        cp "$core/src/$part/test.rs" "$work/suite/core/src/$part/test.rs"
+    done
+    # Two tests look into the stock crate's registry. What they ask (do all threads of a dropped pool end?) the runtime's
+    # own tests ask of the system.
+    perl -0pi -e 's/#\[test\]\n(#\[cfg_attr[^\n]*\n)?fn (workers_stop|sleeper_stop)\(\) \{.*?\n\}\n//sg' \
+        "$work/suite/core/src/thread_pool/test.rs"
+}
+
+# run SUITE LOG [ARGUMENT…]: the suite's tests, documentation included.
+run() {
+    local suite=$1 log=$work/$2.log
+    shift 2
+    (cd "$work/suite/$suite" && timeout 1800 cargo test --no-fail-fast "$@") >"$log" 2>&1 || true
+    if grep -q '^error: could not compile' "$log"; then
+        echo "rayon: the tests of $suite do not compile; see $log" >&2
+        exit 1
+    fi
+}
+
+# Passed, failed, ignored.
+totals() {
+    awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$work/$1.log"
+}
+
+# What came of each test.
+outcomes() {
+    sed -n 's/^\(test .* \.\.\. \)\(ok\|FAILED\|ignored\).*/\1\2/p' "$work/$1.log" | sed 's/ (line [0-9]*)//' | sort
+}
+
+# expect SUITE TOTALS: with Comity's rayon-core, which cargo must have taken.
+expect() {
+    local suite=$1 found
+    run "$suite" "$suite" --config "$ours"
+    found=$(totals "$suite")
+    printf '%-6s %s passed, %s failed, %s ignored\n' "$suite" $found
+    if [ "$found" != "$2" ]; then
+        echo "rayon: $suite: passed, failed, ignored should be $2; see $work/$suite.log" >&2
+        grep -E '^test .*FAILED' "$work/$suite.log" >&2 || true
+        failed=1
+    fi
+    if ! (cd "$work/suite/$suite" && cargo tree --config "$ours" -i rayon-core --prefix none) | head -1 | grep -qF "$root"; then
+        echo "rayon: $suite was not tested with Comity's rayon-core" >&2
+        failed=1
+    fi
+}
+
+both() {
+    expect rayon '578 0 1'
+    expect core '115 0 2'
+}
+
+# The same outcome of every test as with the stock crate, in the environment as it is.
+as_stock() {
+    local suite
+    for suite in rayon core; do
+        run "$suite" "$suite-stock"
+        run "$suite" "$suite" --config "$ours"
+        printf '%-6s %s passed, %s failed, %s ignored' "$suite" $(totals "$suite")
+        printf ' (stock: %s, %s, %s)\n' $(totals "$suite-stock")
+        if ! diff <(outcomes "$suite-stock") <(outcomes "$suite") >&2; then
+            echo "rayon: $suite differs from the stock crate, above; see $work/$suite.log and $work/$suite-stock.log" >&2
+            failed=1
+        fi
+    done
+}
+
+prepare
+if [ "${1-}" != all ]; then
+    both
+    exit $failed
+fi
+for policy in comity bws abp; do
+    echo "COMITY_POLICY=$policy"
+    COMITY_POLICY=$policy both
+done
+for threads in 1 16; do
+    echo "RAYON_NUM_THREADS=$threads"
+    RAYON_NUM_THREADS=$threads as_stock
+done
+exit $failed

@@ -1,0 +1,94 @@
+//! `plain`: work stealing as most programs have it today.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Parameter, Row, Waking};
+use crate::{Action, Event, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "plain",
+    summary: "yields the core after each round of failed steals, and rests after 33 rounds: as stock rayon does",
+    source: "rayon-core 1.13, sleep/README.md",
+    waking: Waking::Hungry,
+    counts_roles: false,
+    parameters: &[Parameter {
+        key: "rounds",
+        default: 33,
+        least: 1,
+        most: 65_536,
+        help: "rounds of steals over all peers before a thief sleeps",
+    }],
+    rest: |victims, values| {
+        let peers = u32::from(victims.peers()).max(1);
+        Box::new(Plain { victims, peers, rounds: values[0], tried: 0, round: 0 })
+    },
+};
+
+/// A thief looks at every peer once, yields, and starts over; after 32 such rounds it says that it is about to sleep, looks
+/// once more, and sleeps until a push or an injection wakes it.
+///
+/// Two differences. The victims of a round are drawn one by one, as by all policies here, where rayon goes through all
+/// peers from a random one on. And a sleeper needs not say what it is about to do before its last round: the shell's
+/// protocol (`Waking::Hungry`) looks itself.
+struct Plain {
+    victims: Victims,
+    peers: u32,
+    rounds: u32,
+    /// Steals tried in this round.
+    tried: u32,
+    /// Rounds that found nothing since the spell began, or since it was woken.
+    round: u32,
+}
+
+impl Plain {
+    fn search(&mut self) -> Action {
+        self.tried += 1;
+        Action::StealFrom(self.victims.pick())
+    }
+}
+
+impl Thief for Plain {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
+            Event::StealFailed(_) if self.tried >= self.peers => {
+                self.tried = 0;
+                self.round += 1;
+                if self.round < self.rounds { Action::YieldCore } else { Action::Sleep }
+            }
+            Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
+                self.tried = 0;
+                self.round = 0;
+                self.search()
+            }
+            _ => self.search(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{WakeReason, WorkerId};
+
+    #[test]
+    fn yields_between_rounds_and_sleeps_after_the_last() {
+        let mut thief = "plain:rounds=3".parse::<crate::Policy>().unwrap().thief(WorkerId(1), 3, 1);
+        for spell in [Event::DequeEmpty { wakeups_owed: 0 }, Event::Woken(WakeReason::Peer)] {
+            let mut action = thief.next(spell);
+            for round in 1..=3 {
+                for _ in 0..2 {
+                    let Action::StealFrom(victim) = action else { panic!("round {round}: {action:?}") };
+                    action = thief.next(Event::StealFailed(victim));
+                }
+                let expected = if round < 3 { Action::YieldCore } else { Action::Sleep };
+                assert_eq!(action, expected, "round {round}");
+                if round < 3 {
+                    action = thief.next(Event::Yielded);
+                }
+            }
+        }
+        assert_eq!(thief.next(Event::StealSucceeded(WorkerId(0))), Action::Run { wakeups_owed: 0 });
+    }
+}

@@ -1,0 +1,293 @@
+//! How a pool is built.
+
+use std::any::Any;
+use std::env;
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use comity::BuildError;
+
+use crate::registry::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
+use crate::thread_pool::{ThreadPool, max_num_threads};
+
+type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
+type ThreadHandler = dyn Fn(usize) + Send + Sync;
+
+/// What a pool is to be like. Everything has a default.
+pub struct ThreadPoolBuilder<S = DefaultSpawn> {
+    options: Options,
+    spawn_handler: S,
+}
+
+#[derive(Default)]
+struct Options {
+    num_threads: usize,
+    use_current_thread: bool,
+    panic_handler: Option<Box<PanicHandler>>,
+    thread_name: Option<Box<dyn FnMut(usize) -> String>>,
+    stack_size: Option<usize>,
+    start_handler: Option<Box<ThreadHandler>>,
+    exit_handler: Option<Box<ThreadHandler>>,
+    breadth_first: bool,
+}
+
+impl Options {
+    fn into_comity(self) -> comity::ThreadPoolBuilder {
+        let mut builder = comity::ThreadPoolBuilder::new().num_threads(self.choose_num_threads());
+        if self.use_current_thread {
+            builder = builder.use_current_thread();
+        }
+        if self.breadth_first {
+            builder = builder.breadth_first();
+        }
+        if let Some(handler) = self.panic_handler {
+            builder = builder.panic_handler(handler);
+        }
+        if let Some(name) = self.thread_name {
+            builder = builder.thread_name(name);
+        }
+        if let Some(bytes) = self.stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        if let Some(handler) = self.start_handler {
+            builder = builder.start_handler(handler);
+        }
+        if let Some(handler) = self.exit_handler {
+            builder = builder.exit_handler(handler);
+        }
+        builder
+    }
+
+    /// 0: the runtime's own choice.
+    fn choose_num_threads(&self) -> usize {
+        let variable = |name| env::var(name).ok()?.parse::<usize>().ok();
+        let chosen = match self.num_threads {
+            // 0 asks for the default, whatever the older variable says.
+            0 => variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).unwrap_or(0),
+            number => number,
+        };
+        chosen.min(max_num_threads())
+    }
+}
+
+// Not derived: that would leave `S` open.
+impl Default for ThreadPoolBuilder {
+    fn default() -> Self {
+        ThreadPoolBuilder { options: Options::default(), spawn_handler: DefaultSpawn }
+    }
+}
+
+impl ThreadPoolBuilder {
+    /// All defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// The bound is on what starts the threads: the default, or what [`spawn_handler`](#method.spawn_handler) was given.
+impl<S> ThreadPoolBuilder<S>
+where
+    S: ThreadSpawn,
+{
+    /// Builds the pool.
+    ///
+    /// # Errors
+    /// Where the system gives no thread, or a variable of the environment is not understood; with
+    /// [`use_current_thread`](#method.use_current_thread) also on a thread that belongs to a pool.
+    pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
+        let ThreadPoolBuilder { options, mut spawn_handler } = self;
+        let pool = options.into_comity().build_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)))?;
+        Ok(ThreadPool::of(pool))
+    }
+
+    /// Builds the pool that is used outside of any other, and waits until its threads run. Only needed where the defaults
+    /// are not right: else it is built at first use.
+    ///
+    /// # Errors
+    /// As [`build`](#method.build); and if the global pool has been built before.
+    pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
+        let ThreadPoolBuilder { options, mut spawn_handler } = self;
+        Ok(options.into_comity().build_global_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)))?)
+    }
+}
+
+impl ThreadPoolBuilder {
+    /// Builds a pool for as long as `with_pool` runs, on scoped threads: each calls `wrapper`, which calls
+    /// [`ThreadBuilder::run`] and may borrow. Returns what `with_pool` returns, after all threads have ended.
+    ///
+    /// # Errors
+    /// As [`build`](#method.build).
+    pub fn build_scoped<W, F, R>(self, wrapper: W, with_pool: F) -> Result<R, ThreadPoolBuildError>
+    where
+        W: Fn(ThreadBuilder) + Sync,
+        F: FnOnce(&ThreadPool) -> R,
+    {
+        std::thread::scope(|scope| {
+            let wrapper = &wrapper;
+            let pool = self
+                .spawn_handler(|thread| thread.thread().spawn_scoped(scope, || wrapper(thread)).map(drop))
+                .build()?;
+            Ok(with_pool(&pool))
+        })
+    }
+}
+
+impl<S> ThreadPoolBuilder<S> {
+    /// `spawn` is called for each thread of the pool instead of starting one, and makes some thread call
+    /// [`ThreadBuilder::run`].
+    pub fn spawn_handler<F>(self, spawn: F) -> ThreadPoolBuilder<CustomSpawn<F>>
+    where
+        F: FnMut(ThreadBuilder) -> io::Result<()>,
+    {
+        ThreadPoolBuilder { options: self.options, spawn_handler: CustomSpawn::new(spawn) }
+    }
+
+    /// Names each thread by its index. Not set: they have no names.
+    pub fn thread_name<F>(mut self, closure: F) -> Self
+    where
+        F: FnMut(usize) -> String + 'static,
+    {
+        self.options.thread_name = Some(Box::new(closure));
+        self
+    }
+
+    /// The number of threads, at most [`max_num_threads`]. 0, or not set: see the crate's documentation.
+    pub fn num_threads(mut self, num_threads: usize) -> Self {
+        self.options.num_threads = num_threads;
+        self
+    }
+
+    /// Makes the thread that builds the pool its thread 0, for the rest of its life. It runs tasks only while it waits for
+    /// some or [yields](crate::yield_now). No handler is called for it.
+    pub fn use_current_thread(mut self) -> Self {
+        self.options.use_current_thread = true;
+        self
+    }
+
+    /// Called with a panic that has nobody to go to. Not set, or if it panics itself: the process aborts.
+    pub fn panic_handler<H>(mut self, panic_handler: H) -> Self
+    where
+        H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
+    {
+        self.options.panic_handler = Some(Box::new(panic_handler));
+        self
+    }
+
+    /// Bytes of stack of each thread. Not set: what the standard library takes.
+    pub fn stack_size(mut self, stack_size: usize) -> Self {
+        self.options.stack_size = Some(stack_size);
+        self
+    }
+
+    /// Each thread takes the oldest of the tasks that it has spawned first. The right half of a join comes back newest
+    /// first all the same.
+    #[deprecated(note = "use `scope_fifo` and `spawn_fifo` for similar effect")]
+    pub fn breadth_first(mut self) -> Self {
+        self.options.breadth_first = true;
+        self
+    }
+
+    /// Called by each thread with its index, before anything else runs on it. A panic goes to the panic handler.
+    pub fn start_handler<H>(mut self, start_handler: H) -> Self
+    where
+        H: Fn(usize) + Send + Sync + 'static,
+    {
+        self.options.start_handler = Some(Box::new(start_handler));
+        self
+    }
+
+    /// Called by each thread with its index, after everything else has run on it. A panic goes to the panic handler.
+    pub fn exit_handler<H>(mut self, exit_handler: H) -> Self
+    where
+        H: Fn(usize) + Send + Sync + 'static,
+    {
+        self.options.exit_handler = Some(Box::new(exit_handler));
+        self
+    }
+}
+
+impl<S> fmt::Debug for ThreadPoolBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        struct Closure;
+        impl fmt::Debug for Closure {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("<closure>")
+            }
+        }
+        let options = &self.options;
+        f.debug_struct("ThreadPoolBuilder")
+            .field("num_threads", &options.num_threads)
+            .field("use_current_thread", &options.use_current_thread)
+            .field("get_thread_name", &options.thread_name.as_ref().map(|_| Closure))
+            .field("panic_handler", &options.panic_handler.as_ref().map(|_| Closure))
+            .field("stack_size", &options.stack_size)
+            .field("start_handler", &options.start_handler.as_ref().map(|_| Closure))
+            .field("exit_handler", &options.exit_handler.as_ref().map(|_| Closure))
+            .field("breadth_first", &options.breadth_first)
+            .finish()
+    }
+}
+
+/// Why a pool could not be built.
+#[derive(Debug)]
+pub struct ThreadPoolBuildError {
+    kind: ErrorKind,
+}
+
+#[derive(Debug)]
+enum ErrorKind {
+    GlobalPoolAlreadyInitialized,
+    CurrentThreadAlreadyInPool,
+    IOError(io::Error),
+    Comity(BuildError),
+}
+
+impl From<BuildError> for ThreadPoolBuildError {
+    fn from(error: BuildError) -> ThreadPoolBuildError {
+        let kind = match error {
+            BuildError::GlobalPoolExists => ErrorKind::GlobalPoolAlreadyInitialized,
+            BuildError::CurrentThreadInPool => ErrorKind::CurrentThreadAlreadyInPool,
+            BuildError::Spawn { error, .. } => ErrorKind::IOError(error),
+            other => ErrorKind::Comity(other),
+        };
+        ThreadPoolBuildError { kind }
+    }
+}
+
+impl Error for ThreadPoolBuildError {
+    #[allow(deprecated)]
+    fn description(&self) -> &str {
+        match &self.kind {
+            ErrorKind::IOError(error) => error.description(),
+            ErrorKind::Comity(error) => error.description(),
+            ErrorKind::GlobalPoolAlreadyInitialized => GLOBAL_POOL_ALREADY_INITIALIZED,
+            ErrorKind::CurrentThreadAlreadyInPool => CURRENT_THREAD_ALREADY_IN_POOL,
+        }
+    }
+
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            ErrorKind::IOError(error) => Some(error),
+            ErrorKind::Comity(error) => Some(error),
+            ErrorKind::GlobalPoolAlreadyInitialized | ErrorKind::CurrentThreadAlreadyInPool => None,
+        }
+    }
+}
+
+/// The stock crate's sentence, word for word: programs compare it.
+const GLOBAL_POOL_ALREADY_INITIALIZED: &str = "The global thread pool has already been initialized.";
+
+/// As above.
+const CURRENT_THREAD_ALREADY_IN_POOL: &str = "The current thread is already part of another thread pool.";
+
+impl fmt::Display for ThreadPoolBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ErrorKind::GlobalPoolAlreadyInitialized => GLOBAL_POOL_ALREADY_INITIALIZED.fmt(f),
+            ErrorKind::CurrentThreadAlreadyInPool => CURRENT_THREAD_ALREADY_IN_POOL.fmt(f),
+            ErrorKind::IOError(error) => error.fmt(f),
+            ErrorKind::Comity(error) => error.fmt(f),
+        }
+    }
+}

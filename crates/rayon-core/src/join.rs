@@ -1,0 +1,54 @@
+//! `join`.
+
+use std::marker::PhantomData;
+
+/// Runs both closures, potentially in parallel, and returns both results. See [`comity::join`].
+///
+/// # Panics
+/// With the panic of `oper_a` or of `oper_b`, after both have ended. If both panic, with that of `oper_a`.
+#[inline(always)]
+pub fn join<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    comity::join(oper_a, oper_b)
+}
+
+/// As [`join`], with closures that are told whether they run on another thread than the caller's.
+///
+/// # Panics
+/// As [`join`].
+#[inline(always)]
+pub fn join_context<A, B, RA, RB>(oper_a: A, oper_b: B) -> (RA, RB)
+where
+    A: FnOnce(FnContext) -> RA + Send,
+    B: FnOnce(FnContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    comity::join_context(|context| oper_a(FnContext::new(context)), |context| oper_b(FnContext::new(context)))
+}
+
+/// Where a closure of [`join_context`] runs.
+#[derive(Debug)]
+pub struct FnContext {
+    migrated: bool,
+    /// Neither `Send` nor `Sync`.
+    _marker: PhantomData<*mut ()>,
+}
+
+impl FnContext {
+    #[inline(always)]
+    fn new(context: comity::FnContext) -> FnContext {
+        FnContext { migrated: context.migrated(), _marker: PhantomData }
+    }
+
+    /// Whether this is another thread than the one that called [`join_context`].
+    #[inline]
+    pub fn migrated(&self) -> bool {
+        self.migrated
+    }
+}

@@ -1,0 +1,24 @@
+//! What a fork leaves of the pools: in the child there is only the thread that forked.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::raw::current;
+
+/// Forks between this process and the one in which the first pool was built.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Which of a line of forked processes this is. What was made under another number is of another process.
+pub(crate) fn generation() -> u64 {
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    if !WATCHED.swap(true, Ordering::Relaxed) {
+        comity_os::fork::call_in_children(in_child);
+    }
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Runs in each forked child, where locks may be held by threads that are not there.
+extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    // A worker that forks is none in the child: its peers are gone.
+    current::forget();
+}

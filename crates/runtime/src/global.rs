@@ -1,0 +1,84 @@
+//! The pool of the free functions outside of any other, one per process.
+
+use std::sync::{Mutex, OnceLock};
+
+use comity_os::lock;
+use crossbeam_utils::atomic::AtomicCell;
+
+use crate::builder::{BuildError, ThreadPoolBuilder};
+use crate::fork;
+use crate::pool::ThreadPool;
+
+/// Where one process has its global pool. Never freed.
+struct Place {
+    pool: OnceLock<ThreadPool>,
+    /// Held by whoever builds the pool.
+    building: Mutex<()>,
+    /// The process that it belongs to, as [`fork::generation`] counts.
+    process: u64,
+    /// That of the process that this one was forked from.
+    parent: Option<PlaceRef>,
+}
+
+#[derive(Clone, Copy)]
+struct PlaceRef(&'static Place);
+
+impl PartialEq for PlaceRef {
+    fn eq(&self, other: &PlaceRef) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for PlaceRef {}
+
+/// A lock would not do: after a fork it may be held by a thread that is not there.
+static PLACE: AtomicCell<Option<PlaceRef>> = AtomicCell::new(None);
+
+const _: () = assert!(AtomicCell::<Option<PlaceRef>>::is_lock_free());
+
+/// The place of this process, a new one after a fork.
+fn place() -> &'static Place {
+    let process = fork::generation();
+    let parent = PLACE.load();
+    match parent {
+        Some(PlaceRef(place)) if place.process == process => place,
+        _ => {
+            let fresh = Place { pool: OnceLock::new(), building: Mutex::new(()), process, parent };
+            let fresh = PlaceRef(Box::leak(Box::new(fresh)));
+            match PLACE.compare_exchange(parent, Some(fresh)) {
+                Ok(_) => fresh.0,
+                Err(faster) => faster.expect("a place is never taken away").0,
+            }
+        }
+    }
+}
+
+/// The pool of the free functions outside of any other, built at first use. After a fork the child gets one of its own,
+/// with as many workers and the same policy as its parent's had.
+///
+/// # Panics
+/// If it cannot be built: the sentence says why.
+pub(crate) fn global() -> &'static ThreadPool {
+    let place = place();
+    if let Some(pool) = place.pool.get() {
+        return pool;
+    }
+    let _building = lock(&place.building);
+    place.pool.get_or_init(|| {
+        let parents = place.parent.and_then(|parent| parent.0.pool.get());
+        let builder = parents.map_or_else(ThreadPoolBuilder::new, ThreadPoolBuilder::like);
+        builder.build().unwrap_or_else(|error| panic!("the global pool cannot be built: {error}"))
+    })
+}
+
+/// Makes what `build` returns the global pool, and waits until its threads run.
+pub(crate) fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), BuildError> {
+    let place = place();
+    let _building = lock(&place.building);
+    if place.pool.get().is_some() {
+        return Err(BuildError::GlobalPoolExists);
+    }
+    let pool = build()?;
+    place.pool.get_or_init(|| pool).wait_until_started();
+    Ok(())
+}

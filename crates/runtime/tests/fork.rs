@@ -1,0 +1,126 @@
+//! What a forked child finds of its parent's pools.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use comity::{Policy, ThreadPoolBuilder};
+use watchdog::Watchdog;
+
+fn fib(n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// Forks, and returns whether `body` returned true in the child.
+fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this process hold
+    // no lock that `body` needs: that is what is tested.
+    match unsafe { libc::fork() } {
+        -1 => panic!("this process cannot fork"),
+        0 => {
+            let right = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(if right { 7 } else { 1 }) }
+        }
+        pid => {
+            let began = Instant::now();
+            loop {
+                let mut status = 0;
+                // SAFETY: `status` is an integer to write to; the child is this process's own.
+                if unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } == pid {
+                    return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7;
+                }
+                if began.elapsed() > Duration::from_secs(60) {
+                    // SAFETY: the child is this process's own, and has not been waited for.
+                    unsafe { libc::kill(pid, libc::SIGKILL) };
+                    panic!("the forked child hangs");
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forked_child_has_a_global_pool_of_its_own() {
+    let watchdog = Watchdog::start("a_forked_child_has_a_global_pool_of_its_own");
+    for policy in Policy::all() {
+        for role in ["idle", "busy", "before its first use", "from a worker"] {
+            watchdog.step(format!("{role} under {policy}"));
+            let mut command = child::command(role);
+            command.env("COMITY_POLICY", policy.to_string());
+            let output = child::run(command);
+            assert!(output.status.success(), "{role} under {policy}: {}", child::stderr(&output));
+        }
+    }
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    let Some(role) = child::role() else { return };
+    let build = || ThreadPoolBuilder::new().num_threads(3).build_global();
+    // What a grandchild asks for is as in a child. The parent's pools are told apart from those that hang.
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let uses_it = || {
+        let inherited = comity::current_num_threads() == 3 && comity::current_thread_index().is_none();
+        let works = fib(20) == 6765 && comity::broadcast(|context| context.index()) == [0, 1, 2];
+        let refused = catch_unwind(AssertUnwindSafe(|| pool.install(|| 1))).unwrap_err();
+        let sentence = refused.downcast_ref::<&str>().copied().unwrap_or_default();
+        let raids = comity_os::barrier::heavy() == comity_os::barrier::is_available();
+        inherited && works && raids && sentence.contains("built before the process forked")
+    };
+    let with_a_grandchild = || uses_it() && in_a_fork(uses_it);
+    match role.as_str() {
+        "idle" => {
+            build().unwrap();
+            assert_eq!(fib(20), 6765);
+            for _ in 0..20 {
+                assert!(in_a_fork(with_a_grandchild));
+            }
+            assert!(in_a_fork(|| ThreadPoolBuilder::new().num_threads(5).build_global().is_ok()));
+            assert!(uses_the_parents(&pool));
+        }
+        "busy" => {
+            build().unwrap();
+            let end = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !end.load(Ordering::Relaxed) {
+                        assert_eq!(fib(15), 610);
+                    }
+                });
+                for _ in 0..30 {
+                    assert!(in_a_fork(with_a_grandchild));
+                }
+                end.store(true, Ordering::Relaxed);
+            });
+        }
+        "before its first use" => {
+            assert!(in_a_fork(|| build().is_ok() && uses_it()));
+            build().unwrap();
+            assert_eq!(fib(20), 6765);
+        }
+        "from a worker" => {
+            build().unwrap();
+            let (forked, _) = comity::join(|| in_a_fork(uses_it), || fib(10));
+            assert!(forked);
+        }
+        other => panic!("no role {other}"),
+    }
+}
+
+/// The parent's pools are as they were.
+fn uses_the_parents(pool: &comity::ThreadPool) -> bool {
+    pool.install(|| fib(20)) == 6765 && fib(20) == 6765
+}
