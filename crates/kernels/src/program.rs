@@ -82,22 +82,34 @@ pub struct Run {
 pub trait Program: Send + Sync {
     /// Runs once on `backend`, times it and checks it. With `present`, also shows the output.
     fn run(&self, backend: &Backend, present: bool) -> Run;
+
+    /// Only [`Kernel::compute`]. What comes back checks the output, for a caller who measures something in between.
+    fn compute_on(&self, backend: &Backend) -> Box<dyn FnOnce() -> Verdict + '_>;
 }
 
 impl<K: Kernel> Program for K {
     fn run(&self, backend: &Backend, present: bool) -> Run {
         let (used, counters) = (Usage::of_this_process(), backend.counters());
         let start = std::time::Instant::now();
-        let output = match backend {
-            Backend::Serial => self.compute(Serial),
-            Backend::Comity(pool) => pool.install(|| self.compute(OnComity)),
-            Backend::Rayon(pool) => pool.install(|| self.compute(OnRayon)),
-        };
+        let output = output_of(self, backend);
         let seconds = start.elapsed().as_secs_f64();
         let used = Usage::of_this_process().since(used);
         let counters = backend.counters().zip(counters).map(|(now, then)| now.since(&then));
         let verdict = self.verify(&output);
         let presented = if present { self.present(&output).transpose() } else { None };
         Run { seconds, used, counters, verdict, presented }
+    }
+
+    fn compute_on(&self, backend: &Backend) -> Box<dyn FnOnce() -> Verdict + '_> {
+        let output = output_of(self, backend);
+        Box::new(move || self.verify(&output))
+    }
+}
+
+fn output_of<K: Kernel>(kernel: &K, backend: &Backend) -> K::Output {
+    match backend {
+        Backend::Serial => kernel.compute(Serial),
+        Backend::Comity(pool) => pool.install(|| kernel.compute(OnComity)),
+        Backend::Rayon(pool) => pool.install(|| kernel.compute(OnRayon)),
     }
 }
