@@ -1,0 +1,85 @@
+//! Every program by name. Adding one is a file under `programs/` and a row here.
+
+use crate::program::Program;
+use crate::programs::*;
+
+/// One program.
+pub struct Row {
+    /// As in `rayon-programs run NAME`.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// How large it is when nobody says otherwise: some 10 to 100 ms on two cores of 2 GHz.
+    pub size: usize,
+    /// Builds a program of a size.
+    pub prepare: fn(usize) -> Box<dyn Program>,
+}
+
+/// All programs but the papers' kernels.
+pub const ROWS: &[Row] = &[
+    map_reduce::ROW,
+    sort::STABLE,
+    sort::UNSTABLE,
+    chunks::ROW,
+    bridge::ROW,
+    flat_map::ROW,
+    nested_join::ROW,
+    trivial_loop::ROW,
+    scope::ROW,
+    collect::ROW,
+    small_jobs::ROW,
+    nested_iter::ROW,
+];
+
+/// What stands before the name of a kernel.
+const KERNEL: &str = "kernel ";
+
+/// The name and the summary of every program.
+pub fn all() -> impl Iterator<Item = (String, String)> {
+    let rows = ROWS.iter().map(|row| (row.name.to_owned(), row.summary.to_owned()));
+    let kernels = kernel::SIZES.iter().map(|(name, sized)| (format!("{KERNEL}{name}"), format!("the kernel {sized}")));
+    rows.chain(kernels)
+}
+
+/// Builds the input of the program `text`.
+pub fn prepare(text: &str) -> Result<Box<dyn Program>, String> {
+    if let Some(kernel) = text.strip_prefix(KERNEL) {
+        return kernel::prepare(kernel);
+    }
+    match ROWS.iter().find(|row| row.name == text) {
+        Some(row) => Ok((row.prepare)(row.size)),
+        None => {
+            let names: Vec<String> = all().map(|(name, _)| name).collect();
+            Err(format!("no program is called '{text}'; choose one of {}", names.join(", ")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_is_right_at_every_small_size() {
+        for row in ROWS {
+            for size in [0, 1, 2, 3, 50, 701] {
+                let mut program = (row.prepare)(size);
+                // The second run finds its input as the first one did.
+                for round in 1..=2 {
+                    program.run().unwrap_or_else(|wrong| panic!("{} of size {size}, round {round}: {wrong}", row.name));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_different_and_an_unknown_one_is_refused() {
+        let mut names: Vec<String> = all().map(|(name, _)| name).collect();
+        let number = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), number);
+        let error = prepare("sorted").err().unwrap();
+        assert!(error.contains("no program is called 'sorted'; choose one of map-reduce, "), "{error}");
+    }
+}

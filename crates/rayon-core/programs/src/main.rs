@@ -1,0 +1,88 @@
+//! Programs as users of rayon write them, to be compiled once with the stock rayon-core and once with a drop-in for it.
+//! Nothing here knows which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any such program.
+//!
+//! Every run's result is checked, and a wrong one is an error. `comity bench drop-in` starts `rayon-programs serve` and
+//! compares.
+
+mod catalog;
+mod program;
+mod programs;
+mod serve;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Run programs that are written with rayon, and check their results
+///
+/// A run's time is the wall-clock time of its parallel part. Its processor time is that of the whole process, all
+/// threads, user and system, from just before the parallel part until 20 ms after it: a thread that goes on looking
+/// for work after the job is paid for. Building the input and checking the result are in neither.
+#[derive(Parser)]
+#[command(name = "rayon-programs", version, max_term_width = 120, arg_required_else_help = true)]
+struct Arguments {
+    /// List the programs
+    #[arg(long)]
+    list: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run one program and print what each round took
+    Run {
+        /// The program, as in `sort`, `kernel cg` or `kernel cg:class=W`
+        #[arg(required = true, num_args = 1.., value_name = "NAME")]
+        name: Vec<String>,
+        /// How often to run; the input is built once
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        rounds: u32,
+    },
+    /// Run the programs that are named on standard input, a line each, and answer each with a line of JSON
+    ///
+    /// {"program":…,"seconds":…,"cpu_seconds":…}, or {"program":…,"error":…}. The input of the last program is kept for
+    /// the next line. The line `list` is answered with {"programs":[…]}, and `idle SECONDS` with the processor time of
+    /// that long without work. The end of the input ends the process.
+    Serve,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.verb {
+        _ if arguments.list => list(),
+        Some(Verb::Run { name, rounds }) => run(&name.join(" "), rounds),
+        Some(Verb::Serve) => serve::run(),
+        None => Err("say what to do: --list, run or serve; see --help".to_owned()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("error: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list() -> Result<(), String> {
+    catalog::all().try_for_each(|(name, summary)| say(&format!("{name:<18}{summary}")))
+}
+
+fn run(name: &str, rounds: u32) -> Result<(), String> {
+    let mut program = catalog::prepare(name)?;
+    for _ in 0..rounds {
+        let took = program.run().map_err(|wrong| format!("{name}: {wrong}"))?;
+        let (wall_ms, cpu_ms) = (took.wall.as_secs_f64() * 1000.0, took.cpu.as_secs_f64() * 1000.0);
+        say(&format!("{name}: {wall_ms:.2} ms, {cpu_ms:.2} ms of processor time; the result is right"))?;
+    }
+    Ok(())
+}
+
+/// A line on standard output, now.
+fn say(line: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|error| format!("cannot write to standard output: {error}"))
+}

@@ -1,0 +1,26 @@
+//! The programs, one file each.
+
+pub mod bridge;
+pub mod chunks;
+pub mod collect;
+pub mod flat_map;
+pub mod kernel;
+pub mod map_reduce;
+pub mod nested_iter;
+pub mod nested_join;
+pub mod scope;
+pub mod small_jobs;
+pub mod sort;
+pub mod trivial_loop;
+
+/// Random keys, the same at every start.
+fn random_keys(number: usize) -> Vec<u64> {
+    let mut random = fastrand::Rng::with_seed(1);
+    (0..number).map(|_| random.u64(..)).collect()
+}
+
+/// Random numbers from 0 to 1, the same at every start.
+fn random_numbers(number: usize) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(1);
+    (0..number).map(|_| random.f64()).collect()
+}

@@ -1,0 +1,23 @@
+//! A vector made from a range.
+
+use rayon::prelude::*;
+
+use crate::catalog::Row;
+use crate::program::{Program, same, steps};
+
+/// The catalog row.
+pub const ROW: Row =
+    Row { name: "collect", summary: "into_par_iter, map and collect into a vector", size: 4_000_000, prepare };
+
+fn prepare(size: usize) -> Box<dyn Program> {
+    let expected: Vec<f64> = (0..size).map(element).collect();
+    steps(
+        || (),
+        move |()| (0..size).into_par_iter().map(element).collect::<Vec<f64>>(),
+        move |elements| same(&elements, &expected),
+    )
+}
+
+fn element(nth: usize) -> f64 {
+    (nth as f64).sqrt()
+}

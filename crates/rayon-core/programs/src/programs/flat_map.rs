@@ -1,0 +1,31 @@
+//! The paths of Collatz's problem, one after the other: inner iterators whose lengths nobody knows beforehand.
+
+use std::iter::successors;
+
+use rayon::prelude::*;
+
+use crate::catalog::Row;
+use crate::program::{Program, same, steps};
+
+/// The catalog row.
+pub const ROW: Row =
+    Row { name: "flat-map", summary: "flat_map_iter with uneven inner lengths, collected", size: 30_000, prepare };
+
+fn prepare(size: usize) -> Box<dyn Program> {
+    let starts = 1..size as u64;
+    let expected: Vec<u64> = starts.clone().flat_map(path).collect();
+    steps(
+        move || starts.clone(),
+        |starts| starts.into_par_iter().flat_map_iter(path).collect::<Vec<u64>>(),
+        move |steps| same(&steps, &expected),
+    )
+}
+
+/// From `start` to 1: an odd number is followed by its triple and one, an even one by its half.
+fn path(start: u64) -> impl Iterator<Item = u64> {
+    successors(Some(start), |&step| match step {
+        1 => None,
+        odd if odd % 2 == 1 => Some(3 * odd + 1),
+        even => Some(even / 2),
+    })
+}

@@ -1,0 +1,17 @@
+//! A function of every number of a vector, and the sum.
+
+use rayon::prelude::*;
+
+use super::random_numbers;
+use crate::catalog::Row;
+use crate::program::{Program, close, steps};
+
+/// The catalog row.
+pub const ROW: Row =
+    Row { name: "map-reduce", summary: "par_iter, map and sum over a vector of numbers", size: 4_000_000, prepare };
+
+fn prepare(size: usize) -> Box<dyn Program> {
+    let angles = random_numbers(size);
+    let expected = angles.iter().map(|angle| angle.sin()).sum();
+    steps(|| (), move |()| angles.par_iter().map(|angle| angle.sin()).sum::<f64>(), move |sum| close(sum, expected))
+}

@@ -1,0 +1,30 @@
+//! A loop whose body is next to nothing, three times over.
+
+use rayon::prelude::*;
+
+use crate::catalog::Row;
+use crate::program::{Program, equal, steps};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "trivial-loop",
+    summary: "par_iter_mut and for_each: 10^7 numbers plus one",
+    size: 10_000_000,
+    prepare,
+};
+
+const PASSES: u32 = 3;
+
+fn prepare(size: usize) -> Box<dyn Program> {
+    steps(
+        // Ones, not zeros, which the system would hand out at the first touch, within the loop.
+        move || vec![1_u32; size],
+        |mut numbers| {
+            for _ in 0..PASSES {
+                numbers.par_iter_mut().for_each(|number| *number += 1);
+            }
+            numbers
+        },
+        move |numbers| equal(numbers.iter().filter(|number| **number == 1 + PASSES).count(), size),
+    )
+}
