@@ -31,3 +31,5 @@ for workers in 2 8; do
             --json "$out/coruns-$workers-$group.json" >"$out/coruns-$workers-$group.txt"
     done
 done
+
+./docs/results/drop-in.sh --policy comity,bws,abp >/dev/null

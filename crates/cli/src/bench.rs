@@ -4,11 +4,13 @@
 //! as itself and as a control, so that a difference can be told from noise.
 
 mod abp;
+mod drop_in;
 mod floor;
 mod fork_join;
 mod idle;
 mod phase_loop;
 mod quartiles;
+mod ratio;
 mod solo;
 mod wake;
 
@@ -27,6 +29,7 @@ pub struct Arguments {
 enum Bench {
     Wake(wake::Arguments),
     Solo(solo::Arguments),
+    DropIn(drop_in::Arguments),
     ForkJoin(fork_join::Arguments),
     Loop(phase_loop::Arguments),
     Idle(idle::Arguments),
@@ -37,6 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.bench {
         Bench::Wake(arguments) => wake::run(arguments),
         Bench::Solo(arguments) => solo::run(arguments),
+        Bench::DropIn(arguments) => drop_in::run(arguments),
         Bench::ForkJoin(arguments) => fork_join::run(arguments),
         Bench::Loop(arguments) => phase_loop::run(arguments),
         Bench::Idle(arguments) => idle::run(arguments),

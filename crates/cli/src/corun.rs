@@ -124,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let plans: Vec<Plan> = if arguments.pairs { pairs(&programs).map(plan).collect() } else { vec![plan(programs)] };
     let task_grouping = task_grouping(arguments.group);
 
-    descendants::look_after().map_err(|error| Failure::Run(format!("cannot look after child processes: {error}")))?;
+    descendants::look_after()?;
     let samples = plans.iter().map(schedule::measure).collect::<Result<Vec<_>, _>>()?;
     let measured = || plans.iter().zip(&samples);
     let report = CorunReport {

@@ -40,7 +40,11 @@ pub fn end_all() -> Result<(), Failure> {
 }
 
 /// From now on orphaned descendants come to this process, and a signal that would end it ends them first.
-pub fn look_after() -> io::Result<()> {
+pub fn look_after() -> Result<(), Failure> {
+    listen_for_the_end().map_err(|error| Failure::Run(format!("cannot look after child processes: {error}")))
+}
+
+fn listen_for_the_end() -> io::Result<()> {
     process::adopt_orphans()?;
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
     let mut signals = Signals::new(signals)?;

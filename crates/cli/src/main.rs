@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod bench;
+mod children;
 mod contestant;
 mod corun;
 mod descendants;

@@ -6,6 +6,7 @@ use comity_kernels::{Backend, Program, catalog};
 use serde::Serialize;
 
 use super::quartiles::Quartiles;
+use super::ratio::Ratio;
 use crate::contestant::{BackendName, Contestant, PolicyList, contestants, workers_range};
 use crate::failure::Failure;
 use crate::json::{Machine, Versions};
@@ -51,17 +52,15 @@ struct KernelReport {
     name: String,
     /// Seconds of stock rayon.
     rayon_s: Quartiles,
-    ratios: Vec<Ratio>,
+    ratios: Vec<ContestantRatio>,
 }
 
-/// A contestant's time over rayon's, round by round.
+/// A contestant's time over rayon's.
 #[derive(Serialize)]
-struct Ratio {
+struct ContestantRatio {
     contestant: String,
     #[serde(flatten)]
-    quartiles: Quartiles,
-    /// The contestant's median time over rayon's median time.
-    of_medians: f64,
+    over_rayon: Ratio,
 }
 
 /// Runs the bench.
@@ -123,16 +122,11 @@ fn compare(
             }
         }
     }
-    let rayon_s = Quartiles::of(&seconds[0]);
-    let ratios = backends.iter().zip(&seconds).skip(1).map(|((contestant, _), own)| {
-        let pairs: Vec<f64> = own.iter().zip(&seconds[0]).map(|(own, rayon)| own / rayon).collect();
-        Ratio {
-            contestant: contestant.clone(),
-            quartiles: Quartiles::of(&pairs),
-            of_medians: Quartiles::of(own).median / rayon_s.median,
-        }
+    let ratios = backends.iter().zip(&seconds).skip(1).map(|((contestant, _), own)| ContestantRatio {
+        contestant: contestant.clone(),
+        over_rayon: Ratio::of(own, &seconds[0]),
     });
-    Ok(KernelReport { name: name.to_owned(), rayon_s, ratios: ratios.collect() })
+    Ok(KernelReport { name: name.to_owned(), rayon_s: Quartiles::of(&seconds[0]), ratios: ratios.collect() })
 }
 
 fn print(report: &Report) -> Result<(), Failure> {
@@ -142,9 +136,7 @@ fn print(report: &Report) -> Result<(), Failure> {
     let contestants = first.ratios.iter().map(|ratio| ratio.contestant.clone());
     table.set_header(["kernel".to_owned(), "rayon ms".to_owned()].into_iter().chain(contestants));
     for kernel in &report.kernels {
-        let ratios = kernel.ratios.iter().map(|ratio| {
-            format!("{:.3} ({:.3}–{:.3})", ratio.of_medians, ratio.quartiles.lower, ratio.quartiles.upper)
-        });
+        let ratios = kernel.ratios.iter().map(|ratio| ratio.over_rayon.to_string());
         let own = [kernel.name.clone(), format!("{:.2}", kernel.rayon_s.median * 1000.0)];
         table.add_row(own.into_iter().chain(ratios));
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::comity;
+use crate::{comity, executable};
 
 /// Runs `words` and checks the exit code and that standard error holds `part`, and standard output nothing.
 #[track_caller]
@@ -69,6 +69,25 @@ fn a_bench_of_what_is_not_there() {
     refused(&["bench", "loop", "--gap-us", "20,soon"], "invalid value 'soon'");
     refused(&["bench", "loop", "--policy", "rayon"], "no policy is called 'rayon'");
     refused(&["bench", "idle", "--threads", "2,0"], "1..=1024");
+}
+
+#[test]
+fn a_binary_that_is_not_there_or_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = executable(&folder, "good", "cat");
+    let (good, plain) = (good.to_str().unwrap(), folder.path().join("plain"));
+    fs::write(&plain, "text").unwrap();
+    let bench = |stock, drop_in| ["bench", "drop-in", "--stock", stock, "--drop-in", drop_in];
+    refused(&bench("/no/such", good), "--stock '/no/such': No such file");
+    refused(&bench(good, "/no/such"), "--drop-in '/no/such': No such file");
+    for no_binary in [plain.to_str().unwrap(), folder.path().to_str().unwrap()] {
+        let why =
+            format!("--drop-in '{no_binary}': it is no file that can be executed; give the path of a rayon-programs");
+        refused(&bench(good, no_binary), &why);
+    }
+    refused(&["bench", "drop-in", "--stock", good], "--drop-in <PATH>");
+    refused(&[&bench(good, good)[..], &["--policy", "abp,abp"]].concat(), "abp is listed twice");
+    refused(&[&bench(good, good)[..], &["--policy", "rayon"]].concat(), "no policy is called 'rayon'");
 }
 
 #[test]

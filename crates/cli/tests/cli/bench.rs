@@ -1,8 +1,12 @@
-//! The benches run, check what they measure, and report everybody. No figure is looked at.
+//! The benches run, check what they measure, and report everybody. No figure is looked at, but for those of a fake.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::{comity, json};
+use crate::{FAKE_LIST, comity, executable, json};
 
 /// The different values of `key` in the rows, in order of appearance.
 fn values<'a>(rows: &'a [Value], key: &str) -> Vec<&'a str> {
@@ -84,4 +88,121 @@ fn idle_pools_and_pools_beside_a_task() {
     }
     let output = comity().args(&words[..9]).args(["abp"]).assert().success().get_output().clone();
     assert!(String::from_utf8(output.stdout).unwrap().contains("| abp "));
+}
+
+/// Answers as a `rayon-programs serve` does that is twice as fast under `bws` and half as fast under `comity`.
+const FAKE: &str = r#"
+case "$COMITY_POLICY" in comity) took=0.02;; bws) took=0.005;; *) took=0.01;; esac
+while read -r line; do
+    case "$line" in
+    list) echo '{"programs":["sort","kernel fib"]}' ;;
+    odd) echo "{\"program\":\"odd\",\"error\":\"it is odd\"}" ;;
+    *) echo "{\"program\":\"$line\",\"seconds\":$took,\"cpu_seconds\":$RAYON_NUM_THREADS}" ;;
+    esac
+done"#;
+
+/// What standard error says to a fake that cannot be measured, within a bounded time.
+#[track_caller]
+fn refused_fake(folder: &TempDir, script: &str) -> String {
+    let (good, bad) = (executable(folder, "good", FAKE), executable(folder, "bad", script));
+    let start = Instant::now();
+    let output = drop_in(&good, &bad).args(["--timeout", "2"]).assert().code(1).get_output().clone();
+    assert!(start.elapsed() < Duration::from_secs(60), "{script}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{script}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let at_fault = format!("error: '{}' as comity ", bad.canonicalize().unwrap().display());
+    assert!(errors.starts_with(&at_fault), "{script}: {errors}");
+    errors
+}
+
+fn drop_in(stock: &PathBuf, drop_in: &PathBuf) -> assert_cmd::Command {
+    let mut command = comity();
+    command.args(["bench", "drop-in", "--rounds", "3", "--stock"]).arg(stock).arg("--drop-in").arg(drop_in);
+    command
+}
+
+#[test]
+fn the_drop_in_under_each_policy_over_the_stock_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = executable(&folder, "fake", FAKE);
+    let words = ["--policy", "comity,bws", "--workers", "3", "--json"];
+    let report = json(drop_in(&fake, &fake).args(words).env("COMITY_POLICY", "abp"));
+    assert_eq!((&report["schema"], &report["workers"]), (&"comity-bench-drop-in/1".into(), &3.into()));
+    let programs = report["programs"].as_array().unwrap();
+    assert_eq!(values(programs, "name"), ["sort", "kernel fib"]);
+    let contestants = ["comity", "bws", "stock again (control)"];
+    for program in programs {
+        let ratios = program["ratios"].as_array().unwrap();
+        assert_eq!(values(ratios, "contestant"), contestants);
+        // The variables arrive: the policy where it should, and the threads everywhere.
+        for (ratio, expected) in ratios.iter().zip([2.0, 0.5, 1.0]) {
+            assert_eq!((&ratio["time"]["of_medians"], &ratio["cpu"]["median"]), (&expected.into(), &1.0.into()));
+        }
+        assert_eq!(program["stock_cpu_s"]["median"], 3.0);
+    }
+    let means = report["geometric_means"].as_array().unwrap();
+    assert_eq!(values(means, "contestant"), contestants);
+    assert!((means[0]["time"].as_f64().unwrap() - 2.0).abs() < 1e-9);
+    let idle = report["idle"].as_array().unwrap();
+    assert_eq!(values(idle, "contestant"), [&["stock"], &contestants[..]].concat());
+}
+
+#[test]
+fn the_drop_in_in_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = executable(&folder, "fake", FAKE);
+    let output = drop_in(&fake, &fake).args(["kernel fib", "--workers", "1"]).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "1 threads, 3 rounds",
+        "| comity: time        | comity: cpu ",
+        "| kernel fib     | 10.00    | 1000.00      | 2.000 (2.000–2.000) | 1.000 (1.000–1.000) |",
+        "| geometric mean ",
+        "stock again (control) 1000.000 ms\n",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("sort"), "{text}");
+}
+
+#[test]
+fn a_binary_that_cannot_answer_is_said_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let dies = refused_fake(&folder, "echo 'no such luck' >&2; exit 7");
+    assert!(dies.contains("ended unexpectedly: exit status: 7; its last words:\n  no such luck\n"), "{dies}");
+    assert!(dies.contains("It should be a binary of crates/rayon-core/programs"), "{dies}");
+    let mutters = refused_fake(&folder, "echo hello; exec sleep 60");
+    assert!(mutters.contains("wrote to standard output: hello\n"), "{mutters}");
+    let hangs = refused_fake(&folder, "exec sleep 60");
+    assert!(hangs.contains("took longer than 2 s, so it was ended; see --timeout"), "{hangs}");
+    let lists_nothing = refused_fake(&folder, "while read -r line; do echo '{\"programs\":[]}'; done");
+    assert!(lists_nothing.contains("when asked for its programs"), "{lists_nothing}");
+}
+
+#[test]
+fn a_binary_that_stops_to_answer_is_said_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let after_the_list = |then: &str| refused_fake(&folder, &format!("{FAKE_LIST}read -r line; {then}"));
+    let dies = after_the_list("echo 'out of memory' >&2; kill -9 $$");
+    assert!(dies.contains("ended unexpectedly: signal: 9"), "{dies}");
+    assert!(dies.ends_with("its last words:\n  out of memory\n"), "{dies}");
+    let hangs = after_the_list("exec sleep 60");
+    assert!(hangs.contains("took longer than 2 s"), "{hangs}");
+    let other = after_the_list(r#"echo '{"program":"bridge","seconds":1,"cpu_seconds":1}'; exec sleep 60"#);
+    assert!(other.contains("when asked to run sort"), "{other}");
+    let instant = after_the_list(r#"echo '{"program":"sort","seconds":0,"cpu_seconds":1}'; exec sleep 60"#);
+    assert!(instant.contains("when asked to run sort"), "{instant}");
+    let free = after_the_list(r#"echo '{"program":"sort","seconds":1,"cpu_seconds":0}'; exec sleep 60"#);
+    assert!(free.contains("sort took no processor time"), "{free}");
+    let wrong = after_the_list(r#"echo '{"program":"sort","error":"element 3 is 4 instead of 5"}'; exec sleep 60"#);
+    assert!(wrong.contains("could not run sort: element 3 is 4 instead of 5"), "{wrong}");
+}
+
+#[test]
+fn a_program_that_the_stock_binary_cannot_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = executable(&folder, "fake", FAKE);
+    let output = drop_in(&fake, &fake).arg("odd").assert().code(1).get_output().clone();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.ends_with("fake' as stock could not run odd: it is odd\n"), "{errors}");
 }

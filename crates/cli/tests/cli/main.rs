@@ -6,7 +6,11 @@ mod corun;
 mod processes;
 mod verbs;
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
 use assert_cmd::Command;
+use tempfile::TempDir;
 
 /// The command, ready for arguments. It ends within two minutes or the test fails.
 fn comity() -> Command {
@@ -20,4 +24,15 @@ fn comity() -> Command {
 fn json(command: &mut Command) -> serde_json::Value {
     let output = command.assert().success().get_output().clone();
     serde_json::from_slice(&output.stdout).expect("standard output is JSON")
+}
+
+/// The beginning of a shell script that answers the first line as `rayon-programs serve` does, with a list.
+const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
+
+/// A shell script that can be executed.
+fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path
 }

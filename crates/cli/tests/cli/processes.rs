@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::comity;
+use crate::{FAKE_LIST, comity, executable};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -164,4 +164,36 @@ fn a_shell_may_have_the_command_ignore_a_signal() {
     send("TERM", &child);
     assert_eq!(child.wait().unwrap().signal(), Some(15));
     assert_eq!(alive(&marker), [""; 0]);
+}
+
+#[test]
+fn a_signal_or_a_failure_ends_the_contestants_of_a_bench() {
+    let (marker, folder) = (marker(8), tempfile::tempdir().unwrap());
+    let hangs =
+        executable(&folder, "hangs", &format!("{FAKE_LIST}sleep {marker} & trap '' TERM; sleep {marker}; true"));
+    let bench = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_comity"));
+        command.args(["bench", "drop-in", "--stock"]).arg(&hangs).arg("--drop-in").arg(&hangs).args(more);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let sleeps = || alive(&marker).iter().filter(|line| line.starts_with("sleep ")).count();
+    let mut child = bench(&[]);
+    wait_until("everybody sleeps", || sleeps() == 6);
+    send("TERM", &child);
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    assert_eq!(alive(&marker), [""; 0]);
+
+    let output = bench(&["--timeout", "2"]).wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && errors.contains("as stock took longer than 2 s"), "{errors}");
+    assert_eq!(alive(&marker), [""; 0]);
+
+    // Nobody is left to end what a contestant starts itself; this one starts nothing.
+    executable(&folder, "hangs", &format!("{FAKE_LIST}exec sleep {marker}"));
+    let mut child = bench(&[]);
+    wait_until("everybody sleeps", || sleeps() == 3);
+    send("KILL", &child);
+    child.wait().unwrap();
+    wait_until("everybody has ended", || alive(&marker).is_empty());
 }
