@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock one.
+# Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock one; and
+# the public interfaces of both rayon-cores side by side.
 #
 # Usage: checks/rayon.sh [all]
 #
@@ -28,6 +29,8 @@ prepare() {
     fi
     rm -rf "$work/suite"
     mkdir -p "$work/suite"
+    cp -r "$core" "$work/suite/stock"
+    printf '\n[workspace]\n' >>"$work/suite/stock/Cargo.toml"
     cp -r "$rayon" "$work/suite/rayon"
     # It lies below this workspace and is no part of it.
     printf '\n[workspace]\n' >>"$work/suite/rayon/Cargo.toml"
@@ -105,7 +108,23 @@ as_stock() {
     done
 }
 
+# The compiler's description of a crate in a folder, as a file: see `--output-format json` of rustdoc.
+describe() {
+    (cd "$1" && RUSTC_BOOTSTRAP=1 cargo rustdoc -q --lib --target-dir "$2" -- -Z unstable-options --output-format json --cap-lints allow)
+}
+
+interface() {
+    describe "$work/suite/stock" "$work/api/stock"
+    describe crates/rayon-core "$work/api/ours"
+    if ! cargo run -q --locked --manifest-path crates/rayon-core/api/Cargo.toml -- \
+        "$work/api/stock/doc/rayon_core.json" "$work/api/ours/doc/rayon_core.json"; then
+        echo "rayon: the interface of crates/rayon-core differs from the stock crate's, above" >&2
+        failed=1
+    fi
+}
+
 prepare
+interface
 if [ "${1-}" != all ]; then
     both
     exit $failed

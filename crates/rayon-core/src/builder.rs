@@ -97,8 +97,8 @@ where
     /// [`use_current_thread`](#method.use_current_thread) also on a thread that belongs to a pool.
     pub fn build(self) -> Result<ThreadPool, ThreadPoolBuildError> {
         let ThreadPoolBuilder { options, mut spawn_handler } = self;
-        let pool = options.into_comity().build_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)))?;
-        Ok(ThreadPool::of(pool))
+        let pool = options.into_comity().build_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)));
+        pool.map(ThreadPool::of).map_err(ThreadPoolBuildError::new)
     }
 
     /// Builds the pool that is used outside of any other, and waits until its threads run. Only needed where the defaults
@@ -108,7 +108,8 @@ where
     /// As [`build`](#method.build); and if the global pool has been built before.
     pub fn build_global(self) -> Result<(), ThreadPoolBuildError> {
         let ThreadPoolBuilder { options, mut spawn_handler } = self;
-        Ok(options.into_comity().build_global_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)))?)
+        let built = options.into_comity().build_global_with(|worker| spawn_handler.spawn(ThreadBuilder::new(worker)));
+        built.map_err(ThreadPoolBuildError::new)
     }
 }
 
@@ -243,8 +244,8 @@ enum ErrorKind {
     Comity(BuildError),
 }
 
-impl From<BuildError> for ThreadPoolBuildError {
-    fn from(error: BuildError) -> ThreadPoolBuildError {
+impl ThreadPoolBuildError {
+    fn new(error: BuildError) -> ThreadPoolBuildError {
         let kind = match error {
             BuildError::GlobalPoolExists => ErrorKind::GlobalPoolAlreadyInitialized,
             BuildError::CurrentThreadInPool => ErrorKind::CurrentThreadAlreadyInPool,
