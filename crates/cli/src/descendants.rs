@@ -60,7 +60,7 @@ fn listen_for_the_end() -> io::Result<()> {
 }
 
 /// Whether whoever started this command wants it to ignore `signal`, as `nohup` and a shell's `&` do.
-fn is_ignored(signal: i32) -> bool {
+pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)

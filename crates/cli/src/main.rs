@@ -17,6 +17,7 @@ mod kernel;
 mod machine;
 mod output;
 mod policies;
+mod rayon;
 mod serve;
 mod trial;
 
@@ -38,6 +39,7 @@ enum Verb {
     Kernel(kernel::Arguments),
     Corun(corun::Arguments),
     Bench(bench::Arguments),
+    Rayon(rayon::Arguments),
     Policies(policies::Arguments),
     Doctor(doctor::Arguments),
     #[command(hide = true)]
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Verb::Kernel(arguments) => kernel::run(&arguments),
         Verb::Corun(arguments) => corun::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Rayon(arguments) => rayon::run(&arguments),
         Verb::Policies(arguments) => policies::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Serve(arguments) => serve::run(arguments),

@@ -72,16 +72,18 @@ impl ResultFile {
             ResultFile::Regular(path) | ResultFile::Special(path) => path,
         };
         let written = match self {
-            ResultFile::Regular(_) => replace(path, text),
+            ResultFile::Regular(_) => replace(path, text.as_bytes()),
             _ => File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes())),
         };
         written.map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))
     }
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+/// Puts `bytes` in the place of a regular file's content: whatever happens, it has the old one or the whole new one. The
+/// file keeps its permissions.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(path)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.as_file().sync_all()?;
     if let Ok(old) = fs::metadata(path) {
         file.as_file().set_permissions(old.permissions())?;

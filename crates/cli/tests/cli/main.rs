@@ -4,6 +4,7 @@ mod bad_input;
 mod bench;
 mod corun;
 mod processes;
+mod rayon;
 mod verbs;
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,329 @@
+//! `comity rayon`: puts Comity in the place of rayon's own thread pool in any cargo project, says what a project's rayon
+//! runs on, and takes Comity out again.
+//!
+//! Cargo does the work, through `[patch.crates-io]`; cargo's resolved tree, not the manifest, says whether it has worked.
+
+mod lock;
+mod manifest;
+mod project;
+mod source;
+mod tree;
+mod undo;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+use crate::json::{RayonCore, RayonReport};
+use crate::output;
+use lock::{Lock, Locked};
+use manifest::{Entry, Manifest, Memory};
+use project::Project;
+use source::Source;
+use tree::{Kind, Links, Tree};
+
+const EXAMPLES: &str = "Examples:
+  comity rayon enable
+  COMITY_POLICY=bws cargo run --release
+  comity rayon status ../project
+  comity rayon disable
+
+`enable` writes an entry for rayon-core into [patch.crates-io] of the workspace's Cargo.toml, brings Cargo.lock up to it
+and asks cargo whether it has worked; `disable` brings both files back. Without a Cargo.lock, neither leaves one behind.
+
+Exit codes: 0 done, or there was nothing to do; 1 the project or cargo is at fault, and its files are as they were; 2 the
+command line is at fault.";
+
+/// Run any rayon program on Comity, without a change to its code
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Enable(Enable),
+    Status(Status),
+    Disable(Disable),
+}
+
+/// Put Comity's rayon-core in the place of the stock one
+#[derive(Args)]
+struct Enable {
+    /// A cargo project's folder or its Cargo.toml [default: the project around the current folder]
+    path: Option<PathBuf>,
+    /// The folder of Comity's rayon-core [default: crates/rayon-core where this command was built]
+    #[arg(long, value_name = "DIR", conflicts_with = "git")]
+    source: Option<PathBuf>,
+    /// A git repository with Comity's rayon-core, for manifests that others build from too
+    #[arg(long, value_name = "URL")]
+    git: Option<String>,
+    /// A commit, branch or tag of the repository
+    #[arg(long, value_name = "REV", requires = "git")]
+    rev: Option<String>,
+}
+
+/// Say which rayon-core a project links; changes no file
+#[derive(Args)]
+struct Status {
+    /// A cargo project's folder or its Cargo.toml [default: the project around the current folder]
+    path: Option<PathBuf>,
+    /// Print JSON (schema comity-rayon/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Go back to the stock rayon-core
+#[derive(Args)]
+struct Disable {
+    /// A cargo project's folder or its Cargo.toml [default: the project around the current folder]
+    path: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.task {
+        Task::Enable(arguments) => enable(arguments),
+        Task::Status(arguments) => status(arguments),
+        Task::Disable(arguments) => disable(arguments.path.as_deref()),
+    }
+}
+
+fn enable(arguments: &Enable) -> Result<(), Failure> {
+    let named = named_source(arguments)?;
+    let project = Project::find(arguments.path.as_deref())?;
+    let manifest = Manifest::read(project.manifest())?;
+    let place = project.manifest().display();
+    let source = match manifest.entry() {
+        Entry::Foreign(entry) => {
+            return Err(Failure::Run(format!(
+                "'{place}' patches rayon-core already, and not with Comity's: {entry}; take that out first (nothing was \
+                 changed)"
+            )));
+        }
+        // Somebody chose a repository; only a named source takes its place.
+        Entry::Git => named,
+        Entry::Folder => Some(named.map_or_else(Source::built_in, Ok)?),
+        Entry::None => {
+            let source = named.map_or_else(Source::built_in, Ok)?;
+            if is_settled(&project, &project.look()?)? {
+                return Ok(());
+            }
+            Some(source)
+        }
+    };
+    let (tree, changed) = put_in(&project, &manifest, source.as_ref())?;
+    let done = if changed { "runs on Comity now" } else { "runs on Comity already" };
+    output::print(&format!(
+        "'{place}' ({}) {done}: it links {} and no other.\n`comity rayon disable` goes back; COMITY_POLICY=NAME (see `comity \
+         policies`) and COMITY=off choose another policy from outside.\n",
+        tree.rayon(),
+        tree.cores_in_words()
+    ))
+}
+
+fn named_source(arguments: &Enable) -> Result<Option<Source>, Failure> {
+    match (&arguments.source, &arguments.git) {
+        (Some(folder), _) => Source::in_folder(folder).map(Some),
+        (None, Some(url)) => Ok(Some(Source::Git { url: url.clone(), rev: arguments.rev.clone() })),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Whether a project without an entry of ours has Comity's rayon-core all the same. Fails where there is no rayon-core.
+fn is_settled(project: &Project, tree: &Tree) -> Result<bool, Failure> {
+    let place = project.manifest().display();
+    match tree.links() {
+        Links::None => Err(Failure::Run(format!("{} (nothing was changed)", no_core(project, tree)))),
+        Links::One(Kind::Comity) => {
+            output::print(&format!(
+                "'{place}' ({}) runs on Comity already: it links {}, through something else than its own \
+                 [patch.crates-io]; nothing was changed.\n",
+                tree.rayon(),
+                tree.cores_in_words()
+            ))?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn no_core(project: &Project, tree: &Tree) -> String {
+    let place = project.manifest().display();
+    if tree.rayons.is_empty() {
+        return format!("'{place}' does not use rayon: nothing that it links is called rayon-core");
+    }
+    format!(
+        "'{place}' uses {}, which has no rayon-core whose place Comity could take; 0.7 and later have",
+        tree.rayon()
+    )
+}
+
+/// Everything that `enable` writes, and whether that changed anything.
+fn put_in(project: &Project, manifest: &Manifest, source: Option<&Source>) -> Result<(Tree, bool), Failure> {
+    let path = project.lock();
+    let (before, bytes_before) = (Lock::read(&path)?, fs::read(&path).ok());
+    let mut memory = first_memory(manifest, before.as_ref());
+    undo::all_or_nothing(&[project.manifest(), &path], || {
+        let first = manifest.with_entry(source, memory.as_ref())?;
+        manifest.write(&first)?;
+        let tree = match &before {
+            None => project.look()?,
+            Some(before) => {
+                // A lock file that names another version keeps the stock crate, and cargo only warns.
+                let named: &[&str] = if before.has_core { &["--package", "rayon-core"] } else { &["--workspace"] };
+                project.cargo(&[&["update"], named].concat())?;
+                project.tree()?
+            }
+        };
+        verify(project, &tree)?;
+        if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)
+            && before.stock_core().is_some()
+        {
+            memory.locked = Some(lock::missing(&before.packages, &now.packages));
+        }
+        let complete = manifest.with_entry(source, memory.as_ref())?;
+        if complete != first {
+            manifest.write(&complete)?;
+        }
+        Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
+    })
+}
+
+/// What is known before cargo has run: if this command is killed on its way, `disable` has at least this. An entry that
+/// somebody wrote by hand, and that is in force, needs none.
+fn first_memory(manifest: &Manifest, before: Option<&Lock>) -> Option<Memory> {
+    let (old, fresh) = (manifest.memory(), manifest.entry() == Entry::None);
+    let stock = before.and_then(Lock::stock_core);
+    if old.is_none() && !fresh && stock.is_none() {
+        return None;
+    }
+    let old = old.unwrap_or_default();
+    let locked = match stock {
+        Some(core) => Some(vec![core.clone()]),
+        None => old.locked,
+    };
+    Some(Memory { locked, made_table: old.made_table || fresh && !manifest.has_table() })
+}
+
+fn verify(project: &Project, tree: &Tree) -> Result<(), Failure> {
+    let place = project.manifest().display();
+    match tree.links() {
+        Links::One(Kind::Comity) => Ok(()),
+        Links::None => Err(Failure::Run(no_core(project, tree))),
+        _ => Err(Failure::Run(format!(
+            "even with the patch, cargo has '{place}' link {}; {} may ask for a version that Comity's does not have, or \
+             another patch may be in the way",
+            tree.cores_in_words(),
+            tree.rayon()
+        ))),
+    }
+}
+
+fn disable(path: Option<&Path>) -> Result<(), Failure> {
+    let project = Project::find(path)?;
+    let manifest = Manifest::read(project.manifest())?;
+    let place = project.manifest().display();
+    match manifest.entry() {
+        Entry::Foreign(entry) => {
+            return Err(Failure::Run(format!(
+                "the patch of rayon-core in '{place}' is not Comity's: {entry}; nothing was changed"
+            )));
+        }
+        Entry::None if manifest.memory().is_none() => return was_not_enabled(&project),
+        _ => {}
+    }
+    let (tree, refused) = take_out(&project, &manifest)?;
+    let mut text = format!("'{place}' is without Comity again: ");
+    text += &match tree.links() {
+        Links::None => "nothing in its tree is called rayon-core.\n".to_owned(),
+        _ => format!("{} links {}.\n", tree.rayon(), tree.cores_in_words()),
+    };
+    if !refused.is_empty() {
+        text += &format!(
+            "Cargo did not take back {} as before `enable`: the project has changed since.\n",
+            tree::list(&refused)
+        );
+    }
+    output::print(&text)
+}
+
+fn was_not_enabled(project: &Project) -> Result<(), Failure> {
+    let tree = project.look()?;
+    let place = project.manifest().display();
+    if tree.has_comity() {
+        return Err(Failure::Run(format!(
+            "'{place}' links {}, but not because of its own [patch.crates-io]; look for a [patch] in a .cargo/config.toml \
+             there or above (nothing was changed)",
+            tree.cores_in_words()
+        )));
+    }
+    output::print(&format!("Comity is not enabled in '{place}'; nothing was changed.\n"))
+}
+
+/// Everything that `disable` writes, and what cargo would not take back into the lock file.
+fn take_out(project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
+    let lock = project.lock();
+    let wanted = manifest.memory().and_then(|memory| memory.locked).unwrap_or_default();
+    undo::all_or_nothing(&[project.manifest(), &lock], || {
+        manifest.write(&manifest.without_entry()?)?;
+        let mut refused = Vec::new();
+        let tree = if lock.exists() {
+            project.cargo(&["update", "--workspace"])?;
+            refused = lock::bring_back(project, &wanted)?;
+            project.tree()?
+        } else {
+            project.look()?
+        };
+        if tree.has_comity() {
+            return Err(Failure::Run(format!(
+                "without its patch '{}' still links {}; look for another [patch] in a .cargo/config.toml there or above",
+                project.manifest().display(),
+                tree.cores_in_words()
+            )));
+        }
+        Ok((tree, refused))
+    })
+}
+
+fn status(arguments: &Status) -> Result<(), Failure> {
+    let project = Project::find(arguments.path.as_deref())?;
+    let manifest = Manifest::read(project.manifest())?;
+    let enabled = matches!(manifest.entry(), Entry::Folder | Entry::Git);
+    let tree = project.look()?;
+    if arguments.json {
+        return output::print(&output::to_json(&report(&project, enabled, &tree)));
+    }
+    let place = project.manifest().display();
+    let then = match (tree.links(), enabled) {
+        (Links::None, _) => return output::print(&format!("{}.\n", no_core(&project, &tree))),
+        (Links::One(Kind::Comity), true) => "`comity rayon disable` goes back.",
+        (Links::One(Kind::Comity), false) => "That is not the work of its own [patch.crates-io].",
+        (Links::Several, _) => "More than one: each has threads of its own.",
+        (_, true) => {
+            "Its [patch.crates-io] names Comity's, which is not used: `comity rayon enable` mends that or says why not."
+        }
+        (_, false) => "`comity rayon enable` puts Comity's in its place.",
+    };
+    output::print(&format!("'{place}' ({}) runs on {}. {then}\n", tree.rayon(), tree.cores_in_words()))
+}
+
+fn report(project: &Project, enabled: bool, tree: &Tree) -> RayonReport {
+    let core = |core: &tree::Core| RayonCore {
+        version: core.version.clone(),
+        kind: core.kind.word(),
+        from: core.from.clone(),
+    };
+    RayonReport {
+        schema: "comity-rayon/1",
+        manifest: project.manifest().display().to_string(),
+        enabled,
+        links: tree.links().word(),
+        rayon: tree.rayons.clone(),
+        rayon_core: tree.cores.iter().map(core).collect(),
+    }
+}

@@ -1,0 +1,157 @@
+//! What a lock file holds, and how a package in it goes back to an earlier version.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+use cargo_metadata::semver::Version;
+use toml_edit::{DocumentMut, Table};
+
+use super::project::Project;
+use crate::failure::Failure;
+
+/// A package from a registry at the version that a lock file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// As its manifest calls it.
+    pub name: String,
+    /// Which one.
+    pub version: Version,
+}
+
+impl fmt::Display for Locked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
+impl FromStr for Locked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Locked, String> {
+        let read = || {
+            let (name, version) = text.split_once(' ')?;
+            Some(Locked { name: name.to_owned(), version: version.parse().ok()? })
+        };
+        read().ok_or_else(|| format!("'{text}' is no name and version, as in 'rayon-core 1.12.1'"))
+    }
+}
+
+/// What a lock file holds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// Everything from registries.
+    pub packages: Vec<Locked>,
+    /// Whether there is a rayon-core, from wherever.
+    pub has_core: bool,
+}
+
+impl Lock {
+    /// `None` where there is no such file.
+    pub fn read(path: &Path) -> Result<Option<Lock>, Failure> {
+        let refuse = |why: &dyn fmt::Display| Failure::Run(format!("cannot read '{}': {why}", path.display()));
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(refuse(&error)),
+        };
+        let document: DocumentMut = text.parse().map_err(|error| refuse(&error))?;
+        let packages = document.get("package").and_then(|item| item.as_array_of_tables());
+        let packages = || packages.into_iter().flatten();
+        let is_core = |package: &Table| package.get("name").and_then(|name| name.as_str()) == Some("rayon-core");
+        Ok(Some(Lock { packages: packages().filter_map(from_registry).collect(), has_core: packages().any(is_core) }))
+    }
+
+    /// The rayon-core from a registry.
+    pub fn stock_core(&self) -> Option<&Locked> {
+        self.packages.iter().find(|locked| locked.name == "rayon-core")
+    }
+}
+
+fn from_registry(package: &Table) -> Option<Locked> {
+    let text = |key| package.get(key)?.as_str();
+    let source = text("source")?;
+    if !source.starts_with("registry+") && !source.starts_with("sparse+") {
+        return None;
+    }
+    Some(Locked { name: text("name")?.to_owned(), version: text("version")?.parse().ok()? })
+}
+
+/// What of `before` is no longer in `now`.
+pub fn missing(before: &[Locked], now: &[Locked]) -> Vec<Locked> {
+    before.iter().filter(|locked| !now.contains(locked)).cloned().collect()
+}
+
+/// Has cargo take everything in `wanted` back into the lock file that the tree still has a use for. The answer is what
+/// cargo would not take: the project may have moved on since.
+pub fn bring_back(project: &Project, wanted: &[Locked]) -> Result<Vec<Locked>, Failure> {
+    loop {
+        let now = Lock::read(&project.lock())?.map_or_else(Vec::new, |lock| lock.packages);
+        let left = missing(wanted, &now);
+        let newer: Vec<(Locked, &Locked)> = left
+            .into_iter()
+            .filter_map(|locked| {
+                let newer = now.iter().find(|other| takes_the_place_of(other, &locked) && !wanted.contains(other))?;
+                Some((locked, newer))
+            })
+            .collect();
+        // One may be possible only after another. Each turn takes one back or is the last.
+        let taken = newer.iter().any(|(locked, newer)| {
+            let (from, to) = (format!("{}@{}", newer.name, newer.version), locked.version.to_string());
+            project.cargo(&["update", "--package", &from, "--precise", &to]).is_ok()
+        });
+        if !taken {
+            return Ok(newer.into_iter().map(|(locked, _)| locked).collect());
+        }
+    }
+}
+
+/// Whether cargo would keep only one of the two: the same package, and versions that one requirement accepts.
+fn takes_the_place_of(other: &Locked, locked: &Locked) -> bool {
+    let leading = |version: &Version| match (version.major, version.minor, version.patch) {
+        (0, 0, patch) => (0, 0, patch),
+        (0, minor, _) => (0, minor, 0),
+        (major, _, _) => (major, 0, 0),
+    };
+    other.name == locked.name && leading(&other.version) == leading(&locked.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_file_is_read_for_what_came_from_registries() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("Cargo.lock");
+        assert_eq!(Lock::read(&path).unwrap(), None);
+        let text = "version = 4\n\n[[package]]\nname = \"mine\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"rayon-core\"\n\
+                    version = \"1.12.1\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\n";
+        fs::write(&path, text).unwrap();
+        let core: Locked = "rayon-core 1.12.1".parse().unwrap();
+        assert_eq!(Lock::read(&path).unwrap(), Some(Lock { packages: vec![core.clone()], has_core: true }));
+        let before = [core];
+        assert_eq!(missing(&before, &[]), before);
+        assert_eq!(missing(&before, &before), []);
+        fs::write(&path, "version = ").unwrap();
+        assert!(matches!(Lock::read(&path), Err(Failure::Run(why)) if why.contains("Cargo.lock'")));
+    }
+
+    #[test]
+    fn only_a_compatible_version_takes_the_place_of_another() {
+        let locked = |text: &str| text.parse::<Locked>().unwrap();
+        for (other, one, takes) in [
+            ("rayon-core 1.13.0", "rayon-core 1.12.1", true),
+            ("rayon-core 2.0.0", "rayon-core 1.12.1", false),
+            ("rand 0.3.23", "rand 0.3.1", true),
+            ("rand 0.4.6", "rand 0.3.23", false),
+            ("x 0.0.2", "x 0.0.1", false),
+            ("rayon 1.10.0", "rayon-core 1.12.1", false),
+        ] {
+            assert_eq!(takes_the_place_of(&locked(other), &locked(one)), takes, "{other} {one}");
+        }
+        assert!("rayon-core".parse::<Locked>().is_err() && "rayon-core new".parse::<Locked>().is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! A cargo project: where its root manifest and its lock file are, and what cargo answers about it.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::MetadataCommand;
+
+use super::tree::Tree;
+use super::undo;
+use crate::failure::Failure;
+
+/// The workspace that a path belongs to; of a single package, the package.
+#[derive(Debug)]
+pub struct Project {
+    /// Where cargo runs: `.cargo/config.toml` and the toolchain go by the folder.
+    folder: PathBuf,
+    /// The only manifest whose `[patch]` counts.
+    root: PathBuf,
+}
+
+impl Project {
+    /// Without a path, cargo searches upwards from the current folder as it always does. A path must name the project
+    /// itself, or a typing error would reach whatever lies above.
+    pub fn find(path: Option<&Path>) -> Result<Project, Failure> {
+        let folder = match path {
+            None => current_folder()?,
+            Some(path) => folder_of(path)?,
+        };
+        let found = cargo_in(&folder, &["locate-project", "--workspace", "--message-format", "plain"])?;
+        let root = found.strip_suffix(b"\n").unwrap_or(&found).to_vec();
+        Ok(Project { folder, root: PathBuf::from(OsString::from_vec(root)) })
+    }
+
+    /// The workspace's root manifest.
+    pub fn manifest(&self) -> &Path {
+        &self.root
+    }
+
+    /// The lock file, there or not.
+    pub fn lock(&self) -> PathBuf {
+        self.root.with_file_name("Cargo.lock")
+    }
+
+    /// Runs cargo there and returns what it printed.
+    pub fn cargo(&self, words: &[&str]) -> Result<Vec<u8>, Failure> {
+        cargo_in(&self.folder, words)
+    }
+
+    /// What the project links. Cargo may write the lock file, as it does before any build.
+    pub fn tree(&self) -> Result<Tree, Failure> {
+        self.metadata(&[])
+    }
+
+    /// What the project would link if it were built now. No file is changed.
+    pub fn look(&self) -> Result<Tree, Failure> {
+        // With a lock file that is up to date, cargo has nothing to write.
+        self.metadata(&["--locked"]).or_else(|_| undo::and_back(&self.lock(), || self.tree()))
+    }
+
+    /// With all features, because a lock file and a `[patch]` know no others, and a rayon may hide behind one.
+    fn metadata(&self, extra: &[&str]) -> Result<Tree, Failure> {
+        let words = [&["metadata", "--format-version", "1", "--all-features"], extra].concat();
+        let printed = String::from_utf8_lossy(&self.cargo(&words)?).into_owned();
+        match MetadataCommand::parse(&printed) {
+            Ok(metadata) => Ok(Tree::new(&metadata)),
+            Err(error) => Err(Failure::Run(format!("cannot read what `cargo metadata` printed: {error}"))),
+        }
+    }
+}
+
+fn current_folder() -> Result<PathBuf, Failure> {
+    let folder =
+        env::current_dir().map_err(|error| Failure::Usage(format!("cannot find the current folder: {error}")))?;
+    if folder.ancestors().any(|above| above.join("Cargo.toml").exists()) {
+        return Ok(folder);
+    }
+    let folder = folder.display();
+    Err(Failure::Usage(format!(
+        "'{folder}' has no Cargo.toml, nor has any folder above it; name a cargo project's folder"
+    )))
+}
+
+fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
+    let refuse = |why: &dyn Display| {
+        let path = path.display();
+        Failure::Usage(format!("'{path}' {why}; name the folder of a cargo project or its Cargo.toml"))
+    };
+    let (folder, manifest) = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => (path, path.join("Cargo.toml")),
+        Ok(_) if path.file_name().is_some_and(|name| name == "Cargo.toml") => {
+            (path.parent().unwrap_or(path), path.to_owned())
+        }
+        Ok(_) => return Err(refuse(&"is no Cargo.toml")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(refuse(&"does not exist")),
+        Err(error) => return Err(refuse(&format!("cannot be read: {error}"))),
+    };
+    match fs::metadata(&manifest) {
+        Ok(_) if folder == Path::new("") => Ok(PathBuf::from(".")),
+        Ok(_) => Ok(folder.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refuse(&"has no Cargo.toml")),
+        Err(error) => Err(refuse(&format!("has a Cargo.toml that cannot be read: {error}"))),
+    }
+}
+
+fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(&cargo).args(["--color", "never"]).args(words).current_dir(folder).output();
+    let output = output.map_err(|error| {
+        let cargo = cargo.display();
+        Failure::Run(format!("cannot start '{cargo}': {error}; install Rust, or name cargo in CARGO"))
+    })?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let line = words.join(" ");
+    Err(Failure::Run(format!("`cargo {line}` failed in '{}' and said:\n{}", folder.display(), complaint(&said))))
+}
+
+/// What cargo says before its error is progress. Indented, so that its words can be told from ours.
+fn complaint(said: &str) -> String {
+    let from = said.lines().position(|line| line.starts_with("error")).unwrap_or(0);
+    said.trim_end().lines().skip(from).map(|line| format!("    {line}")).collect::<Vec<String>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_cargos_words_the_error_is_passed_on() {
+        assert_eq!(
+            complaint("    Updating index\nerror: no\n\nCaused by:\n  rain\n"),
+            "    error: no\n    \n    Caused by:\n      rain"
+        );
+        assert_eq!(complaint("Killed\n"), "    Killed");
+        assert_eq!(complaint(""), "");
+    }
+}

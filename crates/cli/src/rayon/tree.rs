@@ -1,0 +1,153 @@
+//! What a project links, as cargo resolved it.
+
+use std::fmt;
+
+use cargo_metadata::{Metadata, Package};
+
+/// Everything called rayon or rayon-core in a resolved tree.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// The version of every rayon.
+    pub rayons: Vec<String>,
+    /// Every rayon-core.
+    pub cores: Vec<Core>,
+}
+
+/// One rayon-core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// Its version.
+    pub version: String,
+    /// Whose it is.
+    pub kind: Kind,
+    /// A folder, or a source as cargo names it.
+    pub from: String,
+}
+
+/// Whose a rayon-core is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Comity's.
+    Comity,
+    /// The one of crates.io.
+    Stock,
+    /// A fork.
+    Other,
+}
+
+/// The answer in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// One rayon-core.
+    One(Kind),
+    /// More than one. Cargo refuses two that both claim to be the only one, but a fork may not claim it.
+    Several,
+    /// None.
+    None,
+}
+
+impl Tree {
+    /// Only the packages that the resolved tree uses are in `metadata`.
+    pub fn new(metadata: &Metadata) -> Tree {
+        let called = |name| metadata.packages.iter().filter(move |package: &&Package| *package.name == name);
+        Tree {
+            rayons: called("rayon").map(|package| package.version.to_string()).collect(),
+            cores: called("rayon-core").map(Core::new).collect(),
+        }
+    }
+
+    /// What it links.
+    pub fn links(&self) -> Links {
+        match self.cores.as_slice() {
+            [] => Links::None,
+            [core] => Links::One(core.kind),
+            _ => Links::Several,
+        }
+    }
+
+    /// Whether Comity's is linked, alone or beside others.
+    pub fn has_comity(&self) -> bool {
+        self.cores.iter().any(|core| core.kind == Kind::Comity)
+    }
+
+    /// For a sentence: `rayon 1.12.0`.
+    pub fn rayon(&self) -> String {
+        if self.rayons.is_empty() {
+            "rayon-core without rayon".to_owned()
+        } else {
+            format!("rayon {}", list(&self.rayons))
+        }
+    }
+
+    /// For a sentence: every rayon-core.
+    pub fn cores_in_words(&self) -> String {
+        list(&self.cores)
+    }
+}
+
+impl Core {
+    fn new(package: &Package) -> Core {
+        let stock = package.source.as_ref().is_some_and(|source| source.is_crates_io());
+        let kind = match package.metadata.get("comity") {
+            _ if stock => Kind::Stock,
+            Some(_) => Kind::Comity,
+            None => Kind::Other,
+        };
+        let folder = package.manifest_path.parent().unwrap_or(&package.manifest_path);
+        let from = package.source.as_ref().map_or_else(|| folder.to_string(), |source| source.repr.clone());
+        Core { version: package.version.to_string(), kind, from }
+    }
+}
+
+impl fmt::Display for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Comity => write!(f, "Comity's rayon-core {} ({})", self.version, self.from),
+            Kind::Stock => write!(f, "the stock rayon-core {}", self.version),
+            Kind::Other => write!(f, "the rayon-core {} of {}", self.version, self.from),
+        }
+    }
+}
+
+impl Kind {
+    /// As in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Comity => "comity",
+            Kind::Stock => "stock",
+            Kind::Other => "other",
+        }
+    }
+}
+
+impl Links {
+    /// As in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Links::One(kind) => kind.word(),
+            Links::Several => "several",
+            Links::None => "none",
+        }
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn list(items: &[impl fmt::Display]) -> String {
+    let words: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match words.as_slice() {
+        [] => "none".to_owned(),
+        [one] => one.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_read_as_sentences_do() {
+        assert_eq!(list(&["a"]), "a");
+        assert_eq!(list(&["a", "b", "c"]), "a, b and c");
+    }
+}

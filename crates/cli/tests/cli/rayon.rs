@@ -1,0 +1,578 @@
+//! `comity rayon` on real projects: what cargo links afterwards, and that no file of the project is lost on any way.
+//!
+//! Nothing is compiled: cargo resolves, which takes a fraction of a second.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{comity, json};
+
+const STOCK: &str = "the stock rayon-core 1.12.1";
+
+/// A folder with a cargo project in it.
+struct Project {
+    folder: TempDir,
+}
+
+impl Project {
+    /// A package with this line for its rayon and nothing locked.
+    fn package(dependency: &str) -> Project {
+        let project = Project { folder: tempfile::tempdir().unwrap() };
+        project.write("Cargo.toml", &manifest("app", dependency));
+        project.write("src/lib.rs", "");
+        project
+    }
+
+    /// A package that holds rayon 1.10.0 and rayon-core 1.12.1 in its lock file.
+    fn locked() -> Project {
+        static LOCK: LazyLock<String> = LazyLock::new(|| {
+            let first = Project::package("rayon = \"1\"");
+            first.lock_old_rayon();
+            first.read("Cargo.lock")
+        });
+        let project = Project::package("rayon = \"1\"");
+        project.write("Cargo.lock", &LOCK);
+        project
+    }
+
+    fn lock_old_rayon(&self) {
+        self.cargo(&["update", "--package", "rayon", "--precise", "1.10.0"]);
+        self.cargo(&["update", "--package", "rayon-core", "--precise", "1.12.1"]);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn append(&self, name: &str, text: &str) {
+        self.write(name, &(self.read(name) + text));
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn cargo(&self, words: &[&str]) {
+        let output = Command::new(env!("CARGO")).args(words).current_dir(self.folder.path()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Every file with its content and the time of its last change.
+    fn files(&self) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+        let mut found = BTreeMap::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let changed = fs::metadata(&path).unwrap().modified().unwrap();
+                    found.insert(path.clone(), (fs::read(path).unwrap(), changed));
+                }
+            }
+        }
+        found
+    }
+
+    /// `comity rayon` with words, in the project's folder.
+    fn comity(&self, words: &[&str]) -> assert_cmd::Command {
+        let mut command = comity();
+        command.arg("rayon").args(words).current_dir(self.folder.path());
+        command
+    }
+
+    /// Runs a task that succeeds, and returns what it says.
+    #[track_caller]
+    fn says(&self, words: &[&str]) -> String {
+        let output = self.comity(words).assert().success().get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs a task that fails, and returns its sentence. Every file must be as it was.
+    #[track_caller]
+    fn fails(&self, code: i32, words: &[&str]) -> String {
+        self.fails_with(code, &mut self.comity(words))
+    }
+
+    #[track_caller]
+    fn fails_with(&self, code: i32, command: &mut assert_cmd::Command) -> String {
+        let before = self.files();
+        let output = command.assert().code(code).get_output().clone();
+        assert!(self.files() == before, "a file has changed");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.starts_with("error: "), "{errors}");
+        errors
+    }
+
+    #[track_caller]
+    fn status(&self) -> Value {
+        let report = json(&mut self.comity(&["status", "--json"]));
+        assert_eq!(report["schema"], "comity-rayon/1");
+        report
+    }
+
+    /// A program to name in CARGO: what `script` does, or else cargo itself.
+    fn cargo_that(&self, script: &str) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cargo");
+        fs::write(&path, format!("#!/bin/sh\n{script}\nexec '{}' \"$@\"\n", env!("CARGO"))).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        (folder, path)
+    }
+}
+
+fn manifest(name: &str, dependency: &str) -> String {
+    format!(
+        "# Dear to somebody.\n[package]\nname = \"{name}\" # mine\nversion = \"0.1.0\"\nedition = \"2021\"\n\n\
+         [dependencies]\n{dependency}\n\n# The end.\n"
+    )
+}
+
+/// A package that passes for Comity's rayon-core and depends on nothing.
+fn core(version: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "[package]\nname = \"rayon-core\"\nversion = \"{version}\"\nedition = \"2021\"\nlinks = \"rayon-core\"\n\
+         build = \"src/build.rs\"\n[package.metadata.comity]\n[features]\nweb_spin_lock = []\n[workspace]\n"
+    );
+    fs::create_dir(folder.path().join("src")).unwrap();
+    fs::write(folder.path().join("Cargo.toml"), text).unwrap();
+    fs::write(folder.path().join("src/lib.rs"), "").unwrap();
+    fs::write(folder.path().join("src/build.rs"), "fn main() {}").unwrap();
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn an_older_locked_rayon_core_gives_way_and_comes_back() {
+    let project = Project::locked();
+    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    assert!(project.says(&["status"]).contains(STOCK));
+    let said = project.says(&["enable"]);
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rayon-core").canonicalize().unwrap();
+    for part in
+        ["(rayon 1.10.0) runs on Comity now", text(&core), "comity rayon disable", "COMITY_POLICY", "COMITY=off"]
+    {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    let status = project.status();
+    assert_eq!((&status["links"], &status["enabled"]), (&"comity".into(), &true.into()));
+    assert_eq!(status["rayon"], serde_json::json!(["1.10.0"]));
+    assert_eq!(status["rayon_core"][0]["from"], text(&core));
+    assert_eq!(status["rayon_core"].as_array().unwrap().len(), 1);
+    let enabled = project.read("Cargo.toml");
+    assert!(enabled.contains("name = \"app\" # mine\n") && enabled.ends_with("# The end.\n"), "{enabled}");
+    assert!(project.says(&["enable"]).contains("runs on Comity already"));
+    assert_eq!(project.read("Cargo.toml"), enabled);
+    assert!(project.says(&["disable"]).contains(&format!("is without Comity again: rayon 1.10.0 links {STOCK}.")));
+    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+}
+
+#[test]
+fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
+    let project = Project::locked();
+    // A newer one of the first needs a newer one of the others.
+    for (name, version) in [("crossbeam-deque", "0.8.5"), ("crossbeam-epoch", "0.9.17"), ("crossbeam-utils", "0.8.19")]
+    {
+        project.cargo(&["update", "--package", name, "--precise", version]);
+    }
+    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    project.says(&["enable", "--source", text(core("1.13.0").path())]);
+    assert!(!project.read("Cargo.lock").contains("crossbeam"));
+    project.says(&["disable"]);
+    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+}
+
+#[test]
+fn what_the_project_has_outgrown_does_not_come_back_and_is_named() {
+    let project = Project::locked();
+    let manifest = project.read("Cargo.toml");
+    project.says(&["enable"]);
+    project.cargo(&["update", "--package", "rayon", "--precise", "1.11.0"]);
+    let said = project.says(&["disable"]);
+    assert!(said.contains("rayon-core 1.13.0") && said.contains("did not take back rayon-core 1.12.1"), "{said}");
+    assert_eq!(project.read("Cargo.toml"), manifest);
+}
+
+#[test]
+fn the_root_of_a_workspace_is_edited_whichever_member_is_named() {
+    let member = manifest("member", "rayon = \"1\"");
+    for root in
+        ["[workspace]\nmembers = [\"member\"]\n", "[package]\nname = \"root\"\n[workspace]\nmembers = [\"member\"]\n"]
+    {
+        let project = Project { folder: tempfile::tempdir().unwrap() };
+        for (name, text) in
+            [("Cargo.toml", root), ("src/lib.rs", ""), ("member/Cargo.toml", &member), ("member/src/lib.rs", "")]
+        {
+            project.write(name, text);
+        }
+        project.lock_old_rayon();
+        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+        project.says(&["enable", "member"]);
+        assert!(project.read("Cargo.toml").contains("[workspace.metadata.comity]"));
+        assert_eq!(project.read("member/Cargo.toml"), member);
+        assert_eq!(project.status()["links"], "comity");
+        project.says(&["disable", "member/Cargo.toml"]);
+        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    }
+}
+
+#[test]
+fn other_patches_stay_however_they_are_written() {
+    for patches in [
+        "[patch.crates-io]\nextra = { path = \"extra\" } # dear\n",
+        "[patch]\ncrates-io.extra.path = \"extra\"\n",
+        "[patch]\ncrates-io = { extra = { path = \"extra\" } }\n",
+    ] {
+        let project = Project::package("rayon = \"1\"");
+        project.write("extra/Cargo.toml", "[package]\nname = \"extra\"\n");
+        project.write("extra/src/lib.rs", "");
+        project.append("Cargo.toml", patches);
+        project.append("Cargo.toml", "[workspace]\nexclude = [\"extra\"]\n");
+        project.lock_old_rayon();
+        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+        project.says(&["enable"]);
+        assert_eq!(project.status()["links"], "comity", "{patches}");
+        assert!(project.read("Cargo.toml").contains("path = \"extra\""), "{patches}");
+        project.says(&["disable"]);
+        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    }
+}
+
+#[test]
+fn a_patch_by_somebody_else_is_refused_and_named() {
+    let fork = core("1.13.0");
+    let unmarked =
+        fs::read_to_string(fork.path().join("Cargo.toml")).unwrap().replace("[package.metadata.comity]\n", "");
+    fs::write(fork.path().join("Cargo.toml"), unmarked).unwrap();
+    let project = Project::package("rayon = \"1\"");
+    let entry = format!("rayon-core = {{ path = \"{}\" }}", fork.path().display());
+    project.append("Cargo.toml", &format!("[patch.crates-io]\n{entry}\n"));
+    for task in ["enable", "disable"] {
+        let why = project.fails(1, &[task]);
+        assert!(why.contains(&entry) && why.contains("Cargo.toml'"), "{why}");
+    }
+    assert_eq!(project.status()["links"], "other");
+    assert!(project.fails(2, &["enable", "--source", text(fork.path())]).contains("not Comity's"));
+}
+
+#[test]
+fn an_entry_of_ours_moves_to_another_folder() {
+    let (first, second) = (core("1.12.9"), core("1.13.0"));
+    let project = Project::locked();
+    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    project.says(&["enable", "--source", text(first.path())]);
+    let enabled = project.read("Cargo.toml");
+    project.says(&["enable", "--source", text(second.path())]);
+    let moved = project.read("Cargo.toml");
+    let path = |core: &TempDir| core.path().canonicalize().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(moved, enabled.replace(&path(&first), &path(&second)));
+    // Cargo itself cannot read the project any more; both ways out of that must stay open.
+    drop(second);
+    assert!(project.fails(1, &["status"]).contains("    error: failed"));
+    project.says(&["enable"]);
+    assert_eq!(project.status()["links"], "comity");
+    project.says(&["enable", "--source", text(first.path())]);
+    drop(first);
+    project.says(&["disable"]);
+    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+}
+
+#[test]
+fn an_entry_by_hand_that_the_lock_file_ignores_is_seen_and_mended() {
+    let project = Project::locked();
+    let lock = project.read("Cargo.lock");
+    let core = core("1.13.0");
+    project.append("Cargo.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", core.path().display()));
+    let before = project.files();
+    let said = project.says(&["status"]);
+    assert!(said.contains(STOCK) && said.contains("`comity rayon enable` mends"), "{said}");
+    assert!(project.files() == before);
+    project.says(&["enable", "--source", text(core.path())]);
+    assert_eq!(project.status()["links"], "comity");
+    project.says(&["disable"]);
+    assert_eq!(project.read("Cargo.lock"), lock);
+    assert!(!project.read("Cargo.toml").contains("comity"));
+}
+
+#[test]
+fn older_rayons_up_to_the_one_that_had_no_core() {
+    for version in ["0.9", "=1.5.3"] {
+        let project = Project::package(&format!("rayon = \"{version}\""));
+        project.cargo(&["generate-lockfile"]);
+        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+        project.says(&["enable"]);
+        assert_eq!(project.status()["links"], "comity", "{version}");
+        project.says(&["disable"]);
+        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    }
+    let project = Project::package("rayon = \"0.6\"");
+    assert!(project.fails(1, &["enable"]).contains("uses rayon 0.6.0, which has no rayon-core"));
+    assert_eq!(project.status()["links"], "none");
+}
+
+#[test]
+fn a_project_without_rayon_is_left_alone() {
+    let project = Project::package("");
+    assert!(project.fails(1, &["enable"]).contains("does not use rayon"));
+    assert!(project.says(&["status"]).contains("does not use rayon"));
+    assert!(project.says(&["disable"]).contains("Comity is not enabled in"));
+}
+
+#[test]
+fn a_rayon_behind_a_feature_counts() {
+    let project = Project::package("rayon = { version = \"1\", optional = true }");
+    project.says(&["enable"]);
+    assert_eq!(project.status()["links"], "comity");
+}
+
+#[test]
+fn disabling_what_is_not_enabled_changes_nothing() {
+    let project = Project::locked();
+    let before = project.files();
+    assert!(project.says(&["disable"]).contains("Comity is not enabled in"));
+    assert!(project.files() == before);
+}
+
+#[test]
+fn without_a_lock_file_none_is_left_behind() {
+    let project = Project::package("rayon = \"1\"");
+    let manifest = project.read("Cargo.toml");
+    project.says(&["enable"]);
+    assert!(!project.path("Cargo.lock").exists());
+    assert_eq!(project.status()["links"], "comity");
+    project.says(&["disable"]);
+    assert!(!project.path("Cargo.lock").exists());
+    assert_eq!(project.read("Cargo.toml"), manifest);
+    // One that a build has written since stays, without Comity.
+    project.says(&["enable"]);
+    project.cargo(&["generate-lockfile"]);
+    assert!(project.read("Cargo.lock").contains("\"comity\""));
+    project.says(&["disable"]);
+    assert!(!project.read("Cargo.lock").contains("comity"));
+}
+
+#[test]
+fn status_changes_no_file() {
+    let locked = Project::locked();
+    let stale = Project::locked();
+    stale.append("Cargo.toml", "[build-dependencies]\ntempfile = \"3\"\n");
+    let unlocked = Project::package("rayon = \"1\"");
+    for (project, links) in [(locked, "stock"), (stale, "stock"), (unlocked, "stock")] {
+        let before = project.files();
+        assert_eq!(project.status()["links"], links);
+        project.says(&["status"]);
+        assert!(project.files() == before);
+    }
+}
+
+#[test]
+fn a_patch_in_cargos_configuration_is_seen_and_not_touched() {
+    let core = core("1.13.0");
+    let project = Project::package("rayon = \"1\"");
+    project
+        .write(".cargo/config.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", core.path().display()));
+    let before = project.files();
+    let status = project.status();
+    assert_eq!((&status["links"], &status["enabled"]), (&"comity".into(), &false.into()));
+    let said = project.says(&["enable"]);
+    assert!(said.contains("already") && said.contains("something else"), "{said}");
+    assert!(project.fails(1, &["disable"]).contains(".cargo/config.toml"));
+    assert!(project.files() == before);
+    // With both, taking out one would not do what was asked for.
+    project.append("Cargo.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", core.path().display()));
+    assert!(project.fails(1, &["disable"]).contains("another [patch]"));
+}
+
+#[test]
+fn several_are_told_apart() {
+    let project = Project::package("rayon = \"1\"\nfork = { package = \"rayon-core\", path = \"fork\" }");
+    project.write("fork/Cargo.toml", "[package]\nname = \"rayon-core\"\nversion = \"2.0.0\"\n[workspace]\n");
+    project.write("fork/src/lib.rs", "");
+    let status = project.status();
+    assert_eq!(status["links"], "several");
+    let mut kinds: Vec<&str> =
+        status["rayon_core"].as_array().unwrap().iter().map(|core| core["kind"].as_str().unwrap()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["other", "stock"]);
+    assert!(project.fails(1, &["enable"]).contains("even with the patch"));
+}
+
+#[test]
+fn a_repository_serves_as_the_source() {
+    let core = core("1.13.0");
+    let git = |words: &[&str]| {
+        let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"];
+        let output = Command::new("git").args(identity).args(words).current_dir(core.path()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message", "core"]);
+    let (url, rev) = (format!("file://{}", core.path().display()), git(&["rev-parse", "HEAD"]));
+    let project = Project::locked();
+    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    project.says(&["enable", "--git", &url, "--rev", &rev]);
+    let enabled = project.read("Cargo.toml");
+    assert!(enabled.contains(&format!("rayon-core = {{ git = \"{url}\", rev = \"{rev}\" }}")), "{enabled}");
+    assert_eq!(project.status()["links"], "comity");
+    // Whoever has such a manifest and asks again does not mean the own folder.
+    project.says(&["enable"]);
+    assert_eq!(project.read("Cargo.toml"), enabled);
+    project.says(&["disable"]);
+    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    let nowhere = format!("file://{}", project.path("nowhere").display());
+    let mut command = project.comity(&["enable", "--git", &nowhere]);
+    assert!(project.fails_with(1, command.env("CARGO_NET_RETRY", "0")).contains("nowhere"));
+}
+
+#[test]
+fn a_failing_step_puts_both_files_back_and_passes_on_what_cargo_said() {
+    let project = Project::locked();
+    let (_folder, cargo) =
+        project.cargo_that("[ \"$3\" != update ] || { echo mess > Cargo.lock; echo 'error: it rains' >&2; exit 101; }");
+    let why = project.fails_with(1, project.comity(&["enable"]).env("CARGO", &cargo));
+    for part in ["`cargo update --package rayon-core` failed", "    error: it rains", "are as they were"] {
+        assert!(why.contains(part), "{part} is not in\n{why}");
+    }
+    project.says(&["enable"]);
+    project.fails_with(1, project.comity(&["disable"]).env("CARGO", &cargo));
+    // Too old for this rayon, so cargo keeps the stock one: only the resolved tree shows it.
+    project.says(&["disable"]);
+    let old = core("1.11.0");
+    let why = project.fails(1, &["enable", "--source", text(old.path())]);
+    assert!(why.contains("even with the patch") && why.contains("the stock rayon-core 1."), "{why}");
+}
+
+/// Sends a signal to `comity rayon enable` while cargo, which then fails, is at the lock file.
+fn interrupted(project: &Project, signal: &str) -> Output {
+    let (folder, cargo) = project.cargo_that("[ \"$3\" != update ] || { touch \"$0\"-waits; sleep 0.5; exit 1; }");
+    let waiting = folder.path().join("cargo-waits");
+    let child = Command::new(env!("CARGO_BIN_EXE_comity"))
+        .args(["rayon", "enable", text(project.folder.path())])
+        .env("CARGO", &cargo)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while !waiting.exists() {
+        assert!(start.elapsed() < Duration::from_secs(60), "cargo is not asked to update");
+        sleep(Duration::from_millis(10));
+    }
+    Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_signal_puts_both_files_back() {
+    let project = Project::locked();
+    let before = project.files();
+    let output = interrupted(&project, "-TERM");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && errors.contains("interrupted by a signal"), "{errors}");
+    assert!(project.files() == before);
+}
+
+#[test]
+fn what_a_killed_command_has_begun_can_be_finished_or_taken_back() {
+    for task in [&["disable"][..], &["enable", "disable"]] {
+        let project = Project::locked();
+        let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+        interrupted(&project, "-KILL");
+        assert_ne!(project.read("Cargo.toml"), before.0);
+        for task in task {
+            project.says(&[task]);
+        }
+        assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    }
+}
+
+#[test]
+fn a_project_that_cannot_be_written_stays_as_it_is() {
+    let project = Project::locked();
+    let folder = project.folder.path().display();
+    // Not even root can write to a mount that is read-only.
+    let script = format!(
+        "mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}' || exit 77; exec \"$0\" rayon enable '{folder}'"
+    );
+    let run = |unshare: &[&str]| {
+        let words = ["sh", "-c", &script, env!("CARGO_BIN_EXE_comity")];
+        Command::new("unshare").args(unshare).args(words).output().ok().filter(|output| output.status.code() == Some(1))
+    };
+    let before = project.files();
+    let output = run(&["--mount"]).or_else(|| run(&["--mount", "--map-root-user"]));
+    let errors =
+        output.map(|output| String::from_utf8(output.stderr).unwrap()).filter(|text| text.starts_with("error: "));
+    let Some(errors) = errors else {
+        eprintln!("SKIPPED: this machine lets nobody mount a folder read-only");
+        return;
+    };
+    assert!(errors.contains("cannot write '") && errors.contains("are as they were"), "{errors}");
+    assert!(project.files() == before);
+}
+
+#[test]
+fn a_path_that_is_no_project() {
+    let project = Project::package("rayon = \"1\"");
+    for task in ["enable", "status", "disable"] {
+        for (path, part) in
+            [("no/such", "does not exist"), ("src", "has no Cargo.toml"), ("src/lib.rs", "is no Cargo.toml")]
+        {
+            assert!(project.fails(2, &[task, path]).contains(&format!("'{path}' {part}")));
+        }
+    }
+    // Without a path the project is searched upwards, as by cargo.
+    let mut inside = project.comity(&["enable"]);
+    inside.current_dir(project.path("src")).assert().success();
+    let empty = tempfile::tempdir().unwrap();
+    let output = comity().args(["rayon", "enable"]).current_dir(empty.path()).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("nor has any folder above it"));
+}
+
+#[test]
+fn a_broken_manifest_or_a_missing_cargo() {
+    let project = Project::package("rayon = \"1\"");
+    let mut command = project.comity(&["enable"]);
+    command.env_remove("CARGO").env("PATH", project.path("src"));
+    let why = project.fails_with(1, &mut command);
+    assert!(why.contains("cannot start 'cargo'") && why.contains("install Rust"), "{why}");
+    project.write("Cargo.toml", "[package\n");
+    for task in ["enable", "status", "disable"] {
+        let why = project.fails(1, &[task]);
+        assert!(why.contains("`cargo locate-project") && why.contains("    error: "), "{why}");
+    }
+}
+
+#[test]
+fn options_that_exclude_each_other() {
+    let project = Project::package("rayon = \"1\"");
+    for (words, part) in [
+        (&["enable", "--git", "u", "--source", "s"][..], "cannot be used with"),
+        (&["enable", "--rev", "r"], "--git <URL>"),
+        (&["enable", "--source", "src"], "--source 'src' has no Cargo.toml"),
+        (&["status", "--source", "s"], "unexpected argument"),
+    ] {
+        assert!(project.fails(2, words).contains(part), "{words:?}");
+    }
+}
