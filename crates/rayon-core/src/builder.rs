@@ -1,7 +1,6 @@
 //! How a pool is built.
 
 use std::any::Any;
-use std::env;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -34,7 +33,7 @@ struct Options {
 
 impl Options {
     fn into_comity(self) -> comity::ThreadPoolBuilder {
-        let mut builder = comity::ThreadPoolBuilder::new().num_threads(self.choose_num_threads());
+        let mut builder = comity::ThreadPoolBuilder::new().num_threads(self.num_threads.min(max_num_threads()));
         if self.use_current_thread {
             builder = builder.use_current_thread();
         }
@@ -57,17 +56,6 @@ impl Options {
             builder = builder.exit_handler(handler);
         }
         builder
-    }
-
-    /// 0: the runtime's own choice.
-    fn choose_num_threads(&self) -> usize {
-        let variable = |name| env::var(name).ok()?.parse::<usize>().ok();
-        let chosen = match self.num_threads {
-            // 0 asks for the default, whatever the older variable says.
-            0 => variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS")).unwrap_or(0),
-            number => number,
-        };
-        chosen.min(max_num_threads())
     }
 }
 

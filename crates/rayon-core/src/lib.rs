@@ -7,7 +7,7 @@
 //!
 //! | variable | |
 //! |---|---|
-//! | `RAYON_NUM_THREADS`, then `RAYON_RS_NUM_CPUS` | workers of a pool that is not told how many; else `COMITY_NUM_THREADS`, else the usable cores |
+//! | `COMITY_NUM_THREADS`, `RAYON_NUM_THREADS`, `RAYON_RS_NUM_CPUS` | threads of a pool that is not told how many: the first that is set; else the usable cores |
 //! | `COMITY_POLICY` | what a worker does that has no task, as `comity policies` lists; else `comity` |
 //! | `COMITY=off` | plain work stealing, whatever `COMITY_POLICY` says |
 //! | `COMITY_WATCH=SECS` | pools that stand still for so long with work to do say who waits where |

@@ -47,8 +47,8 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder::default()
     }
 
-    /// The number of workers, at most [`MAX_THREADS`]. 0, or not set: `COMITY_NUM_THREADS`, or else as many as there
-    /// are usable cores (affinity and cgroup quota considered).
+    /// The number of workers, at most [`MAX_THREADS`]. 0, or not set: `COMITY_NUM_THREADS`, or else `RAYON_NUM_THREADS`, or
+    /// else as many as there are usable cores (affinity and cgroup quota considered).
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = Some(num_threads).filter(|number| *number > 0);
         self
@@ -228,7 +228,7 @@ impl ThreadPoolBuilder {
                 .ok()
                 .filter(|number| (1..=MAX_THREADS).contains(number))
                 .ok_or(BuildError::NumThreadsVariable(text))?,
-            (None, None) => comity_os::cores::usable().get(),
+            (None, None) => rayons_num_threads().unwrap_or_else(|| comity_os::cores::usable().get()),
         };
         if number > MAX_THREADS { Err(BuildError::TooManyThreads(number)) } else { Ok(number) }
     }
@@ -247,6 +247,13 @@ impl ThreadPoolBuilder {
             None => Ok(Policy::default()),
         }
     }
+}
+
+/// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the most.
+fn rayons_num_threads() -> Option<usize> {
+    let variable = |name| environment(name)?.parse::<usize>().ok();
+    let number = variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS").filter(|number| *number > 0))?;
+    Some(number.min(MAX_THREADS)).filter(|number| *number > 0)
 }
 
 /// How long a pool may stand still before it says so.

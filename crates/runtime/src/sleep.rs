@@ -15,7 +15,7 @@ use comity_os::lock;
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
 use crossbeam_utils::CachePadded;
 
-use crate::raw::sync::{AtomicBool, AtomicI32, AtomicU32, FutexWord, Ordering, Waker, fence, heavy};
+use crate::raw::sync::{AtomicBool, AtomicI32, AtomicU32, FutexWord, Ordering, Waker, fence, heavy, light};
 
 /// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -168,6 +168,7 @@ impl Sleep {
     }
 
     /// After a push that met the bell, which was stopped meanwhile. A thief may have rung, or one who left hunger behind.
+    #[cold]
     pub(crate) fn push_met_bell(&self, me: WorkerId, work: &impl Work) {
         match self.waking {
             // Lemma 1.
@@ -178,6 +179,18 @@ impl Sleep {
                 self.wake_up_to(usize::from(sleepers), me, word::WOKEN_BY_PEER);
             }
             // Nobody sleeps beside a task that is only pushed: thieves look for it.
+            Waking::NobodySleeps | Waking::Watchdog => {}
+        }
+    }
+
+    /// After a worker pushed a task where all can see it: wakes one that sleeps. No bell is needed here, for this looks at
+    /// `hunger` itself, by the argument of Lemma 1.
+    #[inline]
+    pub(crate) fn after_spawn(&self, me: WorkerId, work: &impl Work) {
+        light();
+        match self.waking {
+            Waking::Hungry if self.hunger.load(Ordering::Relaxed) <= 0 => {}
+            Waking::Hungry | Waking::EveryPush { .. } => self.push_met_bell(me, work),
             Waking::NobodySleeps | Waking::Watchdog => {}
         }
     }

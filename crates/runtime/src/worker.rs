@@ -11,7 +11,6 @@ use crossbeam_deque::Worker as Spawns;
 
 use crate::raw::job::JobRef;
 use crate::raw::latch::{JoinLatch, Probe};
-use crate::raw::sync::light;
 use crate::shared::{AbortOnDrop, Peer, Shared, View, take};
 use crate::watch::Doing;
 
@@ -85,11 +84,9 @@ impl Worker {
 
     /// Makes a task available to thieves that no frame of this worker waits for by itself.
     pub(crate) fn push_spawn(&self, job: JobRef) {
-        self.own().spawns.push(job);
-        light();
-        if self.peer.deque.rings() {
-            self.answer_bell();
-        }
+        let own = self.own();
+        own.spawns.push(job);
+        own.shared.sleep.after_spawn(self.id(), &View { shared: &own.shared, awaited: &|| false });
     }
 
     /// After a push that the bell calls for, or that the deque must grow for: stops the bell, answers it, and looks for
