@@ -60,6 +60,9 @@ pub struct Row {
     pub waking: Waking,
     /// Whether the shell keeps the counts that [`Action::Count`](crate::Action::Count) reads, under one lock.
     pub counts_roles: bool,
+    /// The most spawned tasks that a thief without any other work takes from a victim at once. The right halves of joins go
+    /// one by one: each stands for half of what is left.
+    pub batch: u16,
     /// What can be set.
     pub parameters: &'static [Parameter],
     /// Makes the thief of one worker.

@@ -252,7 +252,8 @@ impl ThreadPoolBuilder {
 /// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the most.
 fn rayons_num_threads() -> Option<usize> {
     let variable = |name| environment(name)?.parse::<usize>().ok();
-    let number = variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS").filter(|number| *number > 0))?;
+    let number =
+        variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS").filter(|number| *number > 0))?;
     Some(number.min(MAX_THREADS)).filter(|number| *number > 0)
 }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::lock;
 use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
-use crossbeam_deque::{Injector, Steal, Stealer};
+use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
 use crate::counters::Live;
@@ -109,10 +109,18 @@ impl Peer {
         !self.deque.is_empty() || !self.spawns.is_empty()
     }
 
-    /// Takes a task from this worker for `thief`: what is shared, else what was spawned. If there is neither, rings for
-    /// the next push; if there are tasks all the same, asks for them, at the time `now`, and does not wait for ever.
-    pub(crate) fn rob(&self, thief: WorkerId, now: impl Fn() -> u64) -> Option<JobRef> {
-        let shared = self.deque.steal().map(JobRef::of).or_else(|| take(|| self.spawns.steal()));
+    /// Takes a task from this worker for `thief`: what is shared, else what was spawned. Of that up to `batch` tasks, and
+    /// all but the first go `to` the thief's own. If there is neither, rings for the next push; if there are tasks all the
+    /// same, asks for them, at the time `now`, and does not wait for ever.
+    pub(crate) fn rob(
+        &self,
+        thief: WorkerId,
+        to: &Spawns<JobRef>,
+        batch: usize,
+        now: impl Fn() -> u64,
+    ) -> Option<JobRef> {
+        let spawned = || self.spawns.steal_batch_with_limit_and_pop(to, batch);
+        let shared = self.deque.steal().map(JobRef::of).or_else(|| take(spawned));
         if shared.is_some() {
             return shared;
         }

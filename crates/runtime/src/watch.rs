@@ -20,13 +20,13 @@ use crate::shared::{Peer, Shared};
 /// How long a blocked thread is given to look at its own stack.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a worker is doing, for the watch alone. Its owner writes it where it begins to wait and where it takes a queued
+/// What a worker is doing. Its owner writes it where it begins to wait and where it takes a queued
 /// job, never at a push or a pop.
 #[derive(Default)]
 pub(crate) struct Activity {
     /// See [`Doing::encode`].
     doing: AtomicU32,
-    /// Frames on its stack that wait for something.
+    /// See [`Activity::waits`].
     waits: AtomicU32,
 }
 
@@ -71,10 +71,14 @@ impl Activity {
         Doing::decode(self.doing.load(Ordering::Relaxed))
     }
 
+    /// Frames on its stack that wait for something, the main loop not among them.
+    pub(crate) fn waits(&self) -> u32 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
     /// One more frame waits, or with `-1` one less.
     pub(crate) fn count_wait(&self, change: i32) {
-        let waits = self.waits.load(Ordering::Relaxed);
-        self.waits.store(waits.wrapping_add_signed(change), Ordering::Relaxed);
+        self.waits.store(self.waits().wrapping_add_signed(change), Ordering::Relaxed);
     }
 }
 
@@ -126,11 +130,7 @@ impl Snapshot {
 /// Whether a task is queued, or one that is blocked lies on top of a frame that waits. Else a blocked task is the program's
 /// own business.
 fn has_something_to_do(pool: &Shared) -> bool {
-    queued(pool) > 0
-        || pool
-            .peers
-            .iter()
-            .any(|peer| peer.activity.get() == Doing::Task && peer.activity.waits.load(Ordering::Relaxed) > 0)
+    queued(pool) > 0 || pool.peers.iter().any(|peer| peer.activity.get() == Doing::Task && peer.activity.waits() > 0)
 }
 
 fn queued(pool: &Shared) -> usize {
@@ -145,7 +145,7 @@ fn report(pool: &Shared, stands_still: Duration) -> String {
         queued(pool),
     );
     for peer in &pool.peers {
-        let (thread, waits) = (peer.thread(), peer.activity.waits.load(Ordering::Relaxed));
+        let (thread, waits) = (peer.thread(), peer.activity.waits());
         let _ = write!(report, "comity: worker {} (thread {}) ", peer.id.0, thread.as_raw());
         let below = |waits| match waits {
             0 => String::new(),

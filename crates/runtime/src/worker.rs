@@ -248,8 +248,15 @@ impl Worker {
     pub(crate) fn rob(&self, victim: WorkerId) -> Option<JobRef> {
         let (shared, counters) = (self.shared(), &self.peer.counters);
         counters.steal_attempts.add(1);
-        let stolen = shared.peer(victim).rob(self.id(), || shared.now());
+        let own = self.own();
+        // In a frame that waits, its own tasks come first: what a batch brings would be taken for such.
+        let batch = if self.peer.activity.waits() == 0 { shared.policy.row().batch } else { 1 };
+        let stolen = shared.peer(victim).rob(self.id(), &own.spawns, batch.into(), || shared.now());
         counters.steals.add(u64::from(stolen.is_some()));
+        if batch > 1 && stolen.is_some() && !own.spawns.is_empty() {
+            // Who looked while the batch was on its way has not seen it.
+            shared.sleep.after_spawn(self.id(), &View { shared, awaited: &|| false });
+        }
         stolen
     }
 

@@ -12,6 +12,7 @@ pub const ROW: Row = Row {
     source: "Arora, Blumofe and Plaxton 1998; BWS §2.3, Algorithm 1",
     waking: Waking::NobodySleeps,
     counts_roles: false,
+    batch: 1,
     parameters: &[],
     rest: |victims, _| Box::new(Abp { victims }),
 };

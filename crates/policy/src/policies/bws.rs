@@ -22,6 +22,7 @@ pub const ROW: Row = Row {
     source: "BWS §3.2, Algorithm 2; §4",
     waking: Waking::Watchdog,
     counts_roles: false,
+    batch: 1,
     parameters: &[SLEEP_THRESHOLD],
     rest: |victims, values| {
         Box::new(Bws {

@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     source: "BWS §5.5, first experiment",
     waking: Waking::EveryPush { sleepers: 2 },
     counts_roles: false,
+    batch: 1,
     parameters: &[SLEEP_THRESHOLD],
     rest: |victims, values| Box::new(BusyWakes { victims, sleep_threshold: values[0], steal_counter: 0 }),
 };

@@ -12,6 +12,7 @@ pub const ROW: Row = Row {
     source: "BWS §3.2 for resting; docs/decisions/ for what differs and why",
     waking: Waking::Hungry,
     counts_roles: false,
+    batch: 8,
     parameters: &[
         Parameter {
             key: "rounds",

@@ -12,6 +12,7 @@ pub const ROW: Row = Row {
     source: "BWS §5.3",
     waking: Waking::NobodySleeps,
     counts_roles: false,
+    batch: 1,
     parameters: &[Parameter {
         key: "failures_per_worker",
         default: 2,

@@ -12,6 +12,7 @@ pub const ROW: Row = Row {
     source: "rayon-core 1.13, sleep/README.md",
     waking: Waking::Hungry,
     counts_roles: false,
+    batch: 1,
     parameters: &[Parameter {
         key: "rounds",
         default: 33,

@@ -12,6 +12,7 @@ pub const ROW: Row = Row {
     source: "BWS §5.3",
     waking: Waking::NobodySleeps,
     counts_roles: false,
+    batch: 1,
     parameters: &[Parameter { key: "every", default: 64, least: 1, most: 65_536, help: "failed steals per yield" }],
     rest: |victims, values| Box::new(SelectiveYield { victims, every: values[0], failures: 0 }),
 };

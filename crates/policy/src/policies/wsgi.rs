@@ -12,6 +12,7 @@ pub const ROW: Row = Row {
     source: "BWS §5.5, second experiment",
     waking: Waking::Watchdog,
     counts_roles: true,
+    batch: 1,
     parameters: &[Parameter {
         key: "ratio",
         default: 2,
