@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn each_mistake_is_answered_with_what_to_write_instead() {
         for (text, part) in [
-            ("cilk", "no policy is called 'cilk'; choose one of comity, abp"),
+            ("cilk", "no policy is called 'cilk'; choose one of comity, plain, abp"),
             ("", "no policy is called ''"),
             ("abp:sleep_threshold=3", "has no parameter 'sleep_threshold'; it has none"),
             ("bws:threshold=3", "it has sleep_threshold"),

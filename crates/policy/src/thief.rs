@@ -48,7 +48,11 @@ pub enum Event {
     /// The core was offered to others and is back.
     Yielded,
     /// The pause is over.
-    Paused,
+    Paused {
+        /// Whether any worker of the pool has a task. If not, the next one comes from a thread outside of the pool, and that
+        /// may be waiting for this very core.
+        anyone_busy: bool,
+    },
     /// The answer to [`Action::ClaimWakeup`]; `None`: another thief was faster.
     WakeupClaimed(Option<WorkerId>),
     /// The answer to [`Action::Wake`]; `None`: nobody was asleep there any more.

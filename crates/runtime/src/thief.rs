@@ -102,7 +102,7 @@ impl Spell<'_> {
                     for _ in 0..hints {
                         std::hint::spin_loop();
                     }
-                    Event::Paused
+                    Event::Paused { anyone_busy: shared.sleep.anyone_busy() }
                 }
                 Action::Sleep => match self.sleep() {
                     Ok(reason) => Event::Woken(reason),

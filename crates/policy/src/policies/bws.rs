@@ -90,7 +90,7 @@ impl Thief for Bws {
                 self.steal_counter = 0;
                 self.random_steal()
             }
-            Event::Counted { .. } | Event::Paused => self.random_steal(),
+            Event::Counted { .. } | Event::Paused { .. } => self.random_steal(),
         }
     }
 }

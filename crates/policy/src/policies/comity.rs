@@ -37,8 +37,9 @@ pub const ROW: Row = Row {
 
 /// Resting as in BWS, with two differences that a kernel with EEVDF asks for.
 ///
-/// A thief never yields the core blindly: a thread that has yielded forfeits its place, and its next wake-up then
-/// costs up to 3 ms. And since a sleeper costs a push nothing but one load, nobody has to stay awake as a watchdog
+/// A thief yields the core only while nobody in its pool has a task: then the next one comes from a thread outside, such
+/// as the one that waited for the last, and that may be queued behind this spinning thief. Else it does not: a thread that
+/// has yielded to another forfeits its place, and its next wake-up then costs up to 3 ms. And since a sleeper costs a push nothing but one load, nobody has to stay awake as a watchdog
 /// beside a long serial task.
 ///
 /// The pauses grow: a program of many short phases has its next task within microseconds, and a thief that then still
@@ -102,7 +103,7 @@ impl Thief for Comity {
                 self.in_vain = self.in_vain.saturating_add(1);
                 Action::Sleep
             }
-            Event::Paused => self.search(),
+            Event::Paused { anyone_busy: false } => Action::YieldCore,
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
                 self.tried = 0;
                 self.round = 0;
@@ -119,6 +120,17 @@ mod tests {
     use crate::{Policy, WorkerId};
     use alloc::vec::Vec;
 
+    const BUSY: Event = Event::Paused { anyone_busy: true };
+
+    #[test]
+    fn gives_way_to_whoever_may_bring_work_to_a_pool_without_any() {
+        let mut thief = Policy::default().thief(WorkerId(0), 2, 1);
+        let Action::StealFrom(victim) = thief.next(Event::DequeEmpty { wakeups_owed: 0 }) else { panic!("it looks") };
+        assert!(matches!(thief.next(Event::StealFailed(victim)), Action::Pause { .. }));
+        assert_eq!(thief.next(Event::Paused { anyone_busy: false }), Action::YieldCore);
+        assert!(matches!(thief.next(Event::Yielded), Action::StealFrom(_)));
+    }
+
     #[test]
     fn spins_for_its_rounds_then_sleeps_and_never_yields() {
         let mut thief = "comity:rounds=14,pause=7".parse::<Policy>().unwrap().thief(WorkerId(0), 3, 1);
@@ -133,7 +145,7 @@ mod tests {
                     }
                     Action::Pause { hints } => {
                         pauses.push(hints);
-                        thief.next(Event::Paused)
+                        thief.next(BUSY)
                     }
                     Action::Sleep => break,
                     other => panic!("{other:?}"),
@@ -152,7 +164,7 @@ mod tests {
                 Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
                 Action::Pause { .. } => {
                     pauses += 1;
-                    thief.next(Event::Paused)
+                    thief.next(BUSY)
                 }
                 Action::Sleep => return pauses,
                 other => panic!("{other:?}"),
@@ -173,7 +185,7 @@ mod tests {
         // One that comes while it spins does.
         let Action::StealFrom(victim) = thief.next(woken) else { panic!("a woken thief looks for tasks") };
         assert!(matches!(thief.next(Event::StealFailed(victim)), Action::Pause { .. }));
-        assert!(matches!(thief.next(Event::Paused), Action::StealFrom(_)));
+        assert!(matches!(thief.next(BUSY), Action::StealFrom(_)));
         thief.next(Event::StealSucceeded(victim));
         assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 10);
     }

@@ -298,7 +298,7 @@ impl World {
                 Event::Counted { busy: roles.busy, thieves: roles.thieves, sleepers: roles.sleepers }
             }
             Action::YieldTo(_) | Action::YieldCore => Event::Yielded,
-            Action::Pause { .. } => Event::Paused,
+            Action::Pause { .. } => Event::Paused { anyone_busy: self.sleep.anyone_busy() },
             Action::ClaimWakeup { from } => {
                 let owed = &mut self.workers[from.index()].owed;
                 let claimed = *owed > 0;
