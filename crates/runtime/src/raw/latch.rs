@@ -3,13 +3,16 @@
 //! The memory of a latch may vanish the moment it is set, because the waiter may see that and end its frame. So `set`
 //! takes a pointer, copies what it needs first, and touches the latch last by setting it.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use comity_os::lock;
 use comity_policy::WorkerId;
 
+use super::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::shared::Shared;
 use crate::sleep::Sleep;
 use crate::worker::Worker;

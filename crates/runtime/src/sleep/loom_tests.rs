@@ -97,6 +97,12 @@ impl Pool {
             self.sleep.push_met_bell(me, self);
         }
     }
+
+    /// A worker's push onto the queue that all can see.
+    fn spawn(&self, me: WorkerId) {
+        self.deque.fetch_add(1, Ordering::Release);
+        self.sleep.after_spawn(me, self);
+    }
 }
 
 fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
@@ -126,6 +132,40 @@ fn loom_a_push_wakes_a_hungry_sleeper() {
 #[test]
 fn loom_a_push_wakes_under_busy_wakes() {
     a_push_reaches_a_would_be_sleeper(Waking::EveryPush { sleepers: 2 });
+}
+
+#[test]
+fn loom_a_spawn_wakes_a_hungry_sleeper() {
+    for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+        explore(4, move || {
+            let pool = Pool::new(2, waking);
+            pool.sleep.publish_busy(W0);
+            let thief = thread::spawn({
+                let pool = pool.clone();
+                move || pool.find(W1)
+            });
+            pool.spawn(W0);
+            thief.join().unwrap();
+        });
+    }
+}
+
+/// The second may come while the first one's scout is on its way, and nothing rings for it later.
+#[test]
+fn loom_two_spawns_wake_two_hungry_sleepers() {
+    explore(2, || {
+        let pool = Pool::new(3, Waking::Hungry);
+        pool.sleep.publish_busy(W0);
+        let thieves = [W1, W2].map(|me| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.find(me))
+        });
+        pool.spawn(W0);
+        pool.spawn(W0);
+        for thief in thieves {
+            thief.join().unwrap();
+        }
+    });
 }
 
 #[test]

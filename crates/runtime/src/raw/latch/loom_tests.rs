@@ -1,0 +1,115 @@
+//! Latches that workers wait for, with the sleep protocol beneath: a waiter that sleeps is woken, sees what was written before
+//! the latch was set, and may free the latch at once.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::sleep::{Admission, Work};
+use comity_policy::Waking;
+
+const W0: WorkerId = WorkerId(0);
+
+/// A pool with nothing to do but wait.
+struct Waits<'a>(&'a dyn Probe);
+
+impl Work for Waits<'_> {
+    fn deques_have_task(&self) -> bool {
+        false
+    }
+
+    fn injector_has_task(&self) -> bool {
+        false
+    }
+
+    fn has_business(&self, _: WorkerId) -> bool {
+        self.0.probe()
+    }
+
+    fn ring_bells(&self) {}
+}
+
+/// What `Worker::wait_until` comes to where there are no tasks.
+fn wait(sleep: &Sleep, latch: &dyn Probe) {
+    let work = Waits(latch);
+    while !latch.probe() {
+        sleep.announce(W0);
+        match sleep.admit(W0, &work) {
+            Admission::Refused(_) => drop(sleep.retract(W0)),
+            Admission::Park(timeout) => drop(sleep.park(W0, timeout)),
+        }
+    }
+}
+
+/// A latch with what its setters write before they set it.
+struct Guarded<L> {
+    latch: L,
+    written: [UnsafeCell<u32>; 2],
+}
+
+/// An address for another thread, which uses it only while the latch there is not set.
+struct Address<L>(*const Guarded<L>);
+
+// SAFETY: as said above; what is behind it is made of atomics and of cells that each have one writer.
+unsafe impl<L> Send for Address<L> {}
+
+fn setters_reach_a_waiter<L: Latch + 'static>(
+    waking: Waking,
+    setters: usize,
+    latch: impl Fn(&Sleep) -> L + Sync + Send + 'static,
+    waits_for: fn(&L) -> &dyn Probe,
+) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let sleep = Arc::new(Sleep::new(1, waking, false));
+        sleep.publish_thief(W0);
+        let guarded = Box::new(Guarded { latch: latch(&sleep), written: [UnsafeCell::new(0), UnsafeCell::new(0)] });
+        let setters: Vec<_> = (0..setters)
+            .map(|nth| {
+                // As a worker's thread keeps its pool alive.
+                let (address, sleep) = (Address(&raw const *guarded), sleep.clone());
+                thread::spawn(move || {
+                    let Address(guarded) = { address };
+                    // SAFETY: the latch is not set before this, so its box is there.
+                    unsafe {
+                        (*guarded).written[nth].with_mut(|written| *written = 1);
+                        L::set(&raw const (*guarded).latch);
+                    }
+                    drop(sleep);
+                })
+            })
+            .collect();
+        wait(&sleep, waits_for(&guarded.latch));
+        for written in &guarded.written[..setters.len()] {
+            // SAFETY: the writers are done, as the latch says; loom checks that they are ordered before.
+            assert_eq!(written.with(|written| unsafe { *written }), 1);
+        }
+        drop(guarded);
+        for setter in setters {
+            setter.join().unwrap();
+        }
+    });
+}
+
+const WAKINGS: [Waking; 3] = [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry];
+
+#[test]
+fn loom_a_latch_reaches_its_worker() {
+    for waking in WAKINGS {
+        setters_reach_a_waiter(waking, 1, |sleep| WorkerLatch::new(sleep, W0), |latch| latch);
+    }
+}
+
+#[test]
+fn loom_the_last_of_two_counts_reaches_the_worker() {
+    fn inner(latch: &CountLatch) -> &dyn Probe {
+        let Waiter::Worker(inner) = &latch.waiter else { unreachable!("made so below") };
+        inner
+    }
+    for waking in WAKINGS {
+        let latch = |sleep: &Sleep| CountLatch::new(2, Waiter::Worker(WorkerLatch::new(sleep, W0)));
+        setters_reach_a_waiter(waking, 2, latch, inner);
+    }
+}
