@@ -16,9 +16,13 @@ fn workspace() -> PathBuf {
 
 /// Every package of the workspace: its folder below `crates`, and the metadata of its dependencies.
 fn packages() -> Vec<(String, Vec<Value>)> {
+    packages_at(workspace())
+}
+
+fn packages_at(folder: PathBuf) -> Vec<(String, Vec<Value>)> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-        .current_dir(workspace())
+        .current_dir(folder)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -51,6 +55,15 @@ fn nobody_imports_upwards() {
     }
 }
 
+/// It stands outside of the workspace, because that links the crate whose place it takes.
+#[test]
+fn the_drop_in_depends_on_the_runtime_alone() {
+    let packages = packages_at(workspace().join("crates/rayon-core"));
+    let [(folder, dependencies)] = packages.as_slice() else { panic!("{packages:?}") };
+    let names: Vec<&str> = dependencies.iter().map(|dependency| dependency["name"].as_str().unwrap()).collect();
+    assert_eq!((folder.as_str(), names.as_slice()), ("rayon-core", ["comity"].as_slice()));
+}
+
 #[test]
 fn policy_has_no_dependency_no_std_and_no_unsafe() {
     let (_, dependencies) = packages().into_iter().find(|(folder, _)| folder == "policy").unwrap();
@@ -72,6 +85,10 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             || path.starts_with("runtime/src/raw/")
             // A bare pool to compare with; the command itself has none.
             || path == "cli/src/bench/abp.rs"
+            // A transparent wrapper around a reference.
+            || path == "rayon-core/src/scope.rs"
+            // It forks.
+            || path == "runtime/tests/fork.rs"
             // Where a job or a latch of `raw` is made or run: the promise is the caller's to give.
             || ["join", "scope", "spawn", "broadcast", "shared", "worker"]
                 .iter()

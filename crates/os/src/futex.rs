@@ -32,6 +32,14 @@ pub fn wake_one(word: &AtomicU32) {
     }
 }
 
+/// [`wake_one`] for a word that may be gone, because its waiter has seen the change without being woken. The kernel takes a
+/// private word's address as a name and does not look there; somebody else's word at the same address is woken for no reason,
+/// which every waiter expects.
+pub fn wake_one_at(word: *const AtomicU32) {
+    // SAFETY: the kernel does not dereference the address, as said above.
+    unsafe { libc::syscall(libc::SYS_futex, word.addr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +68,21 @@ mod tests {
             word.store(1, Ordering::Release);
             wake_one(&word);
         });
+    }
+
+    #[test]
+    fn a_wake_by_address_reaches_the_waiter_and_nothing_else() {
+        let word = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while word.load(Ordering::Acquire) == 0 {
+                    wait(&word, 0, None);
+                }
+            });
+            std::thread::sleep(Duration::from_millis(5));
+            word.store(1, Ordering::Release);
+            wake_one_at(&word);
+        });
+        wake_one_at(std::ptr::without_provenance(64));
     }
 }

@@ -19,7 +19,7 @@ use crate::fork;
 use crate::raw::current;
 use crate::raw::deque::Deque;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
-use crate::raw::latch::{CountLatch, CrossLatch, Latch, LockLatch, Waiter};
+use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::Waker;
 use crate::sleep::{Sleep, Work};
 use crate::watch::Activity;
@@ -181,7 +181,7 @@ impl Shared {
             handlers,
             reasons_to_run: AtomicUsize::new(1),
             ended: AtomicBool::new(false),
-            started: CountLatch::new(usize::from(workers), Waiter::Thread(LockLatch::default())),
+            started: CountLatch::new(usize::from(workers), Waiter::Thread(ThreadLatch::default())),
             broadcasts: Mutex::new(()),
             born: Instant::now(),
             process: fork::generation(),
@@ -315,7 +315,7 @@ impl Shared {
                 job.into_result()
             }
             None => {
-                let job = StackJob::new(task, LockLatch::default());
+                let job = StackJob::new(task, ThreadLatch::default());
                 // SAFETY: this frame waits for the latch before it ends.
                 self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
                 job.latch.wait();

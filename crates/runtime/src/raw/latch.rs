@@ -7,9 +7,10 @@
 mod loom_tests;
 
 use std::ptr;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-use comity_os::lock;
+use comity_os::futex;
 use comity_policy::WorkerId;
 
 use super::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -152,27 +153,26 @@ impl Probe for CrossLatch {
 
 /// Waited for by a thread that is no worker: it blocks.
 #[derive(Default)]
-pub(crate) struct LockLatch {
-    done: Mutex<bool>,
-    changed: Condvar,
+pub(crate) struct ThreadLatch {
+    /// 1 once set. A futex: of the real kind even in a model, which has no threads outside of pools.
+    done: AtomicU32,
 }
 
-impl LockLatch {
+impl ThreadLatch {
     pub(crate) fn wait(&self) {
-        let done = lock(&self.done);
-        drop(self.changed.wait_while(done, |done| !*done).unwrap_or_else(|poisoned| poisoned.into_inner()));
+        while self.done.load(Ordering::Acquire) == 0 {
+            futex::wait(&self.done, 0, None);
+        }
     }
 }
 
-impl Latch for LockLatch {
+impl Latch for ThreadLatch {
     unsafe fn set(this: *const Self) {
-        // SAFETY: the waiter needs the lock to see the change, so the latch is live until the guard is dropped; the
-        // unlocking itself touches the memory last by releasing it.
-        unsafe {
-            let mut done = lock(&(*this).done);
-            *done = true;
-            (*this).changed.notify_all();
-        }
+        // SAFETY: the latch is live until it is set.
+        let done = unsafe { &raw const (*this).done };
+        // SAFETY: as above.
+        unsafe { (*done).store(1, Ordering::Release) };
+        futex::wake_one_at(done);
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) enum Waiter {
     /// A worker of another pool.
     OtherPool(CrossLatch),
     /// A thread that is no worker.
-    Thread(LockLatch),
+    Thread(ThreadLatch),
 }
 
 /// Set when it has been counted down to zero.
@@ -200,7 +200,7 @@ impl Waiter {
                 Waiter::Worker(WorkerLatch::new(&pool.sleep, worker.id()))
             }
             Some(worker) => Waiter::OtherPool(CrossLatch::new(Arc::clone(worker.shared()), worker.id())),
-            None => Waiter::Thread(LockLatch::default()),
+            None => Waiter::Thread(ThreadLatch::default()),
         }
     }
 }
@@ -237,7 +237,7 @@ impl Latch for CountLatch {
                 match &(*this).waiter {
                     Waiter::Worker(latch) => WorkerLatch::set(latch),
                     Waiter::OtherPool(latch) => CrossLatch::set(latch),
-                    Waiter::Thread(latch) => LockLatch::set(latch),
+                    Waiter::Thread(latch) => ThreadLatch::set(latch),
                 }
             }
         }

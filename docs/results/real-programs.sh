@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Programs and libraries from crates.io, unchanged, run their own tests with the stock rayon-core and then with Comity's,
+# put in by `comity rayon enable`.
+#
+# usage: docs/results/real-programs.sh [NAME…]     Without a name: all of the list below, some ten minutes on two cores.
+#
+# A line per crate: tests passed, failed, ignored, and how many of them need the pool. It fails if any test comes out
+# otherwise with Comity, if no test needs the pool, or if `comity rayon disable` leaves a file other than it was.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+comity=$target/release/comity
+work=$target/real-programs
+failed=0
+
+# Name, version, the features that switch rayon on. The first two are programs; `du-dust` is the command dust.
+crates='
+du-dust  1.2.7
+tokei    15.0.0
+jwalk    0.9.0
+indexmap 2.14.2 rayon
+hashbrown 0.17.1 rayon
+petgraph 0.8.3  rayon
+blake3   1.8.7  rayon,mmap
+'
+
+cargo build --release --locked -p comity-cli --target-dir "$target"
+
+# One for all crates, so that what they share is compiled once; debug information and increments would only cost time.
+export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
+# What is set outside must not choose the policy, or the number of threads, here.
+unset COMITY COMITY_POLICY COMITY_NUM_THREADS RAYON_NUM_THREADS RAYON_RS_NUM_CPUS
+
+# fetch NAME VERSION: the published source, as cargo has unpacked it for a project that depends on it, into $work/NAME.
+fetch() {
+    local list=$work/fetch/$1 manifest
+    mkdir -p "$list"
+    touch "$list/lib.rs"
+    printf '[package]\nname = "fetch"\n[lib]\npath = "lib.rs"\n[workspace]\n[dependencies]\n%s = "=%s"\n' "$1" "$2" \
+        >"$list/Cargo.toml"
+    # For this system alone: without that, cargo downloads the libraries of all others too.
+    manifest=$(cargo metadata -q --format-version 1 --manifest-path "$list/Cargo.toml" \
+        --filter-platform "$(rustc -vV | sed -n 's/^host: //p')" 2>"$list/log" |
+        tr ',' '\n' | sed -n "s|.*\"manifest_path\":\"\(.*/$1-$2/Cargo.toml\)\".*|\1|p" | head -1)
+    if [ -z "$manifest" ]; then
+        echo "error: cargo does not fetch $1 $2; see $list/log" >&2
+        exit 1
+    fi
+    rm -rf "${work:?}/$1"
+    cp -r "$(dirname "$manifest")" "$work/$1"
+    # It lies below this workspace and is no part of it.
+    grep -q '^\[workspace\]' "$work/$1/Cargo.toml" || printf '\n[workspace]\n' >>"$work/$1/Cargo.toml"
+}
+
+# tests NAME FEATURES WITH: the crate's own, documentation included. With `--locked`, so that cargo takes what the lock
+# file says: the author's, and the one that `enable` has brought up to Comity.
+tests() {
+    local log=$work/$1-$3.log code=0
+    (cd "$work/$1" && timeout 900 cargo test --locked --no-fail-fast --features "$2") >"$log" 2>&1 || code=$?
+    # 101: a test has failed, which is for the caller to judge.
+    if [ $code != 0 ] && [ $code != 101 ] || ! grep -q '^test result:' "$log"; then
+        echo "error: $1: its tests do not compile or do not end; see $log" >&2
+        exit 1
+    fi
+}
+
+# Passed, failed, ignored.
+totals() {
+    awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print p + 0, f + 0, i + 0 }' "$work/$1.log"
+}
+
+# What came of each test.
+outcomes() {
+    sed -n 's/^\(test .* \.\.\. \)\(ok\|FAILED\|ignored\).*/\1\2/p' "$work/$1.log" | sort
+}
+
+complain() {
+    echo "error: $1" >&2
+    failed=1
+}
+
+# check NAME VERSION FEATURES
+check() {
+    local name=$1 pool
+    fetch "$name" "$2"
+    tests "$name" "$3" stock
+    rm -rf "$work/before"
+    mkdir "$work/before"
+    cp "$work/$name/Cargo.toml" "$work/$name/Cargo.lock" "$work/before/"
+
+    "$comity" rayon enable "$work/$name" >"$work/$name-rayon.log"
+    "$comity" rayon status "$work/$name" | tee -a "$work/$name-rayon.log" | grep -q 'runs on Comity' ||
+        complain "$name does not run on Comity; see $work/$name-rayon.log"
+    tests "$name" "$3" comity
+    # Comity builds no pool under a policy that it does not know. Tests that pass all the same have no need of one.
+    COMITY_POLICY=none-such tests "$name" "$3" without
+    pool=$(comm -23 <(outcomes "$name-comity" | grep 'ok$') <(outcomes "$name-without") | wc -l)
+    "$comity" rayon disable "$work/$name" >>"$work/$name-rayon.log"
+
+    printf '%-10s %-7s stock %s %s %s, Comity %s %s %s; %s need the pool\n' \
+        "$name" "$2" $(totals "$name-stock") $(totals "$name-comity") "$pool"
+    diff <(outcomes "$name-stock") <(outcomes "$name-comity") >&2 ||
+        complain "$name: the tests above come out otherwise; see $work/$name-stock.log and $work/$name-comity.log"
+    [ "$pool" != 0 ] || complain "$name: no test of it needs the pool, so it shows nothing"
+    local file
+    for file in Cargo.toml Cargo.lock; do
+        cmp "$work/before/$file" "$work/$name/$file" >&2 || complain "$name: \`comity rayon disable\` has not brought $file back"
+    done
+}
+
+mkdir -p "$work"
+while read -r name version features; do
+    [ -n "$name" ] || continue
+    [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
+    check "$name" "$version" "$features"
+done <<<"$crates"
+exit $failed
