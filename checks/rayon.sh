@@ -2,10 +2,10 @@
 # Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock one; and
 # the public interfaces of both rayon-cores side by side.
 #
-# Usage: checks/rayon.sh [all]
+# Usage: checks/rayon.sh [all|tsan]
 #
 # Without an argument: under the default policy. With `all`: under comity, bws and abp; and with 1 and 16 threads per pool,
-# beside the stock crate under the same setting.
+# beside the stock crate under the same setting. With `tsan`: under ThreadSanitizer, with the limits that checks/tsan.sh tells.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -123,12 +123,41 @@ interface() {
     fi
 }
 
+# All but the documentation's examples, which ThreadSanitizer's flags do not reach.
+sanitized() {
+    export RUSTC_BOOTSTRAP=1
+    export RUSTFLAGS='--cfg tsan -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer'
+    export TSAN_OPTIONS="suppressions=$root/checks/tsan-suppressions.txt"
+    local suite reports
+    for suite in rayon core; do
+        run "$suite" "$suite-tsan" --lib --tests --target x86_64-unknown-linux-gnu --config "$ours"
+        reports=$(grep -c '^WARNING: ThreadSanitizer' "$work/$suite-tsan.log" || true)
+        printf '%-6s %s passed, %s failed, %s ignored' "$suite" $(totals "$suite-tsan")
+        echo "; $reports reports"
+        if [ "$reports" != 0 ] || grep -qE '^test result: FAILED' "$work/$suite-tsan.log"; then
+            echo "rayon: $suite under ThreadSanitizer, above; see $work/$suite-tsan.log" >&2
+            failed=1
+        fi
+    done
+}
+
 prepare
-interface
-if [ "${1-}" != all ]; then
+case ${1-} in
+'')
+    interface
     both
     exit $failed
-fi
+    ;;
+tsan)
+    sanitized
+    exit $failed
+    ;;
+all) interface ;;
+*)
+    echo "usage: checks/rayon.sh [all|tsan]" >&2
+    exit 2
+    ;;
+esac
 for policy in comity bws abp; do
     echo "COMITY_POLICY=$policy"
     COMITY_POLICY=$policy both

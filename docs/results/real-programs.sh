@@ -31,23 +31,19 @@ export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=
 # What is set outside must not choose the policy, or the number of threads, here.
 unset COMITY COMITY_POLICY COMITY_NUM_THREADS RAYON_NUM_THREADS RAYON_RS_NUM_CPUS
 
-# fetch NAME VERSION: the published source, as cargo has unpacked it for a project that depends on it, into $work/NAME.
+# fetch NAME VERSION: the published source into $work/NAME, from where cargo unpacks it for a project that depends on it.
 fetch() {
-    local list=$work/fetch/$1 manifest
+    local list=$work/fetch/$1 source
     mkdir -p "$list"
     touch "$list/lib.rs"
     printf '[package]\nname = "fetch"\n[lib]\npath = "lib.rs"\n[workspace]\n[dependencies]\n%s = "=%s"\n' "$1" "$2" \
         >"$list/Cargo.toml"
     # For this system alone: without that, cargo downloads the libraries of all others too.
-    manifest=$(cargo metadata -q --format-version 1 --manifest-path "$list/Cargo.toml" \
-        --filter-platform "$(rustc -vV | sed -n 's/^host: //p')" 2>"$list/log" |
-        tr ',' '\n' | sed -n "s|.*\"manifest_path\":\"\(.*/$1-$2/Cargo.toml\)\".*|\1|p" | head -1)
-    if [ -z "$manifest" ]; then
-        echo "error: cargo does not fetch $1 $2; see $list/log" >&2
-        exit 1
-    fi
+    cargo fetch -q --manifest-path "$list/Cargo.toml" --target "$(rustc -vV | sed -n 's/^host: //p')"
+    # The folder itself, since `cargo metadata` leaves out a dependency that is a program and no library.
+    source=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -maxdepth 2 -name "$1-$2" | head -1)
     rm -rf "${work:?}/$1"
-    cp -r "$(dirname "$manifest")" "$work/$1"
+    cp -r "$source" "$work/$1"
     # It lies below this workspace and is no part of it.
     grep -q '^\[workspace\]' "$work/$1/Cargo.toml" || printf '\n[workspace]\n' >>"$work/$1/Cargo.toml"
 }

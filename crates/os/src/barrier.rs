@@ -5,8 +5,7 @@
 //! busy side costs nothing but an order kept by the compiler; [`heavy`] on the rare side interrupts every core that
 //! runs a thread of this process, and the interrupt is the busy side's fence.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
 /// The busy side: keeps the compiler from moving memory accesses across it. No instruction.
 #[inline(always)]
@@ -25,11 +24,21 @@ pub fn heavy() -> bool {
     is_available() && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
 }
 
-/// Whether [`heavy`] reaches other threads here. The same answer every time.
+/// Whether [`heavy`] reaches other threads here. The same answer every time, in forked children too.
 #[must_use]
 pub fn is_available() -> bool {
-    static REGISTERED: OnceLock<bool> = OnceLock::new();
-    *REGISTERED.get_or_init(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+    /// 0 until it is known. Not a lock, which a fork might leave locked; to register twice does no harm.
+    static ANSWER: AtomicU8 = AtomicU8::new(0);
+    const YES: u8 = 1;
+    const NO: u8 = 2;
+    match ANSWER.load(Ordering::Relaxed) {
+        0 => {
+            let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+            ANSWER.store(if registered { YES } else { NO }, Ordering::Relaxed);
+            registered
+        }
+        answer => answer == YES,
+    }
 }
 
 fn membarrier(command: libc::c_int) -> bool {
