@@ -53,6 +53,35 @@ fn workers_and_policy_are_chosen_from_outside() {
 }
 
 #[test]
+fn rayons_variables_count_where_ours_are_not_set() {
+    let _watchdog = Watchdog::start("rayons_variables_count_where_ours_are_not_set");
+    let usable = comity_os::cores::usable().get();
+    for (rayon, older, workers) in [
+        ("3", "", 3),
+        ("", "4", 4),
+        ("3", "4", 3),
+        ("0", "4", usable),
+        ("many", "4", 4),
+        ("-1", "", usable),
+        ("", "0", usable),
+    ] {
+        let variables = [("RAYON_NUM_THREADS", rayon), ("RAYON_RS_NUM_CPUS", older)];
+        assert_eq!(ask("build", &variables), format!("{workers} comity"), "{variables:?}");
+    }
+    assert_eq!(ask("build", &[("RAYON_NUM_THREADS", "3"), ("COMITY_NUM_THREADS", "5")]), "5 comity");
+}
+
+#[test]
+fn off_means_plain_work_stealing() {
+    let _watchdog = Watchdog::start("off_means_plain_work_stealing");
+    let build = |switch| ask("build", &[("COMITY", switch), ("COMITY_NUM_THREADS", "1"), ("COMITY_POLICY", "bws")]);
+    assert_eq!(build("off"), "1 plain");
+    assert_eq!((build("on"), build("")), ("1 bws".to_owned(), "1 bws".to_owned()));
+    assert_eq!(build("of"), "error: COMITY=of is neither on nor off");
+    assert_eq!(ask("build two under abp", &[("COMITY", "off")]), "2 abp");
+}
+
+#[test]
 fn the_builder_has_the_last_word() {
     let _watchdog = Watchdog::start("the_builder_has_the_last_word");
     for (workers, policy) in [("7", "bws"), ("many", "cilk")] {
