@@ -7,7 +7,6 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::cpu_clock::ThreadId;
-use crate::lock;
 
 /// What a thread has answered.
 struct Answer {
@@ -28,7 +27,15 @@ static ASKED: AtomicI32 = AtomicI32::new(0);
 /// this is for threads that are known to be blocked in a system call; that call may end early (EINTR).
 pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = lock(&ONE_AT_A_TIME);
+    let began = Instant::now();
+    // Not for ever: a fork may have left it locked.
+    let _one_at_a_time = loop {
+        match ONE_AT_A_TIME.try_lock() {
+            Ok(guard) => break guard,
+            Err(_) if began.elapsed() > patience => return None,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
     let signal = signal()?;
     ASKED.store(thread.as_raw(), Ordering::SeqCst);
     // SAFETY: sends a signal to a thread of this process, which has a handler for it; a thread that is gone is refused.

@@ -101,8 +101,8 @@ impl ThreadPoolBuilder {
     }
 
     /// Called by each worker with its index, before anything else runs on it; not by the thread that builds the pool. If
-    /// it panics, the panic handler is told, and without one the process aborts. The process also aborts if it spawns a
-    /// task into a pool whose handle is dropped already.
+    /// it panics, the panic handler is told, and without one the process aborts. It does so if it spawns a task into a pool
+    /// whose handle is dropped already.
     pub fn start_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -168,11 +168,12 @@ impl ThreadPoolBuilder {
         let stealers = spawns.iter().map(Spawns::stealer).collect();
         let shared = Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers)));
         // From here on the handle ends those that have started, should anything fail or panic.
-        let pool = ThreadPool::new(Arc::clone(&shared));
+        let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
 
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
+        let mut own_worker = None;
         for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u16);
             let worker = ThreadBuilder {
@@ -184,10 +185,14 @@ impl ThreadPoolBuilder {
                 spawns,
             };
             if index == 0 && self.use_current_thread {
-                worker.adopt();
+                own_worker = Some(worker);
             } else {
                 spawn(worker).map_err(|error| BuildError::Spawn { index, num_threads, error })?;
             }
+        }
+        // Nothing can fail any more: a thread that was adopted stays it.
+        if let Some(worker) = own_worker {
+            worker.adopt();
         }
         if let Some(period) = watch {
             watch::start(&shared, period);
@@ -215,9 +220,13 @@ impl ThreadPoolBuilder {
         global::build(|| self.build_with(spawn))
     }
 
-    /// A builder of pools with as many workers and the same policy as this one has.
+    /// A builder of pools like this one, but for its handlers and names.
     pub(crate) fn like(pool: &ThreadPool) -> ThreadPoolBuilder {
-        ThreadPoolBuilder::new().num_threads(pool.current_num_threads()).policy(pool.policy())
+        ThreadPoolBuilder {
+            stack_size: pool.stack_size,
+            breadth_first: pool.breadth_first,
+            ..ThreadPoolBuilder::new().num_threads(pool.current_num_threads()).policy(pool.policy())
+        }
     }
 
     fn choose_num_threads(&self) -> Result<usize, BuildError> {
@@ -322,7 +331,7 @@ impl ThreadBuilder {
     /// Makes this thread the worker for the rest of its life.
     fn adopt(self) {
         let (id, own) = self.into_own();
-        let own: &'static Own = Box::leak(Box::new(own));
+        let own: &'static Own = Box::leak(Box::new(Own { adopted: true, ..own }));
         current::adopt(own.shared.peer(id), own);
         own.shared.has_started(id, ThreadId::current());
     }
@@ -333,6 +342,7 @@ impl ThreadBuilder {
             spawns: self.spawns,
             thief: RefCell::new(self.thief),
             busy_since: Cell::new(Instant::now()),
+            adopted: false,
             stolen_depth: Cell::new(0),
         };
         (self.id, own)

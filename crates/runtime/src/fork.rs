@@ -10,8 +10,10 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Which of a line of forked processes this is. What was made under another number is of another process.
 pub(crate) fn generation() -> u64 {
     static WATCHED: AtomicBool = AtomicBool::new(false);
-    if !WATCHED.swap(true, Ordering::Relaxed) {
+    if !WATCHED.load(Ordering::Relaxed) {
+        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is no harm.
         comity_os::fork::call_in_children(in_child);
+        WATCHED.store(true, Ordering::Relaxed);
     }
     GENERATION.load(Ordering::Relaxed)
 }

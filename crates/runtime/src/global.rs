@@ -54,7 +54,7 @@ fn place() -> &'static Place {
 }
 
 /// The pool of the free functions outside of any other, built at first use. After a fork the child gets one of its own,
-/// with as many workers and the same policy as its parent's had.
+/// with as many workers, as large stacks and the same policy as its parent's had.
 ///
 /// # Panics
 /// If it cannot be built: the sentence says why.
@@ -74,11 +74,14 @@ pub(crate) fn global() -> &'static ThreadPool {
 /// Makes what `build` returns the global pool, and waits until its threads run.
 pub(crate) fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), BuildError> {
     let place = place();
-    let _building = lock(&place.building);
+    let building = lock(&place.building);
     if place.pool.get().is_some() {
         return Err(BuildError::GlobalPoolExists);
     }
     let pool = build()?;
-    place.pool.get_or_init(|| pool).wait_until_started();
+    let pool = place.pool.get_or_init(|| pool);
+    // A thread may want the pool before it becomes a worker.
+    drop(building);
+    pool.wait_until_started();
     Ok(())
 }

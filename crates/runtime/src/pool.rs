@@ -20,11 +20,15 @@ use crate::worker::{Worker, Yield};
 pub struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// How it was built, for those who build one like it.
+    pub(crate) stack_size: Option<usize>,
+    /// As above.
+    pub(crate) breadth_first: bool,
 }
 
 impl ThreadPool {
-    pub(crate) fn new(shared: Arc<Shared>) -> ThreadPool {
-        ThreadPool { shared, threads: Vec::new() }
+    pub(crate) fn new(shared: Arc<Shared>, stack_size: Option<usize>, breadth_first: bool) -> ThreadPool {
+        ThreadPool { shared, threads: Vec::new(), stack_size, breadth_first }
     }
 
     /// Gives the handle the threads that [`ThreadPool::shutdown`] waits for.
@@ -173,9 +177,11 @@ impl ThreadPool {
     /// Ends the pool and waits until the threads have ended that [`build`](crate::ThreadPoolBuilder::build) started.
     ///
     /// # Panics
-    /// If called by a worker of this pool, which would wait for itself.
+    /// If called by one of these threads, which would wait for itself; and in a process that was forked from the pool's.
     pub fn shutdown(mut self) {
-        assert!(self.current_thread_index().is_none(), "a pool cannot be shut down by one of its own workers");
+        self.shared.assert_of_this_process();
+        let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
+        assert!(!is_one_of_them, "a pool cannot be shut down by one of its own workers");
         let threads = std::mem::take(&mut self.threads);
         drop(self);
         for thread in threads {
@@ -195,9 +201,12 @@ impl std::fmt::Debug for ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        // In a process that was forked from the pool's there is nobody to tell.
         if self.shared.is_of_this_process() {
             self.shared.drop_reason_to_run();
+        } else {
+            // There is nobody to tell in a process that was forked from the pool's, and other threads may go by the names
+            // that these had.
+            std::mem::forget(std::mem::take(&mut self.threads));
         }
     }
 }

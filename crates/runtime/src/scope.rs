@@ -171,6 +171,10 @@ unsafe impl<S: Sync> Send for Home<S> {}
 unsafe impl<S: Sync> Sync for Home<S> {}
 
 impl<S> Home<S> {
+    fn address(&self) -> *const S {
+        self.0
+    }
+
     fn get(&self) -> &S {
         // SAFETY: the scope's frame waits until the task that has this address is counted down, after its last use.
         unsafe { &*self.0 }
@@ -197,7 +201,8 @@ impl Group {
 
     /// Runs the body and waits for all tasks.
     fn complete<R>(&self, worker: Option<&Worker>, body: impl FnOnce() -> R) -> Option<R> {
-        let result = self.run(body);
+        // SAFETY: the body is counted, and not counted down yet.
+        let result = unsafe { Group::run(self, body) };
         self.unfinished.wait(worker);
         result
     }
@@ -215,10 +220,12 @@ impl Group {
     /// # Safety
     /// What `task` borrows must live until this group is complete.
     unsafe fn task(&self, task: impl FnOnce() + Send) -> JobRef {
+        self.pool.assert_of_this_process();
         self.unfinished.increment();
         let home = Home(self);
         let job = move || {
-            home.get().run(task);
+            // SAFETY: this task is counted, and not counted down yet.
+            unsafe { Group::run(home.address(), task) };
         };
         // SAFETY: the group is complete only after the job has run; the rest is the caller's promise.
         unsafe { HeapJob::new_ref(job) }
@@ -241,13 +248,18 @@ impl Group {
         self.pool.deliver(jobs.into_iter());
     }
 
-    /// Runs the body or a task, keeps its panic, and counts it down. The group may be gone when this returns.
-    fn run<R>(&self, task: impl FnOnce() -> R) -> Option<R> {
+    /// Runs the body or a task, keeps its panic, and counts it down.
+    ///
+    /// # Safety
+    /// `this` is a live group, and counts this task. It may be gone when this returns.
+    unsafe fn run<R>(this: *const Group, task: impl FnOnce() -> R) -> Option<R> {
         let result = catch_unwind(AssertUnwindSafe(task));
-        let result = result.map_err(|payload| self.keep_first(payload));
-        // SAFETY: this task is counted, so the latch is live.
-        unsafe { CountLatch::set(&raw const self.unfinished) };
-        result.ok()
+        // SAFETY: the group waits for this task, until it is counted down.
+        unsafe {
+            let result = result.map_err(|payload| (*this).keep_first(payload));
+            CountLatch::set(&raw const (*this).unfinished);
+            result.ok()
+        }
     }
 
     /// Keeps the first panic and drops all later ones.

@@ -23,7 +23,7 @@ use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::Waker;
 use crate::sleep::{Sleep, Work};
 use crate::watch::Activity;
-use crate::worker::Own;
+use crate::worker::{Own, Worker};
 
 /// How long a thief's question may go unanswered before it raids, in nanoseconds. An owner that pushes answers in less
 /// than 1 µs; a raid costs each running worker 1 to 2 µs.
@@ -95,8 +95,8 @@ impl Peer {
     }
 
     /// The worker's thread, once it has started.
-    pub(crate) fn thread(&self) -> ThreadId {
-        ThreadId::from_raw(self.thread.load(Ordering::Relaxed))
+    pub(crate) fn thread(&self) -> Option<ThreadId> {
+        Some(self.thread.load(Ordering::Relaxed)).filter(|thread| *thread != 0).map(ThreadId::from_raw)
     }
 
     /// How many tasks nobody has begun.
@@ -231,10 +231,18 @@ impl Shared {
         self.process == fork::generation()
     }
 
-    /// One more reason to run. Only while there is one already.
+    /// One more reason to run.
+    ///
+    /// # Panics
+    /// If the pool has ended, unless this is a thread that it has adopted: that goes on, and runs its tasks when it yields.
     pub(crate) fn add_reason_to_run(&self) {
-        let before = self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
-        assert!(before > 0, "a task cannot be spawned into a pool that has ended");
+        let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
+        if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            let is_ours = |worker: &Worker| std::ptr::eq(&**worker.shared(), self) && worker.own().adopted;
+            let goes_on = current::with(|worker| worker.is_some_and(is_ours));
+            assert!(goes_on, "a task cannot be spawned into a pool that has ended");
+            self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// One reason less; without any, the workers end.
@@ -296,7 +304,9 @@ impl Shared {
         }
     }
 
-    fn assert_of_this_process(&self) {
+    /// # Panics
+    /// As [`Shared::inject`]. Called before anything is counted that would never be counted down.
+    pub(crate) fn assert_of_this_process(&self) {
         assert!(
             self.is_of_this_process(),
             "this pool was built before the process forked, and its threads are in the parent; build another"
@@ -341,7 +351,7 @@ impl Shared {
         let run_status = match role {
             Role::Sleeper => RunStatus::Parked,
             Role::Thief => RunStatus::Unknown,
-            Role::Rich | Role::Poor => match peer.thread().is_running() {
+            Role::Rich | Role::Poor => match peer.thread().and_then(ThreadId::is_running) {
                 Some(true) => RunStatus::Running,
                 Some(false) => RunStatus::Preempted,
                 None => RunStatus::Unknown,
@@ -382,7 +392,7 @@ impl Work for View<'_> {
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        (self.awaited)() || self.shared.has_ended() || !self.shared.peer(worker).inbox.is_empty()
+        (self.awaited)() || !self.shared.peer(worker).inbox.is_empty()
     }
 }
 

@@ -43,6 +43,7 @@ impl Shared {
 
     /// A job that keeps the pool running until it has run.
     pub(crate) fn reason_to_run(&self, task: impl FnOnce() + Send + 'static) -> JobRef {
+        self.assert_of_this_process();
         self.add_reason_to_run();
         let job = move || {
             current::with(|worker| {

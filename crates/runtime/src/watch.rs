@@ -122,7 +122,7 @@ struct Snapshot {
 impl Snapshot {
     fn of(peer: &Peer) -> Snapshot {
         let doing = peer.activity.get();
-        let used = (doing == Doing::Task).then(|| peer.thread().cpu_time()).flatten();
+        let used = peer.thread().filter(|_| doing == Doing::Task).and_then(ThreadId::cpu_time);
         Snapshot { doing, used, steals: peer.counters.read().steals }
     }
 }
@@ -145,7 +145,11 @@ fn report(pool: &Shared, stands_still: Duration) -> String {
         queued(pool),
     );
     for peer in &pool.peers {
-        let (thread, waits) = (peer.thread(), peer.activity.waits());
+        let waits = peer.activity.waits();
+        let Some(thread) = peer.thread() else {
+            let _ = writeln!(report, "comity: worker {} has never got a thread", peer.id.0);
+            continue;
+        };
         let _ = write!(report, "comity: worker {} (thread {}) ", peer.id.0, thread.as_raw());
         let below = |waits| match waits {
             0 => String::new(),

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use comity_policy::{Thief, WorkerId};
@@ -46,6 +46,8 @@ pub(crate) struct Own {
     pub(crate) thief: RefCell<Box<dyn Thief>>,
     /// When the last spell as a thief ended.
     pub(crate) busy_since: Cell<Instant>,
+    /// Whether the thread was a program's own before: it is in no main loop.
+    pub(crate) adopted: bool,
     /// Jobs on this worker's stack that it laid there while it waited for something else.
     pub(crate) stolen_depth: Cell<u32>,
 }
@@ -254,7 +256,9 @@ impl Worker {
         let stolen = shared.peer(victim).rob(self.id(), &own.spawns, batch.into(), || shared.now());
         counters.steals.add(u64::from(stolen.is_some()));
         if batch > 1 && stolen.is_some() && !own.spawns.is_empty() {
-            // Who looked while the batch was on its way has not seen it.
+            // Who looked while the batch was on its way has not seen it. A full fence, since this thief does not count as
+            // busy: where `membarrier` is refused, that sleeper would not look again.
+            fence(Ordering::SeqCst);
             shared.sleep.after_spawn(self.id(), &View { shared, awaited: &|| false });
         }
         stolen
@@ -265,7 +269,8 @@ impl Worker {
         self.own().busy_since.set(Instant::now());
         // Not a wait of any task's.
         self.peer.activity.count_wait(-1);
-        self.serve(&|| self.shared().has_ended(), None, Doing::Looking);
+        // A batch may still lie here when the pool ends, if what waits for it keeps no pool running.
+        self.serve(&|| self.shared().has_ended() && self.own().spawns.is_empty(), None, Doing::Looking);
         let nothing_is_queued = self.own().spawns.is_empty() && self.peer.deque.is_empty();
         assert!(nothing_is_queued, "a pool ends only when nothing is queued");
     }

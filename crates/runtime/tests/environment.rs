@@ -116,6 +116,7 @@ fn the_global_pool_is_built_once() {
     assert_eq!(ask("build the global pool twice", &variables), "2 workers; GlobalPoolExists");
     assert_eq!(ask("use the global pool, then build it", &variables), "3 workers; GlobalPoolExists");
     assert_eq!(ask("everything in the global pool", &variables), "right");
+    assert_eq!(ask("threads that want the global pool before they run", &variables), "true and 2 workers");
 }
 
 /// With little address space left, some workers get a thread and some do not.
@@ -152,6 +153,18 @@ fn child() {
         "join in the global pool" => {
             let payload = std::panic::catch_unwind(|| comity::join(|| (), || ())).unwrap_err();
             format!("panic: {}", payload.downcast::<String>().unwrap())
+        }
+        "threads that want the global pool before they run" => {
+            let handles = std::cell::RefCell::new(Vec::new());
+            let built = ThreadPoolBuilder::new().num_threads(2).build_global_with(|worker| {
+                handles.borrow_mut().push(std::thread::spawn(|| {
+                    let workers = comity::current_num_threads();
+                    worker.run();
+                    workers
+                }));
+                Ok(())
+            });
+            format!("{} and {} workers", built.is_ok(), comity::current_num_threads())
         }
         "build the global pool twice" => {
             two_under_abp().build_global().unwrap();

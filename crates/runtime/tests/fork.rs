@@ -21,6 +21,12 @@ fn fib(n: u32) -> u64 {
     a + b
 }
 
+/// Uses a MiB of stack per level.
+fn deep(levels: u32) -> u32 {
+    let frame = std::hint::black_box([1u8; 1 << 20]);
+    if levels == 0 { 0 } else { deep(levels - 1) + u32::from(frame[levels as usize]) }
+}
+
 /// Forks, and returns whether `body` returned true in the child.
 fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this process hold
@@ -55,7 +61,7 @@ fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
 fn a_forked_child_has_a_global_pool_of_its_own() {
     let watchdog = Watchdog::start("a_forked_child_has_a_global_pool_of_its_own");
     for policy in Policy::all() {
-        for role in ["idle", "busy", "before its first use", "from a worker"] {
+        for role in ["idle", "busy", "before its first use", "from a worker", "deep stacks", "with handles"] {
             watchdog.step(format!("{role} under {policy}"));
             let mut command = child::command(role);
             command.env("COMITY_POLICY", policy.to_string());
@@ -110,6 +116,21 @@ fn child() {
             assert!(in_a_fork(|| build().is_ok() && uses_it()));
             build().unwrap();
             assert_eq!(fib(20), 6765);
+        }
+        "deep stacks" => {
+            ThreadPoolBuilder::new().stack_size(64 << 20).build_global().unwrap();
+            assert!(in_a_fork(|| comity::scope(|_| deep(40)) == 40));
+        }
+        "with handles" => {
+            build().unwrap();
+            // The parent's handles do nothing in the child, whose new threads may have the names of the parent's.
+            assert!(in_a_fork(move || {
+                let own = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+                let refused = catch_unwind(AssertUnwindSafe(|| pool.in_place_scope(|scope| scope.spawn(|_| ()))));
+                let shut_down = catch_unwind(AssertUnwindSafe(|| pool.shutdown()));
+                own.shutdown();
+                refused.is_err() && shut_down.is_err()
+            }));
         }
         "from a worker" => {
             build().unwrap();

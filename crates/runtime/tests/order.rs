@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use comity::{BuildError, ThreadPoolBuilder, Yield};
 use grid::{on_every_pool, under_every_policy};
@@ -170,6 +171,61 @@ fn a_thread_that_was_adopted_is_worker_0() {
         .join()
         .unwrap();
     });
+}
+
+/// The handle may go while an adopted thread is in the middle of a scope. Other workers may have taken tasks of it in a batch
+/// by then; and the thread remains a worker.
+#[test]
+fn an_adopted_thread_outlives_its_pool() {
+    under_every_policy("an_adopted_thread_outlives_its_pool", &[2, 3], |policy, workers| {
+        std::thread::spawn(move || {
+            let builder = ThreadPoolBuilder::new().num_threads(workers).policy(policy).use_current_thread();
+            let pool = builder.build().unwrap();
+            let ran = AtomicUsize::new(0);
+            comity::scope(|scope| {
+                for _ in 0..64 {
+                    scope.spawn(|_| {
+                        std::thread::sleep(Duration::from_micros(500));
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                std::thread::sleep(Duration::from_millis(2));
+                drop(pool);
+            });
+            assert_eq!(ran.into_inner(), 64);
+
+            for _ in 0..2 {
+                let (said, heard) = channel();
+                comity::spawn(move || said.send(()).unwrap());
+                assert_eq!(heard.try_iter().count(), 0);
+                assert_eq!(comity::yield_now(), Some(Yield::Executed));
+                assert_eq!(heard.try_iter().count(), 1);
+            }
+            assert_eq!(comity::join(|| 1, || 2), (1, 2));
+
+            // It waits without using its core.
+            let other = ThreadPoolBuilder::new().num_threads(1).policy(policy).build().unwrap();
+            let me = comity_os::cpu_clock::ThreadId::current();
+            let before = me.cpu_time().unwrap();
+            other.install(|| std::thread::sleep(Duration::from_millis(200)));
+            let used = me.cpu_time().unwrap() - before;
+            let sleeps = ["comity", "plain", "bws-busy-wakes"].contains(&policy.row().name);
+            assert!(!sleeps || used < Duration::from_millis(50), "{policy} used {used:?}");
+        })
+        .join()
+        .unwrap();
+    });
+}
+
+#[test]
+fn an_adopted_thread_may_shut_its_pool_down() {
+    std::thread::spawn(|| {
+        let pool = ThreadPoolBuilder::new().num_threads(2).use_current_thread().build().unwrap();
+        assert_eq!(comity::join(|| 1, || 2), (1, 2));
+        pool.shutdown();
+    })
+    .join()
+    .unwrap();
 }
 
 #[test]
