@@ -48,6 +48,11 @@ fetch() {
     grep -q '^\[workspace\]' "$work/$1/Cargo.toml" || printf '\n[workspace]\n' >>"$work/$1/Cargo.toml"
 }
 
+complain() {
+    echo "error: $1" >&2
+    failed=1
+}
+
 # tests NAME FEATURES WITH: the crate's own, documentation included. With `--locked`, so that cargo takes what the lock
 # file says: the author's, and the one that `enable` has brought up to Comity.
 tests() {
@@ -55,8 +60,7 @@ tests() {
     (cd "$work/$1" && timeout 900 cargo test --locked --no-fail-fast --features "$2") >"$log" 2>&1 || code=$?
     # 101: a test has failed, which is for the caller to judge.
     if [ $code != 0 ] && [ $code != 101 ] || ! grep -q '^test result:' "$log"; then
-        echo "error: $1: its tests do not compile or do not end; see $log" >&2
-        exit 1
+        complain "$1: its tests do not compile or do not end; see $log"
     fi
 }
 
@@ -70,38 +74,42 @@ outcomes() {
     sed -n 's/^\(test .* \.\.\. \)\(ok\|FAILED\|ignored\).*/\1\2/p' "$work/$1.log" | sort
 }
 
-complain() {
-    echo "error: $1" >&2
-    failed=1
+# as_before NAME: whether the crate's manifest and lock file are what they were before `comity rayon`.
+as_before() {
+    local file
+    for file in Cargo.toml Cargo.lock; do
+        cmp "$work/before/$file" "$work/$1/$file" >&2 || complain "$1: \`comity rayon\` has not brought $file back"
+    done
 }
 
 # check NAME VERSION FEATURES
 check() {
-    local name=$1 pool
+    local name=$1 rayon=$work/$1-rayon.log pool
     fetch "$name" "$2"
     tests "$name" "$3" stock
     rm -rf "$work/before"
     mkdir "$work/before"
     cp "$work/$name/Cargo.toml" "$work/$name/Cargo.lock" "$work/before/"
 
-    "$comity" rayon enable "$work/$name" >"$work/$name-rayon.log"
-    "$comity" rayon status "$work/$name" | tee -a "$work/$name-rayon.log" | grep -q 'runs on Comity' ||
-        complain "$name does not run on Comity; see $work/$name-rayon.log"
+    if ! "$comity" rayon enable "$work/$name" >"$rayon"; then
+        complain "$name $2 (stock $(totals "$name-stock")): \`comity rayon enable\` has refused it, above"
+        as_before "$name"
+        return
+    fi
+    "$comity" rayon status "$work/$name" >>"$rayon"
+    tail -1 "$rayon" | grep -q "runs on Comity's" || complain "$name does not run on Comity; see $rayon"
     tests "$name" "$3" comity
     # Comity builds no pool under a policy that it does not know. Tests that pass all the same have no need of one.
     COMITY_POLICY=none-such tests "$name" "$3" without
     pool=$(comm -23 <(outcomes "$name-comity" | grep 'ok$') <(outcomes "$name-without") | wc -l)
-    "$comity" rayon disable "$work/$name" >>"$work/$name-rayon.log"
+    "$comity" rayon disable "$work/$name" >>"$rayon"
+    as_before "$name"
 
     printf '%-10s %-7s stock %s %s %s, Comity %s %s %s; %s need the pool\n' \
         "$name" "$2" $(totals "$name-stock") $(totals "$name-comity") "$pool"
     diff <(outcomes "$name-stock") <(outcomes "$name-comity") >&2 ||
         complain "$name: the tests above come out otherwise; see $work/$name-stock.log and $work/$name-comity.log"
     [ "$pool" != 0 ] || complain "$name: no test of it needs the pool, so it shows nothing"
-    local file
-    for file in Cargo.toml Cargo.lock; do
-        cmp "$work/before/$file" "$work/$name/$file" >&2 || complain "$name: \`comity rayon disable\` has not brought $file back"
-    done
 }
 
 mkdir -p "$work"

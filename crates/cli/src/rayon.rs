@@ -168,30 +168,34 @@ fn put_in(project: &Project, manifest: &Manifest, source: Option<&Source>) -> Re
     let path = project.lock();
     let (before, bytes_before) = (Lock::read(&path)?, fs::read(&path).ok());
     let mut memory = first_memory(manifest, before.as_ref());
-    undo::all_or_nothing(&[project.manifest(), &path], || {
-        let first = manifest.with_entry(source, memory.as_ref())?;
-        manifest.write(&first)?;
-        let tree = match &before {
-            None => project.look()?,
-            Some(before) => {
-                // A lock file that names another version keeps the stock crate, and cargo only warns.
-                let named: &[&str] = if before.has_core { &["--package", "rayon-core"] } else { &["--workspace"] };
-                project.cargo(&[&["update"], named].concat())?;
-                project.tree()?
+    undo::all_or_nothing(
+        &[project.manifest(), &path],
+        || manifest.is_as_left(),
+        || {
+            let first = manifest.with_entry(source, memory.as_ref())?;
+            manifest.write(&first)?;
+            let tree = match &before {
+                None => project.look()?,
+                Some(before) => {
+                    // A lock file that names another version keeps the stock crate, and cargo only warns.
+                    let named: &[&str] = if before.has_core { &["--package", "rayon-core"] } else { &["--workspace"] };
+                    project.cargo(&[&["update"], named].concat())?;
+                    project.tree()?
+                }
+            };
+            verify(project, &tree)?;
+            if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)
+                && before.stock_core().is_some()
+            {
+                memory.locked = Some(lock::missing(&before.packages, &now.packages));
             }
-        };
-        verify(project, &tree)?;
-        if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)
-            && before.stock_core().is_some()
-        {
-            memory.locked = Some(lock::missing(&before.packages, &now.packages));
-        }
-        let complete = manifest.with_entry(source, memory.as_ref())?;
-        if complete != first {
-            manifest.write(&complete)?;
-        }
-        Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
-    })
+            let complete = manifest.with_entry(source, memory.as_ref())?;
+            if complete != first {
+                manifest.write(&complete)?;
+            }
+            Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
+        },
+    )
 }
 
 /// What is known before cargo has run: if this command is killed on its way, `disable` has at least this. An entry that
@@ -269,25 +273,31 @@ fn was_not_enabled(project: &Project) -> Result<(), Failure> {
 fn take_out(project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
     let lock = project.lock();
     let wanted = manifest.memory().and_then(|memory| memory.locked).unwrap_or_default();
-    undo::all_or_nothing(&[project.manifest(), &lock], || {
-        manifest.write(&manifest.without_entry()?)?;
-        let mut refused = Vec::new();
-        let tree = if lock.exists() {
-            project.cargo(&["update", "--workspace"])?;
-            refused = lock::bring_back(project, &wanted)?;
-            project.tree()?
-        } else {
-            project.look()?
-        };
-        if tree.has_comity() {
-            return Err(Failure::Run(format!(
-                "without its patch '{}' still links {}; look for another [patch] in a .cargo/config.toml there or above",
-                project.manifest().display(),
-                tree.cores_in_words()
-            )));
-        }
-        Ok((tree, refused))
-    })
+    undo::all_or_nothing(
+        &[project.manifest(), &lock],
+        || manifest.is_as_left(),
+        || {
+            // The memory goes last: a command that is killed on its way can be given again.
+            manifest.write(&manifest.without_entry(true)?)?;
+            let mut refused = Vec::new();
+            let tree = if lock.exists() {
+                project.cargo(&["update", "--workspace"])?;
+                refused = lock::bring_back(project, &wanted)?;
+                project.tree()?
+            } else {
+                project.look()?
+            };
+            if tree.has_comity() {
+                return Err(Failure::Run(format!(
+                    "without its patch '{}' still links {}; look for another [patch] in a .cargo/config.toml there or above",
+                    project.manifest().display(),
+                    tree.cores_in_words()
+                )));
+            }
+            manifest.write(&manifest.without_entry(false)?)?;
+            Ok((tree, refused))
+        },
+    )
 }
 
 fn status(arguments: &Status) -> Result<(), Failure> {

@@ -14,10 +14,16 @@
 //!
 //! # Where it differs
 //!
-//! - The global pool survives a fork: the child gets one of its own, with as many workers.
-//! - A thread without a name is one here too, but a message of an abort begins with `comity:`.
-//! - A closure that runs where a join waits is one that the join does not have to wait for, at most 64 deep: beyond that the
-//!   waiting worker rests.
+//! - After a fork the child has a global pool of its own, with as many workers, as large stacks and the same policy, but without
+//!   the handlers and names. Other pools of its parent's panic there when they are used.
+//! - The threads of the global pool that is built by itself are called `comity-0` and so on. A message of an abort begins with
+//!   `comity:`.
+//! - The right half of a join comes back to its caller before what the left half has [spawned](spawn()): where nobody else takes
+//!   that, it runs when the caller waits, yields or is done. In the stock crate it runs before the right half.
+//! - [`yield_now()`] and [`yield_local()`] take what was spawned before the halves of joins, and of these the outermost.
+//! - A waiting thread lays at most 64 tasks on its stack that it does not need there; then it rests. (The stock crate has no
+//!   bound.) A task may find that its thread has [pending tasks](current_thread_has_pending_tasks()) that came with it.
+//! - [`ThreadPoolBuilder::build_global`] may be tried again after an error.
 //! - Linux only; so the fallback for platforms without threads is not there.
 //!
 //! # Restricting multiple versions

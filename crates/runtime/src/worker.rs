@@ -179,8 +179,8 @@ impl Worker {
         own.or_else(|| self.search(done))
     }
 
-    /// What is left to a worker that may lay no more on its stack. What it awaits has begun elsewhere, so it ends without
-    /// this worker; but what comes from outside of the pool may not have begun.
+    /// What is left to a worker that may lay no more on its stack. What it awaits has begun elsewhere, or lies in a queue of a
+    /// worker that comes to it, so it ends without this one; but what comes from outside of the pool may not have begun.
     fn job_from_outside(&self) -> Option<JobRef> {
         let job = take(|| self.shared().injector.steal());
         if job.is_none() {

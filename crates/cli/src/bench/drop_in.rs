@@ -193,7 +193,9 @@ impl Contest {
     fn enter(&mut self, name: String, binary: &Path, policy: Option<&Contestant>, workers: u16) -> Result<(), Failure> {
         let mut command = Command::new(binary);
         command.arg("serve").env("RAYON_NUM_THREADS", workers.to_string());
-        command.env_remove("COMITY_NUM_THREADS").env_remove("COMITY_POLICY");
+        for variable in ["COMITY", "COMITY_NUM_THREADS", "COMITY_POLICY", "COMITY_WATCH"] {
+            command.env_remove(variable);
+        }
         if let Some(policy) = policy {
             command.env("COMITY_POLICY", policy.to_string());
         }

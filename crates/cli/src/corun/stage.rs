@@ -86,7 +86,9 @@ fn command(launch: &Launch<'_>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("serve").args(["--parent", &std::process::id().to_string()]);
     command.args(["--backend", launch.contestant.backend(), "--workers", &launch.workers.to_string()]);
-    command.env_remove("COMITY_POLICY");
+    for variable in ["COMITY", "COMITY_POLICY", "COMITY_WATCH"] {
+        command.env_remove(variable);
+    }
     if let Some(policy) = launch.contestant.policy() {
         command.args(["--policy", &policy.to_string()]).env("COMITY_POLICY", policy.to_string());
     }

@@ -2,6 +2,7 @@
 //!
 //! Only the entry and the memory are edited. All other bytes stay; where that cannot be kept, nothing is written.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ pub struct Manifest {
     path: PathBuf,
     text: String,
     document: DocumentMut,
+    /// What this command has read or written there last.
+    left: RefCell<String>,
 }
 
 /// Who has the patch of rayon-core.
@@ -59,7 +62,8 @@ impl Manifest {
         let path = fs::canonicalize(path).map_err(|error| refuse(&error))?;
         let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
         let document: DocumentMut = Shape::of(&text).take_off(&text).parse().map_err(|error| refuse(&error))?;
-        Ok(Manifest { path, text, document })
+        let left = RefCell::new(text.clone());
+        Ok(Manifest { path, text, document, left })
     }
 
     /// Who has the patch of rayon-core here.
@@ -119,8 +123,9 @@ impl Manifest {
         self.faithful(&document)
     }
 
-    /// Its text without the entry and the memory, and without tables that held nothing else and were made for them.
-    pub fn without_entry(&self) -> Result<String, Failure> {
+    /// Its text without the entry, and without tables that held nothing else and were made for it; with `keep_memory`
+    /// still with the memory.
+    pub fn without_entry(&self, keep_memory: bool) -> Result<String, Failure> {
         let mut document = self.document.clone();
         let memory = self.memory().unwrap_or_default();
         if let Some(patch) = document.get_mut("patch") {
@@ -134,7 +139,9 @@ impl Manifest {
             }
         }
         drop_if_hidden(document.as_item_mut(), "patch");
-        forget(&mut document);
+        if !keep_memory {
+            forget(&mut document);
+        }
         self.faithful(&document)
     }
 
@@ -144,11 +151,24 @@ impl Manifest {
         crates_io.is_some_and(|item| !item.as_table().is_some_and(Table::is_implicit))
     }
 
-    /// Replaces the file.
+    /// Replaces the file, unless somebody else has changed it meanwhile.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
+        if !self.is_as_left() {
+            return Err(Failure::Run(format!(
+                "'{}' was changed while this command worked on it; nothing of that was lost, so try again",
+                self.path.display()
+            )));
+        }
         output::replace(&self.path, text.as_bytes())
             // Only the kind: the rest names a temporary file, which would mislead.
-            .map_err(|error| Failure::Run(format!("cannot write '{}': {}", self.path.display(), error.kind())))
+            .map_err(|error| Failure::Run(format!("cannot write '{}': {}", self.path.display(), error.kind())))?;
+        self.left.replace(text.to_owned());
+        Ok(())
+    }
+
+    /// Whether the file is as this command has read or written it last.
+    pub fn is_as_left(&self) -> bool {
+        fs::read_to_string(&self.path).is_ok_and(|now| now == *self.left.borrow())
     }
 
     /// As it was read.
@@ -358,8 +378,19 @@ mod tests {
         let kept = before.iter().all(|line| left.any(|other| other == *line));
         // What is on one line with the entry changes that line.
         assert!(kept || text.contains("= {") || !text.ends_with('\n'), "{enabled}");
-        assert_eq!(manifest.without_entry().unwrap(), text, "{enabled}");
+        assert_eq!(manifest.without_entry(false).unwrap(), text, "{enabled}");
         enabled.replace(&path, "CORE")
+    }
+
+    #[test]
+    fn an_edit_that_came_between_is_not_overwritten() {
+        let folder = folder("[package]\nname = \"x\"\n");
+        let path = folder.path().join("Cargo.toml");
+        let manifest = Manifest::read(&path).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        let Err(Failure::Run(sentence)) = manifest.write("ours") else { panic!("it was overwritten") };
+        assert!(sentence.contains("was changed while this command worked on it"), "{sentence}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     }
 
     #[test]
@@ -416,7 +447,7 @@ mod tests {
         let enabled = manifest.with_entry(Some(&source), Some(&memory(&manifest))).unwrap();
         manifest.write(&format!("{enabled}foo = {{ path = \"foo\" }} # dear\n\n[profile.dev]\ndebug = 1\n")).unwrap();
         let text = "[package]\nname = \"x\"\n\n[patch.crates-io]\nfoo = { path = \"foo\" } # dear\n\n[profile.dev]\ndebug = 1\n";
-        assert_eq!(read(&folder).without_entry().unwrap(), text);
+        assert_eq!(read(&folder).without_entry(false).unwrap(), text);
     }
 
     #[test]

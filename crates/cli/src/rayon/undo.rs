@@ -12,8 +12,13 @@ use crate::descendants;
 use crate::failure::Failure;
 use crate::output;
 
-/// Runs `work`. If it fails, or a signal asks this command to end meanwhile, `files` are as they were before.
-pub fn all_or_nothing<T>(files: &[&Path], work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+/// Runs `work`. If it fails, or a signal asks this command to end meanwhile, `files` are as they were before. But the first,
+/// which people edit, stays as it is unless `is_ours` says that it is as this command has left it.
+pub fn all_or_nothing<T>(
+    files: &[&Path],
+    is_ours: impl Fn() -> bool,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let saved = files.iter().map(|path| Saved::of(path)).collect::<Result<Vec<Saved>, Failure>>()?;
     let interrupted = heed_signals()?;
     let why = match work() {
@@ -21,7 +26,12 @@ pub fn all_or_nothing<T>(files: &[&Path], work: impl FnOnce() -> Result<T, Failu
         Err(Failure::Run(why) | Failure::Usage(why)) => why,
         Ok(done) => return Ok(done),
     };
-    Err(Failure::Run(format!("{why}\n{}", put_back(&saved))))
+    if !is_ours() {
+        let (edited, others) = saved.split_first().expect("a manifest is among the files");
+        let edited = format!("'{}' was changed meanwhile and stays so; look what is in it", edited.path.display());
+        return Err(Failure::Run(format!("{why}\n{edited}. {}", put_back(others, "Cargo.lock is as it was."))));
+    }
+    Err(Failure::Run(format!("{why}\n{}", put_back(&saved, "Cargo.toml and Cargo.lock are as they were."))))
 }
 
 /// Runs `work` for what it answers; `file` is as it was afterwards, whatever happened to it.
@@ -48,10 +58,10 @@ fn heed_signals() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Every file is tried, and the sentence says how that went.
-fn put_back(saved: &[Saved]) -> String {
+fn put_back(saved: &[Saved], done: &str) -> String {
     let lost: Vec<String> =
         saved.iter().filter_map(|saved| saved.put_back().err().map(|error| saved.lost(&error))).collect();
-    if lost.is_empty() { "Cargo.toml and Cargo.lock are as they were.".to_owned() } else { lost.join("; ") }
+    if lost.is_empty() { done.to_owned() } else { lost.join("; ") }
 }
 
 /// A file as it was, or that there was none.
@@ -102,11 +112,15 @@ mod tests {
         fs::write(&old, "dear").unwrap();
         let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
         File::options().write(true).open(&old).unwrap().set_modified(time).unwrap();
-        let failed = all_or_nothing(&[&old, &new], || {
-            fs::write(&old, "other").unwrap();
-            fs::write(&new, "text").unwrap();
-            Err::<(), Failure>(Failure::Run("it rained".to_owned()))
-        });
+        let failed = all_or_nothing(
+            &[&old, &new],
+            || true,
+            || {
+                fs::write(&old, "other").unwrap();
+                fs::write(&new, "text").unwrap();
+                Err::<(), Failure>(Failure::Run("it rained".to_owned()))
+            },
+        );
         let Err(Failure::Run(sentence)) = failed else { panic!("{failed:?}") };
         assert_eq!(sentence, "it rained\nCargo.toml and Cargo.lock are as they were.");
         assert_eq!(fs::read_to_string(&old).unwrap(), "dear");
@@ -124,8 +138,25 @@ mod tests {
         };
         assert_eq!(and_back(&file, write).unwrap(), 7);
         assert!(!file.exists());
-        assert_eq!(all_or_nothing(&[&file], write).unwrap(), 7);
+        assert_eq!(all_or_nothing(&[&file], || true, write).unwrap(), 7);
         assert_eq!(fs::read_to_string(&file).unwrap(), "done");
+    }
+
+    #[test]
+    fn what_somebody_else_has_edited_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (edited, other) = (folder.path().join("edited"), folder.path().join("other"));
+        fs::write(&edited, "old").unwrap();
+        let is_ours = || fs::read_to_string(&edited).unwrap() == "ours";
+        let failed = all_or_nothing(&[&edited, &other], is_ours, || {
+            fs::write(&edited, "theirs").unwrap();
+            fs::write(&other, "text").unwrap();
+            Err::<(), Failure>(Failure::Run("it rained".to_owned()))
+        });
+        let Err(Failure::Run(sentence)) = failed else { panic!("{failed:?}") };
+        assert!(sentence.contains("edited' was changed meanwhile and stays so"), "{sentence}");
+        assert_eq!(fs::read_to_string(&edited).unwrap(), "theirs");
+        assert!(!other.exists());
     }
 
     #[test]
@@ -134,10 +165,14 @@ mod tests {
         let file = folder.path().join("below/file");
         fs::create_dir(folder.path().join("below")).unwrap();
         fs::write(&file, "dear").unwrap();
-        let failed = all_or_nothing(&[&file], || {
-            fs::remove_dir_all(folder.path().join("below")).unwrap();
-            Err::<(), Failure>(Failure::Run("it rained".to_owned()))
-        });
+        let failed = all_or_nothing(
+            &[&file],
+            || true,
+            || {
+                fs::remove_dir_all(folder.path().join("below")).unwrap();
+                Err::<(), Failure>(Failure::Run("it rained".to_owned()))
+            },
+        );
         let Err(Failure::Run(sentence)) = failed else { panic!("{failed:?}") };
         assert!(sentence.contains("below/file' could not be put back as it was"), "{sentence}");
     }
