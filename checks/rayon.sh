@@ -46,8 +46,10 @@ prepare() {
     done
     # Two tests look into the stock crate's registry. What they ask (do all threads of a dropped pool end?) the runtime's
     # own tests ask of the system.
-    perl -0pi -e 's/#\[test\]\n(#\[cfg_attr[^\n]*\n)?fn (workers_stop|sleeper_stop)\(\) \{.*?\n\}\n//sg' \
-        "$work/suite/core/src/thread_pool/test.rs"
+    awk '/^#\[test\]/ { test = ""; inside = 1 }
+        inside { test = test $0 "\n" }
+        inside && $0 == "}" { if (test !~ /fn (workers_stop|sleeper_stop)\(/) printf "%s", test; inside = 0; next }
+        !inside { print }' "$core/src/thread_pool/test.rs" >"$work/suite/core/src/thread_pool/test.rs"
 }
 
 # run SUITE LOG [ARGUMENT…]: the suite's tests, documentation included.
@@ -126,11 +128,17 @@ describe() {
 interface() {
     describe "$work/suite/stock" "$work/api/stock"
     describe crates/rayon-core "$work/api/ours"
-    if ! cargo run -q --locked --manifest-path crates/rayon-core/api/Cargo.toml -- \
-        "$work/api/stock/doc/rayon_core.json" "$work/api/ours/doc/rayon_core.json"; then
+    local result=0
+    cargo run -q --locked --manifest-path crates/rayon-core/api/Cargo.toml -- \
+        "$work/api/stock/doc/rayon_core.json" "$work/api/ours/doc/rayon_core.json" || result=$?
+    case $result in
+    0) ;;
+    2) echo "rayon: NOT compared: the interfaces, for the tool knows the compiler's format of Rust 1.95 (see above)" >&2 ;;
+    *)
         echo "rayon: the interface of crates/rayon-core differs from the stock crate's, above" >&2
         failed=1
-    fi
+        ;;
+    esac
 }
 
 # All but the documentation's examples, which ThreadSanitizer's flags do not reach.

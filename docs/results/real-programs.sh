@@ -21,7 +21,6 @@ jwalk    0.9.0
 indexmap 2.14.2 rayon
 hashbrown 0.17.1 rayon
 petgraph 0.8.3  rayon
-blake3   1.8.7  rayon,mmap
 '
 
 cargo build --release --locked -p comity-cli --target-dir "$target"

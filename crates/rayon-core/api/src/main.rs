@@ -1,5 +1,5 @@
 //! `rayon-core-api STOCK.json OURS.json`: whether the second crate offers all that the first does, trait implementations and
-//! automatic ones included. The files are rustdoc's, of a compiler that `public-api` knows.
+//! automatic ones included. The files are rustdoc's. Exit code 2: of a compiler whose format `public-api` does not know.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -10,7 +10,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let [stock, ours] = arguments.as_slice() else {
         return Err("usage: rayon-core-api STOCK.json OURS.json".into());
     };
-    let (stock, ours) = (items(stock)?, items(ours)?);
+    let (stock, ours) = match (items(stock), items(ours)) {
+        (Ok(stock), Ok(ours)) => (stock, ours),
+        (Err(error), _) | (_, Err(error)) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::from(2));
+        }
+    };
     for addition in ours.difference(&stock) {
         println!("added:   {addition}");
     }
