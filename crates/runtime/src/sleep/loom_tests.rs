@@ -111,7 +111,7 @@ fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-fn a_push_reaches_a_would_be_sleeper(waking: Waking) {
+fn a_task_reaches_a_would_be_sleeper(waking: Waking, hand_in: fn(&Pool, WorkerId)) {
     explore(4, move || {
         let pool = Pool::new(2, waking);
         pool.sleep.publish_busy(W0);
@@ -119,34 +119,25 @@ fn a_push_reaches_a_would_be_sleeper(waking: Waking) {
             let pool = pool.clone();
             move || pool.find(W1)
         });
-        pool.push(W0);
+        hand_in(&pool, W0);
         thief.join().unwrap();
     });
 }
 
 #[test]
 fn loom_a_push_wakes_a_hungry_sleeper() {
-    a_push_reaches_a_would_be_sleeper(Waking::Hungry);
+    a_task_reaches_a_would_be_sleeper(Waking::Hungry, Pool::push);
 }
 
 #[test]
 fn loom_a_push_wakes_under_busy_wakes() {
-    a_push_reaches_a_would_be_sleeper(Waking::EveryPush { sleepers: 2 });
+    a_task_reaches_a_would_be_sleeper(Waking::EveryPush { sleepers: 2 }, Pool::push);
 }
 
 #[test]
 fn loom_a_spawn_wakes_a_hungry_sleeper() {
     for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
-        explore(4, move || {
-            let pool = Pool::new(2, waking);
-            pool.sleep.publish_busy(W0);
-            let thief = thread::spawn({
-                let pool = pool.clone();
-                move || pool.find(W1)
-            });
-            pool.spawn(W0);
-            thief.join().unwrap();
-        });
+        a_task_reaches_a_would_be_sleeper(waking, Pool::spawn);
     }
 }
 
