@@ -5,7 +5,8 @@
 # usage: docs/results/real-programs.sh [NAME…]     Without a name: all of the list below, some ten minutes on two cores.
 #
 # A line per crate: tests passed, failed, ignored, and how many of them need the pool. It fails if any test comes out
-# otherwise with Comity, if no test needs the pool, or if `comity rayon disable` leaves a file other than it was.
+# otherwise with Comity, if no test needs the pool, or if `comity rayon` refuses a crate or leaves a file other than it was.
+# It downloads from crates.io. The tests of du-dust write into /tmp/test_dir, test_dir2 and test_dir_unicode.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")

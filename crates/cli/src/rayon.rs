@@ -176,12 +176,7 @@ fn put_in(project: &Project, manifest: &Manifest, source: Option<&Source>) -> Re
             manifest.write(&first)?;
             let tree = match &before {
                 None => project.look()?,
-                Some(before) => {
-                    // A lock file that names another version keeps the stock crate, and cargo only warns.
-                    let named: &[&str] = if before.has_core { &["--package", "rayon-core"] } else { &["--workspace"] };
-                    project.cargo(&[&["update"], named].concat())?;
-                    project.tree()?
-                }
+                Some(before) => update_lock(project, before)?,
             };
             verify(project, &tree)?;
             if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)
@@ -196,6 +191,25 @@ fn put_in(project: &Project, manifest: &Manifest, source: Option<&Source>) -> Re
             Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
         },
     )
+}
+
+/// Has cargo take the patch into a lock file. One that names another version keeps the stock crate, and cargo only warns.
+fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
+    if !before.has_core {
+        project.cargo(&["update", "--workspace"])?;
+        return project.tree();
+    }
+    let core = ["update", "--package", "rayon-core"];
+    project.cargo(&core)?;
+    let tree = project.tree()?;
+    if tree.links() != Links::One(Kind::Stock) {
+        return Ok(tree);
+    }
+    // What Comity's is made of may be locked at versions that are too old for it.
+    let shared = before.shared_with(&Lock::of_comity());
+    let shared = shared.iter().flat_map(|package| ["--package", package.as_str()]);
+    project.cargo(&core.into_iter().chain(shared).collect::<Vec<_>>())?;
+    project.tree()
 }
 
 /// What is known before cargo has run: if this command is killed on its way, `disable` has at least this. An entry that

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use cargo_metadata::semver::Version;
-use toml_edit::{DocumentMut, Table};
+use toml_edit::{DocumentMut, Table, TomlError};
 
 use super::project::Project;
 use crate::failure::Failure;
@@ -57,16 +57,35 @@ impl Lock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(refuse(&error)),
         };
-        let document: DocumentMut = text.parse().map_err(|error| refuse(&error))?;
-        let packages = document.get("package").and_then(|item| item.as_array_of_tables());
-        let packages = || packages.into_iter().flatten();
-        let is_core = |package: &Table| package.get("name").and_then(|name| name.as_str()) == Some("rayon-core");
-        Ok(Some(Lock { packages: packages().filter_map(from_registry).collect(), has_core: packages().any(is_core) }))
+        text.parse().map(Some).map_err(|error: TomlError| refuse(&error))
+    }
+
+    /// What Comity's rayon-core is made of, as its own lock file says.
+    pub fn of_comity() -> Lock {
+        include_str!("../../../rayon-core/Cargo.lock").parse().expect("cargo writes lock files that can be read")
+    }
+
+    /// Those packages of this lock file that `other` has too, at whatever versions, in cargo's words for one of several.
+    pub fn shared_with(&self, other: &Lock) -> Vec<String> {
+        let shared = |locked: &&Locked| other.packages.iter().any(|other| other.name == locked.name);
+        self.packages.iter().filter(shared).map(|locked| format!("{}@{}", locked.name, locked.version)).collect()
     }
 
     /// The rayon-core from a registry.
     pub fn stock_core(&self) -> Option<&Locked> {
         self.packages.iter().find(|locked| locked.name == "rayon-core")
+    }
+}
+
+impl FromStr for Lock {
+    type Err = TomlError;
+
+    fn from_str(text: &str) -> Result<Lock, TomlError> {
+        let document: DocumentMut = text.parse()?;
+        let packages = document.get("package").and_then(|item| item.as_array_of_tables());
+        let packages = || packages.into_iter().flatten();
+        let is_core = |package: &Table| package.get("name").and_then(|name| name.as_str()) == Some("rayon-core");
+        Ok(Lock { packages: packages().filter_map(from_registry).collect(), has_core: packages().any(is_core) })
     }
 }
 

@@ -203,6 +203,19 @@ fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
     assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
 }
 
+/// Comity asks for a newer libc than that of 2024.
+#[test]
+fn old_versions_of_what_comity_is_made_of_are_no_obstacle() {
+    let project = Project::package("rayon = \"1\"\nlibc = \"0.2\"");
+    project.lock_old_rayon();
+    project.cargo(&["update", "--package", "libc", "--precise", "0.2.156"]);
+    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    let said = project.says(&["enable"]);
+    assert!(said.contains("runs on Comity now"), "{said}");
+    project.says(&["disable"]);
+    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+}
+
 #[test]
 fn what_the_project_has_outgrown_does_not_come_back_and_is_named() {
     let project = Project::locked();
