@@ -206,9 +206,9 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
         return Ok(tree);
     }
     // What Comity's is made of may be locked at versions that are too old for it.
-    let shared = before.shared_with(&Lock::of_comity());
-    let shared = shared.iter().flat_map(|package| ["--package", package.as_str()]);
-    project.cargo(&core.into_iter().chain(shared).collect::<Vec<_>>())?;
+    let older = before.older_than(&Lock::of_comity());
+    let older = older.iter().flat_map(|package| ["--package", package.as_str()]);
+    project.cargo(&core.into_iter().chain(older).collect::<Vec<_>>())?;
     project.tree()
 }
 

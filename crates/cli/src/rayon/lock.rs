@@ -65,10 +65,12 @@ impl Lock {
         include_str!("../../../rayon-core/Cargo.lock").parse().expect("cargo writes lock files that can be read")
     }
 
-    /// Those packages of this lock file that `other` has too, at whatever versions, in cargo's words for one of several.
-    pub fn shared_with(&self, other: &Lock) -> Vec<String> {
-        let shared = |locked: &&Locked| other.packages.iter().any(|other| other.name == locked.name);
-        self.packages.iter().filter(shared).map(|locked| format!("{}@{}", locked.name, locked.version)).collect()
+    /// Those packages of this lock file that `newer` has at a later version that would do, in cargo's words for one of several.
+    pub fn older_than(&self, newer: &Lock) -> Vec<String> {
+        let is_older = |locked: &&Locked| {
+            newer.packages.iter().any(|newer| takes_the_place_of(newer, locked) && locked.version < newer.version)
+        };
+        self.packages.iter().filter(is_older).map(|locked| format!("{}@{}", locked.name, locked.version)).collect()
     }
 
     /// The rayon-core from a registry.
