@@ -29,7 +29,7 @@ fn an_unknown_kernel_key_or_value() {
 
 #[test]
 fn an_unknown_policy_backend_or_baseline() {
-    refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'; choose one of comity, abp");
+    refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'; choose one of comity, plain, abp");
     refused(&["kernel", "fib", "--policy", "bws:depth=3"], "policy bws has no parameter 'depth'");
     refused(&["kernel", "fib", "--backend", "tbb"], "invalid value 'tbb'");
     refused(&["kernel", "fib", "--backend", "rayon", "--policy", "abp"], "of no use to --backend rayon");
