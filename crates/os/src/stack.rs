@@ -125,6 +125,12 @@ mod tests {
             a_function_that_blocks(&ended);
         });
         let thread = thread.recv().unwrap();
+        // It says so before it blocks.
+        let mut used = None;
+        while thread.cpu_time() != used {
+            used = thread.cpu_time();
+            std::thread::sleep(Duration::from_millis(50));
+        }
         for _ in 0..3 {
             let frames = of_blocked_thread(thread, Duration::from_secs(10)).unwrap();
             assert!(frames.contains("a_function_that_blocks"), "{frames}");
