@@ -1,6 +1,6 @@
 //! The pool of the free functions outside of any other, one per process.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use comity_os::lock;
 use crossbeam_utils::atomic::AtomicCell;
@@ -9,9 +9,10 @@ use crate::builder::{BuildError, ThreadPoolBuilder};
 use crate::fork;
 use crate::pool::ThreadPool;
 
-/// Where one process has its global pool. Never freed.
+/// Where one process has its global pool. Neither is ever freed.
 struct Place {
-    pool: OnceLock<ThreadPool>,
+    /// Set once, under the lock below.
+    pool: AtomicCell<Option<&'static ThreadPool>>,
     /// Held by whoever builds the pool.
     building: Mutex<()>,
     /// The process that it belongs to, as [`fork::generation`] counts.
@@ -35,6 +36,7 @@ impl Eq for PlaceRef {}
 static PLACE: AtomicCell<Option<PlaceRef>> = AtomicCell::new(None);
 
 const _: () = assert!(AtomicCell::<Option<PlaceRef>>::is_lock_free());
+const _: () = assert!(AtomicCell::<Option<&ThreadPool>>::is_lock_free());
 
 /// The place of this process, a new one after a fork.
 fn place() -> &'static Place {
@@ -43,7 +45,7 @@ fn place() -> &'static Place {
     match parent {
         Some(PlaceRef(place)) if place.process == process => place,
         _ => {
-            let fresh = Place { pool: OnceLock::new(), building: Mutex::new(()), process, parent };
+            let fresh = Place { pool: AtomicCell::new(None), building: Mutex::new(()), process, parent };
             let fresh = PlaceRef(Box::leak(Box::new(fresh)));
             match PLACE.compare_exchange(parent, Some(fresh)) {
                 Ok(_) => fresh.0,
@@ -60,26 +62,35 @@ fn place() -> &'static Place {
 /// If it cannot be built: the sentence says why.
 pub(crate) fn global() -> &'static ThreadPool {
     let place = place();
-    if let Some(pool) = place.pool.get() {
+    if let Some(pool) = place.pool.load() {
         return pool;
     }
     let _building = lock(&place.building);
-    place.pool.get_or_init(|| {
-        let parents = place.parent.and_then(|parent| parent.0.pool.get());
+    // Somebody else may have built it meanwhile.
+    place.pool.load().unwrap_or_else(|| {
+        let parents = place.parent.and_then(|parent| parent.0.pool.load());
         let builder = parents.map_or_else(ThreadPoolBuilder::new, ThreadPoolBuilder::like);
-        builder.build().unwrap_or_else(|error| panic!("the global pool cannot be built: {error}"))
+        place.keep(builder.build().unwrap_or_else(|error| panic!("the global pool cannot be built: {error}")))
     })
+}
+
+impl Place {
+    /// Makes this the pool. Only with the lock, and only once.
+    fn keep(&self, pool: ThreadPool) -> &'static ThreadPool {
+        let pool: &'static ThreadPool = Box::leak(Box::new(pool));
+        self.pool.store(Some(pool));
+        pool
+    }
 }
 
 /// Makes what `build` returns the global pool, and waits until its threads run.
 pub(crate) fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), BuildError> {
     let place = place();
     let building = lock(&place.building);
-    if place.pool.get().is_some() {
+    if place.pool.load().is_some() {
         return Err(BuildError::GlobalPoolExists);
     }
-    let pool = build()?;
-    let pool = place.pool.get_or_init(|| pool);
+    let pool = place.keep(build()?);
     // A thread may want the pool before it becomes a worker.
     drop(building);
     pool.wait_until_started();
