@@ -5,6 +5,7 @@
 //! that a weighted speedup should be read against.
 
 mod measures;
+mod pairs;
 mod program;
 mod report;
 mod schedule;
@@ -19,10 +20,11 @@ use comity_os::{cores, task_group};
 
 use crate::contestant::{BackendName, PolicyList, contestants, workers_range};
 use crate::failure::Failure;
-use crate::json::CorunReport;
+use crate::json::{Corun, CorunReport};
 use crate::output::{self, ResultFile};
 use crate::{descendants, kernel, machine};
 
+use pairs::Pairs;
 use program::Program;
 use report::Baseline;
 use schedule::Plan;
@@ -40,12 +42,19 @@ Measures, per contestant (a policy, or a backend without policies):
   alone T_s, together T_c    mean seconds over the rounds
   one core T_1               mean seconds alone, one worker, pinned to one core
   slowdown                   (T_c - T_s) / T_s
-  overlapped (JSON only)     mean seconds together over all rounds, uncounted ones included
   unfairness                 largest slowdown - smallest slowdown
+  response time T            mean seconds together over all rounds, uncounted ones included (overlapped_s in JSON)
+  slow-down ratio T/B        T over the baseline's seconds alone, B = T_b
+  D                          largest slow-down ratio - smallest slow-down ratio
   weighted speedup           sum of T_b / T_c, T_b the baseline's seconds alone
   bound                      programs * cores / sum of T_1 / T_b: nothing wasted and all slowed alike
   efficiency                 weighted speedup / bound
   cv                         coefficient of variation of T_c: standard deviation / mean
+  switches per second        sum of (voluntary + involuntary context switches of a counted round) / T_c
+
+Without uncounted rounds, and with each contestant's own baseline, T/B is 1 + slowdown, and D is the unfairness. They
+differ where a short program goes on beside a long one: T is of all that it did there, T_c of its counted rounds only.
+With --pairs the report ends with means and worst cases over all pairs, a line per contestant.
 
 The rounds are divided into up to three blocks. Each block runs every contestant: each program alone, alone on one core,
 then all together; so a machine that drifts treats all contestants alike. When the programs run together, one that has
@@ -56,6 +65,7 @@ Examples:
   comity corun mergesort cg --policy abp,bws --backend rayon
   comity corun cg:class=W mm mi --policy bws:sleep_threshold=128,comity --workers 8 --group separate
   comity corun cg:class=W mm mi ep:class=S --pairs --policy abp,bws --backend rayon --json pairs.json
+  comity corun cg mm mi --pairs=all --policy bws,comity
   comity corun cg './my-solver --size 100' --rounds 6 --timeout 60 --json result.json
 
 Exit codes: 0 success; 1 a program failed, hung or gave a wrong result; 2 the command line is at fault.";
@@ -64,7 +74,7 @@ Exit codes: 0 success; 1 a program failed, hung or gave a wrong result; 2 the co
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Two programs or more: kernels, or commands in quotes
+    /// Two programs or more (with --pairs=all one is enough): kernels, or commands in quotes
     #[arg(value_name = "PROGRAM", required = true)]
     programs: Vec<String>,
     /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default: comity]
@@ -73,9 +83,10 @@ pub struct Arguments {
     /// Other backends to compare, beside --policy where that is given or `comity` is listed
     #[arg(long, value_enum, value_name = "B,…", value_delimiter = ',')]
     backend: Vec<BackendName>,
-    /// Co-run every pair of the programs, one pair after the other, instead of all together
-    #[arg(long)]
-    pairs: bool,
+    /// Co-run every pair of the programs, one pair after the other, instead of all together; without WHICH: distinct
+    #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "distinct")]
+    pairs: Option<Pairs>,
     /// Workers of each program, 1 to 1024 (serial always has one) [default: the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
@@ -85,7 +96,7 @@ pub struct Arguments {
     /// Whether each program gets a session, and with autogroup a task group, of its own
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
-    /// The contestant whose time alone is T_b, as abp in the BWS paper; `own`: each one's own
+    /// The contestant whose time alone is T_b and B, as abp in the BWS paper; `own`: each one's own
     #[arg(long, value_name = "NAME", default_value = "own")]
     baseline: String,
     /// Seconds that one round, or preparing a program, may take, 1 to 1000000
@@ -108,7 +119,7 @@ pub enum Grouping {
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Everything that can be wrong with the command line comes first: nothing has run and no file has changed.
-    let programs = programs(&arguments.programs)?;
+    let programs = programs(&arguments.programs, arguments.pairs)?;
     let contestants = contestants(&arguments.policy, &arguments.backend)?;
     let baseline = Baseline::choose(&arguments.baseline, &contestants)?;
     let file = arguments.json.as_deref().map(ResultFile::check).transpose()?;
@@ -121,12 +132,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         timeout: Duration::from_secs(arguments.timeout.into()),
         one_core: cores::allowed().first().map_or(0, |core| core.id),
     };
-    let plans: Vec<Plan> = if arguments.pairs { pairs(&programs).map(plan).collect() } else { vec![plan(programs)] };
+    let plans: Vec<Plan> = match arguments.pairs {
+        Some(pairs) => pairs.of(&programs).into_iter().map(plan).collect(),
+        None => vec![plan(programs)],
+    };
     let task_grouping = task_grouping(arguments.group);
 
     descendants::look_after()?;
     let samples = plans.iter().map(schedule::measure).collect::<Result<Vec<_>, _>>()?;
     let measured = || plans.iter().zip(&samples);
+    let coruns: Vec<Corun> =
+        measured().flat_map(|(plan, samples)| report::coruns(plan, samples, baseline, cores::usable().get())).collect();
     let report = CorunReport {
         schema: "comity-corun/1",
         machine: machine::describe(Some(task_grouping.to_owned())),
@@ -135,9 +151,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         baseline: baseline.name(&contestants),
         rounds: arguments.rounds as usize,
         blocks: schedule::blocks(arguments.rounds as usize).len(),
-        coruns: measured()
-            .flat_map(|(plan, samples)| report::coruns(plan, samples, baseline, cores::usable().get()))
-            .collect(),
+        over_pairs: if arguments.pairs.is_some() { pairs::over(&coruns) } else { Vec::new() },
+        coruns,
     };
     if file != Some(ResultFile::Standard) {
         output::print(&table::render(&report))?;
@@ -148,17 +163,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     measured().try_for_each(|(plan, samples)| wrong_result(plan, samples))
 }
 
-/// Every pair, in the order of the command line.
-fn pairs(programs: &[Program]) -> impl Iterator<Item = Vec<Program>> {
-    let after = |nth: usize| &programs[nth + 1..];
-    (0..programs.len())
-        .flat_map(move |nth| after(nth).iter().map(move |other| vec![programs[nth].clone(), other.clone()]))
-}
-
-fn programs(texts: &[String]) -> Result<Vec<Program>, Failure> {
+fn programs(texts: &[String], pairs: Option<Pairs>) -> Result<Vec<Program>, Failure> {
     let programs: Vec<Program> = texts.iter().map(|text| Program::parse(text)).collect::<Result<_, _>>()?;
     match programs.len() {
-        1 => Err(Failure::Usage(format!("a co-run needs at least two programs; {} is the only one", programs[0]))),
+        1 if pairs != Some(Pairs::All) => Err(Failure::Usage(format!(
+            "a co-run needs at least two programs; {} is the only one (--pairs=all runs it beside itself)",
+            programs[0]
+        ))),
         many if many > MAX_PROGRAMS => {
             Err(Failure::Usage(format!("{many} programs are too many; a co-run takes 2 to {MAX_PROGRAMS}")))
         }

@@ -19,14 +19,17 @@ pub struct CorunReport {
     pub versions: Versions,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// Whose solo time is T_b of the weighted speedup and its bound: a contestant, or `own` for each one's own.
+    /// Whose solo time is T_b of the weighted speedup and its bound, and B of the slow-down ratio: a contestant, or `own`
+    /// for each one's own.
     pub baseline: String,
     /// Counted executions per program, alone and together.
     pub rounds: usize,
     /// Into how many parts the rounds were divided, each with all contestants.
     pub blocks: usize,
-    /// One per contestant, in the order asked for.
+    /// One per contestant, in the order asked for; of each pair, where there are pairs.
     pub coruns: Vec<Corun>,
+    /// One per contestant; empty without `--pairs`.
+    pub over_pairs: Vec<OverPairs>,
 }
 
 /// The co-run of all programs under one contestant.
@@ -40,14 +43,52 @@ pub struct Corun {
     pub workers: u16,
     /// The largest slowdown minus the smallest.
     pub unfairness: f64,
+    /// D: the largest slow-down ratio minus the smallest.
+    pub slowdown_ratio_difference: f64,
     /// ΣT_b/T_c.
     pub weighted_speedup: f64,
     /// The weighted speedup if no work were wasted and all programs were slowed alike: n·cores / Σ(T_1/T_b).
     pub bound: f64,
     /// `weighted_speedup / bound`.
     pub efficiency: f64,
+    /// Σ(`voluntary_switches` + `involuntary_switches`) / T_c: the programs' context switches per second together.
+    pub switches_per_s: f64,
     /// In the order of the command line.
     pub programs: Vec<CorunProgram>,
+}
+
+/// All pairs of programs under one contestant. Means are arithmetic where their name says nothing else.
+#[derive(Debug, Serialize)]
+pub struct OverPairs {
+    /// As of a [`Corun`].
+    pub policy: String,
+    /// As of a [`Corun`].
+    pub backend: &'static str,
+    /// How many there are.
+    pub pairs: usize,
+    /// Of the pairs; the worst is the largest.
+    pub unfairness: MeanAndWorst,
+    /// D, of the pairs; the worst is the largest.
+    pub slowdown_ratio_difference: MeanAndWorst,
+    /// Of both programs of all pairs.
+    pub slowdown_ratio_geometric_mean: f64,
+    /// Of the pairs.
+    pub weighted_speedup_mean: f64,
+    /// Of the pairs; the worst is the smallest.
+    pub efficiency: MeanAndWorst,
+    /// Of both programs of all pairs; the worst is the largest.
+    pub cv: Option<MeanAndWorst>,
+    /// Of the pairs.
+    pub switches_per_s_mean: f64,
+}
+
+/// A measure over several co-runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MeanAndWorst {
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The worst of them.
+    pub worst: f64,
 }
 
 /// One program's share in a co-run. Switches, processor time and counters are means per counted co-run round.
@@ -63,15 +104,17 @@ pub struct CorunProgram {
     pub solo_cv: Option<f64>,
     /// T_1: the mean time alone with one worker, on one core.
     pub one_core_s: f64,
-    /// T_b: the baseline's mean time alone.
+    /// T_b, which is B too: the baseline's mean time alone.
     pub baseline_s: f64,
     /// T_c: the mean time together, over the counted rounds.
     pub corun_s: f64,
-    /// The mean time together over all rounds, counted or not. All of them overlapped fully; of a short program beside
-    /// a long one the uncounted ones are the larger part.
+    /// T, the response time: the mean time together over all rounds, counted or not. All of them overlapped fully; of a
+    /// short program beside a long one the uncounted ones are the larger part.
     pub overlapped_s: f64,
     /// (T_c − T_s) / T_s.
     pub slowdown: f64,
+    /// T/B: `overlapped_s / baseline_s`.
+    pub slowdown_ratio: f64,
     /// Coefficient of variation of the time together.
     pub cv: Option<f64>,
     /// Counted rounds together.

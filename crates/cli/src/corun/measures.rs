@@ -1,9 +1,11 @@
-//! The measures of a co-run, as formulas over seconds. Sources: Ding et al., EuroSys 2012, section 5.1 (slowdown,
-//! unfairness, weighted speedup); the bound and the efficiency are this project's.
+//! The measures of a co-run, as formulas over means. Sources: Ding et al., EuroSys 2012, section 5.1 (slowdown,
+//! unfairness, weighted speedup); Chen, Zheng, Guo, Concurrency and Computation 28, 2016, section 4 (response time,
+//! slow-down ratio, slow-down ratio difference); the bound, the efficiency and the switches per second are this
+//! project's.
 
 use statrs::statistics::Statistics;
 
-/// One program's mean times.
+/// One program's means.
 #[derive(Clone, Copy, Debug)]
 pub struct Means {
     /// T_s, alone.
@@ -12,14 +14,23 @@ pub struct Means {
     pub one_core_s: f64,
     /// T_b, the baseline alone.
     pub baseline_s: f64,
-    /// T_c, together.
+    /// T_c, together, over the counted rounds.
     pub corun_s: f64,
+    /// T, together, over all rounds: the response time, equation 2 of DWS.
+    pub overlapped_s: f64,
+    /// Context switches of a counted round together, voluntary and involuntary.
+    pub switches: f64,
 }
 
 impl Means {
     /// (T_c − T_s) / T_s: 0 is undisturbed, 1 takes twice as long.
     pub fn slowdown(&self) -> f64 {
         (self.corun_s - self.solo_s) / self.solo_s
+    }
+
+    /// T/B with T_b as B: 1 is undisturbed, 2 takes twice as long.
+    pub fn slowdown_ratio(&self) -> f64 {
+        self.overlapped_s / self.baseline_s
     }
 }
 
@@ -35,8 +46,17 @@ pub fn variation(times: &[f64]) -> Option<f64> {
 
 /// The largest slowdown minus the smallest. For two programs, their difference, as in the paper.
 pub fn unfairness(programs: &[Means]) -> f64 {
-    let slowdowns: Vec<f64> = programs.iter().map(Means::slowdown).collect();
-    Statistics::max(&slowdowns) - Statistics::min(&slowdowns)
+    span(programs, Means::slowdown)
+}
+
+/// D: the largest slow-down ratio minus the smallest. For two programs |T_i/B_i − T_j/B_j|, equation 3 of DWS.
+pub fn slowdown_ratio_difference(programs: &[Means]) -> f64 {
+    span(programs, Means::slowdown_ratio)
+}
+
+fn span(programs: &[Means], value: fn(&Means) -> f64) -> f64 {
+    let values: Vec<f64> = programs.iter().map(value).collect();
+    Statistics::max(&values) - Statistics::min(&values)
 }
 
 /// ΣT_b/T_c: 1 is as good as one after the other.
@@ -51,12 +71,18 @@ pub fn bound(programs: &[Means], cores: usize) -> f64 {
     programs.len() as f64 * cores as f64 / shares
 }
 
+/// How many of the programs' context switches a second of the co-run sees: each program's switches over the wall-clock
+/// seconds of the same rounds, and the sum of these rates, because the programs run at the same time.
+pub fn switches_per_s(programs: &[Means]) -> f64 {
+    programs.iter().map(|program| program.switches / program.corun_s).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn means(one_core_s: f64, solo_s: f64, corun_s: f64) -> Means {
-        Means { solo_s, one_core_s, baseline_s: solo_s, corun_s }
+        Means { solo_s, one_core_s, baseline_s: solo_s, corun_s, overlapped_s: corun_s, switches: 0.0 }
     }
 
     #[track_caller]
@@ -84,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_baseline_changes_the_speedup_but_not_the_slowdown() {
-        let program = Means { solo_s: 2.0, one_core_s: 4.0, baseline_s: 1.0, corun_s: 4.0 };
+        let program = Means { baseline_s: 1.0, ..means(4.0, 2.0, 4.0) };
         assert_close(program.slowdown(), 1.0);
         assert_close(weighted_speedup(&[program, program]), 0.5);
         assert_close(bound(&[program, program], 2), 0.5);
@@ -94,6 +120,44 @@ mod tests {
     fn unfairness_spans_any_number_of_programs() {
         let programs = [means(1.0, 1.0, 1.07), means(1.0, 1.0, 4.58), means(1.0, 1.0, 2.0)];
         assert_close(unfairness(&programs), 3.51);
+    }
+
+    #[test]
+    fn the_ratios_of_dws_for_mix_1_5() {
+        // Section 4.1: 1.92 and 1.38 under ABP, a difference of 0.54.
+        let programs = [means(1.0, 2.0, 3.84), means(1.0, 5.0, 6.9)];
+        assert_close(programs[0].slowdown_ratio(), 1.92);
+        assert_close(programs[1].slowdown_ratio(), 1.38);
+        assert_close(slowdown_ratio_difference(&programs), 0.54);
+        assert_close(slowdown_ratio_difference(&[programs[1], programs[0]]), 0.54);
+    }
+
+    #[test]
+    fn without_uncounted_rounds_and_with_its_own_baseline_a_ratio_is_one_more_than_the_slowdown() {
+        let programs = [means(1.0, 2.0, 3.0), means(1.0, 4.0, 10.0), means(1.0, 1.0, 2.0)];
+        for program in &programs {
+            assert_close(program.slowdown_ratio(), 1.0 + program.slowdown());
+        }
+        assert_close(slowdown_ratio_difference(&programs), unfairness(&programs));
+        assert_close(slowdown_ratio_difference(&programs), 1.0);
+    }
+
+    #[test]
+    fn uncounted_rounds_and_a_baseline_move_the_ratio_and_not_the_slowdown() {
+        let fixed = means(1.0, 2.0, 4.0);
+        let program = Means { overlapped_s: 3.0, baseline_s: 1.5, ..fixed };
+        assert_close(program.slowdown(), 1.0);
+        assert_close(program.slowdown_ratio(), 2.0);
+        assert_close(unfairness(&[fixed, program]), 0.0);
+        assert_close(slowdown_ratio_difference(&[fixed, Means { overlapped_s: 3.0, ..fixed }]), 0.5);
+    }
+
+    #[test]
+    fn switches_are_added_up_as_rates_however_long_the_rounds_are() {
+        // 10 in half a second and 30 in two: 20 and 15 a second.
+        let programs =
+            [Means { switches: 10.0, ..means(1.0, 1.0, 0.5) }, Means { switches: 30.0, ..means(1.0, 1.0, 2.0) }];
+        assert_close(switches_per_s(&programs), 35.0);
     }
 
     #[test]

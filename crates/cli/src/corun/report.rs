@@ -67,6 +67,8 @@ fn corun(plan: &Plan, contestant: &Contestant, own: &[Samples], base: &[Samples]
             one_core_s: measures::mean(&seconds(&own.one_core)),
             baseline_s: measures::mean(&seconds(&base.solo)),
             corun_s: measures::mean(&seconds(&own.corun)),
+            overlapped_s: measures::mean(&[seconds(&own.corun), own.uncounted_s.clone()].concat()),
+            switches: mean_of(&own.corun, |round| (round.voluntary_switches + round.involuntary_switches) as f64),
         })
         .collect();
     let (weighted_speedup, bound) = (measures::weighted_speedup(&means), measures::bound(&means, cores));
@@ -76,9 +78,11 @@ fn corun(plan: &Plan, contestant: &Contestant, own: &[Samples], base: &[Samples]
         backend: contestant.backend(),
         workers: contestant.workers(plan.workers),
         unfairness: measures::unfairness(&means),
+        slowdown_ratio_difference: measures::slowdown_ratio_difference(&means),
         weighted_speedup,
         bound,
         efficiency: weighted_speedup / bound,
+        switches_per_s: measures::switches_per_s(&means),
         programs: programs
             .map(|((program, own), means)| describe(program.text(), program.kind(), own, means))
             .collect(),
@@ -101,8 +105,9 @@ fn describe(name: &str, kind: &'static str, samples: &Samples, means: &Means) ->
         one_core_s: means.one_core_s,
         baseline_s: means.baseline_s,
         corun_s: means.corun_s,
-        overlapped_s: measures::mean(&[times.corun_s.as_slice(), &samples.uncounted_s].concat()),
+        overlapped_s: means.overlapped_s,
         slowdown: means.slowdown(),
+        slowdown_ratio: means.slowdown_ratio(),
         cv: measures::variation(&times.corun_s),
         rounds: rounds.len(),
         uncounted_rounds: samples.uncounted_s.len(),
@@ -138,6 +143,10 @@ fn mean_counter(rounds: &[Round], value: fn(&Counters) -> f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::Grouping;
+    use super::super::program::Program;
     use super::*;
 
     #[test]
@@ -147,5 +156,63 @@ mod tests {
         assert_eq!(Baseline::choose("bws:sleep_threshold=64", &contestants).unwrap(), Baseline::Of(0));
         assert_eq!(Baseline::choose("rayon", &contestants).unwrap().name(&contestants), "rayon");
         assert!(matches!(Baseline::choose("abp", &contestants), Err(Failure::Usage(_))));
+    }
+
+    fn rounds(seconds: &[f64], switches: u64) -> Vec<Round> {
+        let round = |seconds: &f64| Round {
+            seconds: *seconds,
+            verified: true,
+            detail: String::new(),
+            cpu_s: *seconds,
+            voluntary_switches: switches,
+            involuntary_switches: 2 * switches,
+            counters: None,
+        };
+        seconds.iter().map(round).collect()
+    }
+
+    #[track_caller]
+    fn assert_close(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn a_short_program_that_runs_on_beside_a_long_one() {
+        let plan = Plan {
+            programs: vec![Program::parse("fib").unwrap(), Program::parse("mm").unwrap()],
+            contestants: vec![Contestant::Rayon],
+            workers: 2,
+            rounds: 2,
+            grouping: Grouping::Same,
+            timeout: Duration::from_secs(1),
+            one_core: 0,
+        };
+        let short = Samples {
+            solo: rounds(&[1.0, 1.0], 9),
+            one_core: rounds(&[2.0], 9),
+            corun: rounds(&[1.0, 3.0], 1),
+            uncounted_s: vec![4.0, 4.0],
+            wrong: None,
+        };
+        let long = Samples {
+            solo: rounds(&[3.0, 5.0], 9),
+            one_core: rounds(&[8.0], 9),
+            corun: rounds(&[6.0, 6.0], 4),
+            uncounted_s: Vec::new(),
+            wrong: None,
+        };
+        let [corun] = coruns(&plan, &[vec![short, long]], Baseline::Own, 2).try_into().unwrap();
+        let [short, long] = corun.programs.as_slice() else { panic!("two programs") };
+        // Of its four rounds together the short one's counted two are the faster ones.
+        assert_close(short.corun_s, 2.0);
+        assert_close(short.overlapped_s, 3.0);
+        assert_close(short.slowdown, 1.0);
+        assert_close(short.slowdown_ratio, 3.0);
+        assert_close(long.slowdown, 0.5);
+        assert_close(long.slowdown_ratio, 1.5);
+        assert_close(corun.unfairness, 0.5);
+        assert_close(corun.slowdown_ratio_difference, 1.5);
+        // 3 switches in rounds of 2 s, and 12 in rounds of 6 s; those alone do not count.
+        assert_close(corun.switches_per_s, 3.5);
     }
 }

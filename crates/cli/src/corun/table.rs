@@ -2,31 +2,40 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-use super::measures::mean;
-use crate::json::{Corun, CorunProgram, CorunReport};
+use crate::json::{Corun, CorunProgram, CorunReport, MeanAndWorst, OverPairs};
 
 /// Longer names (of commands) are cut in the table; the JSON has them whole.
 const NAME_LETTERS: usize = 40;
 
-/// Both tables and what they were taken with.
+/// Letters of a line that the tables are made for. Names of programs are wrapped for that; numbers never are.
+const WIDTH: u16 = 120;
+
+/// Nothing is wrapped into fewer letters, even if its table is too wide then.
+const LEAST_WRAPPED: u16 = 20;
+
+/// The tables and what they were taken with.
 pub fn render(report: &CorunReport) -> String {
     let machine = &report.machine;
     let mut text = String::new();
     let _ = writeln!(text, "{}\n\n{}\n", programs(&report.coruns), summary(&report.coruns));
-    let first = report.coruns.first().map(together);
-    if report.coruns.iter().any(|corun| Some(together(corun)) != first) {
-        let _ = writeln!(text, "{}\n", overall(&report.coruns));
+    if let Some(first) = report.over_pairs.first() {
+        let plural = if first.pairs == 1 { "" } else { "s" };
+        let _ = writeln!(text, "Over {} pair{plural}:\n{}\n", first.pairs, overall(&report.over_pairs));
     }
     let _ = writeln!(
         text,
-        "{} rounds alone and together, in {} blocks. Times are means in seconds; cpu, switches (voluntary + \
-         involuntary)\nand steals (of attempts) are means per round together.\n\
-         T_b of the weighted speedup and its bound: {}. Task grouping: {}.\n\
+        "{} rounds alone and together, in {} blocks; {}. {}\n\
+         Times are means in seconds; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\n\
+         round together. T/B: seconds of all rounds together, uncounted ones too, over the baseline's alone; D: the\n\
+         largest T/B - the smallest.\n\
+         T_b of the weighted speedup and its bound, and B: {}. Task grouping: {}.\n\
          {}, {} cores, Linux {}, os tier {}.",
         report.rounds,
         report.blocks,
+        workers(&report.coruns),
+        results(&report.coruns),
         if report.baseline == "own" {
             "each contestant's own time alone".to_owned()
         } else {
@@ -41,93 +50,105 @@ pub fn render(report: &CorunReport) -> String {
     text
 }
 
+/// One number for all contestants but `serial`.
+fn workers(coruns: &[Corun]) -> String {
+    let of = |corun: &Corun| corun.workers;
+    let (least, most) = (coruns.iter().map(of).min().unwrap_or(1), coruns.iter().map(of).max().unwrap_or(1));
+    let noun = if most == 1 { "worker" } else { "workers" };
+    let but = if least < most { format!(", serial {least}") } else { String::new() };
+    format!("{most} {noun} each{but}")
+}
+
+/// Whether all were right, or whose were not.
+fn results(coruns: &[Corun]) -> String {
+    let wrong = |corun: &Corun| {
+        let programs = corun.programs.iter().filter(|program| !program.verified);
+        programs.map(|program| format!("{} under {}", shorten(&program.name), corun.policy)).collect::<Vec<_>>()
+    };
+    let wrong: Vec<String> = coruns.iter().flat_map(wrong).collect();
+    if wrong.is_empty() { "All results are right.".to_owned() } else { format!("WRONG RESULTS: {}.", wrong.join(", ")) }
+}
+
 fn programs(coruns: &[Corun]) -> Table {
     let header =
         ["contestant", "program", "one core", "alone", "together", "slowdown", "cv", "cpu", "switches", "steals"];
-    let mut table = table(&header, 2);
-    for corun in coruns {
-        for program in &corun.programs {
-            let CorunProgram { one_core_s, solo_s, corun_s, slowdown, cpu_s, .. } = program;
-            table.add_row([
-                corun.policy.clone(),
-                shorten(&program.name),
-                format!("{one_core_s:.4}"),
-                format!("{solo_s:.4}"),
-                format!("{corun_s:.4}"),
-                percent(*slowdown),
-                program.cv.map_or_else(|| "-".to_owned(), percent),
-                format!("{cpu_s:.4}"),
-                format!("{:.0}+{:.0}", program.voluntary_switches, program.involuntary_switches),
-                match program.steals.zip(program.steal_attempts) {
-                    Some((steals, attempts)) => format!("{steals:.0}/{attempts:.0}"),
-                    None => "-".to_owned(),
-                },
-            ]);
-        }
-    }
-    table
+    let rows = coruns.iter().flat_map(|corun| corun.programs.iter().map(move |program| (corun, program)));
+    let cells = rows.map(|(corun, program)| {
+        let CorunProgram { one_core_s, solo_s, corun_s, slowdown, cpu_s, .. } = program;
+        [
+            corun.policy.clone(),
+            shorten(&program.name),
+            format!("{one_core_s:.4}"),
+            format!("{solo_s:.4}"),
+            format!("{corun_s:.4}"),
+            percent(*slowdown),
+            program.cv.map_or_else(|| "-".to_owned(), percent),
+            format!("{cpu_s:.4}"),
+            format!("{:.0}+{:.0}", program.voluntary_switches, program.involuntary_switches),
+            match program.steals.zip(program.steal_attempts) {
+                Some((steals, attempts)) => format!("{steals:.0}/{attempts:.0}"),
+                None => "-".to_owned(),
+            },
+        ]
+    });
+    table(header, cells, &[1])
 }
 
 fn summary(coruns: &[Corun]) -> Table {
     let header = [
         "contestant",
-        "workers",
         "programs",
-        "slowdowns",
+        "T/B",
+        "D",
         "unfairness",
-        "weighted speedup",
+        "weighted\nspeedup",
         "bound",
         "efficiency",
-        "results",
+        "switches\nper s",
     ];
-    let mut table = table(&header, 3);
-    for corun in coruns {
-        let verified = corun.programs.iter().all(|program| program.verified);
-        let slowdowns: Vec<String> = corun.programs.iter().map(|program| percent(program.slowdown)).collect();
-        table.add_row([
+    let cells = coruns.iter().map(|corun| {
+        let ratios: Vec<String> =
+            corun.programs.iter().map(|program| format!("{:.2}", program.slowdown_ratio)).collect();
+        [
             corun.policy.clone(),
-            corun.workers.to_string(),
             together(corun),
-            slowdowns.join(", "),
+            ratios.join(", "),
+            format!("{:.2}", corun.slowdown_ratio_difference),
             percent(corun.unfairness),
             format!("{:.3}", corun.weighted_speedup),
             format!("{:.3}", corun.bound),
             format!("{:.3}", corun.efficiency),
-            if verified { "right" } else { "WRONG" }.to_owned(),
-        ]);
-    }
-    table
+            format!("{:.0}", corun.switches_per_s),
+        ]
+    });
+    table(header, cells, &[1, 2])
 }
 
 /// Over all pairs, one row per contestant.
-fn overall(coruns: &[Corun]) -> Table {
-    let header =
-        ["contestant", "pairs", "unfairness mean", "max", "weighted speedup mean", "efficiency mean", "min", "cv mean"];
-    let mut table = table(&header, 1);
-    let mut contestants: Vec<&str> = Vec::new();
-    for corun in coruns {
-        if !contestants.contains(&corun.policy.as_str()) {
-            contestants.push(&corun.policy);
-        }
-    }
-    for contestant in contestants {
-        let own: Vec<&Corun> = coruns.iter().filter(|corun| corun.policy == contestant).collect();
-        let all = |value: fn(&Corun) -> f64| own.iter().map(|corun| value(corun)).collect::<Vec<f64>>();
-        let (unfairness, efficiency) = (all(|corun| corun.unfairness), all(|corun| corun.efficiency));
-        let variations: Vec<f64> =
-            own.iter().flat_map(|corun| corun.programs.iter().filter_map(|program| program.cv)).collect();
-        table.add_row([
-            contestant.to_owned(),
-            own.len().to_string(),
-            percent(mean(&unfairness)),
-            percent(unfairness.iter().copied().fold(0.0, f64::max)),
-            format!("{:.3}", mean(&all(|corun| corun.weighted_speedup))),
-            format!("{:.3}", mean(&efficiency)),
-            format!("{:.3}", efficiency.iter().copied().fold(f64::INFINITY, f64::min)),
-            if variations.is_empty() { "-".to_owned() } else { format!("{:.3}", mean(&variations)) },
-        ]);
-    }
-    table
+fn overall(contestants: &[OverPairs]) -> Table {
+    let header = [
+        "contestant",
+        "T/B\ngeomean",
+        "D\nmean (worst)",
+        "unfairness\nmean (worst)",
+        "speedup\nmean",
+        "efficiency\nmean (worst)",
+        "cv\nmean (worst)",
+        "switches/s\nmean",
+    ];
+    let cells = contestants.iter().map(|over| {
+        [
+            over.policy.clone(),
+            format!("{:.2}", over.slowdown_ratio_geometric_mean),
+            mean_and_worst(over.slowdown_ratio_difference, |value| format!("{value:.2}")),
+            mean_and_worst(over.unfairness, percent),
+            format!("{:.3}", over.weighted_speedup_mean),
+            mean_and_worst(over.efficiency, |value| format!("{value:.3}")),
+            over.cv.map_or_else(|| "-".to_owned(), |cv| mean_and_worst(cv, |value| format!("{value:.3}"))),
+            format!("{:.0}", over.switches_per_s_mean),
+        ]
+    });
+    table(header, cells, &[])
 }
 
 /// The programs of a co-run in one cell.
@@ -136,15 +157,29 @@ fn together(corun: &Corun) -> String {
     names.join(" + ")
 }
 
-/// A table whose columns after the first `names` are numbers.
-fn table(header: &[&str], names: usize) -> Table {
+/// A table of contestants in the first column, text that may be wrapped in the columns `wrapped`, and numbers in the
+/// others.
+fn table<const N: usize>(header: [&str; N], cells: impl Iterator<Item = [String; N]>, wrapped: &[usize]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header.iter().map(Cell::new));
-    for column in table.column_iter_mut().skip(names) {
-        column.set_cell_alignment(CellAlignment::Right);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(WIDTH).set_header(header.iter().map(Cell::new)).add_rows(cells);
+    let contents = table.column_max_content_widths();
+    for (nth, (column, content)) in table.column_iter_mut().zip(contents).enumerate() {
+        if wrapped.contains(&nth) {
+            let least = Width::Fixed(content.min(LEAST_WRAPPED) + column.padding_width());
+            column.set_constraint(ColumnConstraint::LowerBoundary(least));
+        } else {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+        if nth != 0 && !wrapped.contains(&nth) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
     }
     table
+}
+
+fn mean_and_worst(value: MeanAndWorst, words: fn(f64) -> String) -> String {
+    format!("{} ({})", words(value.mean), words(value.worst))
 }
 
 fn percent(ratio: f64) -> String {
@@ -161,7 +196,40 @@ fn shorten(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shorten;
+    use super::super::pairs::tests::corun;
+    use super::{results, shorten, table, workers};
+
+    #[test]
+    fn a_wrong_result_is_named_and_so_is_who_has_fewer_workers() {
+        let mut coruns = [corun("abp", 1.0, [1.0, 2.0], None), corun("serial", 1.0, [1.0, 2.0], None)];
+        assert_eq!(
+            (results(&coruns).as_str(), workers(&coruns).as_str()),
+            ("All results are right.", "2 workers each")
+        );
+        coruns[1].workers = 1;
+        coruns[1].programs[0].verified = false;
+        assert_eq!(results(&coruns), "WRONG RESULTS: p under serial.");
+        assert_eq!(workers(&coruns), "2 workers each, serial 1");
+        assert_eq!(workers(&coruns[1..]), "1 worker each");
+    }
+
+    #[test]
+    fn names_are_wrapped_before_a_table_gets_too_wide_and_numbers_never_are() {
+        let numbers = "1 000 000 000 000 000 000 000 000 000 000 000";
+        let row = |name: &str| ["abp".to_owned(), name.to_owned(), numbers.to_owned(), "2.5 %".to_owned()];
+        let lines = |name: &str| -> Vec<String> {
+            table(["contestant", "programs", "much", "little"], [row(name)].into_iter(), &[1])
+                .lines()
+                .filter(|line| line.contains(char::is_alphanumeric))
+                .collect()
+        };
+        let short = lines("cg + mm");
+        assert_eq!(short.len(), 2);
+        assert!(short[1].contains("cg + mm") && short[1].contains(numbers) && short[1].contains("2.5 %"), "{short:?}");
+        let long = lines(&["a-program"; 12].join(" + "));
+        assert!(long.len() > 2 && long[1].contains(numbers), "{long:?}");
+        assert!(long.iter().all(|line| line.chars().count() <= 120), "{long:?}");
+    }
 
     #[test]
     fn a_long_command_takes_one_short_line() {

@@ -57,6 +57,8 @@ fn a_count_of_zero_or_beyond_reason() {
     refused(&["kernel", "fib", "--backend", "serial", "--workers", "2"], "serial has one thread");
     refused(&["corun", "fib", "fib", "--timeout", "0"], "1..=");
     refused(&["corun", "fib"], "at least two programs; 'fib' is the only one");
+    refused(&["corun", "fib", "--pairs"], "--pairs=all runs it beside itself");
+    refused(&["corun", "fib", "fib", "--pairs=some"], "invalid value 'some'");
     refused(&[&["corun"][..], &["fib"; 65]].concat(), "65 programs are too many");
 }
 

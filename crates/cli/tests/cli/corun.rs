@@ -20,7 +20,7 @@ fn number(object: &Value, key: &str) -> f64 {
 
 fn mean(times: &Value) -> f64 {
     let times: Vec<f64> = times.as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect();
-    times.iter().sum::<f64>() / times.len() as f64
+    mean_of(&times)
 }
 
 /// Recomputes every measure from the fields it is defined by.
@@ -30,26 +30,75 @@ fn assert_consistent(report: &Value) {
     let cores = number(&report["machine"], "cores");
     for corun in report["coruns"].as_array().unwrap() {
         let programs = corun["programs"].as_array().unwrap();
-        let (mut slowdowns, mut weighted_speedup, mut shares) = (Vec::new(), 0.0, 0.0);
+        let (mut slowdowns, mut ratios) = (Vec::new(), Vec::new());
+        let (mut weighted_speedup, mut shares, mut switches_per_s) = (0.0, 0.0, 0.0);
         for program in programs {
             let (solo, together) = (number(program, "solo_s"), number(program, "corun_s"));
             assert_close(&program["solo_s"], mean(&program["times"]["solo_s"]));
             assert_close(&program["corun_s"], mean(&program["times"]["corun_s"]));
             assert_close(&program["one_core_s"], mean(&program["times"]["one_core_s"]));
             assert_close(&program["slowdown"], (together - solo) / solo);
+            let ratio = number(program, "overlapped_s") / number(program, "baseline_s");
+            assert_close(&program["slowdown_ratio"], ratio);
+            if program["uncounted_rounds"] == 0 {
+                assert_close(&program["overlapped_s"], together);
+            }
             assert_eq!(program["verified"], true);
             assert_eq!(program["rounds"], report["rounds"]);
             slowdowns.push(number(program, "slowdown"));
+            ratios.push(ratio);
+            switches_per_s +=
+                (number(program, "voluntary_switches") + number(program, "involuntary_switches")) / together;
             weighted_speedup += number(program, "baseline_s") / together;
             shares += number(program, "one_core_s") / number(program, "baseline_s");
         }
-        let most = slowdowns.iter().copied().fold(f64::MIN, f64::max);
-        let least = slowdowns.iter().copied().fold(f64::MAX, f64::min);
-        assert_close(&corun["unfairness"], most - least);
+        assert_close(&corun["unfairness"], largest(&slowdowns) - smallest(&slowdowns));
+        assert_close(&corun["slowdown_ratio_difference"], largest(&ratios) - smallest(&ratios));
+        assert_close(&corun["switches_per_s"], switches_per_s);
         assert_close(&corun["weighted_speedup"], weighted_speedup);
         assert_close(&corun["bound"], programs.len() as f64 * cores / shares);
         assert_close(&corun["efficiency"], weighted_speedup / number(corun, "bound"));
     }
+    for over in report["over_pairs"].as_array().unwrap() {
+        assert_over_pairs(over, report["coruns"].as_array().unwrap());
+    }
+}
+
+/// Recomputes what all pairs show from the pairs.
+#[track_caller]
+fn assert_over_pairs(over: &Value, coruns: &[Value]) {
+    let own: Vec<&Value> = coruns.iter().filter(|corun| corun["policy"] == over["policy"]).collect();
+    assert_eq!(over["pairs"], own.len());
+    let pairs = |key: &str| -> Vec<f64> { own.iter().map(|corun| number(corun, key)).collect() };
+    let programs = |key: &str| -> Vec<f64> {
+        let programs = own.iter().flat_map(|corun| corun["programs"].as_array().unwrap());
+        programs.map(|program| number(program, key)).collect()
+    };
+    for (key, worst) in
+        [("unfairness", largest as fn(&[f64]) -> f64), ("slowdown_ratio_difference", largest), ("efficiency", smallest)]
+    {
+        assert_close(&over[key]["mean"], mean_of(&pairs(key)));
+        assert_close(&over[key]["worst"], worst(&pairs(key)));
+    }
+    assert_close(&over["cv"]["mean"], mean_of(&programs("cv")));
+    assert_close(&over["cv"]["worst"], largest(&programs("cv")));
+    assert_close(&over["weighted_speedup_mean"], mean_of(&pairs("weighted_speedup")));
+    assert_close(&over["switches_per_s_mean"], mean_of(&pairs("switches_per_s")));
+    let ratios = programs("slowdown_ratio");
+    let root = ratios.iter().product::<f64>().powf(1.0 / ratios.len() as f64);
+    assert_close(&over["slowdown_ratio_geometric_mean"], root);
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::MIN, f64::max)
+}
+
+fn smallest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::MAX, f64::min)
+}
+
+fn mean_of(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 #[test]
@@ -97,6 +146,84 @@ fn policies_and_rayon_side_by_side() {
             assert!(program["cv"].is_number() && program["solo_cv"].is_number());
         }
     }
+}
+
+/// The programs of each co-run, in the report's order.
+fn together(report: &Value) -> Vec<(&str, String)> {
+    let name = |corun: &Value| {
+        let programs = corun["programs"].as_array().unwrap();
+        programs.iter().map(|program| program["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    let coruns = report["coruns"].as_array().unwrap();
+    coruns.iter().map(|corun| (corun["policy"].as_str().unwrap(), name(corun))).collect()
+}
+
+#[test]
+fn pairs_are_distinct_unless_all_are_asked_for() {
+    let programs = ["corun", "fib:n=15", "nqueens:n=5", "fib:n=16", "--workers", "2", "--rounds", "2", "--json", "-"];
+    let distinct = ["fib:n=15 nqueens:n=5", "fib:n=15 fib:n=16", "nqueens:n=5 fib:n=16"];
+    for flag in ["--pairs", "--pairs=distinct"] {
+        let report = json(comity().args(programs).arg(flag));
+        assert_consistent(&report);
+        assert_eq!(together(&report), distinct.map(|pair| ("comity", pair.to_owned())), "{flag}");
+        assert_eq!(report["over_pairs"].as_array().unwrap().len(), 1, "{flag}");
+    }
+    // A program may follow the flag, as it always could.
+    let report = json(comity().args(["corun", "--pairs", "fib:n=15", "fib:n=16", "--rounds", "2", "--json", "-"]));
+    assert_eq!(together(&report).len(), 1);
+}
+
+#[test]
+fn all_pairs_have_each_program_beside_itself_and_end_with_a_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pairs.json");
+    let output = comity()
+        .args(["corun", "fib:n=15", "nqueens:n=5", "--pairs=all", "--policy", "abp,bws", "--workers", "2"])
+        .args(["--rounds", "2", "--json"])
+        .arg(&file)
+        .assert()
+        .success()
+        .get_output()
+        .clone();
+    let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_consistent(&report);
+    let pairs = ["fib:n=15 fib:n=15", "fib:n=15 nqueens:n=5", "nqueens:n=5 nqueens:n=5"];
+    let expected: Vec<_> =
+        pairs.iter().flat_map(|pair| ["abp", "bws"].map(|policy| (policy, (*pair).to_owned()))).collect();
+    assert_eq!(together(&report), expected);
+    let over: Vec<_> = report["over_pairs"].as_array().unwrap().iter().map(|over| over["policy"].as_str()).collect();
+    assert_eq!(over, [Some("abp"), Some("bws")]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let (_, last) = table.split_once("Over 3 pairs:").unwrap_or_else(|| panic!("no summary in\n{table}"));
+    for words in ["T/B", "D ", "mean (worst)", "switches", "abp", "bws", "2 workers each", "All results are right."] {
+        assert!(last.contains(words), "{words} is not in\n{last}");
+    }
+}
+
+#[test]
+fn one_program_is_enough_where_it_runs_beside_itself() {
+    let report = json(comity().args(["corun", "fib:n=15", "--pairs=all", "--rounds", "1", "--json", "-"]));
+    assert_eq!(together(&report), [("comity", "fib:n=15 fib:n=15".to_owned())]);
+    assert!(report["over_pairs"][0]["cv"].is_null(), "one round has no variation");
+}
+
+#[test]
+fn what_runs_on_uncounted_is_in_the_response_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    // After one round alone and one on one core, the second program waits until the first has run on.
+    let first = format!("echo >> {}", file("a"));
+    let second = format!(
+        "echo >> {b}; test $(wc -l < {b}) -lt 3 || until test $(wc -l < {a}) -gt 9; do sleep 0.01; done",
+        a = file("a"),
+        b = file("b")
+    );
+    let report = json(comity().args(["corun", &first, &second, "--rounds", "1", "--json", "-"]));
+    assert_consistent(&report);
+    assert_eq!(report["over_pairs"], Value::Array(Vec::new()), "no pairs, no summary");
+    let program = &report["coruns"][0]["programs"][0];
+    assert!(number(program, "uncounted_rounds") >= 1.0, "{program}");
+    assert_ne!(program["overlapped_s"], program["corun_s"]);
 }
 
 #[test]
