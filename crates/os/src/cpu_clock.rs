@@ -43,6 +43,16 @@ impl ThreadId {
         let before = self.cpu_time()?;
         Some(self.cpu_time()? != before)
     }
+
+    /// Whether a thread of this process waits in a system call, and not for a core. `None` if that cannot be known.
+    ///
+    /// 5 µs: the kernel writes a line about the thread.
+    pub fn is_blocked(self) -> Option<bool> {
+        let line = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.0)).ok()?;
+        // The name, which may have any letters, ends with the last parenthesis.
+        let state = line.rsplit_once(')')?.1.trim_start().chars().next()?;
+        Some(matches!(state, 'S' | 'D'))
+    }
 }
 
 #[cfg(test)]
@@ -71,9 +81,14 @@ mod tests {
             // It sleeps nearly all of the time; one look may meet it between two sleeps.
             assert!((0..100).any(|_| {
                 std::thread::sleep(Duration::from_micros(500));
-                peer.is_running() == Some(false)
+                peer.is_running() == Some(false) && peer.is_blocked() == Some(true)
             }));
             spin.store(true, Ordering::SeqCst);
+            assert!((0..100).any(|_| {
+                std::thread::sleep(Duration::from_micros(500));
+                peer.is_blocked() == Some(false)
+            }));
+            assert_eq!(ThreadId::current().is_blocked(), Some(false));
             let before = peer.cpu_time().unwrap();
             let gained = (0..1000).any(|_| {
                 std::thread::sleep(Duration::from_millis(1));
@@ -88,5 +103,6 @@ mod tests {
     fn a_thread_that_never_was_has_no_clock() {
         // Above the largest number that Linux gives out, 2²².
         assert_eq!(ThreadId::from_raw(1 << 23).cpu_time(), None);
+        assert_eq!(ThreadId::from_raw(1 << 23).is_blocked(), None);
     }
 }

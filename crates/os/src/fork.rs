@@ -11,3 +11,10 @@ pub fn call_in_children(hook: extern "C" fn()) {
     let refused = unsafe { libc::pthread_atfork(None, None, Some(hook)) };
     assert_eq!(refused, 0, "the C library has no memory for a pointer to a function");
 }
+
+/// As [`call_in_children`], with two more: `before` is called before each fork, `in_parent` after it where it was called.
+pub fn call_around(before: extern "C" fn(), in_parent: extern "C" fn(), in_child: extern "C" fn()) {
+    // SAFETY: as above.
+    let refused = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    assert_eq!(refused, 0, "the C library has no memory for three pointers to functions");
+}

@@ -1,4 +1,4 @@
-//! Waiting on a 32-bit word of this process.
+//! Waiting on a 32-bit word, of this process or in memory that several share.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -12,11 +12,23 @@ use rustix::thread::futex::{self, Flags, Timespec};
 /// # Panics
 /// If the kernel has no futexes, which no Linux kernel lacks.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    wait_as(Flags::PRIVATE, word, expected, timeout);
+}
+
+/// [`wait`] on a word that other processes map too. Whoever may write there may fail to wake: always with a timeout.
+///
+/// # Panics
+/// As [`wait`].
+pub fn wait_shared(word: &AtomicU32, expected: u32, timeout: Duration) {
+    wait_as(Flags::empty(), word, expected, Some(timeout));
+}
+
+fn wait_as(flags: Flags, word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     let timeout = timeout.map(|timeout| Timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(timeout.subsec_nanos()),
     });
-    match futex::wait(word, Flags::PRIVATE, expected, timeout.as_ref()) {
+    match futex::wait(word, flags, expected, timeout.as_ref()) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
         Err(error) => panic!("futex wait: {error}"),
     }
@@ -27,7 +39,19 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
 /// # Panics
 /// If the kernel has no futexes, which no Linux kernel lacks.
 pub fn wake_one(word: &AtomicU32) {
-    if let Err(error) = futex::wake(word, Flags::PRIVATE, 1) {
+    wake_as(Flags::PRIVATE, word);
+}
+
+/// Wakes one thread, of any process, that waits on `word` by [`wait_shared`].
+///
+/// # Panics
+/// As [`wake_one`].
+pub fn wake_one_shared(word: &AtomicU32) {
+    wake_as(Flags::empty(), word);
+}
+
+fn wake_as(flags: Flags, word: &AtomicU32) {
+    if let Err(error) = futex::wake(word, flags, 1) {
         panic!("futex wake: {error}");
     }
 }
@@ -57,12 +81,18 @@ mod tests {
 
     #[test]
     fn a_wake_reaches_the_waiter() {
-        for wake in [|word: &AtomicU32| wake_one(word), |word: &AtomicU32| wake_one_at(word)] {
+        type Wait = fn(&AtomicU32);
+        let ways: [(Wait, Wait); 3] = [
+            (|word| wait(word, 0, None), |word| wake_one(word)),
+            (|word| wait(word, 0, None), |word| wake_one_at(word)),
+            (|word| wait_shared(word, 0, Duration::from_secs(600)), |word| wake_one_shared(word)),
+        ];
+        for (wait, wake) in ways {
             let word = AtomicU32::new(0);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     while word.load(Ordering::Acquire) == 0 {
-                        wait(&word, 0, None);
+                        wait(&word);
                     }
                 });
                 std::thread::sleep(Duration::from_millis(5));

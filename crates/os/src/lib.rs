@@ -6,10 +6,13 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("Comity runs on Linux: it parks on futexes and reads the kernel's clocks and groups");
 
+pub mod affinity;
 pub mod barrier;
 mod capabilities;
+pub mod clock;
 pub mod cores;
 pub mod cpu_clock;
+pub mod file_lock;
 pub mod fork;
 pub mod futex;
 mod lock;

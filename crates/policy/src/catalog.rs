@@ -6,9 +6,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
+use core::time::Duration;
 
 use crate::policies;
-use crate::{Thief, Victims, WorkerId};
+use crate::{Coordinator, Thief, Victims, WorkerId};
 
 /// Who wakes the sleepers of a pool, and so by which protocol the shell keeps the pool alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,54 @@ pub enum Waking {
         /// Sleepers woken per new task.
         sleepers: u8,
     },
+}
+
+/// How the programs of a machine come by their cores.
+#[derive(Clone, Copy, Debug)]
+pub enum Share {
+    /// The operating system shares out time, to all workers of all programs.
+    Time,
+    /// By the core table: a program has as many workers awake as it holds cores.
+    Cores(Sharing),
+}
+
+/// How a program takes part in the core table.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharing {
+    /// Where workers run, unless the program is alone in the table.
+    pub placement: Placement,
+    /// What becomes of a sleeper's core.
+    pub sleeper: Sleeper,
+    /// Whether the program steals as it would without a table while it is alone there (DWS §3.5): all of its workers may be
+    /// awake, and none that would leave its core sleeps beside a busy one.
+    pub plain_alone: bool,
+    /// Microseconds of a quantum.
+    pub quantum_us: fn(&Values) -> u32,
+    /// Makes the coordinator of one program.
+    pub coordinator: fn(&Values) -> Box<dyn Coordinator>,
+}
+
+/// On which cores the workers of a program run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Where the operating system puts them. Only a worker too many, after a core was taken back, is confined to the cores
+    /// that are left, with all others.
+    Anywhere,
+    /// On any of the cores that the program holds.
+    WithinCores,
+    /// Each on a core of its own.
+    OnePerCore,
+}
+
+/// What becomes of the core of a worker that sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleeper {
+    /// Its program keeps it.
+    KeepsCore,
+    /// It is free at once, and the sleeper is woken with a core by the coordinator alone.
+    LeavesCore,
+    /// It is free at once; who is woken by a peer takes a core, if there is one to take.
+    LendsCore,
 }
 
 /// A number that a policy can be given.
@@ -63,6 +112,8 @@ pub struct Row {
     /// The most spawned tasks that a thief without any other work takes from a victim at once. The right halves of joins go
     /// one by one: each stands for half of what is left.
     pub batch: u16,
+    /// How its programs come by their cores.
+    pub share: Share,
     /// What can be set.
     pub parameters: &'static [Parameter],
     /// Makes the thief of one worker.
@@ -79,6 +130,12 @@ pub const ROWS: &[Row] = &[
     policies::bws::ROW,
     policies::bws_busy_wakes::ROW,
     policies::wsgi::ROW,
+    policies::equipartition::ROW,
+    policies::dws::ROW,
+    policies::dws_nc::ROW,
+    policies::a_steal::ROW,
+    policies::abp_eq::ROW,
+    policies::abp_mug::ROW,
 ];
 
 /// A policy of the catalog with its parameters: what a pool is built with.
@@ -113,6 +170,23 @@ impl Policy {
     /// The catalog's row.
     pub fn row(&self) -> &'static Row {
         self.row
+    }
+
+    /// How its programs come by their cores, and how long a quantum is.
+    pub fn sharing(&self) -> Option<(Sharing, Duration)> {
+        match self.row.share {
+            Share::Time => None,
+            Share::Cores(sharing) => {
+                let quantum = (sharing.quantum_us)(&self.values);
+                Some((sharing, Duration::from_micros(quantum.into())))
+            }
+        }
+    }
+
+    /// Makes a coordinator, if programs under this policy share cores.
+    pub fn coordinator(&self) -> Option<Box<dyn Coordinator>> {
+        let (sharing, _) = self.sharing()?;
+        Some((sharing.coordinator)(&self.values))
     }
 
     /// Makes the thief of worker `me` in a pool of `workers`; `seed` fixes its random choices.

@@ -23,11 +23,14 @@
 
 extern crate alloc;
 
+pub mod allotment;
 pub mod catalog;
+mod coordinator;
 pub mod policies;
 mod thief;
 mod victims;
 
-pub use catalog::{Policy, PolicyError, Waking};
+pub use catalog::{Placement, Policy, PolicyError, Share, Sharing, Sleeper, Waking};
+pub use coordinator::{Account, Claims, Coordinator, Orders};
 pub use thief::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 pub use victims::Victims;

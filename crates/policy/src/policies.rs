@@ -1,10 +1,16 @@
 //! One file per policy; each cites the paper and section whose rule it is.
 
+pub mod a_steal;
 pub mod abp;
+pub mod abp_eq;
+pub mod abp_mug;
 pub mod bws;
 pub mod bws_busy_wakes;
 pub mod comity;
 pub mod delay_yield;
+pub mod dws;
+pub mod dws_nc;
+pub mod equipartition;
 pub mod plain;
 pub mod selective_yield;
 pub mod wsgi;

@@ -45,6 +45,10 @@ pub enum Event {
         /// Workers asleep.
         sleepers: u16,
     },
+    /// The shell holds the oldest task of this worker's queue, and the rest of it lies in the thief's own.
+    Mugged(WorkerId),
+    /// No worker without a core has a queue.
+    NothingToMug,
     /// The core was offered to others and is back.
     Yielded,
     /// The pause is over.
@@ -70,6 +74,9 @@ pub enum Action {
     /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealSucceeded`] or [`Event::Injected`].
     /// Asking to steal from oneself (a pool of one) looks outside only.
     StealFrom(WorkerId),
+    /// Take over the whole queue of a worker that has no core: [`Event::Mugged`], [`Event::Injected`] or
+    /// [`Event::NothingToMug`].
+    Mug,
     /// Look at a worker: [`Event::Seen`]. Costs up to a microsecond, so only policies that need it ask.
     Inspect(WorkerId),
     /// Count the pool's roles: [`Event::Counted`]. Takes the pool's one lock, which is what `wsgi` exists to measure.
@@ -158,6 +165,8 @@ pub enum SleepRefusal {
     WorkArrived,
     /// All other thieves sleep or may sleep: this one stays awake, as the watchdog (BWS §4).
     YouAreWatchdog,
+    /// The program is alone in the core table: nobody else would use the core.
+    Alone,
 }
 
 /// Who woke a sleeper, and what for.
@@ -169,4 +178,6 @@ pub enum WakeReason {
     Appointed,
     /// Somebody outside the pool handed in a task.
     Injected,
+    /// The program's coordinator: there is a core for this worker.
+    Coordinator,
 }

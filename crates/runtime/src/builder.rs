@@ -13,6 +13,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use crossbeam_deque::Worker as Spawns;
 
+use crate::coordinator;
 use crate::global;
 use crate::pool::ThreadPool;
 use crate::raw::current;
@@ -23,6 +24,10 @@ use crate::worker::Own;
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 65_535;
+
+/// The weight of a program that says nothing, and the largest, as with control groups.
+const USUAL_WEIGHT: u32 = 100;
+const MOST_WEIGHT: u32 = 10_000;
 
 /// What a pool is to be like. Everything has a default.
 ///
@@ -163,12 +168,14 @@ impl ThreadPoolBuilder {
         let num_threads = self.choose_num_threads()?;
         let policy = self.choose_policy()?;
         let watch = watch_period()?;
+        let weight = choose_weight()?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers = spawns.iter().map(Spawns::stealer).collect();
-        let shared = Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers)));
+        let shared =
+            Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers), self.use_current_thread));
         // From here on the handle ends those that have started, should anything fail or panic.
-        let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
+        let mut pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
 
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
@@ -197,6 +204,7 @@ impl ThreadPoolBuilder {
         if let Some(period) = watch {
             watch::start(&shared, period);
         }
+        pool.coordinator = coordinator::start(&shared, weight);
         Ok(pool)
     }
 
@@ -264,6 +272,12 @@ fn rayons_num_threads() -> Option<usize> {
     let number =
         variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS").filter(|number| *number > 0))?;
     Some(number.min(MAX_THREADS)).filter(|number| *number > 0)
+}
+
+/// How much this program counts when cores are shared out.
+fn choose_weight() -> Result<u32, BuildError> {
+    let Some(text) = environment("COMITY_WEIGHT") else { return Ok(USUAL_WEIGHT) };
+    text.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight)).ok_or(BuildError::WeightVariable(text))
 }
 
 /// How long a pool may stand still before it says so.
@@ -382,6 +396,8 @@ pub enum BuildError {
     SwitchVariable(String),
     /// `COMITY_WATCH` is not a number of seconds.
     WatchVariable(String),
+    /// `COMITY_WEIGHT` is not a weight.
+    WeightVariable(String),
     /// The system gave no thread.
     Spawn {
         /// The worker that got none.
@@ -410,6 +426,9 @@ impl fmt::Display for BuildError {
             BuildError::SwitchVariable(text) => write!(f, "COMITY={text} is neither on nor off"),
             BuildError::WatchVariable(text) => {
                 write!(f, "COMITY_WATCH={text} is not a number of seconds, 0.1 or more")
+            }
+            BuildError::WeightVariable(text) => {
+                write!(f, "COMITY_WEIGHT={text} is not a whole number from 1 to {MOST_WEIGHT}; {USUAL_WEIGHT} is usual")
             }
             BuildError::Spawn { index, num_threads, error } => {
                 write!(f, "no thread for worker {index} of {num_threads}: {error}; ask for fewer workers")

@@ -30,6 +30,7 @@
 
 mod broadcast;
 mod builder;
+mod coordinator;
 mod counters;
 mod for_range;
 mod fork;
@@ -38,6 +39,7 @@ mod join;
 mod pool;
 mod raw;
 mod scope;
+mod share;
 mod shared;
 mod sleep;
 mod spawn;

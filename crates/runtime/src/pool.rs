@@ -20,6 +20,7 @@ use crate::worker::{Worker, Yield};
 pub struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    pub(crate) coordinator: Option<JoinHandle<()>>,
     /// How it was built, for those who build one like it.
     pub(crate) stack_size: Option<usize>,
     /// As above.
@@ -28,7 +29,7 @@ pub struct ThreadPool {
 
 impl ThreadPool {
     pub(crate) fn new(shared: Arc<Shared>, stack_size: Option<usize>, breadth_first: bool) -> ThreadPool {
-        ThreadPool { shared, threads: Vec::new(), stack_size, breadth_first }
+        ThreadPool { shared, threads: Vec::new(), coordinator: None, stack_size, breadth_first }
     }
 
     /// Gives the handle the threads that [`ThreadPool::shutdown`] waits for.
@@ -183,8 +184,9 @@ impl ThreadPool {
         let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
         assert!(!is_one_of_them, "a pool cannot be shut down by one of its own workers");
         let threads = std::mem::take(&mut self.threads);
+        let coordinator = self.coordinator.take();
         drop(self);
-        for thread in threads {
+        for thread in threads.into_iter().chain(coordinator) {
             thread.join().expect("a worker does not unwind");
         }
     }
@@ -207,6 +209,7 @@ impl Drop for ThreadPool {
             // There is nobody to tell in a process that was forked from the pool's, and other threads may go by the names
             // that these had.
             std::mem::forget(std::mem::take(&mut self.threads));
+            std::mem::forget(self.coordinator.take());
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::raw::deque::Deque;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
 use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::Waker;
+use crate::share::Share;
 use crate::sleep::{Sleep, Work};
 use crate::watch::Activity;
 use crate::worker::{Own, Worker};
@@ -54,7 +55,7 @@ pub(crate) struct Handlers {
 /// | `thread` | the owner, once, before it runs anything | thieves |
 /// | `raid_takes` | raiders | thieves |
 /// | `own` | the owner | the owner |
-/// | `counters`, `activity` | the owner | anybody |
+/// | `counters`, `busy_since`, `activity` | the owner | anybody |
 pub(crate) struct Peer {
     /// The right halves of joins.
     pub(crate) deque: Deque<Header>,
@@ -73,6 +74,8 @@ pub(crate) struct Peer {
     /// What the worker's thread has for itself, while it runs: see [`Worker::own`](crate::Worker).
     pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
+    /// When it got the task that it has, in nanoseconds of the pool's life; 0 for a thief.
+    pub(crate) busy_since: AtomicU64,
     /// What the worker is doing, for a watch.
     pub(crate) activity: Activity,
 }
@@ -90,6 +93,7 @@ impl Peer {
             raid_takes: AtomicU64::new(0),
             own: AtomicPtr::new(ptr::null_mut()),
             counters: Live::default(),
+            busy_since: AtomicU64::new(0),
             activity: Activity::default(),
         }
     }
@@ -141,6 +145,32 @@ impl Peer {
         self.deque.steal().map(JobRef::of)
     }
 
+    /// Takes the whole queue of this worker, for `thief`, whose own queue gets all but the oldest task.
+    pub(crate) fn mug(&self, thief: WorkerId, to: &Spawns<JobRef>) -> Option<JobRef> {
+        let mut oldest = None;
+        let mut keep = |job| match oldest {
+            None => oldest = Some(job),
+            Some(_) => to.push(job),
+        };
+        self.deque.steal_all(|task| keep(JobRef::of(task)));
+        if !self.deque.is_empty() {
+            // What its owner has not shared: it gets no core to answer on.
+            self.deque.raid(thief.0);
+            self.deque.steal_all(|task| keep(JobRef::of(task)));
+        }
+        while let Some(job) = take(|| self.spawns.steal()) {
+            keep(job);
+        }
+        oldest
+    }
+
+    /// Wall-clock time with a task since the pool was built, up to `now`, which is in nanoseconds of the pool's life.
+    pub(crate) fn busy_ns(&self, now: u64) -> u64 {
+        let since = self.busy_since.load(Ordering::Relaxed);
+        let current = if since == 0 { 0 } else { now.saturating_sub(since) };
+        self.counters.busy_ns.get() + current
+    }
+
     /// Takes over one wake-up that this worker owes (Algorithm 2, line 22).
     pub(crate) fn claim_wakeup(&self) -> bool {
         self.wakeups_owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(1)).is_ok()
@@ -151,6 +181,8 @@ impl Peer {
 pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) sleep: Sleep,
+    /// The pool's part in the core table. `None`: the operating system shares out time.
+    pub(crate) share: Option<Share>,
     pub(crate) peers: Box<[CachePadded<Peer>]>,
     /// Tasks from threads that are not workers of this pool.
     pub(crate) injector: Injector<JobRef>,
@@ -168,7 +200,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(policy: Policy, spawns: Vec<Stealer<JobRef>>, handlers: Handlers) -> Shared {
+    /// `adopts`: worker 0 is a thread of the program's own.
+    pub(crate) fn new(policy: Policy, spawns: Vec<Stealer<JobRef>>, handlers: Handlers, adopts: bool) -> Shared {
         let row = policy.row();
         let workers = u16::try_from(spawns.len()).expect("the builder bounds the number of workers");
         let raids = comity_os::barrier::is_available();
@@ -176,6 +209,7 @@ impl Shared {
         let shared = Shared {
             policy,
             sleep: Sleep::new(workers, row.waking, row.counts_roles),
+            share: Share::new(policy, workers, adopts),
             peers: (0..workers).zip(spawns).map(peer).collect(),
             injector: Injector::new(),
             handlers,
@@ -202,6 +236,11 @@ impl Shared {
     /// Nanoseconds since the pool was built, and never 0.
     pub(crate) fn now(&self) -> u64 {
         self.born.elapsed().as_nanos() as u64 | 1
+    }
+
+    /// The same of a moment.
+    pub(crate) fn nanos_at(&self, moment: Instant) -> u64 {
+        moment.saturating_duration_since(self.born).as_nanos() as u64 | 1
     }
 
     pub(crate) fn peer(&self, worker: WorkerId) -> &Peer {
@@ -257,6 +296,14 @@ impl Shared {
         for worker in 0..self.workers() {
             self.sleep.wake_for_business(WorkerId(worker));
         }
+        if let Some(share) = &self.share {
+            share.poke();
+        }
+    }
+
+    /// How many tasks nobody has begun, those from outside included.
+    pub(crate) fn queued(&self) -> usize {
+        self.peers.iter().map(|peer| peer.queued()).sum::<usize>() + self.injector.len()
     }
 
     pub(crate) fn has_ended(&self) -> bool {

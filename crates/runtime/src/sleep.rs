@@ -38,8 +38,9 @@ pub(crate) trait Work {
     fn ring_bells(&self);
 }
 
-/// The states of a worker's rest word. A waker moves it from ASLEEP to a WOKEN value by compare-and-swap, so each
-/// sleep is ended by exactly one waker; all other changes are the owner's.
+/// The states of a worker's rest word. A waker moves it from ASLEEP or RETIRED to a WOKEN value by compare-and-swap, so each
+/// sleep is ended by exactly one waker; the pool's share of the cores moves it between the two in the same way; all other
+/// changes are the owner's.
 mod word {
     pub(super) const AWAKE: u32 = 0;
     pub(super) const ASLEEP: u32 = 1;
@@ -48,8 +49,15 @@ mod word {
     pub(super) const WOKEN_BY_INJECTION: u32 = 4;
     /// Something that only this worker can act on: see [`Work::has_business`](super::Work::has_business).
     pub(super) const WOKEN_FOR_BUSINESS: u32 = 5;
+    /// Asleep, and without a core: nobody may wake the worker for a task but the coordinator.
+    pub(super) const RETIRED: u32 = 6;
+    pub(super) const WOKEN_BY_COORDINATOR: u32 = 7;
     /// Added to a WOKEN value: the worker is the scout.
     pub(super) const SCOUT: u32 = 16;
+
+    pub(super) fn is_at_rest(word: u32) -> bool {
+        matches!(word, ASLEEP | RETIRED)
+    }
 }
 
 /// Why a sleep ended.
@@ -216,10 +224,83 @@ impl Sleep {
     pub(crate) fn wake_for_business(&self, worker: WorkerId) {
         // Lemma 3: the business before the look at the word; the sleeper announces itself before it looks for business.
         fence(Ordering::SeqCst);
-        if self.is_asleep(worker) && self.claim(worker, word::WOKEN_FOR_BUSINESS) {
-            // Whoever finishes what another waits for is about to look for work itself.
-            self.rouse(worker, Waker::MakesRoom);
+        loop {
+            let claimed = match self.rest(worker).word.load(Ordering::Relaxed) {
+                word::ASLEEP => self.claim(worker, word::WOKEN_FOR_BUSINESS),
+                word::RETIRED => self.exchange(worker, word::RETIRED, word::WOKEN_FOR_BUSINESS),
+                _ => return,
+            };
+            if claimed {
+                // Whoever finishes what another waits for is about to look for work itself.
+                self.rouse(worker, Waker::MakesRoom);
+                return;
+            }
         }
+    }
+
+    // ---- Workers without a core. The caller holds the lock of the pool's share. ----
+
+    /// `me`, a thief, has no core any more: it rests until the coordinator has one, or it has business. Must be followed by
+    /// [`Sleep::pass_on`], and then by [`Sleep::park`], or where it has business already, by [`Sleep::retract`].
+    pub(crate) fn retire(&self, me: WorkerId) {
+        self.rest(me).word.store(word::RETIRED, Ordering::Release);
+    }
+
+    /// Second step to retire: whatever depended on this worker's looking for tasks passes to another.
+    pub(crate) fn pass_on(&self, me: WorkerId, work: &impl Work) {
+        // Lemma 3, for the look for business that follows.
+        fence(Ordering::SeqCst);
+        if self.waking == Waking::Hungry && self.retire_scout(me, work) {
+            self.answer_for_scout(me, work);
+        }
+    }
+
+    /// There is no core for `sleeper`, should a push wake it: it rests as one that has retired. False if it has been woken.
+    pub(crate) fn retire_sleeper(&self, sleeper: WorkerId) -> bool {
+        let retired = self.exchange(sleeper, word::ASLEEP, word::RETIRED);
+        if retired && self.waking == Waking::Hungry {
+            self.hunger.fetch_sub(1, Ordering::AcqRel);
+        }
+        retired
+    }
+
+    /// There is a core for `retired`: wakes it. False if it has been woken.
+    pub(crate) fn recall(&self, retired: WorkerId) -> bool {
+        let recalled = self.exchange(retired, word::RETIRED, word::WOKEN_BY_COORDINATOR);
+        if recalled {
+            self.rouse(retired, Waker::MakesRoom);
+        }
+        recalled
+    }
+
+    /// There are cores for `retired`, should there be tasks: the next push wakes one of them, as if they had just fallen
+    /// asleep. Only under [`Waking::Hungry`].
+    pub(crate) fn restore_hunger(&self, retired: impl Iterator<Item = WorkerId>, work: &impl Work) {
+        let mut restored = 0;
+        for sleeper in retired {
+            // Before the word, as in `announce`.
+            self.hunger.fetch_add(1, Ordering::AcqRel);
+            if self.exchange(sleeper, word::RETIRED, word::ASLEEP) {
+                restored += 1;
+            } else {
+                self.hunger.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        if restored > 0 {
+            // Lemma 1, with this thread in the sleepers' place: it looks for them.
+            if self.hunger.load(Ordering::Relaxed) > 0 {
+                work.ring_bells();
+            }
+            let _ = heavy();
+            if work.deques_have_task() || work.injector_has_task() {
+                let first = WorkerId(self.rests.len() as u16 - 1);
+                self.send_scout(first, word::WOKEN_BY_PEER, Waker::MakesRoom, work);
+            }
+        }
+    }
+
+    fn exchange(&self, worker: WorkerId, from: u32, to: u32) -> bool {
+        self.rest(worker).word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     // ---- From thief to busy and back. ----
@@ -397,19 +478,23 @@ impl Sleep {
         }
     }
 
-    /// Takes back an announcement that was refused. `Some`: a waker was faster, and its wake-up counts.
+    /// Takes back an announcement that was refused, or a retirement. `Some`: a waker was faster, and its wake-up counts.
     pub(crate) fn retract(&self, me: WorkerId) -> Option<Woken> {
-        if self.claim(me, word::AWAKE) { None } else { Some(self.consume_wakeup(me)) }
+        let retracted = self.claim(me, word::AWAKE) || self.exchange(me, word::RETIRED, word::AWAKE);
+        if retracted { None } else { Some(self.consume_wakeup(me)) }
     }
 
     /// Third step: rests until woken. `None`: the timeout is over and the worker is still announced.
     pub(crate) fn park(&self, me: WorkerId, timeout: Option<Duration>) -> Option<Woken> {
         let word = &self.rest(me).word;
         loop {
-            if word.load(Ordering::Acquire) != word::ASLEEP {
+            let at_rest = word.load(Ordering::Acquire);
+            if !word::is_at_rest(at_rest) {
                 return Some(self.consume_wakeup(me));
             }
-            word.wait(word::ASLEEP, timeout);
+            // One that was retired meanwhile has nothing to look for.
+            let timeout = timeout.filter(|_| at_rest == word::ASLEEP);
+            word.wait(at_rest, timeout);
             if timeout.is_some() && word.load(Ordering::Acquire) == word::ASLEEP {
                 return None;
             }
@@ -428,6 +513,7 @@ impl Sleep {
             word::WOKEN_AS_WATCHDOG => Woken::For(WakeReason::Appointed),
             word::WOKEN_BY_INJECTION => Woken::For(WakeReason::Injected),
             word::WOKEN_FOR_BUSINESS => Woken::Business,
+            word::WOKEN_BY_COORDINATOR => Woken::For(WakeReason::Coordinator),
             other => unreachable!("worker {} consumes a wake-up that never was: {other}", me.0),
         }
     }

@@ -4,13 +4,14 @@
 //! to sleep, sleep that would strand a task is refused (see `sleep`), and now and then the shell looks everywhere
 //! itself.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use comity_policy::{Action, Event, SleepRefusal, WakeReason, WorkerId};
+use comity_policy::{Action, Event, SleepRefusal, Sleeper, WakeReason, WorkerId};
 
 use crate::raw::job::JobRef;
+use crate::share::{Share, Up};
 use crate::shared::{View, take};
-use crate::sleep::{Admission, Woken};
+use crate::sleep::{Admission, Woken, Work};
 use crate::worker::Worker;
 
 /// Events without a task after which the shell asks whether there is any work in the pool at all.
@@ -39,6 +40,7 @@ impl Worker {
         let peer = shared.peer(id);
         let began = Instant::now();
         peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
+        peer.busy_since.store(0, std::sync::atomic::Ordering::Relaxed);
         shared.sleep.publish_thief(id);
 
         let mut spell = Spell { worker: self, view: View { shared, awaited }, found: None, leaving: false, began };
@@ -49,11 +51,12 @@ impl Worker {
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
         self.own().busy_since.set(ended);
+        peer.busy_since.store(shared.nanos_at(ended), std::sync::atomic::Ordering::Relaxed);
         spell.found
     }
 }
 
-impl Spell<'_> {
+impl<'a> Spell<'a> {
     /// Holds the conversation from the empty deque to [`Action::Run`]; returns the wake-ups that stay owed.
     fn converse(&mut self) -> u32 {
         let worker = self.worker;
@@ -83,6 +86,7 @@ impl Spell<'_> {
                 }
                 // A policy that goes on looking although it has work: it is cut short.
                 Action::StealFrom(_)
+                | Action::Mug
                 | Action::YieldTo(_)
                 | Action::YieldCore
                 | Action::Pause { .. }
@@ -92,6 +96,7 @@ impl Spell<'_> {
                     return 0;
                 }
                 Action::StealFrom(victim) => self.steal_from(victim),
+                Action::Mug => self.mug(),
                 Action::YieldTo(_) | Action::YieldCore => {
                     // This kernel has no directed yield.
                     peer.counters.yields.add(1);
@@ -104,7 +109,7 @@ impl Spell<'_> {
                     }
                     Event::Paused { anyone_busy: shared.sleep.anyone_busy() }
                 }
-                Action::Sleep => match self.sleep() {
+                Action::Sleep => match self.rest() {
                     Ok(reason) => Event::Woken(reason),
                     Err(refusal) => Event::SleepRefused(refusal),
                 },
@@ -125,7 +130,6 @@ impl Spell<'_> {
 
     /// What the shell adds to any policy. `Some`: this event takes the place of the last action's outcome.
     fn keep_alive(&mut self, event: Event, events: u32) -> Option<Event> {
-        use crate::sleep::Work;
         let worker = self.worker;
         let sleep = &worker.shared().sleep;
         if self.found.is_some() {
@@ -135,6 +139,12 @@ impl Spell<'_> {
         if self.view.has_business(worker.id()) {
             self.leave();
             return Some(Event::Resumed);
+        }
+        if let Some(share) = self.share()
+            && share.has_excess()
+            && share.retire(worker.shared(), worker.id(), false)
+        {
+            return Some(Event::Woken(self.rest_until_up()));
         }
         if events.is_multiple_of(SWEEP_AFTER) {
             let peers = (0..worker.shared().workers()).map(WorkerId);
@@ -168,29 +178,101 @@ impl Spell<'_> {
         if self.found.is_some() { Event::Injected } else { Event::StealFailed(victim) }
     }
 
+    /// Takes over the queue of a worker without a core.
+    fn mug(&mut self) -> Event {
+        let Some(share) = self.share() else { return Event::NothingToMug };
+        for victim in share.without_core().filter(|victim| *victim != self.worker.id()) {
+            self.found = self.worker.mug(victim);
+            if self.found.is_some() {
+                return Event::Mugged(victim);
+            }
+        }
+        Event::NothingToMug
+    }
+
+    /// The pool's share of the cores, if this worker is counted there.
+    fn share(&self) -> Option<&'a Share> {
+        self.worker.shared().share.as_ref().filter(|_| !self.worker.own().adopted)
+    }
+
+    /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
+    fn rest(&mut self) -> Result<WakeReason, SleepRefusal> {
+        if let Some(share) = self.share()
+            && share.sharing.sleeper == Sleeper::LeavesCore
+        {
+            if share.sharing.plain_alone && share.is_alone() && self.worker.shared().sleep.anyone_busy() {
+                return Err(SleepRefusal::Alone);
+            }
+            if share.retire(self.worker.shared(), self.worker.id(), true) {
+                return Ok(self.rest_until_up());
+            }
+        }
+        self.sleep()
+    }
+
     /// Sleeps if the protocol admits it.
     fn sleep(&mut self) -> Result<WakeReason, SleepRefusal> {
-        let (sleep, id) = (&self.worker.shared().sleep, self.worker.id());
-        sleep.announce(id);
+        let (shared, id) = (self.worker.shared(), self.worker.id());
+        let mut sleeps = false;
+        shared.sleep.announce(id);
         loop {
-            match sleep.admit(id, &self.view) {
+            match shared.sleep.admit(id, &self.view) {
                 Admission::Refused(refusal) => {
-                    return sleep.retract(id).map_or(Err(refusal), |woken| Ok(reason(woken)));
+                    let woken = shared.sleep.retract(id);
+                    if sleeps && let Some(share) = self.share() {
+                        // It looked again by itself and found something.
+                        share.woke(shared, id, true);
+                    }
+                    return woken.map_or(Err(refusal), |woken| Ok(reason(woken)));
                 }
                 Admission::Park(timeout) => {
-                    let counters = &self.worker.shared().peer(id).counters;
-                    let parked = Instant::now();
-                    let woken = sleep.park(id, timeout);
-                    let slept = parked.elapsed();
-                    counters.asleep_ns.add_time(slept);
-                    self.began += slept;
-                    if let Some(woken) = woken {
-                        counters.sleeps.add(1);
-                        return Ok(reason(woken));
+                    if !sleeps && let Some(share) = self.share() {
+                        share.fell_asleep(shared, id);
+                    }
+                    sleeps = true;
+                    if let Some(woken) = self.park(timeout) {
+                        return Ok(self.stay_up(woken));
                     }
                 }
             }
         }
+    }
+
+    /// A worker that has retired rests until it is recalled, or has business.
+    fn rest_until_up(&mut self) -> WakeReason {
+        let (sleep, id) = (&self.worker.shared().sleep, self.worker.id());
+        sleep.pass_on(id, &self.view);
+        let woken = if self.view.has_business(id) {
+            sleep.retract(id).unwrap_or(Woken::Business)
+        } else {
+            self.park(None).expect("without a timeout it rests until it is woken")
+        };
+        self.stay_up(woken)
+    }
+
+    /// The worker is up. If there is no core for it, it rests again.
+    fn stay_up(&mut self, woken: Woken) -> WakeReason {
+        let (shared, id) = (self.worker.shared(), self.worker.id());
+        if let Some(share) = self.share()
+            && share.woke(shared, id, self.view.has_business(id)) == Up::Retires
+            && share.retire(shared, id, false)
+        {
+            return self.rest_until_up();
+        }
+        reason(woken)
+    }
+
+    /// `None`: the timeout is over.
+    fn park(&mut self, timeout: Option<Duration>) -> Option<Woken> {
+        let shared = self.worker.shared();
+        let counters = &shared.peer(self.worker.id()).counters;
+        let parked = Instant::now();
+        let woken = shared.sleep.park(self.worker.id(), timeout);
+        let slept = parked.elapsed();
+        counters.asleep_ns.add_time(slept);
+        counters.sleeps.add(u64::from(woken.is_some()));
+        self.began += slept;
+        woken
     }
 }
 

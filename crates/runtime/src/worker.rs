@@ -264,9 +264,29 @@ impl Worker {
         stolen
     }
 
+    /// Takes over the queue of a worker that has no core; of which a frame that waits takes one task, lest it take the others
+    /// for its own.
+    pub(crate) fn mug(&self, victim: WorkerId) -> Option<JobRef> {
+        if self.peer.activity.waits() > 0 {
+            return self.rob(victim);
+        }
+        let (shared, own) = (self.shared(), self.own());
+        self.peer.counters.steal_attempts.add(1);
+        let mugged = shared.peer(victim).mug(self.id(), &own.spawns);
+        self.peer.counters.steals.add(u64::from(mugged.is_some()));
+        if !own.spawns.is_empty() {
+            // As after a batch.
+            fence(Ordering::SeqCst);
+            shared.sleep.after_spawn(self.id(), &View { shared, awaited: &|| false });
+        }
+        mugged
+    }
+
     /// Serves the pool until it ends.
     pub(crate) fn run(&self) {
-        self.own().busy_since.set(Instant::now());
+        let now = Instant::now();
+        self.own().busy_since.set(now);
+        self.peer.busy_since.store(self.shared().nanos_at(now), Ordering::Relaxed);
         // Not a wait of any task's.
         self.peer.activity.count_wait(-1);
         // A batch may still lie here when the pool ends, if what waits for it keeps no pool running.

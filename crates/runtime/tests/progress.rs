@@ -12,13 +12,22 @@ mod refused;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use comity::{ThreadPoolBuilder, WorkerCounters};
-use grid::{on_every_pool, under_every_policy};
+use comity::{Policy, ThreadPool, ThreadPoolBuilder, WorkerCounters};
+use grid::{under_every_policy, under_policies, wakes_all_workers};
+
+/// Under every policy that lets all workers spin at a time; for the others see `workers_without_a_core_come_when_needed`.
+fn on_every_pool(test: &'static str, workers: &[usize], check: impl Fn(&ThreadPool)) {
+    under_policies(test, workers, wakes_all_workers, |policy, workers| {
+        let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts");
+        check(&pool);
+        pool.shutdown();
+    });
+}
 
 /// Repeated, because a worker that looks for tasks anyway hides a wake-up that is missing.
 const ROUNDS: usize = 30;
@@ -187,7 +196,7 @@ fn meet() {
 #[test]
 fn a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work() {
     const TEST: &str = "a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work";
-    under_every_policy(TEST, &[2, 8], |policy, workers| {
+    under_policies(TEST, &[2, 8], wakes_all_workers, |policy, workers| {
         for _ in 0..ROUNDS {
             let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap();
             pool.broadcast(|context| {
@@ -202,7 +211,7 @@ fn a_broadcast_that_awaits_a_new_worker_is_shared_like_other_work() {
 
 #[test]
 fn a_start_handlers_task_is_shared_like_other_work() {
-    under_every_policy("a_start_handlers_task_is_shared_like_other_work", &[2, 8], |policy, workers| {
+    under_policies("a_start_handlers_task_is_shared_like_other_work", &[2, 8], wakes_all_workers, |policy, workers| {
         for _ in 0..ROUNDS {
             let (sender, receiver) = channel();
             let on_start = move |index| {
@@ -219,6 +228,30 @@ fn a_start_handlers_task_is_shared_like_other_work() {
             receiver.recv().unwrap();
             pool.shutdown();
         }
+    });
+}
+
+/// With fewer cores than workers: a worker that blocks, or that spins for long, is no reason why a task does not begin.
+#[test]
+fn workers_without_a_core_come_when_needed() {
+    const TEST: &str = "workers_without_a_core_come_when_needed";
+    let shares_cores = |policy: &Policy| policy.sharing().is_some();
+    let workers = comity_os::cores::usable().get() + 1;
+    under_policies(TEST, &[workers], shares_cores, |policy, workers| {
+        let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts");
+        let all = Barrier::new(workers);
+        for _ in 0..3 {
+            pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| drop(all.wait()))));
+        }
+        let begun = AtomicUsize::new(0);
+        let meet = |_: &comity::Scope<'_>| {
+            begun.fetch_add(1, Ordering::AcqRel);
+            while begun.load(Ordering::Acquire) < workers {
+                std::hint::spin_loop();
+            }
+        };
+        pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(meet)));
+        pool.shutdown();
     });
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Waking};
+use crate::catalog::{Row, Share, Waking};
 use crate::{Action, Event, Thief, Victims};
 
 /// The catalog row.
@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    share: Share::Time,
     parameters: &[],
     rest: |victims, _| Box::new(Abp { victims }),
 };

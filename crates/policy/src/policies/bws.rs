@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Waking};
+use crate::catalog::{Parameter, Row, Share, Waking};
 use crate::{Action, Event, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
 use crate::{Role, WorkerId};
 
@@ -23,6 +23,7 @@ pub const ROW: Row = Row {
     waking: Waking::Watchdog,
     counts_roles: false,
     batch: 1,
+    share: Share::Time,
     parameters: &[SLEEP_THRESHOLD],
     rest: |victims, values| {
         Box::new(Bws {
@@ -90,7 +91,9 @@ impl Thief for Bws {
                 self.steal_counter = 0;
                 self.random_steal()
             }
-            Event::Counted { .. } | Event::Paused { .. } => self.random_steal(),
+            Event::Counted { .. } | Event::Paused { .. } | Event::Mugged(_) | Event::NothingToMug => {
+                self.random_steal()
+            }
         }
     }
 }

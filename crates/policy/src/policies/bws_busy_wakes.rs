@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use super::bws::SLEEP_THRESHOLD;
-use crate::catalog::{Row, Waking};
+use crate::catalog::{Row, Share, Waking};
 use crate::{Action, Event, RunStatus, Thief, Victims};
 
 /// The catalog row.
@@ -14,6 +14,7 @@ pub const ROW: Row = Row {
     waking: Waking::EveryPush { sleepers: 2 },
     counts_roles: false,
     batch: 1,
+    share: Share::Time,
     parameters: &[SLEEP_THRESHOLD],
     rest: |victims, values| Box::new(BusyWakes { victims, sleep_threshold: values[0], steal_counter: 0 }),
 };

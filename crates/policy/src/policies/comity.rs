@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Waking};
-use crate::{Action, Event, Thief, Victims};
+use super::dws;
+use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::{Account, Action, Claims, Coordinator, Event, Orders, Thief, Victims};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -13,6 +14,13 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 8,
+    share: Share::Cores(Sharing {
+        placement: Placement::Anywhere,
+        sleeper: Sleeper::LendsCore,
+        plain_alone: true,
+        quantum_us: |values| values[2],
+        coordinator: |_| Box::new(Courtesy),
+    }),
     parameters: &[
         Parameter {
             key: "rounds",
@@ -28,6 +36,7 @@ pub const ROW: Row = Row {
             most: 65_536,
             help: "spin-loop hints after a round that found nothing, at most; the first rounds have 1, doubled every 4 rounds",
         },
+        dws::QUANTUM,
     ],
     rest: |victims, values| {
         let peers = u32::from(victims.peers()).max(1);
@@ -111,6 +120,20 @@ impl Thief for Comity {
             }
             _ => self.search(),
         }
+    }
+}
+
+/// Each program is entitled to an equal share of the cores, by weight, whatever it does with it; what it does not use is
+/// lent at once, by the shell, and taken back when a push needs it. What is left to the quantum: workers without a core
+/// while there are tasks.
+struct Courtesy;
+
+impl Coordinator for Courtesy {
+    fn quantum(&mut self, account: &Account) -> Orders {
+        let wanted = u16::try_from(account.queued).unwrap_or(u16::MAX).min(account.retired);
+        let free = wanted.min(account.free);
+        let cores = Claims::More { free, own_only: false, back: (wanted - free).min(account.lent) };
+        Orders { desire: account.usable, cores }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Waking};
+use crate::catalog::{Parameter, Row, Share, Waking};
 use crate::{Action, Event, Thief, Victims};
 
 /// The catalog row.
@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    share: Share::Time,
     parameters: &[Parameter { key: "every", default: 64, least: 1, most: 65_536, help: "failed steals per yield" }],
     rest: |victims, values| Box::new(SelectiveYield { victims, every: values[0], failures: 0 }),
 };

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Waking};
+use crate::catalog::{Parameter, Row, Share, Waking};
 use crate::{Action, Event, Thief, Victims};
 
 /// The catalog row.
@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::Watchdog,
     counts_roles: true,
     batch: 1,
+    share: Share::Time,
     parameters: &[Parameter {
         key: "ratio",
         default: 2,

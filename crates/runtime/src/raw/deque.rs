@@ -346,7 +346,6 @@ impl<T> Deque<T> {
     }
 
     /// Takes all tasks that are shared at once, the oldest first: mugging, after a raid.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no policy mugs yet"))]
     pub(crate) fn steal_all(&self, take: impl FnMut(NonNull<T>)) {
         self.claim(MOST_SLOTS, take);
     }

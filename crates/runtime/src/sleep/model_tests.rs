@@ -290,6 +290,7 @@ impl World {
                     None => Event::StealFailed(victim),
                 }
             }
+            Action::Mug => Event::NothingToMug,
             Action::Inspect(victim) => Event::Seen(self.inspect(victim)),
             Action::Count => {
                 let roles = self.sleep.roles();

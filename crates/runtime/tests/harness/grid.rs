@@ -6,8 +6,24 @@ use crate::watchdog::Watchdog;
 
 /// Calls `check` under every policy with each of these numbers of workers.
 pub fn under_every_policy(test: &'static str, workers: &[usize], check: impl Fn(Policy, usize)) {
+    under_policies(test, workers, |_| true, check);
+}
+
+/// Whether all workers of a program that is alone may be awake at a time, however many cores there are.
+#[allow(dead_code, reason = "not every test program asks")]
+pub fn wakes_all_workers(policy: &Policy) -> bool {
+    policy.sharing().is_none_or(|(sharing, _)| sharing.plain_alone)
+}
+
+/// [`under_every_policy`] that is `wanted`.
+pub fn under_policies(
+    test: &'static str,
+    workers: &[usize],
+    wanted: impl Fn(&Policy) -> bool,
+    check: impl Fn(Policy, usize),
+) {
     let watchdog = Watchdog::start(test);
-    for policy in Policy::all() {
+    for policy in Policy::all().filter(wanted) {
         for workers in workers {
             watchdog.step(format!("{policy} with {workers} workers"));
             check(policy, *workers);

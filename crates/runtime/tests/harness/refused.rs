@@ -19,10 +19,14 @@ pub fn again_without_membarrier() {
     let filter: BpfProgram = filter.try_into().expect("a filter that can be compiled");
 
     // A process inherits the filter of the thread that starts it.
+    // And a table of its own, for this process's pools use cores too.
+    let table = std::env::temp_dir().join(format!("comity-refused-{}", std::process::id()));
     let again = std::thread::spawn(move || {
         seccompiler::apply_filter(&filter).expect("a thread may filter its own system calls");
         let program = std::env::current_exe().expect("a test knows its program");
-        Command::new(program).env(REFUSED, "1").output().expect("a test can run itself")
+        let output = Command::new(program).env(REFUSED, "1").env("COMITY_TABLE", &table).output();
+        let _ = std::fs::remove_file(table);
+        output.expect("a test can run itself")
     });
     let output = again.join().expect("the thread above does not panic");
     assert!(

@@ -1,0 +1,240 @@
+//! Locks that end with their process: on the bytes of a file, through an open file description (`F_OFD_SETLK`).
+//!
+//! The kernel releases such a lock when the last descriptor of its description is closed, whatever the process died of, and
+//! answers across PID namespaces and reused process numbers. A forked child has the descriptor too and would keep the lock
+//! alive; so a lock has an `open` of its own, closed on `exec` and closed in the child after a fork. A mapping holds on to the
+//! description that it was made from, in children too; so nothing is mapped from this one.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use crate::fork;
+
+/// How many lock files a process may have open at a time.
+const MOST: usize = 4096;
+
+const NONE: RawFd = -1;
+
+/// The descriptors that a forked child closes.
+static OPEN: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
+
+/// Held while a descriptor is opened and written down, and across a fork: a child that came in between would not know of it.
+static OPENING: AtomicBool = AtomicBool::new(false);
+
+fn begin_opening() {
+    while OPENING.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        crate::yield_core();
+    }
+}
+
+fn end_opening() {
+    OPENING.store(false, Ordering::Release);
+}
+
+extern "C" fn before_fork() {
+    begin_opening();
+}
+
+extern "C" fn in_parent() {
+    end_opening();
+}
+
+extern "C" fn in_child() {
+    for entry in &OPEN {
+        let descriptor = entry.swap(NONE, Ordering::Relaxed);
+        if descriptor != NONE {
+            // SAFETY: the descriptor is this process's copy of one that a `LockFile` owns; its entry is gone, so nobody uses
+            // or closes it any more.
+            unsafe { libc::close(descriptor) };
+        }
+    }
+    end_opening();
+}
+
+/// A file of its own description, on whose bytes this process can hold locks.
+#[derive(Debug)]
+pub struct LockFile {
+    descriptor: RawFd,
+    entry: &'static AtomicI32,
+}
+
+impl LockFile {
+    /// Opens the file at `path`, which must not be a symbolic link.
+    ///
+    /// # Errors
+    /// As the system says; also if this process has very many open.
+    pub fn open(path: &Path) -> io::Result<LockFile> {
+        static WATCHED: Once = Once::new();
+        WATCHED.call_once(|| fork::call_around(before_fork, in_parent, in_child));
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        begin_opening();
+        // SAFETY: `name` is a string with an end.
+        let descriptor = unsafe { libc::open(name.as_ptr(), flags) };
+        let opened = if descriptor < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            let free = |entry: &&AtomicI32| {
+                entry.compare_exchange(NONE, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            };
+            OPEN.iter().find(free).map(|entry| LockFile { descriptor, entry }).ok_or_else(|| {
+                // SAFETY: it was opened above, and nobody else knows of it.
+                drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+                io::Error::other(format!("this process has {MOST} lock files open"))
+            })
+        };
+        end_opening();
+        opened
+    }
+
+    /// Locks a byte for this process alone, if no other description has it locked. Waits for nobody.
+    ///
+    /// # Errors
+    /// As the system says, except that the byte is locked.
+    pub fn try_lock(&self, byte: u64) -> io::Result<bool> {
+        match self.control(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// False in a forked child, for a value of its parent's.
+    pub fn is_open(&self) -> bool {
+        self.entry.load(Ordering::Relaxed) == self.descriptor
+    }
+
+    /// Releases a byte.
+    pub fn unlock(&self, byte: u64) {
+        // A descriptor without the lock loses nothing; nothing else can fail here.
+        let _ = self.control(libc::F_OFD_SETLK, libc::F_UNLCK, byte);
+    }
+
+    /// Whether another description has the byte locked. Locks nothing.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn is_locked_by_another(&self, byte: u64) -> io::Result<bool> {
+        Ok(self.control(libc::F_OFD_GETLK, libc::F_WRLCK, byte)? != libc::F_UNLCK)
+    }
+
+    /// Returns the type of lock that the kernel wrote back.
+    fn control(&self, command: libc::c_int, kind: libc::c_int, byte: u64) -> io::Result<libc::c_int> {
+        // SAFETY: all-zero bytes are a valid `flock`: it has integers only. `l_pid` must be 0 here.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = kind as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        lock.l_start = byte.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+        lock.l_len = 1;
+        // SAFETY: `lock` is a valid `flock`, which these commands read and write.
+        if unsafe { libc::fcntl(self.descriptor, command, &mut lock) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(lock.l_type.into())
+    }
+}
+
+impl AsFd for LockFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: open as long as this value; in a forked child the number may be another file's, and nobody uses the
+        // parent's value there.
+        unsafe { BorrowedFd::borrow_raw(self.descriptor) }
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        // In a forked child it is closed, and the number may be another's.
+        if self.entry.compare_exchange(self.descriptor, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            // SAFETY: it is this value's own, and the entry was still there.
+            drop(unsafe { OwnedFd::from_raw_fd(self.descriptor) });
+        }
+    }
+}
+
+/// A descriptor's file, told apart from all others.
+///
+/// # Errors
+/// As the system says.
+pub fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: the copy is given back below, before the original can end.
+    let file = unsafe { File::from_raw_fd(file.as_fd().as_raw_fd()) };
+    let metadata = file.metadata();
+    let _given_back = file.into_raw_fd();
+    metadata.map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn temporary(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("comity-lock-{name}-{}", std::process::id()));
+        std::fs::write(&path, "").unwrap();
+        path
+    }
+
+    #[test]
+    fn a_byte_has_one_holder_and_is_free_when_that_is_gone() {
+        let path = temporary("holder");
+        let (one, other) = (LockFile::open(&path).unwrap(), LockFile::open(&path).unwrap());
+        assert!(one.try_lock(3).unwrap() && one.try_lock(3).unwrap());
+        assert!(!other.try_lock(3).unwrap() && other.try_lock(4).unwrap());
+        assert!(other.is_locked_by_another(3).unwrap() && !one.is_locked_by_another(3).unwrap());
+        one.unlock(3);
+        assert!(other.try_lock(3).unwrap());
+        drop(other);
+        assert!(one.try_lock(3).unwrap() && one.try_lock(4).unwrap());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let path = temporary("link");
+        let link = path.with_extension("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let refused = LockFile::open(&link).unwrap_err();
+        std::fs::remove_file(&link).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(refused.raw_os_error(), Some(libc::ELOOP));
+    }
+
+    #[test]
+    fn a_forked_child_that_lives_on_does_not_keep_the_lock() {
+        let path = temporary("fork");
+        let held = LockFile::open(&path).unwrap();
+        assert!(held.try_lock(0).unwrap());
+        // SAFETY: the child calls nothing but `pause` and `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above.
+            unsafe {
+                libc::alarm(600);
+                libc::pause();
+                libc::_exit(0)
+            }
+        }
+        drop(held);
+        // The child may not have run yet.
+        let other = LockFile::open(&path).unwrap();
+        let free = (0..10_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            other.try_lock(0).unwrap()
+        });
+        // SAFETY: the child was forked above and not waited for yet.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(child > 0 && free);
+    }
+}

@@ -1,0 +1,181 @@
+//! From desires to allotments: how many cores each program may use.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// What one party asks for. A program with several pools is several parties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Which program the party belongs to: the parties of one program share what one program gets.
+    pub program: u64,
+    /// How much it counts, 1 or more. A program counts as much as the weightiest of its parties.
+    pub weight: u32,
+    /// How many cores it can use.
+    pub desire: u16,
+}
+
+/// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3): every program gets an equal share of
+/// `cores`, by weight, but none more than it desires, and what one does not desire is shared out among the others. A program
+/// divides its share among its parties in the same way. One number per claim, in their order.
+///
+/// Shares are whole cores. What is left over goes round: at each `turn` to others, so that in the long run each program has
+/// the fraction that it is entitled to. With more programs than cores, that is all that there is.
+pub fn deq(cores: u16, claims: &[Claim], turn: u64) -> Vec<u16> {
+    let mut programs: Vec<u64> = Vec::new();
+    for claim in claims {
+        if !programs.contains(&claim.program) {
+            programs.push(claim.program);
+        }
+    }
+    let of = |program: u64| claims.iter().enumerate().filter(move |(_, claim)| claim.program == program);
+    let together = |program: &u64| Party {
+        weight: of(*program).map(|(_, claim)| claim.weight).max().unwrap_or(1),
+        desire: of(*program).map(|(_, claim)| u64::from(claim.desire)).sum(),
+    };
+    let parties: Vec<Party> = programs.iter().map(together).collect();
+    let mut allotments = vec![0; claims.len()];
+    for (program, share) in programs.iter().zip(fill(u64::from(cores), &parties, turn)) {
+        let parties: Vec<Party> = of(*program).map(|(_, claim)| Party::from(*claim)).collect();
+        for ((nth, _), allotment) in of(*program).zip(fill(share, &parties, turn)) {
+            allotments[nth] = u16::try_from(allotment).expect("nobody gets more than it desires");
+        }
+    }
+    allotments
+}
+
+#[derive(Clone, Copy)]
+struct Party {
+    weight: u32,
+    desire: u64,
+}
+
+impl From<Claim> for Party {
+    fn from(claim: Claim) -> Party {
+        Party { weight: claim.weight, desire: claim.desire.into() }
+    }
+}
+
+/// One level of [`deq`].
+fn fill(cores: u64, parties: &[Party], turn: u64) -> Vec<u64> {
+    let weight = |nth: &usize| u64::from(parties[*nth].weight.max(1));
+    let mut given = vec![0; parties.len()];
+    let mut left = cores;
+    let mut open: Vec<usize> = (0..parties.len()).filter(|nth| parties[*nth].desire > 0).collect();
+    let mut total: u64 = open.iter().map(weight).sum();
+    // Whoever desires no more than its share gets that, which leaves the others larger shares.
+    loop {
+        let is_sated = |nth: &usize| parties[*nth].desire * total <= left * weight(nth);
+        let (sated, hungry): (Vec<usize>, Vec<usize>) = open.iter().partition(|nth| is_sated(nth));
+        open = hungry;
+        for nth in &sated {
+            given[*nth] = parties[*nth].desire;
+            left -= given[*nth];
+        }
+        total = open.iter().map(weight).sum();
+        if sated.is_empty() || open.is_empty() {
+            break;
+        }
+    }
+    // The fractions, laid end to end, are as long as the whole cores that are left over. Of marks at equal distances each
+    // meets one party. The golden ratio moves them so that in few turns each party is met in proportion.
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    let first = ((u128::from(turn.wrapping_mul(GOLDEN_RATIO)) * u128::from(total)) >> 64) as u64;
+    let marks_before = |length: u64| if length > first { (length - first - 1) / total + 1 } else { 0 };
+    let mut length = 0;
+    for nth in open {
+        let share = left * weight(&nth);
+        let before = marks_before(length);
+        length += share % total;
+        given[nth] = share / total + marks_before(length) - before;
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn programs(desires: &[(u32, u16)]) -> Vec<Claim> {
+        let claim = |(program, (weight, desire)): (usize, &(u32, u16))| Claim {
+            program: program as u64,
+            weight: *weight,
+            desire: *desire,
+        };
+        desires.iter().enumerate().map(claim).collect()
+    }
+
+    #[test]
+    fn equal_shares_but_nobody_more_than_it_desires() {
+        let allot = |cores, desires: &[u16]| {
+            let desires: Vec<(u32, u16)> = desires.iter().map(|desire| (100, *desire)).collect();
+            deq(cores, &programs(&desires), 0)
+        };
+        assert_eq!(allot(16, &[16, 16]), [8, 8]);
+        assert_eq!(allot(16, &[2, 16]), [2, 14]);
+        assert_eq!(allot(16, &[2, 3, 16]), [2, 3, 11]);
+        assert_eq!(allot(16, &[2, 4, 16, 16]), [2, 4, 5, 5]);
+        assert_eq!(allot(16, &[1, 1]), [1, 1]);
+        assert_eq!(allot(16, &[0, 16, 0]), [0, 16, 0]);
+        assert_eq!(allot(2, &[]), [0u16; 0]);
+        assert_eq!(allot(0, &[4, 4]), [0, 0]);
+    }
+
+    #[test]
+    fn weights_are_proportions() {
+        assert_eq!(deq(16, &programs(&[(300, 16), (100, 16)]), 0), [12, 4]);
+        assert_eq!(deq(16, &programs(&[(300, 8), (100, 16)]), 0), [8, 8]);
+    }
+
+    #[test]
+    fn a_program_gets_one_share_however_many_pools_it_has() {
+        let claim = |program, desire| Claim { program, weight: 100, desire };
+        assert_eq!(deq(16, &[claim(7, 16), claim(9, 16), claim(7, 16)], 0), [4, 8, 4]);
+        assert_eq!(deq(16, &[claim(7, 16), claim(9, 16), claim(7, 1)], 0), [7, 8, 1]);
+    }
+
+    #[test]
+    fn what_is_left_over_goes_round_in_proportion() {
+        for (cores, desires) in [
+            (2, programs(&[(100, 2), (100, 2), (100, 2)])),
+            (16, programs(&[(100, 16), (100, 16), (100, 16)])),
+            (2, programs(&[(100, 2); 64])),
+            (8, programs(&[(300, 8), (100, 8), (50, 8), (1, 8)])),
+        ] {
+            const TURNS: u64 = 4096;
+            let total: u32 = desires.iter().map(|claim| claim.weight).sum();
+            let mut sums = vec![0u64; desires.len()];
+            for turn in 0..TURNS {
+                let allotments = deq(cores, &desires, turn);
+                assert_eq!(allotments.iter().sum::<u16>(), cores);
+                for (sum, allotment) in sums.iter_mut().zip(allotments) {
+                    *sum += u64::from(allotment);
+                }
+            }
+            for (claim, sum) in desires.iter().zip(sums) {
+                let entitled = f64::from(cores) * f64::from(claim.weight) / f64::from(total);
+                let had = sum as f64 / TURNS as f64;
+                assert!((had - entitled).abs() < 0.02, "{had} of {entitled}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_given_twice_or_kept_back() {
+        let mut state = 1u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for turn in 0..2_000 {
+            let cores = draw(130) as u16;
+            let claims: Vec<Claim> = (0..draw(20))
+                .map(|_| Claim { program: draw(8), weight: 1 + draw(300) as u32, desire: draw(70) as u16 })
+                .collect();
+            let allotments = deq(cores, &claims, turn);
+            let desired: u64 = claims.iter().map(|claim| u64::from(claim.desire)).sum();
+            assert!(claims.iter().zip(&allotments).all(|(claim, allotment)| *allotment <= claim.desire));
+            let given: u64 = allotments.iter().map(|allotment| u64::from(*allotment)).sum();
+            assert_eq!(given, desired.min(cores.into()), "{cores} cores among {claims:?}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The second seam: once each quantum a program's coordinator gets an account and gives orders.
+//!
+//! A program whose policy shares the machine by cores ([`Share::Cores`](crate::Share)) has a coordinator (DWS §3.3). It is
+//! pure, as a thief is: the shell reads the core table and the pool's queues, and does what is ordered.
+
+/// Decides, once each quantum, which cores a program should have.
+pub trait Coordinator: Send {
+    /// Answers a quantum's account with orders.
+    fn quantum(&mut self, account: &Account) -> Orders;
+}
+
+/// What a program did in the quantum that ended, and how things stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The program begins, or begins anew after it had no work.
+    pub first: bool,
+    /// Workers of the pool.
+    pub workers: u16,
+    /// Workers that are awake: N_a of DWS.
+    pub awake: u16,
+    /// Workers that rest for want of a core.
+    pub retired: u16,
+    /// Tasks that nobody has begun: N_b of DWS.
+    pub queued: u32,
+    /// Cores that the program may use, were it alone.
+    pub usable: u16,
+    /// Cores that it is entitled to: its allotment.
+    pub owned: u16,
+    /// Cores that it holds, its own or not.
+    pub held: u16,
+    /// Cores that nobody uses and that it may use: N_f of DWS.
+    pub free: u16,
+    /// Those of them that are its own.
+    pub own_free: u16,
+    /// Its own cores that others use: N_r of DWS.
+    pub lent: u16,
+    /// Time in the quantum that workers had a task or mugged one, in nanoseconds over all workers: the usage of A-STEAL.
+    pub usage_ns: u64,
+    /// Time in the quantum that its allotted cores had, in nanoseconds: L·a of A-STEAL.
+    pub allotted_ns: u64,
+    /// Cores that it was allotted in the quantum: a of A-STEAL.
+    pub allotment: u16,
+}
+
+/// What is to be done until the next quantum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orders {
+    /// How many cores the program can use: its desire, from which all programs compute the allotments alike.
+    pub desire: u16,
+    /// Which cores to have.
+    pub cores: Claims,
+}
+
+/// Which cores to have from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// Those that it owns, all of them and no others.
+    Owned,
+    /// What it has, and some more. For each one that is had a worker is woken.
+    More {
+        /// Up to this many that nobody uses,
+        free: u16,
+        /// of its own only.
+        own_only: bool,
+        /// And then up to this many of its own that others use.
+        back: u16,
+    },
+}
+
+impl Claims {
+    /// What it has, and no more.
+    pub const AS_BEFORE: Claims = Claims::More { free: 0, own_only: false, back: 0 };
+}

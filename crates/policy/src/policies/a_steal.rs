@@ -1,0 +1,158 @@
+//! `a-steal`: a program tells how many cores it can use, and gets no more.
+
+use alloc::boxed::Box;
+
+use super::dws;
+use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::{Account, Action, Claims, Coordinator, Event, Orders, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "a-steal",
+    summary: "desires more cores while it uses those that it has, fewer when it does not; thieves mug before they steal",
+    source: "A-STEAL §2, figure 1; DEQ of §3",
+    waking: Waking::NobodySleeps,
+    counts_roles: false,
+    batch: 1,
+    share: Share::Cores(Sharing {
+        placement: Placement::WithinCores,
+        sleeper: Sleeper::KeepsCore,
+        plain_alone: false,
+        quantum_us: |values| values[2],
+        coordinator: |values| {
+            Box::new(Desire { delta: f64::from(values[0]) / 100.0, rho: f64::from(values[1]) / 100.0, desire: 1.0 })
+        },
+    }),
+    parameters: &[
+        Parameter {
+            key: "delta_percent",
+            default: 80,
+            least: 1,
+            most: 100,
+            help: "the utilization parameter δ: the part of its cores' time that a program must use to be efficient",
+        },
+        Parameter {
+            key: "rho_percent",
+            default: 150,
+            least: 101,
+            most: 1_000,
+            help: "the responsiveness parameter ρ: the factor by which desire grows and shrinks",
+        },
+        dws::QUANTUM,
+    ],
+    rest: |victims, _| Box::new(ASteal { victims }),
+};
+
+/// Every cycle is spent working, stealing or mugging (§1).
+struct ASteal {
+    victims: Victims,
+}
+
+impl Thief for ASteal {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed | Event::Mugged(_) => {
+                Action::Run { wakeups_owed: 0 }
+            }
+            Event::NothingToMug => Action::StealFrom(self.victims.pick()),
+            _ => Action::Mug,
+        }
+    }
+}
+
+/// Figure 1.
+struct Desire {
+    /// δ.
+    delta: f64,
+    /// ρ.
+    rho: f64,
+    /// d, real and at least 1.
+    desire: f64,
+}
+
+impl Desire {
+    /// What the job scheduler is told: the nearest whole number.
+    fn rounded(&self) -> u16 {
+        (self.desire + 0.5) as u16
+    }
+}
+
+impl Coordinator for Desire {
+    fn quantum(&mut self, account: &Account) -> Orders {
+        if account.first {
+            // Lines 1–2.
+            self.desire = 1.0;
+        } else if (account.usage_ns as f64) < self.delta * account.allotted_ns as f64 {
+            // Lines 3–4: inefficient.
+            self.desire = (self.desire / self.rho).max(1.0);
+        } else if account.allotment >= self.rounded() {
+            // Lines 5–6: efficient and satisfied.
+            self.desire *= self.rho;
+        }
+        // Line 7: efficient and deprived. The desire of a program with few workers stays at what they can use.
+        self.desire = self.desire.min(f64::from(account.usable.max(1)) * self.rho);
+        Orders { desire: self.rounded().min(account.usable), cores: Claims::Owned }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WorkerId};
+
+    fn desire() -> Desire {
+        Desire { delta: 0.8, rho: 1.5, desire: 1.0 }
+    }
+
+    fn quantum(used_percent: u64, allotment: u16) -> Account {
+        let allotted_ns = 10_000_000 * u64::from(allotment);
+        let usage_ns = allotted_ns * used_percent / 100;
+        Account { usable: 16, usage_ns, allotted_ns, allotment, ..Account::default() }
+    }
+
+    #[test]
+    fn desire_starts_at_one_and_follows_figure_1() {
+        let mut job = desire();
+        let mut desires = |account: Account| {
+            let orders = job.quantum(&account);
+            assert_eq!(orders.cores, Claims::Owned);
+            (orders.desire, (job.desire * 1e4) as u32)
+        };
+        assert_eq!(desires(Account { first: true, ..quantum(0, 0) }), (1, 10_000));
+        // Efficient and satisfied; exactly δ is efficient.
+        assert_eq!(desires(quantum(100, 1)), (2, 15_000));
+        assert_eq!(desires(quantum(80, 2)), (2, 22_500));
+        assert_eq!(desires(quantum(90, 2)), (3, 33_750));
+        // Efficient and deprived: it keeps its desire.
+        assert_eq!(desires(quantum(100, 2)), (3, 33_750));
+        // Inefficient, satisfied or not.
+        assert_eq!(desires(quantum(79, 3)), (2, 22_500));
+        assert_eq!(desires(quantum(10, 1)), (2, 15_000));
+        assert_eq!(desires(quantum(0, 2)), (1, 10_000));
+        // Never below one.
+        assert_eq!(desires(quantum(0, 1)), (1, 10_000));
+    }
+
+    #[test]
+    fn nobody_desires_more_than_it_has_workers_for() {
+        let mut job = desire();
+        for _ in 0..50 {
+            let usable = 4;
+            assert!(job.quantum(&Account { usable, ..quantum(100, 16) }).desire <= usable);
+        }
+        // And so it comes down again at once.
+        let downs = (0..).take_while(|_| job.quantum(&quantum(0, 4)).desire > 1).count();
+        assert!(downs <= 5, "{downs}");
+    }
+
+    #[test]
+    fn mugs_before_it_steals_and_never_yields() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::Mug);
+        for _ in 0..3 {
+            assert_eq!(thief.next(Event::NothingToMug), Action::StealFrom(WorkerId(1)));
+            assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::Mug);
+        }
+        assert_eq!(thief.next(Event::Mugged(WorkerId(1))), Action::Run { wakeups_owed: 0 });
+    }
+}

@@ -1,0 +1,61 @@
+//! `abp-mug`: ABP that takes over the queues of workers without a core.
+
+use alloc::boxed::Box;
+
+use super::{dws, equipartition::EqualShare};
+use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::{Action, Event, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "abp-mug",
+    summary: "as abp-eq, but a thief mugs before it steals: whether feedback or mugging makes the difference",
+    source: "A-STEAL §9, left there as future work",
+    waking: Waking::NobodySleeps,
+    counts_roles: false,
+    batch: 1,
+    share: Share::Cores(Sharing {
+        placement: Placement::WithinCores,
+        sleeper: Sleeper::KeepsCore,
+        plain_alone: false,
+        quantum_us: |values| values[0],
+        coordinator: |_| Box::new(EqualShare),
+    }),
+    parameters: &[dws::QUANTUM],
+    rest: |victims, _| Box::new(AbpMug { victims }),
+};
+
+/// Algorithm 1 of BWS with A-STEAL's mugging: yield, mug, and if there is nothing to mug, steal.
+struct AbpMug {
+    victims: Victims,
+}
+
+impl Thief for AbpMug {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed | Event::Mugged(_) => {
+                Action::Run { wakeups_owed: 0 }
+            }
+            Event::Yielded => Action::Mug,
+            Event::NothingToMug => Action::StealFrom(self.victims.pick()),
+            _ => Action::YieldCore,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WorkerId};
+
+    #[test]
+    fn mugs_before_it_steals_and_yields_before_both() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::YieldCore);
+        assert_eq!(thief.next(Event::Yielded), Action::Mug);
+        assert_eq!(thief.next(Event::NothingToMug), Action::StealFrom(WorkerId(1)));
+        assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::YieldCore);
+        assert_eq!(thief.next(Event::Yielded), Action::Mug);
+        assert_eq!(thief.next(Event::Mugged(WorkerId(1))), Action::Run { wakeups_owed: 0 });
+    }
+}

@@ -1,0 +1,192 @@
+//! `dws`: programs lend cores that they do not use, and take them back.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Values, Waking};
+use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
+
+/// T of DWS §3.4, how often a coordinator looks.
+pub(super) const QUANTUM: Parameter = Parameter {
+    key: "quantum_us",
+    default: 10_000,
+    least: 100,
+    most: 10_000_000,
+    help: "microseconds between two looks of the coordinator (T of DWS, L of A-STEAL)",
+};
+
+/// T_SLEEP of DWS §3.2, k by default (§3.4).
+pub(super) const T_SLEEP: Parameter = Parameter {
+    key: "t_sleep",
+    default: 0,
+    least: 0,
+    most: 65_536,
+    help: "a worker sleeps when it has failed more often than this in succession; 0: as many as the pool has workers",
+};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "dws",
+    summary: "a worker per core; sleeps after k failures and frees its core, which other programs may use until it is taken back",
+    source: "DWS §3.2 to §3.5, Algorithms 1 and 2",
+    waking: Waking::Hungry,
+    counts_roles: false,
+    batch: 1,
+    share: Share::Cores(Sharing {
+        placement: Placement::OnePerCore,
+        sleeper: Sleeper::LeavesCore,
+        plain_alone: true,
+        quantum_us: |values| values[1],
+        coordinator: |_| Box::new(Demand { own_only: false }),
+    }),
+    parameters: &[T_SLEEP, QUANTUM],
+    rest,
+};
+
+/// The thief of `dws` and of its ablation.
+pub(super) fn rest(victims: Victims, values: &Values) -> Box<dyn Thief> {
+    let workers = u32::from(victims.peers()) + 1;
+    let t_sleep = if values[0] == 0 { workers } else { values[0] };
+    Box::new(Dws { victims, t_sleep, failed_steals: 0 })
+}
+
+/// Algorithm 1.
+struct Dws {
+    victims: Victims,
+    t_sleep: u32,
+    failed_steals: u32,
+}
+
+impl Thief for Dws {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            // Lines 4–6, 10–11 and 17.
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed | Event::Mugged(_) => {
+                self.failed_steals = 0;
+                return Action::Run { wakeups_owed: 0 };
+            }
+            Event::DequeEmpty { .. } | Event::Woken(_) => self.failed_steals = 0,
+            // Lines 13–16.
+            Event::StealFailed(_) => {
+                self.failed_steals += 1;
+                if self.failed_steals > self.t_sleep {
+                    return Action::Sleep;
+                }
+            }
+            // §3.5: a program alone on the machine steals as it always did, which in Cilk is ABP's way.
+            Event::SleepRefused(SleepRefusal::Alone) => return Action::YieldCore,
+            _ => {}
+        }
+        // Line 8.
+        Action::StealFrom(self.victims.pick())
+    }
+}
+
+/// Algorithm 2.
+pub(super) struct Demand {
+    /// `dws-nc`: the free cores of others are as if they were used.
+    pub(super) own_only: bool,
+}
+
+impl Coordinator for Demand {
+    fn quantum(&mut self, account: &Account) -> Orders {
+        let Account { usable, awake, queued, lent, .. } = *account;
+        let orders = |cores| Orders { desire: usable, cores };
+        if account.first {
+            // §3.1: in the beginning each program has its share.
+            return orders(Claims::Owned);
+        }
+        // Line 3. One queued task for one awake worker wakes nobody.
+        if queued <= awake.into() {
+            return orders(Claims::AS_BEFORE);
+        }
+        // Line 4. The paper leaves N_a = 0 open; a program without an awake worker wants one for each task.
+        let wanted = u16::try_from(queued / u32::from(awake.max(1))).unwrap_or(u16::MAX);
+        let usable_free = if self.own_only { account.own_free } else { account.free };
+        // Lines 5–12, with the equalities as in the text of §3.3, where the algorithm drops them.
+        let free = wanted.min(usable_free);
+        let back = (wanted - free).min(lent);
+        orders(Claims::More { free, own_only: self.own_only, back })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WakeReason, WorkerId};
+
+    #[test]
+    fn sleeps_after_more_than_t_sleep_failures_in_succession() {
+        for (policy, workers, t_sleep) in [("dws", 4, 4), ("dws:t_sleep=2", 4, 2), ("dws-nc", 16, 16)] {
+            let mut thief = policy.parse::<Policy>().unwrap().thief(WorkerId(0), workers, 1);
+            for spell in [Event::DequeEmpty { wakeups_owed: 0 }, Event::Woken(WakeReason::Coordinator)] {
+                let mut action = thief.next(spell);
+                for _ in 0..t_sleep {
+                    let Action::StealFrom(victim) = action else { panic!("{action:?}") };
+                    action = thief.next(Event::StealFailed(victim));
+                }
+                let Action::StealFrom(victim) = action else { panic!("{action:?}") };
+                assert_eq!(thief.next(Event::StealFailed(victim)), Action::Sleep);
+            }
+        }
+    }
+
+    #[test]
+    fn alone_it_yields_between_steals_and_does_not_sleep() {
+        let mut thief = "dws:t_sleep=1".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+        let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+        let mut yields = 0;
+        for _ in 0..100 {
+            action = match action {
+                Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
+                Action::Sleep => thief.next(Event::SleepRefused(SleepRefusal::Alone)),
+                Action::YieldCore => {
+                    yields += 1;
+                    thief.next(Event::Yielded)
+                }
+                other => panic!("{other:?}"),
+            };
+        }
+        assert!(yields > 20, "{yields}");
+    }
+
+    /// N_a, N_b, N_f, N_r and what is to be taken of free cores and taken back.
+    #[test]
+    fn the_three_cases_of_algorithm_2() {
+        for (awake, queued, free, lent, taken, back) in [
+            // Line 3: not more tasks than workers.
+            (1, 1, 4, 4, 0, 0),
+            (4, 4, 4, 4, 0, 0),
+            // N_w ≤ N_f.
+            (1, 2, 4, 4, 2, 0),
+            (2, 8, 4, 4, 4, 0),
+            (3, 8, 4, 4, 2, 0),
+            // N_f ≤ N_w ≤ N_f + N_r.
+            (1, 5, 4, 4, 4, 1),
+            (1, 8, 4, 4, 4, 4),
+            (1, 4, 0, 4, 0, 4),
+            // N_w > N_f + N_r.
+            (1, 50, 4, 3, 4, 3),
+            (1, 50, 0, 0, 0, 0),
+            // Left open by the paper.
+            (0, 3, 4, 4, 3, 0),
+        ] {
+            let account = Account { awake, queued, free, lent, usable: 16, ..Account::default() };
+            let expected = Claims::More { free: taken, own_only: false, back };
+            let orders = Demand { own_only: false }.quantum(&account);
+            assert_eq!(orders, Orders { desire: 16, cores: expected }, "{account:?}");
+        }
+    }
+
+    #[test]
+    fn without_the_exchange_of_cores_only_the_own_ones_are_taken() {
+        let account = Account { awake: 1, queued: 9, free: 8, own_free: 2, lent: 1, usable: 16, ..Account::default() };
+        let orders = Demand { own_only: true }.quantum(&account);
+        assert_eq!(orders.cores, Claims::More { free: 2, own_only: true, back: 1 });
+    }
+
+    #[test]
+    fn in_the_beginning_a_program_has_its_share() {
+        let account = Account { first: true, queued: 9, free: 8, usable: 16, ..Account::default() };
+        assert_eq!(Demand { own_only: false }.quantum(&account).cores, Claims::Owned);
+    }
+}

@@ -1,0 +1,35 @@
+//! `equipartition`: every program has an equal part of the cores to itself.
+
+use alloc::boxed::Box;
+
+use super::{abp, dws};
+use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::{Account, Claims, Coordinator, Orders};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "equipartition",
+    summary: "adjacent cores in equal parts, a worker bound to each; thieves as in abp: the baseline EP of the DWS paper",
+    source: "DWS §2.2 and §4; Tucker and Gupta 1989",
+    waking: Waking::NobodySleeps,
+    counts_roles: false,
+    batch: 1,
+    share: Share::Cores(Sharing {
+        placement: Placement::OnePerCore,
+        sleeper: Sleeper::KeepsCore,
+        plain_alone: false,
+        quantum_us: |values| values[0],
+        coordinator: |_| Box::new(EqualShare),
+    }),
+    parameters: &[dws::QUANTUM],
+    rest: abp::ROW.rest,
+};
+
+/// EQ: the share of a program that says nothing of what it can use.
+pub(super) struct EqualShare;
+
+impl Coordinator for EqualShare {
+    fn quantum(&mut self, account: &Account) -> Orders {
+        Orders { desire: account.usable, cores: Claims::Owned }
+    }
+}

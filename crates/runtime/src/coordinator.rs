@@ -1,0 +1,276 @@
+//! The coordinator of one pool: the thread that keeps its account with the core table (DWS §3.3).
+//!
+//! While the pool has work it comes by once each quantum, asks the policy's [`Coordinator`] what to do, and does it; where the
+//! policy lends cores it also comes when its bell is rung, because a core was taken back or became free. A pool that has had no
+//! work for a quantum holds no core, reports no desire, and its coordinator sleeps until a worker wakes.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use comity_policy::{Account, Claims, Coordinator, Orders, Sleeper, WorkerId};
+use comity_table::{Location, Member, Profile, draw_program};
+
+use crate::fork;
+use crate::share::{Books, Share, State};
+use crate::shared::Shared;
+
+/// Processor time after which a worker that runs a task and neither forks nor finishes anything, while others wait, may be
+/// waiting for one of them by looking.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+
+/// Starts the coordinator of a pool whose threads are there. It ends with the pool.
+pub(crate) fn start(pool: &Arc<Shared>, weight: u32) -> Option<JoinHandle<()>> {
+    pool.share.as_ref()?;
+    let shared = Arc::clone(pool);
+    let started = thread::Builder::new().name("comity-share".to_owned()).spawn(move || {
+        let share = shared.share.as_ref().expect("it was there");
+        let Some(location) = Location::from_environment() else { return };
+        match Member::join(&location, &profile(&shared, share, weight)) {
+            Ok(member) => Coordination::new(&shared, share, share.enter(member)).run(),
+            Err(error) => say_once(&error.to_string()),
+        }
+    });
+    started.inspect_err(|error| say_once(&format!("gets no coordinator, for there is no thread: {error}"))).ok()
+}
+
+/// Sharing is a courtesy: without it a program goes on as it would have without Comity.
+fn say_once(what: &str) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        let line = format!("comity: {what}; this program goes on without sharing cores\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+}
+
+fn profile(shared: &Shared, share: &Share, weight: u32) -> Profile {
+    let name = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    Profile {
+        program: this_program(),
+        name: name.unwrap_or_default(),
+        policy: shared.policy.to_string(),
+        weight,
+        workers: shared.workers().into(),
+        may_use: share.may_use,
+    }
+}
+
+/// All pools of a process are one program. A forked child is another.
+fn this_program() -> u64 {
+    static PROGRAM: OnceLock<u64> = OnceLock::new();
+    PROGRAM.get_or_init(draw_program).wrapping_add(fork::generation())
+}
+
+/// What a worker looked like a quantum ago.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    cpu: Option<Duration>,
+    /// What changes when it forks, finishes or takes something.
+    progress: (usize, u64, u64),
+    /// Its processor time when that last changed.
+    since: Option<Duration>,
+}
+
+struct Coordination<'a> {
+    shared: &'a Shared,
+    share: &'a Share,
+    member: &'a Member,
+    policy: Box<dyn Coordinator>,
+    desire: u16,
+    seen: Box<[Seen]>,
+    /// Busy time of all workers at the end of the last quantum, in nanoseconds.
+    busy_ns: u64,
+    /// Cores that were allotted for the quantum that runs.
+    allotment: u16,
+}
+
+impl<'a> Coordination<'a> {
+    fn new(shared: &'a Shared, share: &'a Share, member: &'a Member) -> Coordination<'a> {
+        Coordination {
+            shared,
+            share,
+            member,
+            policy: shared.policy.coordinator().expect("a policy that shares cores has one"),
+            desire: 0,
+            seen: vec![Seen::default(); shared.peers.len()].into(),
+            busy_ns: 0,
+            allotment: 0,
+        }
+    }
+
+    fn run(mut self) {
+        while !self.shared.has_ended() {
+            let heard = self.share.heard();
+            self.share.dormant.store(true, Ordering::SeqCst);
+            if self.has_work() {
+                self.share.dormant.store(false, Ordering::SeqCst);
+                self.serve();
+            } else {
+                self.share.wait(heard);
+            }
+        }
+    }
+
+    /// Whether anybody is awake, or should be.
+    fn has_work(&self) -> bool {
+        self.share.books().awake() > 0 || self.shared.queued() > 0
+    }
+
+    /// Comes by until the pool has ended, or had no work for a quantum.
+    fn serve(&mut self) {
+        let mut began = Instant::now();
+        self.quantum(Duration::ZERO, true);
+        let mut next = began + self.share.quantum;
+        loop {
+            let heard = self.member.bell();
+            if self.shared.has_ended() {
+                break;
+            }
+            let now = Instant::now();
+            if now >= next {
+                if !self.has_work() {
+                    break;
+                }
+                self.quantum(now - began, false);
+                began = now;
+                // After a long preemption there is nothing to catch up with.
+                next = now + self.share.quantum;
+            } else {
+                self.rung();
+            }
+            self.member.wait(heard, next.saturating_duration_since(Instant::now()));
+        }
+        self.member.want(false);
+        self.desire = 0;
+        let mut books = self.share.books();
+        self.member.round(0, books.awake());
+        while books.awake() == 0 && self.share.release(&mut books, self.member, None) {}
+        self.share.set_alone(true);
+        self.share.balance(&mut books, self.shared);
+    }
+
+    /// One quantum is over, which lasted so long.
+    fn quantum(&mut self, lasted: Duration, first: bool) {
+        let (shared, share, member) = (self.shared, self.share, self.member);
+        let queued = shared.queued();
+        let mut books = share.books();
+        share.note_losses(&mut books, member);
+        books.off_core = self.off_core(&books, queued);
+        let standing = member.round(self.desire, books.awake());
+
+        let now = shared.now();
+        let busy_ns: u64 = shared.peers.iter().map(|peer| peer.busy_ns(now)).sum();
+        let account = Account {
+            first,
+            workers: shared.workers(),
+            awake: books.awake(),
+            retired: books.retired(),
+            queued: queued.try_into().unwrap_or(u32::MAX),
+            usable: share.most,
+            owned: standing.owned,
+            held: standing.held,
+            free: standing.free,
+            own_free: standing.own_free,
+            lent: standing.lent,
+            usage_ns: busy_ns.saturating_sub(self.busy_ns),
+            allotted_ns: lasted.as_nanos() as u64 * u64::from(self.allotment),
+            allotment: self.allotment,
+        };
+        self.busy_ns = busy_ns;
+        let Orders { desire, cores } = self.policy.quantum(&account);
+        let standing = if desire == self.desire { standing } else { member.round(desire, books.awake()) };
+        self.desire = desire;
+        share.set_alone(standing.alone);
+        match cores {
+            Claims::Owned => self.hold_what_is_owned(&mut books),
+            Claims::More { free, own_only, back } => {
+                (0..free).take_while(|_| share.claim(&mut books, member, own_only)).for_each(drop);
+                (0..back).take_while(|_| share.take_back(&mut books, member)).for_each(drop);
+            }
+        }
+        self.allotment = books.held();
+        self.employ(&mut books, queued);
+    }
+
+    fn hold_what_is_owned(&self, books: &mut Books) {
+        let (share, member) = (self.share, self.member);
+        let owned = member.owned();
+        for core in member.held().iter().filter(|core| !owned.contains(*core)) {
+            share.release(books, member, Some(core));
+        }
+        while share.claim(books, member, true) {}
+        while share.take_back(books, member) {}
+    }
+
+    /// A core was taken back, or there is one to be had.
+    fn rung(&self) {
+        let mut books = self.share.books();
+        let lost = self.share.note_losses(&mut books, self.member);
+        if lost == 0 && self.share.sharing.sleeper != Sleeper::LendsCore {
+            return;
+        }
+        let queued = self.shared.queued();
+        if queued > 0 && self.share.sharing.sleeper == Sleeper::LendsCore {
+            let wanted = queued.min(books.retired().into());
+            (0..wanted).take_while(|_| self.share.claim(&mut books, self.member, false)).for_each(drop);
+        }
+        self.employ(&mut books, queued);
+    }
+
+    /// A worker for each core, if there are any, and if the policy lends cores, no core without one.
+    fn employ(&self, books: &mut Books, queued: usize) {
+        let (shared, share, member) = (self.shared, self.share, self.member);
+        let lends = share.sharing.sleeper == Sleeper::LendsCore;
+        if lends && share.is_alone() {
+            // Whatever a push wakes may stay awake.
+            share.restore_hunger(books, shared);
+        }
+        let mut idle_cores = share.recall(books, shared);
+        if queued > 0 && books.awake() == 0 {
+            // Whoever is asleep takes a core when it wakes.
+            shared.sleep.wake_peer(WorkerId(shared.workers() - 1), None, false);
+        }
+        if share.sharing.sleeper != Sleeper::KeepsCore {
+            while idle_cores > 0 && books.held() > books.awake() && share.release(books, member, None) {
+                idle_cores -= 1;
+            }
+        }
+        if lends {
+            let wants = books.retired() > 0;
+            member.want(wants);
+            if wants && member.any_free() && books.held() < share.most {
+                share.restore_hunger(books, shared);
+                member.want(false);
+            }
+        }
+        share.balance(books, shared);
+    }
+
+    /// How many workers that count as awake need no core, while others wait for one: those in system calls, and those that
+    /// seem to wait for others.
+    fn off_core(&mut self, books: &Books, queued: usize) -> u16 {
+        let mut off_core = 0;
+        let someone_waits = queued > 0 && books.retired() > 0;
+        for (nth, (peer, seen)) in self.shared.peers.iter().zip(&mut self.seen).enumerate() {
+            let worker = WorkerId(nth as u16);
+            if !someone_waits || !books.is(worker, State::Awake) || !self.shared.sleep.is_busy(worker) {
+                *seen = Seen::default();
+                continue;
+            }
+            let thread = peer.thread();
+            let cpu = thread.and_then(|thread| thread.cpu_time());
+            let progress = (peer.queued(), peer.counters.steals.get(), peer.busy_since.load(Ordering::Relaxed));
+            if progress != seen.progress || seen.since.is_none() {
+                seen.since = cpu;
+            }
+            let idle = cpu.is_some() && cpu == seen.cpu;
+            let blocked = idle && thread.and_then(|thread| thread.is_blocked()) == Some(true);
+            let used = cpu.zip(seen.since).map_or(Duration::ZERO, |(now, since)| now.saturating_sub(since));
+            off_core += u16::from(blocked || used >= STUCK_AFTER);
+            (seen.cpu, seen.progress) = (cpu, progress);
+        }
+        off_core
+    }
+}

@@ -1,0 +1,437 @@
+//! A pool's share of the machine: which workers have a core, by the core table.
+//!
+//! Under a policy that [shares cores](comity_policy::Share) a pool has as many workers awake as it holds cores, and always
+//! at least one that is awake or that a task wakes. Each worker is in one of three states, written down in [`Books`] under
+//! one lock, which is taken only where a worker falls asleep, wakes or retires, and by the coordinator:
+//!
+//! ```text
+//!            fell_asleep                     retire (no core, and no task)
+//!   Asleep ◀───────────── Awake ─────────────────────────────────────────▶ Retired
+//!     │ ───────────────▶    ▲ ◀─────────────────────────────────────────      │
+//!     │        woke         │    recall (a core), or business of its own      │
+//!     └─────────────────────┼──── no core for any sleeper ──────────────────▶ │
+//!     ◀─────────────────────┴──── a core is free ─────────────────────────────┘
+//! ```
+//!
+//! A push may wake a sleeper, which then takes a core or retires; it never wakes one that has retired, so it costs nothing
+//! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, its
+//! thread moves to the cores that are left, others take its queue, and it retires when it is without a task.
+//!
+//! *Why nobody is forgotten.* The books let a worker retire only if another is awake or asleep. One that is asleep is woken
+//! by a task as in any pool (`sleep`). One that is awake finds tasks, or is kept: if it is off its core in a system
+//! call, or runs a task that waits by looking, the coordinator recalls another in its place, core or no core.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{affinity, futex, lock};
+use comity_policy::{Placement, Policy, Sharing, Sleeper, WorkerId};
+use comity_table::{CoreSet, Member};
+
+use crate::shared::{Shared, View};
+
+/// What a worker is, as the books have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Awake,
+    Asleep,
+    Retired,
+}
+
+/// One worker in the books.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    state: State,
+    /// The core that it was given. Only a name unless the policy binds workers to cores.
+    core: Option<usize>,
+    /// Where its thread may run, if that was changed.
+    confined: Option<CoreSet>,
+    /// Where it ran before that was changed: a program may have its own ideas.
+    roams: Option<CoreSet>,
+    /// A program's own thread, which comes and goes as it likes: it is in no count.
+    adopted: bool,
+}
+
+impl Entry {
+    /// Confines the worker's thread, or lets it roam as before. Where that is refused, it runs where it ran.
+    fn confine(&mut self, thread: ThreadId, confined: Option<CoreSet>) {
+        let roams = *self.roams.get_or_insert_with(|| affinity::of(thread).into_iter().collect());
+        let cores: CoreSet = confined.unwrap_or(roams).iter().filter(|core| roams.contains(*core)).collect();
+        affinity::confine(thread, cores.iter());
+        self.confined = confined;
+    }
+}
+
+/// Who has which core. Whatever changes here is brought up to date by [`Share::balance`] before the lock is given back.
+pub(crate) struct Books {
+    entries: Box<[Entry]>,
+    awake: u16,
+    retired: u16,
+    /// Cores that this pool holds, as far as it knows: their owners may have taken some back.
+    held: CoreSet,
+    /// Awake workers that are off their cores in system calls, or stuck: they need none.
+    pub(crate) off_core: u16,
+}
+
+impl Books {
+    fn set(&mut self, worker: WorkerId, state: State) {
+        let entry = &mut self.entries[worker.index()];
+        if entry.adopted {
+            return;
+        }
+        let count = |books: &mut Books, state, change: i16| match state {
+            State::Awake => books.awake = books.awake.wrapping_add_signed(change),
+            State::Retired => books.retired = books.retired.wrapping_add_signed(change),
+            State::Asleep => {}
+        };
+        let before = std::mem::replace(&mut entry.state, state);
+        count(self, before, -1);
+        count(self, state, 1);
+    }
+
+    pub(crate) fn awake(&self) -> u16 {
+        self.awake
+    }
+
+    pub(crate) fn retired(&self) -> u16 {
+        self.retired
+    }
+
+    pub(crate) fn held(&self) -> u16 {
+        self.held.len() as u16
+    }
+
+    /// The cores that workers have been given.
+    fn cores_in_use(&self) -> CoreSet {
+        let awake = self.entries.iter().filter(|entry| entry.state == State::Awake);
+        awake.filter_map(|entry| entry.core).collect()
+    }
+
+    fn in_state(&self, state: State) -> impl Iterator<Item = WorkerId> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter(move |(_, entry)| entry.state == state && !entry.adopted).map(|(nth, _)| WorkerId(nth as u16))
+    }
+
+    pub(crate) fn is(&self, worker: WorkerId, state: State) -> bool {
+        self.entries[worker.index()].state == state
+    }
+}
+
+/// See the module.
+pub(crate) struct Share {
+    pub(crate) sharing: Sharing,
+    pub(crate) quantum: Duration,
+    /// The cores that the process may use.
+    pub(crate) may_use: CoreSet,
+    /// The most cores that the pool can use: its workers, its affinity, its quota.
+    pub(crate) most: u16,
+    books: Mutex<Books>,
+    member: OnceLock<Member>,
+    /// More workers are awake than there is room for: a thief that sees it retires.
+    excess: AtomicBool,
+    /// No other program wants cores.
+    alone: AtomicBool,
+    /// Some worker that is awake has no core: its queue may be mugged. See [`Share::mug_candidates`].
+    without_core: Box<[AtomicBool]>,
+    anyone_without_core: AtomicBool,
+    /// The futex of the coordinator while it is not in the table, or has nothing to do there.
+    bell: AtomicU32,
+    pub(crate) dormant: AtomicBool,
+}
+
+impl Share {
+    /// `None`: the operating system shares out time.
+    pub(crate) fn new(policy: Policy, workers: u16, adopts: bool) -> Option<Share> {
+        let (sharing, quantum) = policy.sharing()?;
+        let may_use: CoreSet = comity_os::cores::allowed().iter().map(|core| core.id).collect();
+        let most = comity_os::cores::usable().get().min(may_use.len()).min(workers.into());
+        let entry =
+            |nth| Entry { state: State::Awake, core: None, confined: None, roams: None, adopted: adopts && nth == 0 };
+        let entries: Box<[Entry]> = (0..workers).map(entry).collect();
+        let awake = entries.iter().filter(|entry| !entry.adopted).count() as u16;
+        Some(Share {
+            sharing,
+            quantum,
+            may_use,
+            most: most.max(1) as u16,
+            books: Mutex::new(Books { entries, awake, retired: 0, held: CoreSet::EMPTY, off_core: 0 }),
+            member: OnceLock::new(),
+            excess: AtomicBool::new(false),
+            alone: AtomicBool::new(true),
+            without_core: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            anyone_without_core: AtomicBool::new(false),
+            bell: AtomicU32::new(0),
+            dormant: AtomicBool::new(false),
+        })
+    }
+
+    /// Begins to take part: from now on cores count.
+    pub(crate) fn enter(&self, member: Member) -> &Member {
+        self.member.get_or_init(|| member)
+    }
+
+    pub(crate) fn member(&self) -> Option<&Member> {
+        self.member.get()
+    }
+
+    pub(crate) fn books(&self) -> std::sync::MutexGuard<'_, Books> {
+        lock(&self.books)
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// How many workers may be awake.
+    fn room(&self, books: &Books) -> u16 {
+        if self.sharing.plain_alone && self.is_alone() {
+            return books.entries.len() as u16;
+        }
+        books.held().max(1) + books.off_core
+    }
+
+    pub(crate) fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
+    }
+
+    // ---- What workers tell, as thieves. ----
+
+    /// Whether a thief should retire.
+    #[inline]
+    pub(crate) fn has_excess(&self) -> bool {
+        self.excess.load(Ordering::Relaxed)
+    }
+
+    /// The worker was admitted to sleep: its core is free, unless the policy keeps it.
+    pub(crate) fn fell_asleep(&self, shared: &Shared, me: WorkerId) {
+        let mut books = self.books();
+        books.set(me, State::Asleep);
+        self.let_go(&mut books, me);
+        self.balance(&mut books, shared);
+    }
+
+    /// The worker is up again. `Retire`: there is no core for it, and it has no business of its own.
+    pub(crate) fn woke(&self, shared: &Shared, me: WorkerId, has_business: bool) -> Up {
+        let mut books = self.books();
+        if !books.is(me, State::Awake) {
+            books.set(me, State::Awake);
+            self.take_core(&mut books, me);
+        }
+        self.balance(&mut books, shared);
+        let stays = has_business || books.awake <= self.room(&books) || !self.may_retire(&books, me);
+        drop(books);
+        if self.dormant.load(Ordering::SeqCst) {
+            self.poke();
+        }
+        if stays { Up::Stays } else { Up::Retires }
+    }
+
+    /// The worker, a thief, is one too many, or with `by_itself` wants no core: from now on it is retired, and must go on with
+    /// [`Sleep::pass_on`](crate::sleep::Sleep::pass_on). False: it is needed.
+    pub(crate) fn retire(&self, shared: &Shared, me: WorkerId, by_itself: bool) -> bool {
+        let mut books = self.books();
+        let is_surplus = books.awake > self.room(&books);
+        if !self.may_retire(&books, me) || !(by_itself || is_surplus) {
+            return false;
+        }
+        if is_surplus && self.sharing.sleeper == Sleeper::LendsCore {
+            // Nor is there a core for those whom the next pushes would wake.
+            let sleepers: Vec<WorkerId> = books.in_state(State::Asleep).collect();
+            for sleeper in sleepers {
+                if shared.sleep.retire_sleeper(sleeper) {
+                    books.set(sleeper, State::Retired);
+                }
+            }
+        }
+        // Within the lock: who recalls it must find it at rest.
+        shared.sleep.retire(me);
+        books.set(me, State::Retired);
+        self.let_go(&mut books, me);
+        self.balance(&mut books, shared);
+        true
+    }
+
+    /// Whether another worker is awake, or asleep such that a task wakes it.
+    fn may_retire(&self, books: &Books, me: WorkerId) -> bool {
+        let others = books.in_state(State::Awake).chain(books.in_state(State::Asleep));
+        self.member().is_some() && others.into_iter().any(|worker| worker != me)
+    }
+
+    /// The worker needs no core any more.
+    fn let_go(&self, books: &mut Books, me: WorkerId) {
+        let core = books.entries[me.index()].core.take();
+        let Some(member) = self.member() else { return };
+        // A pool that nobody works in holds nothing.
+        if self.sharing.sleeper == Sleeper::KeepsCore && books.awake > 0 {
+            return;
+        }
+        let mut own = core;
+        while books.held() > books.awake {
+            let used = books.cores_in_use();
+            let core = own.take().or_else(|| books.held.iter().find(|core| !used.contains(*core)));
+            if !self.release(books, member, core) {
+                // Their owners have taken them back, all of them.
+                books.held = member.held();
+                return;
+            }
+        }
+    }
+
+    /// A core for a worker that is awake, if there is one to be had.
+    fn take_core(&self, books: &mut Books, me: WorkerId) {
+        let Some(member) = self.member() else { return };
+        if books.held() < books.awake && books.held() < self.most {
+            let own_only = self.sharing.sleeper == Sleeper::KeepsCore;
+            if let Some(core) = member.claim(own_only).or_else(|| member.take_back()) {
+                books.held.insert(core);
+            }
+        }
+        let used = books.cores_in_use();
+        books.entries[me.index()].core = books.held.iter().find(|core| !used.contains(*core));
+    }
+
+    // ---- What the coordinator does, with the lock. ----
+
+    /// Cores that the table says are no longer this pool's.
+    pub(crate) fn note_losses(&self, books: &mut Books, member: &Member) -> u16 {
+        let before = books.held;
+        books.held = member.held();
+        let lost: Vec<usize> = before.iter().filter(|core| !books.held.contains(*core)).collect();
+        for entry in &mut books.entries {
+            if entry.core.is_some_and(|core| lost.contains(&core)) {
+                entry.core = None;
+            }
+        }
+        if !lost.is_empty() {
+            member.note_lost(lost.len() as u16);
+        }
+        lost.len() as u16
+    }
+
+    /// Claims a core that nobody uses.
+    pub(crate) fn claim(&self, books: &mut Books, member: &Member, own_only: bool) -> bool {
+        let claimed = (books.held() < self.most).then(|| member.claim(own_only)).flatten();
+        claimed.inspect(|core| books.held.insert(*core)).is_some()
+    }
+
+    /// Takes a core back.
+    pub(crate) fn take_back(&self, books: &mut Books, member: &Member) -> bool {
+        let taken = (books.held() < self.most).then(|| member.take_back()).flatten();
+        taken.inspect(|core| books.held.insert(*core)).is_some()
+    }
+
+    /// Releases a core, `core` or any.
+    pub(crate) fn release(&self, books: &mut Books, member: &Member, core: Option<usize>) -> bool {
+        let released = member.release(core);
+        if let Some(released) = released {
+            books.held.remove(released);
+            for entry in &mut books.entries {
+                entry.core = entry.core.filter(|core| *core != released);
+            }
+        }
+        released.is_some()
+    }
+
+    /// Recalls workers as long as there is room for them. Returns for how many cores there is no worker.
+    pub(crate) fn recall(&self, books: &mut Books, shared: &Shared) -> u16 {
+        while books.awake < self.room(books) {
+            let used = books.cores_in_use();
+            let core = books.held.iter().find(|core| !used.contains(*core));
+            // The one whose place in the pool is the core's place among the cores, so that workers stay where they were.
+            let place = core.map(|core| self.may_use.iter().take_while(|other| *other < core).count());
+            let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u16));
+            let preferred = preferred.filter(|worker| books.in_state(State::Retired).any(|retired| retired == *worker));
+            let Some(worker) = preferred.or_else(|| books.in_state(State::Retired).next()) else { break };
+            // In the books first: it may be up before this goes on. Its thread moves before it wakes.
+            books.set(worker, State::Awake);
+            books.entries[worker.index()].core = core;
+            self.place(books, shared);
+            // If it cannot be recalled, it was woken for business of its own, and is up.
+            shared.sleep.recall(worker);
+        }
+        self.room(books).saturating_sub(books.awake)
+    }
+
+    /// Makes those who have retired hungry again: there are cores, should they have work.
+    pub(crate) fn restore_hunger(&self, books: &mut Books, shared: &Shared) {
+        let retired: Vec<WorkerId> = books.in_state(State::Retired).collect();
+        for worker in &retired {
+            books.set(*worker, State::Asleep);
+        }
+        shared.sleep.restore_hunger(retired.into_iter(), &View { shared, awaited: &|| false });
+    }
+
+    /// Brings up to date what thieves look at, and where threads may run.
+    pub(crate) fn balance(&self, books: &mut Books, shared: &Shared) {
+        if self.member().is_some() {
+            self.excess.store(books.awake > self.room(books), Ordering::Relaxed);
+            self.place(books, shared);
+        }
+    }
+
+    /// Which awake workers have no core, and where the threads of all run.
+    fn place(&self, books: &mut Books, shared: &Shared) {
+        let used = books.cores_in_use();
+        let (held, alone) = (books.held, self.is_alone());
+        let mut spare = held.iter().filter(|core| !used.contains(*core));
+        let crowded = books.awake > self.room(books);
+        let mut anyone = false;
+        let awake = books.entries.iter_mut().enumerate();
+        for (nth, entry) in awake.filter(|(_, entry)| entry.state == State::Awake && !entry.adopted) {
+            entry.core = entry.core.or_else(|| spare.next());
+            let without = entry.core.is_none() && !held.is_empty() && !alone;
+            self.without_core[nth].store(without, Ordering::Relaxed);
+            anyone |= without;
+            let confined = match (self.sharing.placement, entry.core) {
+                _ if alone || held.is_empty() => None,
+                (Placement::Anywhere, _) => crowded.then_some(held),
+                (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
+                (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
+            };
+            if confined != entry.confined
+                && let Some(thread) = shared.peers[nth].thread()
+            {
+                entry.confine(thread, confined);
+            }
+        }
+        self.anyone_without_core.store(anyone, Ordering::Relaxed);
+    }
+
+    /// Workers whose queue a thief may take over.
+    pub(crate) fn without_core(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        let anyone = self.anyone_without_core.load(Ordering::Relaxed);
+        let workers = self.without_core.iter().enumerate().filter(move |_| anyone);
+        workers.filter(|(_, without)| without.load(Ordering::Relaxed)).map(|(nth, _)| WorkerId(nth as u16))
+    }
+
+    // ---- The coordinator's bed. ----
+
+    /// How often the coordinator was poked: to be read before the look that may lead to a wait.
+    pub(crate) fn heard(&self) -> u32 {
+        self.bell.load(Ordering::Acquire)
+    }
+
+    /// Waits until somebody pokes the coordinator once more than `heard`.
+    pub(crate) fn wait(&self, heard: u32) {
+        futex::wait(&self.bell, heard, None);
+    }
+
+    /// Wakes the coordinator, wherever it waits.
+    #[cold]
+    pub(crate) fn poke(&self) {
+        self.bell.fetch_add(1, Ordering::SeqCst);
+        futex::wake_one(&self.bell);
+        if let Some(member) = self.member() {
+            member.ring_own();
+        }
+    }
+}
+
+/// What a worker does that was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Up {
+    Stays,
+    Retires,
+}

@@ -1,0 +1,194 @@
+//! One core: who is entitled to it, and who uses it.
+
+use std::fmt;
+
+/// A program's place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(u8);
+
+impl SlotId {
+    /// The place at this index, if there is one.
+    pub fn new(index: usize) -> Option<SlotId> {
+        u8::try_from(index).ok().map(SlotId)
+    }
+
+    /// The index, from 0.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+
+    fn pack(slot: Option<SlotId>) -> u64 {
+        slot.map_or(0, |slot| u64::from(slot.0) + 1)
+    }
+
+    /// What no table of ours holds names nobody.
+    fn unpack(field: u64) -> Option<SlotId> {
+        u8::try_from(field.checked_sub(1)?).ok().map(SlotId)
+    }
+}
+
+/// The state of one core, as the table's word holds it.
+///
+/// ```text
+///   63        32 31    16 15     0
+///   │ generation │ owner │ holder │        each of the two: 0 for nobody, or a slot's index plus one
+/// ```
+///
+/// Every change is one of the pure transitions below, made by compare-and-swap; each counts the generation up, so that
+/// whoever was stopped between its look and its change, for however long, changes nothing.
+///
+/// | owner | holder | the core is |
+/// |---|---|---|
+/// | – or A | – | free: anybody may claim it |
+/// | A | A | used by the program that is entitled to it |
+/// | A | B | lent: A may take it back at any time |
+/// | – | B | used, and nobody's own |
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CoreWord(u64);
+
+impl CoreWord {
+    /// A new table's cores: free and nobody's.
+    pub const UNUSED: CoreWord = CoreWord(0);
+
+    /// What the table holds.
+    pub fn from_bits(bits: u64) -> CoreWord {
+        CoreWord(bits)
+    }
+
+    /// What the table is to hold.
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The program that is entitled to the core.
+    pub fn owner(self) -> Option<SlotId> {
+        SlotId::unpack(self.0 >> 16 & 0xffff)
+    }
+
+    /// The program that uses the core.
+    pub fn holder(self) -> Option<SlotId> {
+        SlotId::unpack(self.0 & 0xffff)
+    }
+
+    /// How often the word has changed, modulo 2³².
+    pub fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// Whether nobody uses the core.
+    pub fn is_free(self) -> bool {
+        self.holder().is_none()
+    }
+
+    fn next(self, owner: Option<SlotId>, holder: Option<SlotId>) -> CoreWord {
+        let generation = u64::from(self.generation().wrapping_add(1));
+        CoreWord(generation << 32 | SlotId::pack(owner) << 16 | SlotId::pack(holder))
+    }
+
+    /// `by` begins to use a free core.
+    pub fn claimed(self, by: SlotId) -> Option<CoreWord> {
+        self.is_free().then(|| self.next(self.owner(), Some(by)))
+    }
+
+    /// `by`, the owner, takes the core from the program that uses it.
+    pub fn taken_back(self, by: SlotId) -> Option<CoreWord> {
+        let is_lent = self.owner() == Some(by) && self.holder().is_some_and(|holder| holder != by);
+        is_lent.then(|| self.next(self.owner(), Some(by)))
+    }
+
+    /// `by` uses the core no longer.
+    pub fn released(self, by: SlotId) -> Option<CoreWord> {
+        (self.holder() == Some(by)).then(|| self.next(self.owner(), None))
+    }
+
+    /// The core is taken from a program that is stopped: nobody runs on it.
+    pub fn seized(self, from: SlotId) -> Option<CoreWord> {
+        self.released(from)
+    }
+
+    /// `owner` is entitled to the core from now on. Who uses it goes on.
+    pub fn granted(self, owner: Option<SlotId>) -> Option<CoreWord> {
+        (self.owner() != owner).then(|| self.next(owner, self.holder()))
+    }
+
+    /// Nothing of a dead program's is left.
+    pub fn without(self, dead: SlotId) -> Option<CoreWord> {
+        let others = |slot: Option<SlotId>| slot.filter(|slot| *slot != dead);
+        let (owner, holder) = (others(self.owner()), others(self.holder()));
+        ((owner, holder) != (self.owner(), self.holder())).then(|| self.next(owner, holder))
+    }
+}
+
+impl fmt::Debug for CoreWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CoreWord")
+            .field("owner", &self.owner().map(SlotId::index))
+            .field("holder", &self.holder().map(SlotId::index))
+            .field("generation", &self.generation())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn slot() -> impl Strategy<Value = SlotId> {
+        (0u8..=255).prop_map(SlotId)
+    }
+
+    proptest! {
+        /// Of any word, those that no program of ours has written included.
+        #[test]
+        fn each_transition_changes_what_it_says_and_counts_once(bits: u64, by in slot(), other in proptest::option::of(slot())) {
+            let word = CoreWord::from_bits(bits);
+            let (owner, holder) = (word.owner(), word.holder());
+            let counted = |next: CoreWord| next.generation() == word.generation().wrapping_add(1);
+
+            match word.claimed(by) {
+                Some(next) => prop_assert!(
+                    holder.is_none() && counted(next) && (next.owner(), next.holder()) == (owner, Some(by))
+                ),
+                None => prop_assert!(holder.is_some()),
+            }
+            match word.taken_back(by) {
+                Some(next) => prop_assert!(
+                    owner == Some(by) && holder.is_some() && holder != Some(by) && counted(next)
+                        && (next.owner(), next.holder()) == (Some(by), Some(by))
+                ),
+                None => prop_assert!(owner != Some(by) || holder.is_none() || holder == Some(by)),
+            }
+            match word.released(by) {
+                Some(next) => prop_assert!(
+                    holder == Some(by) && counted(next) && (next.owner(), next.holder()) == (owner, None)
+                ),
+                None => prop_assert!(holder != Some(by)),
+            }
+            match word.granted(other) {
+                Some(next) => prop_assert!(
+                    owner != other && counted(next) && (next.owner(), next.holder()) == (other, holder)
+                ),
+                None => prop_assert!(owner == other),
+            }
+            match word.without(by) {
+                Some(next) => prop_assert!(
+                    counted(next) && next.owner() != Some(by) && next.holder() != Some(by)
+                        && (owner == Some(by) || next.owner() == owner)
+                        && (holder == Some(by) || next.holder() == holder)
+                ),
+                None => prop_assert!(owner != Some(by) && holder != Some(by)),
+            }
+        }
+    }
+
+    #[test]
+    fn every_slot_can_be_named() {
+        for index in 0..=255 {
+            let slot = SlotId::new(index).unwrap();
+            let word = CoreWord::UNUSED.claimed(slot).unwrap().granted(Some(slot)).unwrap();
+            assert_eq!((word.owner(), word.holder(), word.generation()), (Some(slot), Some(slot), 2));
+        }
+        assert_eq!(SlotId::new(256), None);
+    }
+}

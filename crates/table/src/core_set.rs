@@ -1,0 +1,93 @@
+//! Sets of cores.
+
+use std::fmt;
+
+use crate::layout::CORES;
+
+/// A set of cores, by the kernel's numbers; larger numbers than a table has are never in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CoreSet {
+    pub(crate) words: [u64; CORES / 64],
+}
+
+impl CoreSet {
+    /// No core.
+    pub const EMPTY: CoreSet = CoreSet { words: [0; CORES / 64] };
+
+    /// Adds a core.
+    pub fn insert(&mut self, core: usize) {
+        if core < CORES {
+            self.words[core / 64] |= 1 << (core % 64);
+        }
+    }
+
+    /// Takes a core out.
+    pub fn remove(&mut self, core: usize) {
+        if core < CORES {
+            self.words[core / 64] &= !(1 << (core % 64));
+        }
+    }
+
+    /// Whether the core is in the set.
+    pub fn contains(&self, core: usize) -> bool {
+        core < CORES && self.words[core / 64] >> (core % 64) & 1 == 1
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// The cores in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
+        let words = self.words;
+        (0..CORES / 64).flat_map(move |nth| {
+            let mut word = words[nth];
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+                word &= word - 1;
+                Some(nth * 64 + bit)
+            })
+        })
+    }
+
+    /// Those in either.
+    pub fn union(mut self, other: CoreSet) -> CoreSet {
+        self.words.iter_mut().zip(other.words).for_each(|(word, other)| *word |= other);
+        self
+    }
+}
+
+impl FromIterator<usize> for CoreSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(cores: I) -> CoreSet {
+        let mut set = CoreSet::EMPTY;
+        cores.into_iter().for_each(|core| set.insert(core));
+        set
+    }
+}
+
+impl fmt::Debug for CoreSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_what_was_put_in() {
+        let mut set: CoreSet = [3, 64, 1023, 0, 1024].into_iter().collect();
+        assert_eq!((set.iter().collect::<Vec<_>>(), set.len()), (vec![0, 3, 64, 1023], 4));
+        set.remove(3);
+        assert!(!set.contains(3) && set.contains(64) && !set.contains(9_999));
+        assert_eq!(set.union([5].into_iter().collect()).len(), 4);
+        assert!(CoreSet::EMPTY.is_empty() && !set.is_empty());
+    }
+}

@@ -1,0 +1,473 @@
+//! A program's part in the table.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use comity_os::clock::now_ns;
+use comity_os::file_lock::{self, LockFile};
+use comity_os::futex;
+use comity_policy::allotment::Claim;
+
+use crate::fault;
+use crate::layout::{FREE, Layout, SLOTS, Slot, TAKEN};
+use crate::map::{Location, Map, TableError};
+use crate::partition::{Party, partition};
+use crate::text;
+use crate::{CoreSet, CoreWord, SlotId};
+
+/// A program whose coordinator has not come by for this long is stopped: its cores are lent, and it has no share until it
+/// comes again. Long enough that a coordinator which waits its turn behind many threads is not taken for one.
+pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
+
+/// How often the cores go round that cannot be divided among the programs.
+pub const TURN: Duration = Duration::from_millis(100);
+
+/// How a program introduces itself.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Which process. Parties of one process share what one program gets. See [`draw_program`].
+    pub program: u64,
+    /// What others call it.
+    pub name: String,
+    /// The policy that it shares by.
+    pub policy: String,
+    /// How much it counts, from 1.
+    pub weight: u32,
+    /// How many workers it has.
+    pub workers: u32,
+    /// The cores that its affinity allows.
+    pub may_use: CoreSet,
+}
+
+/// A number that no other process has drawn, in all likelihood.
+pub fn draw_program() -> u64 {
+    RandomState::new().hash_one(rustix::process::getpid())
+}
+
+/// How things stand for one program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Cores that it is entitled to.
+    pub owned: u16,
+    /// Cores that it holds.
+    pub held: u16,
+    /// Cores that it may use and nobody does.
+    pub free: u16,
+    /// Those of them that are its own.
+    pub own_free: u16,
+    /// Its own that others use.
+    pub lent: u16,
+    /// Whether no other program in the table has work.
+    pub alone: bool,
+}
+
+/// A program in the table. It leaves when this is dropped, and if it dies instead, the others bury it.
+///
+/// Every method may be called by any thread. None waits for another program, but for [`Member::wait`], which has a timeout.
+pub struct Member {
+    map: Map,
+    slot: SlotId,
+    lock: LockFile,
+    may_use: CoreSet,
+}
+
+impl Member {
+    /// Takes a place in the table, which is made if there is none.
+    ///
+    /// # Errors
+    /// If the table cannot be used, or is full.
+    pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
+        for _ in 0..8 {
+            let map = Map::open(location)?;
+            let error = |what: String| TableError::new(&map.path, what);
+            let lock = LockFile::open(&map.path).map_err(|cause| error(format!("cannot be locked: {cause}")))?;
+            let same = file_lock::identity(&lock).is_ok_and(|identity| identity == map.identity);
+            let slot = if same { take_slot(&map, &lock)? } else { None };
+            // One that was removed meanwhile would be this program's alone.
+            if let Some(slot) = slot.filter(|_| map.is_in_place()) {
+                let member = Member { map, slot, lock, may_use: profile.may_use };
+                member.introduce(profile);
+                return Ok(member);
+            }
+            if same && map.is_in_place() && used(map.layout()).count() == SLOTS {
+                return Err(error(format!("is full: {SLOTS} programs are in it")));
+            }
+            // All slots are locked, but not by programs: somebody cleans it away.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(TableError::new(&location.path(), "comes and goes: something else removes it"))
+    }
+
+    /// Only with the slot's lock.
+    fn introduce(&self, profile: &Profile) {
+        let slot = self.own();
+        slot.program.store(profile.program, Ordering::Relaxed);
+        slot.desire.store(0, Ordering::Relaxed);
+        slot.weight.store(profile.weight, Ordering::Relaxed);
+        slot.heartbeat.store(now_ns(), Ordering::Relaxed);
+        slot.pid.store(rustix::process::getpid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+        slot.joined.store(now_ns(), Ordering::Relaxed);
+        slot.workers.store(profile.workers, Ordering::Relaxed);
+        slot.awake.store(0, Ordering::Relaxed);
+        for counter in [&slot.claimed, &slot.taken_back, &slot.released, &slot.lost] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        text::write(&slot.name, &profile.name);
+        text::write(&slot.policy, &profile.policy);
+        for (word, bits) in slot.may_use.iter().zip(profile.may_use.words) {
+            word.store(bits, Ordering::Relaxed);
+        }
+        slot.state.store(TAKEN, Ordering::Release);
+        fault::point("slot-taken");
+        set_bit(&self.layout().header.used, self.slot);
+        fault::point("joined");
+    }
+
+    fn layout(&self) -> &Layout {
+        self.map.layout()
+    }
+
+    fn own(&self) -> &Slot {
+        &self.layout().slots[self.slot.index()]
+    }
+
+    /// The program's place.
+    pub fn slot(&self) -> SlotId {
+        self.slot
+    }
+
+    // ---- Once each quantum. ----
+
+    /// Tells the others that this program is there, how many cores it can use and how many workers are awake; buries the
+    /// dead; brings the owners of the cores up to date; and looks how things stand.
+    pub fn round(&self, desire: u16, awake: u16) -> Standing {
+        let now = now_ns();
+        self.own().awake.store(awake.into(), Ordering::Relaxed);
+        self.own().heartbeat.store(now, Ordering::Relaxed);
+        self.own().desire.store(desire.into(), Ordering::Release);
+        fault::point("desire-reported");
+        self.bury_the_dead();
+        let parties = parties(self.layout(), now);
+        self.grant(&parties, now);
+        let program = self.own().program.load(Ordering::Relaxed);
+        let others = parties.iter().any(|party| party.claim.program != program);
+        Standing { alone: !others, ..self.standing(now) }
+    }
+
+    /// Takes back what the dead held. The lock of a slot is free if its program is dead, or has just left.
+    fn bury_the_dead(&self) {
+        for slot in used(self.layout()).filter(|slot| *slot != self.slot) {
+            // Where the lock cannot be asked for, nobody is dead.
+            if self.lock.try_lock(byte(slot)).unwrap_or(false) {
+                bury(self.layout(), slot);
+                self.lock.unlock(byte(slot));
+            }
+        }
+    }
+
+    fn grant(&self, parties: &[Party], now: u64) {
+        let cores = &self.layout().cores;
+        let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
+        let before: Vec<CoreWord> = cores[..end].iter().map(load).collect();
+        let owners: Vec<Option<SlotId>> = before.iter().map(|word| word.owner()).collect();
+        let turn = now / TURN.as_nanos() as u64;
+        let after = partition(parties, &owners, |core| before[core].holder(), turn);
+        for ((core, before), owner) in cores.iter().zip(before).zip(after) {
+            // Whoever was faster has seen what is newer.
+            if let Some(next) = before.granted(owner) {
+                exchange(core, before, next);
+                fault::point("owners-half-written");
+            }
+        }
+    }
+
+    fn standing(&self, now: u64) -> Standing {
+        let mut standing = Standing::default();
+        for core in self.may_use.iter() {
+            let word = load(&self.layout().cores[core]);
+            let own = word.owner() == Some(self.slot);
+            let free = self.usable_word(word, now).is_some();
+            let held = word.holder() == Some(self.slot);
+            standing.owned += u16::from(own);
+            standing.held += u16::from(held);
+            standing.free += u16::from(free);
+            standing.own_free += u16::from(free && own);
+            standing.lent += u16::from(own && !free && !held);
+        }
+        standing
+    }
+
+    /// The state of a core that nobody uses, or only a program that is stopped.
+    fn usable_word(&self, word: CoreWord, now: u64) -> Option<CoreWord> {
+        match word.holder() {
+            None => Some(word),
+            Some(holder) if holder != self.slot && is_stopped(self.layout(), holder, now) => word.seized(holder),
+            Some(_) => None,
+        }
+    }
+
+    // ---- At any time. ----
+
+    /// The cores that this program holds.
+    pub fn held(&self) -> CoreSet {
+        self.may_use.iter().filter(|core| load(&self.layout().cores[*core]).holder() == Some(self.slot)).collect()
+    }
+
+    /// The cores that this program is entitled to.
+    pub fn owned(&self) -> CoreSet {
+        self.may_use.iter().filter(|core| load(&self.layout().cores[*core]).owner() == Some(self.slot)).collect()
+    }
+
+    /// Whether there is a core that this program may use and nobody does.
+    pub fn any_free(&self) -> bool {
+        let now = now_ns();
+        self.may_use.iter().any(|core| self.usable_word(load(&self.layout().cores[core]), now).is_some())
+    }
+
+    /// Begins to use a core that nobody uses, an own one if there is one, and with `own_only` no other.
+    pub fn claim(&self, own_only: bool) -> Option<usize> {
+        let now = now_ns();
+        let own = |word: CoreWord| word.owner() == Some(self.slot);
+        let claim = |wanted: &dyn Fn(CoreWord) -> bool| {
+            self.change(|word| self.usable_word(word, now).filter(|_| wanted(word))?.claimed(self.slot))
+        };
+        let mut core = claim(&own);
+        if core.is_none() && !own_only {
+            // One that is nobody's own before one that its owner may take back at once.
+            core = claim(&|word| word.owner().is_none()).or_else(|| claim(&|_| true));
+        }
+        let (core, _) = core?;
+        count(&self.own().claimed);
+        fault::point("core-claimed");
+        Some(core)
+    }
+
+    /// Takes back a core that another program uses, and tells that program.
+    pub fn take_back(&self) -> Option<usize> {
+        let (core, before) = self.change(|word| word.taken_back(self.slot))?;
+        count(&self.own().taken_back);
+        fault::point("core-taken-back");
+        if let Some(borrower) = before.holder() {
+            self.ring(borrower);
+        }
+        Some(core)
+    }
+
+    /// Uses one core less: `core` if it is held, or else one that is not its own, or else any. It is free, and a program that
+    /// waits for one is told.
+    pub fn release(&self, core: Option<usize>) -> Option<usize> {
+        let release = |wanted: &dyn Fn(usize, CoreWord) -> bool| {
+            let cores = self.may_use.iter();
+            cores.into_iter().find_map(|core| {
+                let word = load(&self.layout().cores[core]);
+                let next = word.released(self.slot).filter(|_| wanted(core, word))?;
+                self.exchange(core, word, next).then_some((core, word))
+            })
+        };
+        let (released, before) = release(&|held, _| Some(held) == core)
+            .or_else(|| release(&|_, word| word.owner() != Some(self.slot)))
+            .or_else(|| release(&|_, _| true))?;
+        count(&self.own().released);
+        fault::point("core-released");
+        self.offer(before.owner());
+        Some(released)
+    }
+
+    /// Notes that so many cores were taken from this program.
+    pub fn note_lost(&self, cores: u16) {
+        self.own().lost.fetch_add(cores.into(), Ordering::Relaxed);
+        fault::point("core-lost");
+    }
+
+    /// Changes the first core for which there is a `next` state; returns it and its state before.
+    fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
+        self.may_use.iter().find_map(|core| {
+            let word = load(&self.layout().cores[core]);
+            let next = next(word)?;
+            self.exchange(core, word, next).then_some((core, word))
+        })
+    }
+
+    fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
+        let exchanged = exchange(&self.layout().cores[core], before, next);
+        if exchanged {
+            self.layout().since[core].store(now_ns(), Ordering::Relaxed);
+        }
+        exchanged
+    }
+
+    // ---- Waiting and telling. ----
+
+    /// From now on this program is told when a core becomes free; or no longer.
+    pub fn want(&self, wants: bool) {
+        let wanting = &self.layout().header.wanting;
+        if has_bit(wanting, self.slot) != wants {
+            if wants { set_bit(wanting, self.slot) } else { clear_bit(wanting, self.slot) }
+        }
+    }
+
+    /// A core became free: tells its owner, if that waits for one, or else the next program that does.
+    fn offer(&self, owner: Option<SlotId>) {
+        let wanting = &self.layout().header.wanting;
+        if wanting.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
+            return;
+        }
+        let others = (1..SLOTS).filter_map(|after| SlotId::new((self.slot.index() + after) % SLOTS));
+        let mut candidates = owner.into_iter().filter(|owner| *owner != self.slot).chain(others);
+        if let Some(slot) = candidates.find(|slot| has_bit(wanting, *slot)) {
+            self.ring(slot);
+        }
+    }
+
+    /// Rings another program's bell.
+    fn ring(&self, slot: SlotId) {
+        ring(&self.layout().slots[slot.index()]);
+    }
+
+    /// How often this program's bell was rung, modulo 2³²: to be read before the look that may lead to a wait.
+    pub fn bell(&self) -> u32 {
+        self.own().bell.load(Ordering::Acquire)
+    }
+
+    /// Waits until the bell is rung once more than `heard`, or for `timeout`.
+    pub fn wait(&self, heard: u32, timeout: Duration) {
+        futex::wait_shared(&self.own().bell, heard, timeout);
+    }
+
+    /// Rings this program's own bell.
+    pub fn ring_own(&self) {
+        ring(self.own());
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // In a forked child this is a copy of what is the parent's.
+        if !self.lock.is_open() {
+            return;
+        }
+        fault::point("leaving");
+        self.own().desire.store(0, Ordering::Release);
+        while self.release(None).is_some() {}
+        bury(self.layout(), self.slot);
+        fault::point("left");
+    }
+}
+
+impl std::fmt::Debug for Member {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Member").field("slot", &self.slot.index()).field("held", &self.held()).finish_non_exhaustive()
+    }
+}
+
+/// Takes the first slot whose lock is free. What a dead program left there is cleared away. `None`: all are taken.
+fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
+    for slot in (0..SLOTS).filter_map(SlotId::new) {
+        let locked = lock.try_lock(byte(slot));
+        if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}")))? {
+            fault::point("slot-locked");
+            bury(map.layout(), slot);
+            return Ok(Some(slot));
+        }
+    }
+    Ok(None)
+}
+
+/// Clears a slot and all that its program had. Only with the slot's lock: whoever dies half-way leaves a slot that is TAKEN
+/// and free to be locked, for the next to clear.
+fn bury(layout: &Layout, slot: SlotId) {
+    if layout.slots[slot.index()].state.load(Ordering::Acquire) == FREE {
+        return;
+    }
+    fault::point("reaping");
+    let mut waits = false;
+    for core in &layout.cores {
+        // Others go on changing the word; each time it is less likely to name this program.
+        while let word = load(core)
+            && let Some(next) = word.without(slot)
+        {
+            waits |= exchange(core, word, next) && word.holder() == Some(slot);
+            fault::point("reaped-half");
+        }
+    }
+    clear_bit(&layout.header.wanting, slot);
+    layout.slots[slot.index()].desire.store(0, Ordering::Relaxed);
+    layout.slots[slot.index()].state.store(FREE, Ordering::Release);
+    clear_bit(&layout.header.used, slot);
+    fault::point("reaped");
+    if waits {
+        let wanting = &layout.header.wanting;
+        let wants = |slot: &SlotId| has_bit(wanting, *slot);
+        (0..SLOTS).filter_map(SlotId::new).filter(wants).for_each(|slot| ring(&layout.slots[slot.index()]));
+    }
+}
+
+/// The programs that have work.
+fn parties(layout: &Layout, now: u64) -> Vec<Party> {
+    used(layout)
+        .filter_map(|id| {
+            let slot = &layout.slots[id.index()];
+            let desire = slot.desire.load(Ordering::Acquire).min(u32::from(u16::MAX)) as u16;
+            if desire == 0 || slot.state.load(Ordering::Acquire) != TAKEN || is_stopped(layout, id, now) {
+                return None;
+            }
+            let weight = slot.weight.load(Ordering::Relaxed).clamp(1, 1_000_000);
+            let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight, desire };
+            Some(Party { slot: id, claim, may_use: may_use(slot) })
+        })
+        .collect()
+}
+
+pub(crate) fn may_use(slot: &Slot) -> CoreSet {
+    let mut cores = CoreSet::EMPTY;
+    for (bits, word) in cores.words.iter_mut().zip(&slot.may_use) {
+        *bits = word.load(Ordering::Relaxed);
+    }
+    cores
+}
+
+pub(crate) fn is_stopped(layout: &Layout, slot: SlotId, now: u64) -> bool {
+    let heartbeat = layout.slots[slot.index()].heartbeat.load(Ordering::Relaxed);
+    now.saturating_sub(heartbeat) > STOPPED_AFTER.as_nanos() as u64
+}
+
+/// The slots that may be in use.
+pub(crate) fn used(layout: &Layout) -> impl Iterator<Item = SlotId> + '_ {
+    (0..SLOTS).filter_map(SlotId::new).filter(|slot| has_bit(&layout.header.used, *slot))
+}
+
+/// The byte of the file whose lock says that a slot's program lives.
+pub(crate) fn byte(slot: SlotId) -> u64 {
+    slot.index() as u64
+}
+
+pub(crate) fn load(core: &AtomicU64) -> CoreWord {
+    CoreWord::from_bits(core.load(Ordering::Acquire))
+}
+
+fn exchange(core: &AtomicU64, before: CoreWord, next: CoreWord) -> bool {
+    core.compare_exchange(before.to_bits(), next.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+fn ring(slot: &Slot) {
+    slot.bell.fetch_add(1, Ordering::Release);
+    futex::wake_one_shared(&slot.bell);
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn has_bit(words: &[AtomicU64], slot: SlotId) -> bool {
+    words[slot.index() / 64].load(Ordering::Acquire) >> (slot.index() % 64) & 1 == 1
+}
+
+fn set_bit(words: &[AtomicU64], slot: SlotId) {
+    words[slot.index() / 64].fetch_or(1 << (slot.index() % 64), Ordering::AcqRel);
+}
+
+fn clear_bit(words: &[AtomicU64], slot: SlotId) {
+    words[slot.index() / 64].fetch_and(!(1 << (slot.index() % 64)), Ordering::AcqRel);
+}

@@ -1,0 +1,149 @@
+//! Which cores each program is entitled to: computed by every program alike, from what the table says.
+
+use comity_policy::allotment::{Claim, deq};
+
+use crate::{CoreSet, SlotId};
+
+/// A program that has work.
+#[derive(Clone, Copy, Debug)]
+pub struct Party {
+    /// Its place.
+    pub slot: SlotId,
+    /// What it asks for.
+    pub claim: Claim,
+    /// The cores that it may use at all.
+    pub may_use: CoreSet,
+}
+
+/// The owner of each core, for the cores from 0 to one less than the length of `owners`, which says whose they are now.
+///
+/// How many each gets is [`deq`]'s to say. Which ones: those that it has, so that little moves; then those that it uses
+/// already; then the lowest. Programs that come one after the other so get adjacent cores (DWS §3.1). Where affinities keep a program from its
+/// share, what it cannot use goes to those that still desire some.
+pub fn partition(
+    parties: &[Party],
+    owners: &[Option<SlotId>],
+    holder: impl Fn(usize) -> Option<SlotId>,
+    turn: u64,
+) -> Vec<Option<SlotId>> {
+    let in_use = parties.iter().fold(CoreSet::EMPTY, |all, party| all.union(party.may_use));
+    let cores: Vec<usize> = in_use.iter().filter(|core| *core < owners.len()).collect();
+    let claims: Vec<Claim> = parties
+        .iter()
+        // Nobody can use more cores than its affinity allows.
+        .map(|party| Claim { desire: party.claim.desire.min(party.may_use.len() as u16), ..party.claim })
+        .collect();
+    let mut left = deq(cores.len() as u16, &claims, turn);
+    let mut partition = vec![None; owners.len()];
+    let find = |slot: Option<SlotId>| parties.iter().position(|party| Some(party.slot) == slot);
+    let give = |core: usize, nth: usize, left: &mut [u16], partition: &mut [Option<SlotId>]| {
+        if partition[core].is_none() && left[nth] > 0 && parties[nth].may_use.contains(core) {
+            partition[core] = Some(parties[nth].slot);
+            left[nth] -= 1;
+        }
+    };
+    for core in &cores {
+        if let Some(nth) = find(owners[*core]) {
+            give(*core, nth, &mut left, &mut partition);
+        }
+    }
+    for core in &cores {
+        if let Some(nth) = find(holder(*core)) {
+            give(*core, nth, &mut left, &mut partition);
+        }
+    }
+    for nth in 0..parties.len() {
+        for core in &cores {
+            give(*core, nth, &mut left, &mut partition);
+        }
+    }
+    for core in &cores {
+        let has = |nth: &usize| partition.iter().flatten().filter(|slot| **slot == parties[*nth].slot).count();
+        let could = (0..parties.len())
+            .filter(|nth| parties[*nth].may_use.contains(*core) && has(nth) < usize::from(claims[*nth].desire));
+        let weighted = |nth: &usize| has(nth) as u64 * 1_000_000 / u64::from(claims[*nth].weight.max(1));
+        if partition[*core].is_none()
+            && let Some(nth) = could.min_by_key(weighted)
+        {
+            partition[*core] = Some(parties[nth].slot);
+        }
+    }
+    partition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn party(slot: usize, desire: u16, cores: impl IntoIterator<Item = usize>) -> Party {
+        Party {
+            slot: SlotId::new(slot).unwrap(),
+            claim: Claim { program: slot as u64, weight: 100, desire },
+            may_use: cores.into_iter().collect(),
+        }
+    }
+
+    fn slots(partition: &[Option<SlotId>]) -> Vec<i32> {
+        partition.iter().map(|owner| owner.map_or(-1, |slot| slot.index() as i32)).collect()
+    }
+
+    #[test]
+    fn programs_that_come_one_after_the_other_get_equal_adjacent_shares() {
+        let mut owners = vec![None; 8];
+        owners = partition(&[party(0, 8, 0..8)], &owners, |_| None, 0);
+        assert_eq!(slots(&owners), [0; 8]);
+        owners = partition(&[party(0, 8, 0..8), party(3, 8, 0..8)], &owners, |_| None, 0);
+        assert_eq!(slots(&owners), [0, 0, 0, 0, 3, 3, 3, 3]);
+        let three = [party(0, 8, 0..8), party(1, 8, 0..8), party(3, 8, 0..8)];
+        owners = partition(&three, &owners, |_| None, 0);
+        assert_eq!(slots(&owners), [0, 0, 0, 1, 3, 3, 1, 1]);
+        owners = partition(&three[1..], &owners, |_| None, 0);
+        assert_eq!(slots(&owners), [1, 3, 3, 1, 3, 3, 1, 1]);
+    }
+
+    #[test]
+    fn what_a_program_uses_already_becomes_its_own_first() {
+        let holder = |core| (core == 5).then(|| SlotId::new(1).unwrap());
+        let owners = partition(&[party(0, 1, 0..6), party(1, 1, 0..6)], &[None; 6], holder, 0);
+        assert_eq!(slots(&owners), [0, -1, -1, -1, -1, 1]);
+    }
+
+    #[test]
+    fn affinities_are_kept_and_what_one_cannot_use_goes_to_others() {
+        let parties = [party(0, 16, 0..4), party(1, 16, 4..16)];
+        let owners = partition(&parties, &[None; 16], |_| None, 0);
+        assert_eq!(slots(&owners), [[0; 4].as_slice(), &[1; 12]].concat());
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_gets_what_it_may_not_use_or_more_than_it_desires_and_nothing_lies_idle(
+            wishes in proptest::collection::vec((0u16..10, any::<u16>(), 1u32..5), 0..6),
+            before in proptest::collection::vec(proptest::option::of(0usize..8), 16),
+            turn: u64,
+        ) {
+            let parties: Vec<Party> = wishes.iter().enumerate().map(|(nth, (desire, mask, weight))| {
+                let mut party = party(nth, *desire, (0..16).filter(|core| mask >> core & 1 == 1));
+                party.claim.weight = *weight;
+                party
+            }).collect();
+            let before: Vec<Option<SlotId>> = before.into_iter().map(|slot| slot.and_then(SlotId::new)).collect();
+            let after = partition(&parties, &before, |_| None, turn);
+            for (nth, party) in parties.iter().enumerate() {
+                let own: Vec<usize> = (0..16).filter(|core| after[*core] == Some(party.slot)).collect();
+                prop_assert!(own.iter().all(|core| party.may_use.contains(*core)));
+                prop_assert!(own.len() <= usize::from(party.claim.desire), "{nth}");
+                if own.len() < usize::from(party.claim.desire) {
+                    prop_assert!(party.may_use.iter().all(|core| after[core].is_some()));
+                }
+            }
+            // It comes to rest; where all may use the same cores, at once.
+            let mut settled = after;
+            for _ in 0..8 {
+                settled = partition(&parties, &settled, |_| None, turn);
+            }
+            prop_assert_eq!(partition(&parties, &settled, |_| None, turn), settled);
+        }
+    }
+}

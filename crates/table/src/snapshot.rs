@@ -1,0 +1,205 @@
+//! The table as somebody sees it who takes no part.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use comity_os::clock::now_ns;
+use comity_os::file_lock::{self, LockFile};
+
+use crate::layout::{BYTES, CORES, SLOTS, TAKEN};
+use crate::map::{Location, Map, TableError};
+use crate::member::{byte, is_stopped, load, may_use};
+use crate::{CoreSet, SlotId, text};
+
+/// Whether a program lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It has its lock, and its coordinator comes by, or has no work.
+    Living,
+    /// It has its lock, but its coordinator has not come by for long although it has work: it is stopped, or gets no time.
+    Stopped,
+    /// Its lock is free: the next program that looks buries it.
+    Dead,
+}
+
+/// A program in the table.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its place.
+    pub slot: SlotId,
+    /// Its process: parties of one process have the same.
+    pub program: u64,
+    /// The process's number in its own PID namespace.
+    pub pid: u32,
+    /// What it calls itself.
+    pub name: String,
+    /// The policy that it shares by.
+    pub policy: String,
+    /// How much it counts.
+    pub weight: u32,
+    /// How many cores it can use; 0 without work.
+    pub desire: u32,
+    /// Its workers, and those that were awake when its coordinator last came by.
+    pub workers: u32,
+    /// See `workers`.
+    pub awake: u32,
+    /// Whether it lives.
+    pub life: Life,
+    /// How long ago it joined.
+    pub age: Duration,
+    /// The cores that its affinity allows.
+    pub may_use: CoreSet,
+    /// The cores that it is entitled to.
+    pub owned: CoreSet,
+    /// The cores that it holds.
+    pub held: CoreSet,
+    /// How often it began to use a core that nobody used.
+    pub claimed: u64,
+    /// How often it took one back.
+    pub taken_back: u64,
+    /// How often it released one.
+    pub released: u64,
+    /// How often it lost one to its owner.
+    pub lost: u64,
+}
+
+/// A core that somebody owns or holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Core {
+    /// The kernel's number.
+    pub id: usize,
+    /// Who is entitled to it.
+    pub owner: Option<SlotId>,
+    /// Who uses it.
+    pub holder: Option<SlotId>,
+    /// For how long it has been used by that program, or by none.
+    pub since: Duration,
+}
+
+/// A moment of the table. The words are read one after the other, while programs change them.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The programs, by their places.
+    pub programs: Vec<Program>,
+    /// The cores, by number.
+    pub cores: Vec<Core>,
+}
+
+impl Snapshot {
+    /// Reads the table. `None` if there is none. Changes nothing.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn take(location: &Location) -> Result<Option<Snapshot>, TableError> {
+        let Some(map) = Map::open_existing(location)? else { return Ok(None) };
+        let lock = LockFile::open(&map.path)
+            .map_err(|cause| TableError::new(&map.path, format!("cannot be looked into: {cause}")))?;
+        let (layout, now) = (map.layout(), now_ns());
+        let ago = |then: u64| Duration::from_nanos(now.saturating_sub(then));
+        let of = |wanted: &dyn Fn(usize) -> bool| (0..CORES).filter(|core| wanted(*core)).collect::<CoreSet>();
+        let words: Vec<_> = layout.cores.iter().map(load).collect();
+        let taken = (0..SLOTS)
+            .filter_map(SlotId::new)
+            .filter(|slot| layout.slots[slot.index()].state.load(Ordering::Acquire) == TAKEN);
+        let programs = taken.map(|id| {
+            let slot = &layout.slots[id.index()];
+            let desire = slot.desire.load(Ordering::Relaxed);
+            let owned = of(&|core| words[core].owner() == Some(id));
+            let held = of(&|core| words[core].holder() == Some(id));
+            let life = match lock.is_locked_by_another(byte(id)) {
+                Ok(false) => Life::Dead,
+                _ if (desire > 0 || !held.is_empty()) && is_stopped(layout, id, now) => Life::Stopped,
+                _ => Life::Living,
+            };
+            Program {
+                slot: id,
+                program: slot.program.load(Ordering::Relaxed),
+                pid: slot.pid.load(Ordering::Relaxed),
+                name: text::read(&slot.name),
+                policy: text::read(&slot.policy),
+                weight: slot.weight.load(Ordering::Relaxed),
+                desire,
+                workers: slot.workers.load(Ordering::Relaxed),
+                awake: slot.awake.load(Ordering::Relaxed),
+                life,
+                age: ago(slot.joined.load(Ordering::Relaxed)),
+                may_use: may_use(slot),
+                owned,
+                held,
+                claimed: slot.claimed.load(Ordering::Relaxed),
+                taken_back: slot.taken_back.load(Ordering::Relaxed),
+                released: slot.released.load(Ordering::Relaxed),
+                lost: slot.lost.load(Ordering::Relaxed),
+            }
+        });
+        let programs: Vec<Program> = programs.collect();
+        let known = programs.iter().fold(CoreSet::EMPTY, |all, program| all.union(program.may_use));
+        let cores = (0..CORES)
+            .filter(|core| known.contains(*core) || words[*core].owner().is_some() || words[*core].holder().is_some());
+        let cores = cores.map(|id| Core {
+            id,
+            owner: words[id].owner(),
+            holder: words[id].holder(),
+            since: ago(layout.since[id].load(Ordering::Relaxed)),
+        });
+        Ok(Some(Snapshot { cores: cores.collect(), programs }))
+    }
+}
+
+/// What [`clean`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleaned {
+    /// There was no table.
+    NoTable,
+    /// No program used it, and it is gone. It may have been of another version, or broken.
+    Removed,
+    /// Programs use it, so it stays: they bury their dead by themselves.
+    InUse {
+        /// The slots that are locked.
+        programs: usize,
+    },
+}
+
+/// Removes a table that no program uses, broken ones included. A file that is no table at all stays.
+///
+/// # Errors
+/// If it is no table, or cannot be opened or removed.
+pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
+    let path = location.path();
+    let error = |what: String| TableError::new(&path, what);
+    match std::fs::symlink_metadata(&path) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),
+        Err(cause) => return Err(error(format!("cannot be looked at: {cause}"))),
+        Ok(metadata) if !metadata.is_file() => return Err(error("is not a regular file, so it stays".to_owned())),
+        Ok(metadata) if metadata.len() > 64 * BYTES as u64 => {
+            return Err(error("is far larger than any core table, so it stays".to_owned()));
+        }
+        Ok(_) => {}
+    }
+    if *location != Location::Own && !begins_like_a_table(&path) {
+        return Err(error("does not begin as a core table does, so it stays; remove it by hand".to_owned()));
+    }
+    let lock = LockFile::open(&path).map_err(|cause| error(format!("cannot be opened: {cause}")))?;
+    let locked: usize = (0..SLOTS as u64).filter(|byte| !matches!(lock.try_lock(*byte), Ok(true))).count();
+    if locked > 0 {
+        return Ok(Cleaned::InUse { programs: locked });
+    }
+    // All slots are locked by this process, so nobody joins meanwhile; who has opened it already finds it gone and makes
+    // another.
+    let identity = file_lock::identity(&lock).ok();
+    let there = LockFile::open(&path).and_then(file_lock::identity).ok();
+    if identity != there {
+        return Err(error("was replaced meanwhile; try again".to_owned()));
+    }
+    std::fs::remove_file(&path).map_err(|cause| error(format!("cannot be removed: {cause}")))?;
+    Ok(Cleaned::Removed)
+}
+
+/// Also one that was cut short; also of another version.
+fn begins_like_a_table(path: &std::path::Path) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let magic = crate::layout::MAGIC.to_le_bytes();
+    let common = bytes.len().min(magic.len());
+    bytes[..common] == magic[..common]
+}

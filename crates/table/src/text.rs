@@ -1,0 +1,43 @@
+//! Short names in atomic words.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Writes as much of `text` as there is room for, in whole letters.
+pub(crate) fn write(words: &[AtomicU64], text: &str) {
+    let room = words.len() * 8;
+    let end = (0..=room.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let mut bytes = vec![0; room];
+    bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+    for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {
+        word.store(u64::from_le_bytes(bytes.try_into().expect("eight bytes")), Ordering::Relaxed);
+    }
+}
+
+/// Reads it, whoever wrote it: fit for a terminal.
+pub(crate) fn read(words: &[AtomicU64]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+    let bytes: Vec<u8> = bytes.into_iter().take_while(|byte| *byte != 0).collect();
+    let printable = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
+    String::from_utf8_lossy(&bytes).chars().map(printable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_cut_between_two_letters() {
+        let words: [AtomicU64; 2] = Default::default();
+        for (text, expected) in [
+            ("cg", "cg"),
+            ("", ""),
+            ("0123456789abcdefgh", "0123456789abcdef"),
+            ("0123456789abcdeé", "0123456789abcde"),
+        ] {
+            write(&words, text);
+            assert_eq!(read(&words), expected);
+        }
+        words[0].store(u64::from_le_bytes(*b"a\x1b[2J\xff\xfe\n"), Ordering::Relaxed);
+        assert!(!read(&words).contains(|letter: char| letter.is_control()));
+    }
+}
