@@ -19,7 +19,8 @@ done
 ./docs/results/peers.sh >"$out/peers.txt"
 
 # A process per kernel: the allocator's state that one kernel leaves behind would be the next one's luck.
-kernels='fib bfs clip mi mm raytrace cg cg:class=W ep uts uts:tree=T3 nqueens nqueens:n=14 mergesort'
+kernels='fib bfs clip mi mm raytrace cg cg:class=W ep uts uts:tree=T3 nqueens nqueens:n=14 mergesort
+    fft pnn cholesky lu ge heat sor'
 for kernel in $kernels; do
     "$comity" bench solo "$kernel" --policy comity,bws,abp --workers 2 --rounds 21
 done >"$out/solo.txt"

@@ -31,6 +31,13 @@ pub const ROWS: &[Row] = &[
     kernels::uts::ROW,
     kernels::nqueens::ROW,
     kernels::mergesort::ROW,
+    kernels::fft::ROW,
+    kernels::pnn::ROW,
+    kernels::cholesky::ROW,
+    kernels::lu::ROW,
+    kernels::ge::ROW,
+    kernels::heat::ROW,
+    kernels::sor::ROW,
     kernels::loop_threads::ROW,
 ];
 

@@ -5,6 +5,7 @@
 //! the text `NAME[:key=value,…]` into a [`Program`] ready to run on any [`Backend`].
 
 pub mod catalog;
+mod difference;
 mod fork_join;
 mod parameters;
 mod program;

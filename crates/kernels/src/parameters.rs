@@ -13,6 +13,9 @@ pub struct Parameter {
     pub help: &'static str,
 }
 
+/// What [`Parameters::class`] looks a size up by.
+const CLASSES: [&str; 3] = ["small", "medium", "paper"];
+
 /// What is wrong with a program's parameters: a sentence that says what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterError(String);
@@ -98,6 +101,33 @@ impl Parameters {
                 allowed.end()
             ))),
         }
+    }
+
+    /// The value of `key` as a whole number within `allowed`, or `otherwise` if it is left empty.
+    ///
+    /// # Errors
+    /// Neither empty nor a whole number, or outside `allowed`.
+    ///
+    /// # Panics
+    /// If the program does not declare `key`.
+    pub fn number_or(
+        &self,
+        key: &str,
+        otherwise: usize,
+        allowed: std::ops::RangeInclusive<usize>,
+    ) -> Result<usize, ParameterError> {
+        if self.text(key).is_empty() { Ok(otherwise) } else { self.number(key, allowed) }
+    }
+
+    /// That of `sizes` which the key `class` names: small, medium or paper.
+    ///
+    /// # Errors
+    /// Another class.
+    ///
+    /// # Panics
+    /// If the program does not declare `class`.
+    pub fn class<T: Copy>(&self, sizes: &[T; CLASSES.len()]) -> Result<T, ParameterError> {
+        Ok(sizes[self.choice("class", &CLASSES)?])
     }
 
     /// The value of `key` as one of `choices`, by its position.

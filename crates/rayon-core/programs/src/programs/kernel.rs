@@ -21,6 +21,13 @@ pub const SIZES: &[(&str, &str)] = &[
     ("uts", "uts:tree=T1"),
     ("nqueens", "nqueens:n=13"),
     ("mergesort", "mergesort:n=1500000"),
+    ("fft", "fft:class=medium"),
+    ("pnn", "pnn:class=medium"),
+    ("cholesky", "cholesky:class=medium"),
+    ("lu", "lu:class=medium"),
+    ("ge", "ge:class=medium"),
+    ("heat", "heat:class=medium"),
+    ("sor", "sor:class=medium"),
 ];
 
 /// One pool for all kernels, for they run one at a time.
@@ -71,6 +78,13 @@ mod tests {
             "cg",
             "nqueens:n=8",
             "mergesort:n=20000",
+            "fft:n=4096",
+            "pnn:variables=8,samples=1500,layers=4",
+            "cholesky:n=100,nonzeros=200",
+            "lu:n=70",
+            "ge:n=70",
+            "heat:rows=50,columns=40,steps=5",
+            "sor:rows=50,columns=40,sweeps=5",
         ] {
             prepare(text).unwrap().run().unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
         }
