@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use comity_policy::{Account, Claims, Coordinator, Orders, Sleeper, WorkerId};
+use comity_policy::{Account, Claims, Coordinator, Orders, WorkerId};
 use comity_table::{Location, Member, Profile, draw_program};
 
 use crate::fork;
 use crate::share::{Books, Share, State};
-use crate::shared::Shared;
+use crate::shared::{Shared, View};
 
 /// Processor time after which a worker that runs a task and neither forks nor finishes anything, while others wait, may be
 /// waiting for one of them by looking.
@@ -113,6 +113,10 @@ impl<'a> Coordination<'a> {
         }
     }
 
+    fn view(&self) -> View<'a> {
+        View { shared: self.shared, awaited: &|| false }
+    }
+
     /// Whether anybody is awake, or should be.
     fn has_work(&self) -> bool {
         self.share.books().awake() > 0 || self.shared.queued() > 0
@@ -148,7 +152,7 @@ impl<'a> Coordination<'a> {
         self.member.round(0, books.awake());
         while books.awake() == 0 && self.share.release(&mut books, self.member, None) {}
         self.share.set_alone(true);
-        self.share.balance(&mut books, self.shared);
+        self.share.balance(&mut books, &self.view());
     }
 
     /// One quantum is over, which lasted so long.
@@ -191,7 +195,7 @@ impl<'a> Coordination<'a> {
             }
         }
         self.allotment = books.held();
-        self.employ(&mut books, queued);
+        share.employ(&mut books, &self.view(), queued);
     }
 
     fn hold_what_is_owned(&self, books: &mut Books) {
@@ -207,45 +211,7 @@ impl<'a> Coordination<'a> {
     /// A core was taken back, or there is one to be had.
     fn rung(&self) {
         let mut books = self.share.books();
-        let lost = self.share.note_losses(&mut books, self.member);
-        if lost == 0 && self.share.sharing.sleeper != Sleeper::LendsCore {
-            return;
-        }
-        let queued = self.shared.queued();
-        if queued > 0 && self.share.sharing.sleeper == Sleeper::LendsCore {
-            let wanted = queued.min(books.retired().into());
-            (0..wanted).take_while(|_| self.share.claim(&mut books, self.member, false)).for_each(drop);
-        }
-        self.employ(&mut books, queued);
-    }
-
-    /// A worker for each core, if there are any, and if the policy lends cores, no core without one.
-    fn employ(&self, books: &mut Books, queued: usize) {
-        let (shared, share, member) = (self.shared, self.share, self.member);
-        let lends = share.sharing.sleeper == Sleeper::LendsCore;
-        if lends && share.is_alone() {
-            // Whatever a push wakes may stay awake.
-            share.restore_hunger(books, shared);
-        }
-        let mut idle_cores = share.recall(books, shared);
-        if queued > 0 && books.awake() == 0 {
-            // Whoever is asleep takes a core when it wakes.
-            shared.sleep.wake_peer(WorkerId(shared.workers() - 1), None, false);
-        }
-        if share.sharing.sleeper != Sleeper::KeepsCore {
-            while idle_cores > 0 && books.held() > books.awake() && share.release(books, member, None) {
-                idle_cores -= 1;
-            }
-        }
-        if lends {
-            let wants = books.retired() > 0;
-            member.want(wants);
-            if wants && member.any_free() && books.held() < share.most {
-                share.restore_hunger(books, shared);
-                member.want(false);
-            }
-        }
-        share.balance(books, shared);
+        self.share.rung(&mut books, &self.view(), self.shared.queued());
     }
 
     /// How many workers that count as awake need no core, while others wait for one: those in system calls, and those that

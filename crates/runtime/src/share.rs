@@ -30,7 +30,60 @@ use comity_os::{affinity, futex, lock};
 use comity_policy::{Placement, Policy, Sharing, Sleeper, WorkerId};
 use comity_table::{CoreSet, Member};
 
-use crate::shared::{Shared, View};
+use crate::sleep::{Sleep, Work};
+
+/// Where cores come from: the core table, or a model of it.
+pub(crate) trait Cores {
+    fn held(&self) -> CoreSet;
+    fn claim(&self, own_only: bool) -> Option<usize>;
+    fn take_back(&self) -> Option<usize>;
+    fn release(&self, core: Option<usize>) -> Option<usize>;
+    fn any_free(&self) -> bool;
+    fn want(&self, wants: bool);
+    fn note_lost(&self, cores: u16);
+    fn ring_own(&self);
+}
+
+impl Cores for Member {
+    fn held(&self) -> CoreSet {
+        self.held()
+    }
+
+    fn claim(&self, own_only: bool) -> Option<usize> {
+        self.claim(own_only)
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        self.take_back()
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        self.release(core)
+    }
+
+    fn any_free(&self) -> bool {
+        self.any_free()
+    }
+
+    fn want(&self, wants: bool) {
+        self.want(wants);
+    }
+
+    fn note_lost(&self, cores: u16) {
+        self.note_lost(cores);
+    }
+
+    fn ring_own(&self) {
+        self.ring_own();
+    }
+}
+
+/// The pool whose share it is.
+pub(crate) trait Pool: Work {
+    fn sleep(&self) -> &Sleep;
+    /// The worker's thread, once it has started.
+    fn thread(&self, worker: WorkerId) -> Option<ThreadId>;
+}
 
 /// What a worker is, as the books have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +173,7 @@ impl Books {
 }
 
 /// See the module.
-pub(crate) struct Share {
+pub(crate) struct Share<C = Member> {
     pub(crate) sharing: Sharing,
     pub(crate) quantum: Duration,
     /// The cores that the process may use.
@@ -128,7 +181,7 @@ pub(crate) struct Share {
     /// The most cores that the pool can use: its workers, its affinity, its quota.
     pub(crate) most: u16,
     books: Mutex<Books>,
-    member: OnceLock<Member>,
+    member: OnceLock<C>,
     /// More workers are awake than there is room for: a thief that sees it retires.
     excess: AtomicBool,
     /// No other program wants cores.
@@ -141,9 +194,9 @@ pub(crate) struct Share {
     pub(crate) dormant: AtomicBool,
 }
 
-impl Share {
+impl<C: Cores> Share<C> {
     /// `None`: the operating system shares out time.
-    pub(crate) fn new(policy: Policy, workers: u16, adopts: bool) -> Option<Share> {
+    pub(crate) fn new(policy: Policy, workers: u16, adopts: bool) -> Option<Share<C>> {
         let (sharing, quantum) = policy.sharing()?;
         let may_use: CoreSet = comity_os::cores::allowed().iter().map(|core| core.id).collect();
         let most = comity_os::cores::usable().get().min(may_use.len()).min(workers.into());
@@ -168,11 +221,11 @@ impl Share {
     }
 
     /// Begins to take part: from now on cores count.
-    pub(crate) fn enter(&self, member: Member) -> &Member {
+    pub(crate) fn enter(&self, member: C) -> &C {
         self.member.get_or_init(|| member)
     }
 
-    pub(crate) fn member(&self) -> Option<&Member> {
+    pub(crate) fn member(&self) -> Option<&C> {
         self.member.get()
     }
 
@@ -205,21 +258,21 @@ impl Share {
     }
 
     /// The worker was admitted to sleep: its core is free, unless the policy keeps it.
-    pub(crate) fn fell_asleep(&self, shared: &Shared, me: WorkerId) {
+    pub(crate) fn fell_asleep(&self, pool: &impl Pool, me: WorkerId) {
         let mut books = self.books();
         books.set(me, State::Asleep);
         self.let_go(&mut books, me);
-        self.balance(&mut books, shared);
+        self.balance(&mut books, pool);
     }
 
     /// The worker is up again. `Retire`: there is no core for it, and it has no business of its own.
-    pub(crate) fn woke(&self, shared: &Shared, me: WorkerId, has_business: bool) -> Up {
+    pub(crate) fn woke(&self, pool: &impl Pool, me: WorkerId, has_business: bool) -> Up {
         let mut books = self.books();
         if !books.is(me, State::Awake) {
             books.set(me, State::Awake);
             self.take_core(&mut books, me);
         }
-        self.balance(&mut books, shared);
+        self.balance(&mut books, pool);
         let stays = has_business || books.awake <= self.room(&books) || !self.may_retire(&books, me);
         drop(books);
         if self.dormant.load(Ordering::SeqCst) {
@@ -230,7 +283,7 @@ impl Share {
 
     /// The worker, a thief, is one too many, or with `by_itself` wants no core: from now on it is retired, and must go on with
     /// [`Sleep::pass_on`](crate::sleep::Sleep::pass_on). False: it is needed.
-    pub(crate) fn retire(&self, shared: &Shared, me: WorkerId, by_itself: bool) -> bool {
+    pub(crate) fn retire(&self, pool: &impl Pool, me: WorkerId, by_itself: bool) -> bool {
         let mut books = self.books();
         let is_surplus = books.awake > self.room(&books);
         if !self.may_retire(&books, me) || !(by_itself || is_surplus) {
@@ -240,16 +293,16 @@ impl Share {
             // Nor is there a core for those whom the next pushes would wake.
             let sleepers: Vec<WorkerId> = books.in_state(State::Asleep).collect();
             for sleeper in sleepers {
-                if shared.sleep.retire_sleeper(sleeper) {
+                if pool.sleep().retire_sleeper(sleeper) {
                     books.set(sleeper, State::Retired);
                 }
             }
         }
         // Within the lock: who recalls it must find it at rest.
-        shared.sleep.retire(me);
+        pool.sleep().retire(me);
         books.set(me, State::Retired);
         self.let_go(&mut books, me);
-        self.balance(&mut books, shared);
+        self.balance(&mut books, pool);
         true
     }
 
@@ -295,7 +348,7 @@ impl Share {
     // ---- What the coordinator does, with the lock. ----
 
     /// Cores that the table says are no longer this pool's.
-    pub(crate) fn note_losses(&self, books: &mut Books, member: &Member) -> u16 {
+    pub(crate) fn note_losses(&self, books: &mut Books, member: &C) -> u16 {
         let before = books.held;
         books.held = member.held();
         let lost: Vec<usize> = before.iter().filter(|core| !books.held.contains(*core)).collect();
@@ -311,19 +364,19 @@ impl Share {
     }
 
     /// Claims a core that nobody uses.
-    pub(crate) fn claim(&self, books: &mut Books, member: &Member, own_only: bool) -> bool {
+    pub(crate) fn claim(&self, books: &mut Books, member: &C, own_only: bool) -> bool {
         let claimed = (books.held() < self.most).then(|| member.claim(own_only)).flatten();
         claimed.inspect(|core| books.held.insert(*core)).is_some()
     }
 
     /// Takes a core back.
-    pub(crate) fn take_back(&self, books: &mut Books, member: &Member) -> bool {
+    pub(crate) fn take_back(&self, books: &mut Books, member: &C) -> bool {
         let taken = (books.held() < self.most).then(|| member.take_back()).flatten();
         taken.inspect(|core| books.held.insert(*core)).is_some()
     }
 
     /// Releases a core, `core` or any.
-    pub(crate) fn release(&self, books: &mut Books, member: &Member, core: Option<usize>) -> bool {
+    pub(crate) fn release(&self, books: &mut Books, member: &C, core: Option<usize>) -> bool {
         let released = member.release(core);
         if let Some(released) = released {
             books.held.remove(released);
@@ -334,8 +387,52 @@ impl Share {
         released.is_some()
     }
 
+    /// A core was taken back, or there is one to be had.
+    pub(crate) fn rung(&self, books: &mut Books, pool: &impl Pool, queued: usize) {
+        let Some(member) = self.member() else { return };
+        let lends = self.sharing.sleeper == Sleeper::LendsCore;
+        if self.note_losses(books, member) == 0 && !lends {
+            return;
+        }
+        if lends {
+            let wanted = queued.min(books.retired().into());
+            (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
+        }
+        self.employ(books, pool, queued);
+    }
+
+    /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
+    pub(crate) fn employ(&self, books: &mut Books, pool: &impl Pool, queued: usize) {
+        let Some(member) = self.member() else { return };
+        let lends = self.sharing.sleeper == Sleeper::LendsCore;
+        if lends && self.is_alone() {
+            // Whatever a push wakes may stay awake.
+            self.restore_hunger(books, pool);
+        }
+        let mut idle_cores = self.recall(books, pool);
+        if queued > 0 && books.awake() == 0 {
+            // Whoever is asleep takes a core when it wakes.
+            pool.sleep().wake_peer(WorkerId(books.entries.len() as u16 - 1), None, false);
+        }
+        if self.sharing.sleeper != Sleeper::KeepsCore {
+            while idle_cores > 0 && books.held() > books.awake() && self.release(books, member, None) {
+                idle_cores -= 1;
+            }
+        }
+        if lends {
+            let wants = books.retired() > 0;
+            member.want(wants);
+            // Asked after it is known to want one: who releases a core later rings.
+            if wants && books.held() < self.most && member.any_free() {
+                self.restore_hunger(books, pool);
+                member.want(false);
+            }
+        }
+        self.balance(books, pool);
+    }
+
     /// Recalls workers as long as there is room for them. Returns for how many cores there is no worker.
-    pub(crate) fn recall(&self, books: &mut Books, shared: &Shared) -> u16 {
+    fn recall(&self, books: &mut Books, pool: &impl Pool) -> u16 {
         while books.awake < self.room(books) {
             let used = books.cores_in_use();
             let core = books.held.iter().find(|core| !used.contains(*core));
@@ -347,32 +444,32 @@ impl Share {
             // In the books first: it may be up before this goes on. Its thread moves before it wakes.
             books.set(worker, State::Awake);
             books.entries[worker.index()].core = core;
-            self.place(books, shared);
+            self.place(books, pool);
             // If it cannot be recalled, it was woken for business of its own, and is up.
-            shared.sleep.recall(worker);
+            pool.sleep().recall(worker);
         }
         self.room(books).saturating_sub(books.awake)
     }
 
     /// Makes those who have retired hungry again: there are cores, should they have work.
-    pub(crate) fn restore_hunger(&self, books: &mut Books, shared: &Shared) {
+    fn restore_hunger(&self, books: &mut Books, pool: &impl Pool) {
         let retired: Vec<WorkerId> = books.in_state(State::Retired).collect();
         for worker in &retired {
             books.set(*worker, State::Asleep);
         }
-        shared.sleep.restore_hunger(retired.into_iter(), &View { shared, awaited: &|| false });
+        pool.sleep().restore_hunger(retired.into_iter(), pool);
     }
 
     /// Brings up to date what thieves look at, and where threads may run.
-    pub(crate) fn balance(&self, books: &mut Books, shared: &Shared) {
+    pub(crate) fn balance(&self, books: &mut Books, pool: &impl Pool) {
         if self.member().is_some() {
             self.excess.store(books.awake > self.room(books), Ordering::Relaxed);
-            self.place(books, shared);
+            self.place(books, pool);
         }
     }
 
     /// Which awake workers have no core, and where the threads of all run.
-    fn place(&self, books: &mut Books, shared: &Shared) {
+    fn place(&self, books: &mut Books, pool: &impl Pool) {
         let used = books.cores_in_use();
         let (held, alone) = (books.held, self.is_alone());
         let mut spare = held.iter().filter(|core| !used.contains(*core));
@@ -391,7 +488,7 @@ impl Share {
                 (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
             };
             if confined != entry.confined
-                && let Some(thread) = shared.peers[nth].thread()
+                && let Some(thread) = pool.thread(WorkerId(nth as u16))
             {
                 entry.confine(thread, confined);
             }

@@ -21,7 +21,7 @@ use crate::raw::deque::Deque;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
 use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::Waker;
-use crate::share::Share;
+use crate::share::{Pool, Share};
 use crate::sleep::{Sleep, Work};
 use crate::watch::Activity;
 use crate::worker::{Own, Worker};
@@ -440,6 +440,16 @@ impl Work for View<'_> {
 
     fn has_business(&self, worker: WorkerId) -> bool {
         (self.awaited)() || !self.shared.peer(worker).inbox.is_empty()
+    }
+}
+
+impl Pool for View<'_> {
+    fn sleep(&self) -> &Sleep {
+        &self.shared.sleep
+    }
+
+    fn thread(&self, worker: WorkerId) -> Option<ThreadId> {
+        self.shared.peer(worker).thread()
     }
 }
 

@@ -148,6 +148,12 @@ impl Sleep {
         self.rest(worker).word.load(Ordering::Relaxed) == word::ASLEEP
     }
 
+    /// Whether the worker sleeps or has retired.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn is_at_rest(&self, worker: WorkerId) -> bool {
+        word::is_at_rest(self.rest(worker).word.load(Ordering::Relaxed))
+    }
+
     /// Whether any worker has an unfinished task.
     pub(crate) fn anyone_busy(&self) -> bool {
         self.workers().any(|worker| self.is_busy(worker))
@@ -250,8 +256,12 @@ impl Sleep {
     pub(crate) fn pass_on(&self, me: WorkerId, work: &impl Work) {
         // Lemma 3, for the look for business that follows.
         fence(Ordering::SeqCst);
-        if self.waking == Waking::Hungry && self.retire_scout(me, work) {
-            self.answer_for_scout(me, work);
+        match self.waking {
+            Waking::Hungry if self.retire_scout(me, work) => self.answer_for_scout(me, work),
+            Waking::Hungry => {}
+            // It may have been woken for a task from outside, beside somebody who has looked and is about to park.
+            _ if work.injector_has_task() => self.wake_up_to(1, me, word::WOKEN_BY_INJECTION),
+            _ => {}
         }
     }
 
@@ -609,5 +619,14 @@ impl Sleep {
         if self.hunger.fetch_add(SCOUT_IS_OUT, Ordering::AcqRel) + SCOUT_IS_OUT > 0 {
             work.ring_bells();
         }
+    }
+}
+
+/// The words of all workers, and the hunger: for the model world's traces.
+#[cfg(all(test, not(loom)))]
+impl std::fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words: Vec<u32> = self.rests.iter().map(|rest| rest.word.load(Ordering::Relaxed)).collect();
+        write!(f, "words {words:?}, hunger {}", self.hunger.load(Ordering::Relaxed))
     }
 }

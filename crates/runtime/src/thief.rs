@@ -142,7 +142,7 @@ impl<'a> Spell<'a> {
         }
         if let Some(share) = self.share()
             && share.has_excess()
-            && share.retire(worker.shared(), worker.id(), false)
+            && share.retire(&self.view, worker.id(), false)
         {
             return Some(Event::Woken(self.rest_until_up()));
         }
@@ -203,7 +203,7 @@ impl<'a> Spell<'a> {
             if share.sharing.plain_alone && share.is_alone() && self.worker.shared().sleep.anyone_busy() {
                 return Err(SleepRefusal::Alone);
             }
-            if share.retire(self.worker.shared(), self.worker.id(), true) {
+            if share.retire(&self.view, self.worker.id(), true) {
                 return Ok(self.rest_until_up());
             }
         }
@@ -221,13 +221,13 @@ impl<'a> Spell<'a> {
                     let woken = shared.sleep.retract(id);
                     if sleeps && let Some(share) = self.share() {
                         // It looked again by itself and found something.
-                        share.woke(shared, id, true);
+                        share.woke(&self.view, id, true);
                     }
                     return woken.map_or(Err(refusal), |woken| Ok(reason(woken)));
                 }
                 Admission::Park(timeout) => {
                     if !sleeps && let Some(share) = self.share() {
-                        share.fell_asleep(shared, id);
+                        share.fell_asleep(&self.view, id);
                     }
                     sleeps = true;
                     if let Some(woken) = self.park(timeout) {
@@ -252,10 +252,10 @@ impl<'a> Spell<'a> {
 
     /// The worker is up. If there is no core for it, it rests again.
     fn stay_up(&mut self, woken: Woken) -> WakeReason {
-        let (shared, id) = (self.worker.shared(), self.worker.id());
+        let id = self.worker.id();
         if let Some(share) = self.share()
-            && share.woke(shared, id, self.view.has_business(id)) == Up::Retires
-            && share.retire(shared, id, false)
+            && share.woke(&self.view, id, self.view.has_business(id)) == Up::Retires
+            && share.retire(&self.view, id, false)
         {
             return self.rest_until_up();
         }

@@ -241,7 +241,7 @@ fn workers_without_a_core_come_when_needed() {
         let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts");
         let all = Barrier::new(workers);
         for _ in 0..3 {
-            pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| drop(all.wait()))));
+            pool.scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| _ = all.wait())));
         }
         let begun = AtomicUsize::new(0);
         let meet = |_: &comity::Scope<'_>| {

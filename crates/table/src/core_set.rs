@@ -5,7 +5,7 @@ use std::fmt;
 use crate::layout::CORES;
 
 /// A set of cores, by the kernel's numbers; larger numbers than a table has are never in it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreSet {
     pub(crate) words: [u64; CORES / 64],
 }

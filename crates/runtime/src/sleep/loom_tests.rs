@@ -307,3 +307,139 @@ fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
         );
     });
 }
+
+/// What `thief::Spell::rest_until_up` does.
+fn rest_until_up(pool: &Pool, me: WorkerId) -> Woken {
+    pool.sleep.pass_on(me, pool);
+    if pool.has_business(me) {
+        return pool.sleep.retract(me).unwrap_or(Woken::Business);
+    }
+    pool.sleep.park(me, None).expect("no timeout")
+}
+
+#[test]
+fn loom_business_wakes_one_that_retires() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::Hungry);
+        let waiter = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.sleep.retire(W1);
+                assert_eq!(rest_until_up(&pool, W1), Woken::Business);
+            }
+        });
+        pool.ended.store(true, Ordering::Release);
+        pool.sleep.wake_for_business(W1);
+        waiter.join().unwrap();
+    });
+}
+
+/// The coordinator has a core, business comes, and neither wakes it twice nor not at all.
+#[test]
+fn loom_a_recall_and_business_wake_once() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::Hungry);
+        pool.sleep.retire(W1);
+        let waiter = thread::spawn({
+            let pool = pool.clone();
+            move || rest_until_up(&pool, W1)
+        });
+        let coordinator = thread::spawn({
+            let pool = pool.clone();
+            move || pool.sleep.recall(W1)
+        });
+        pool.ended.store(true, Ordering::Release);
+        pool.sleep.wake_for_business(W1);
+        let (woken, recalled) = (waiter.join().unwrap(), coordinator.join().unwrap());
+        assert_eq!(recalled, woken == Woken::For(WakeReason::Coordinator));
+        assert!(!pool.sleep.is_asleep(W1));
+    });
+}
+
+/// A core is free: those who had retired are hungry again, and the push that comes meanwhile wakes one.
+#[test]
+fn loom_a_push_beside_restored_hunger_wakes() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::Hungry);
+        pool.sleep.publish_busy(W0);
+        pool.sleep.retire(W1);
+        let retired = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let _ = rest_until_up(&pool, W1);
+                pool.find(W1);
+            }
+        });
+        let coordinator = thread::spawn({
+            let pool = pool.clone();
+            move || pool.sleep.restore_hunger([W1].into_iter(), &*pool)
+        });
+        pool.push(W0);
+        coordinator.join().unwrap();
+        retired.join().unwrap();
+        assert_eq!(pool.sleep.hunger.load(Ordering::Relaxed), 0, "nobody sleeps, and no scout is out");
+    });
+}
+
+/// There is no core for a sleeper: the push wakes it, or leaves it for the coordinator to recall.
+#[test]
+fn loom_a_push_beside_a_sleeper_that_is_retired() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::Hungry);
+        pool.sleep.publish_busy(W0);
+        pool.sleep.announce(W1);
+        let sleeper = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                assert!(pool.sleep.park(W1, None).is_some());
+                pool.find(W1);
+            }
+        });
+        let coordinator = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                if pool.sleep.retire_sleeper(W1) {
+                    assert!(pool.sleep.recall(W1), "nobody else wakes one that has retired");
+                }
+            }
+        });
+        pool.push(W0);
+        coordinator.join().unwrap();
+        sleeper.join().unwrap();
+        assert_eq!(pool.sleep.hunger.load(Ordering::Relaxed), 0, "nobody sleeps, and no scout is out");
+    });
+}
+
+/// A scout finds no core: the task that was left to it passes to another sleeper.
+#[test]
+fn loom_a_scout_that_retires_answers_for_its_tasks() {
+    explore(3, || {
+        let pool = Pool::new(3, Waking::Hungry);
+        pool.sleep.publish_busy(W0);
+        for sleeper in [W1, W2] {
+            pool.sleep.announce(sleeper);
+            assert!(matches!(pool.sleep.admit(sleeper, &*pool), Admission::Park(_)));
+        }
+        let up = Arc::new(AtomicU32::new(0));
+        let [first, second] = [W1, W2].map(|me| {
+            let (pool, up) = (pool.clone(), up.clone());
+            thread::spawn(move || {
+                let woken = pool.sleep.park(me, None).expect("no timeout");
+                // The first that is up retires, as if there were no core for it, until it has business.
+                if up.fetch_add(1, Ordering::AcqRel) == 0 {
+                    pool.sleep.retire(me);
+                    let _ = rest_until_up(&pool, me);
+                    return woken;
+                }
+                assert!(Pool::take(&pool.deque), "it was woken for the task");
+                pool.ended.store(true, Ordering::Release);
+                pool.sleep.wake_for_business(W1);
+                pool.sleep.wake_for_business(W2);
+                woken
+            })
+        });
+        pool.push(W0);
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+}

@@ -4,15 +4,17 @@
 //! The world is a second shell: it does what a policy's actions say on model queues, and calls the same steps of
 //! [`Sleep`] as the runtime does, one at a time. A parked worker is one whose word says so.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 
 use comity_policy::{
-    Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, Waking, WorkerId,
+    Action, Event, Policy, Role, RunStatus, SleepRefusal, Sleeper, Thief, Victim, WakeReason, Waking, WorkerId,
 };
+use comity_table::CoreSet;
 use proptest::prelude::*;
 
 use super::{Admission, Sleep, Waker, Woken, Work};
+use crate::share::{Cores, Pool, Share, State, Up};
 
 /// A task of the model program.
 #[derive(Clone, Debug)]
@@ -54,6 +56,103 @@ impl Work for Seen<'_> {
     }
 }
 
+/// The same with the protocol itself, as the pool's share sees it.
+struct Staff<'a>(&'a Sleep, &'a Queues);
+
+impl Work for Staff<'_> {
+    fn deques_have_task(&self) -> bool {
+        Seen(self.1).deques_have_task()
+    }
+
+    fn injector_has_task(&self) -> bool {
+        Seen(self.1).injector_has_task()
+    }
+
+    fn has_business(&self, worker: WorkerId) -> bool {
+        Seen(self.1).has_business(worker)
+    }
+
+    fn ring_bells(&self) {
+        Seen(self.1).ring_bells();
+    }
+}
+
+impl Pool for Staff<'_> {
+    fn sleep(&self) -> &Sleep {
+        self.0
+    }
+
+    fn thread(&self, _: WorkerId) -> Option<comity_os::cpu_clock::ThreadId> {
+        None
+    }
+}
+
+/// A machine's cores: this pool's, those of others, and the rest is free. Whose own they are is decided by lot.
+struct Machine {
+    cores: usize,
+    held: RefCell<CoreSet>,
+    others: RefCell<CoreSet>,
+    lot: Cell<u64>,
+}
+
+impl Machine {
+    fn draw(&self) -> bool {
+        self.lot.set(self.lot.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+        self.lot.get() >> 63 == 1
+    }
+
+    fn free(&self) -> Option<usize> {
+        (0..self.cores).find(|core| !self.held.borrow().contains(*core) && !self.others.borrow().contains(*core))
+    }
+
+    /// Another program claims a core, takes one back or releases one.
+    fn another_moves(&self) {
+        let first = |set: &RefCell<CoreSet>| set.borrow().iter().next();
+        if self.draw() {
+            if let Some(core) = first(&self.others) {
+                self.others.borrow_mut().remove(core);
+            }
+        } else if let Some(core) = self.free().or_else(|| first(&self.held)) {
+            self.held.borrow_mut().remove(core);
+            self.others.borrow_mut().insert(core);
+        }
+    }
+}
+
+impl Cores for Machine {
+    fn held(&self) -> CoreSet {
+        *self.held.borrow()
+    }
+
+    fn claim(&self, _: bool) -> Option<usize> {
+        self.free().inspect(|core| self.held.borrow_mut().insert(*core))
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        let core = self.others.borrow().iter().next().filter(|_| self.draw())?;
+        self.others.borrow_mut().remove(core);
+        self.held.borrow_mut().insert(core);
+        Some(core)
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        let mut held = self.held.borrow_mut();
+        let core = core.filter(|core| held.contains(*core)).or_else(|| held.iter().next())?;
+        held.remove(core);
+        Some(core)
+    }
+
+    fn any_free(&self) -> bool {
+        self.free().is_some()
+    }
+
+    fn want(&self, _: bool) {}
+
+    fn note_lost(&self, _: u16) {}
+
+    fn ring_own(&self) {}
+}
+
 /// Where a worker stands between two steps.
 #[derive(Clone, Debug)]
 enum At {
@@ -65,6 +164,16 @@ enum At {
     Announced,
     /// The look is done.
     Admitted(Admission),
+    /// In a pool that shares cores: is in the books as one that rests.
+    Rests,
+    /// Woken, and not yet in the books.
+    Up(Woken),
+    /// There is no core for it.
+    Leaves,
+    /// In the books, and in its word, as one that has retired.
+    Retired,
+    /// Has passed its duties on.
+    Passed,
     /// Took this task; says so next.
     Holds(usize),
     /// Its policy said to run; hands over next.
@@ -89,6 +198,8 @@ struct Worker {
 struct World {
     policy: Policy,
     sleep: Sleep,
+    /// If the policy shares cores.
+    share: Option<Share<Machine>>,
     queues: Queues,
     workers: Vec<Worker>,
     program: Vec<Task>,
@@ -117,8 +228,19 @@ impl World {
     fn new(policy: Policy, workers: u16, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
         let sleep = Sleep::new(workers, policy.row().waking, policy.row().counts_roles);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
+        let share = Share::new(policy, workers, false);
+        if let Some(share) = &share {
+            share.enter(Machine {
+                cores: 3,
+                held: RefCell::default(),
+                others: RefCell::default(),
+                lot: Cell::new(seed),
+            });
+            share.set_alone(false);
+        }
         World {
             sleep,
+            share,
             queues: Queues {
                 deques: vec![VecDeque::new(); usize::from(workers)],
                 bells: vec![Cell::new(false); usize::from(workers)],
@@ -153,14 +275,23 @@ impl World {
     }
 
     fn is_parked(&self, worker: usize) -> bool {
-        matches!(self.workers[worker].at, At::Admitted(Admission::Park(_)))
-            && self.sleep.is_asleep(WorkerId(worker as u16))
+        let rests = match self.workers[worker].at {
+            At::Admitted(Admission::Park(_)) => self.share.is_none(),
+            At::Rests => true,
+            _ => false,
+        };
+        rests && self.sleep.is_at_rest(WorkerId(worker as u16))
+    }
+
+    /// Whether a task is to wake it.
+    fn is_asleep(&self, worker: usize) -> bool {
+        self.is_parked(worker) && self.sleep.is_asleep(WorkerId(worker as u16))
     }
 
     fn can_step(&self, worker: usize) -> bool {
         match self.workers[worker].at {
             At::Ended => false,
-            At::Admitted(Admission::Park(_)) => !self.is_parked(worker),
+            At::Admitted(Admission::Park(_)) | At::Rests => !self.is_parked(worker),
             At::Runs(task, pushed) if pushed == self.program[task].children.len() => {
                 let task = &self.program[task];
                 // It waits, without looking at its own deque, until others have taken its children.
@@ -174,7 +305,11 @@ impl World {
     fn step(&mut self) -> bool {
         let workers = self.workers.len();
         let outside = usize::from(self.injecting || !self.to_inject.is_empty());
-        let first = self.below(workers + outside);
+        let first = self.below(workers + outside + usize::from(self.share.is_some()));
+        if first == workers + outside {
+            self.coordinate();
+            return true;
+        }
         if first == workers {
             self.step_outside();
             return true;
@@ -182,16 +317,23 @@ impl World {
         let Some(worker) = (0..workers).map(|nth| (first + nth) % workers).find(|worker| self.can_step(*worker)) else {
             if outside == 1 {
                 self.step_outside();
+            } else if self.share.is_some() {
+                // It comes again, and each time the cores may have moved.
+                self.coordinate();
             }
-            return outside == 1;
+            return outside == 1 || (self.share.is_some() && !self.queues.ended);
         };
         let at = std::mem::replace(&mut self.workers[worker].at, At::Ended);
+        self.note(format!("worker {worker}: {at:?}"));
+        self.workers[worker].at = self.advance(worker, at);
+        true
+    }
+
+    fn note(&mut self, step: String) {
         if self.trace.len() == 60 {
             self.trace.pop_front();
         }
-        self.trace.push_back(format!("worker {worker}: {at:?}"));
-        self.workers[worker].at = self.advance(worker, at);
-        true
+        self.trace.push_back(format!("{step}   {:?}", self.sleep));
     }
 
     fn step_outside(&mut self) {
@@ -204,6 +346,43 @@ impl World {
         }
     }
 
+    /// The machine's other programs, and then the coordinator.
+    fn coordinate(&mut self) {
+        self.note("coordinator".to_owned());
+        let (kind, alone, ended) = (self.below(3), self.below(8) == 0, self.queues.ended);
+        let Some(share) = &self.share else { return };
+        let machine = share.member().expect("it has entered");
+        if ended {
+            return;
+        }
+        machine.another_moves();
+        let waits = |worker: &Worker| match worker.at {
+            At::Runs(task, pushed) => {
+                let task = &self.program[task];
+                let all_taken = || task.children.iter().all(|child| self.taken_by[*child].is_some());
+                pushed == task.children.len() && task.needs_thieves && !all_taken()
+            }
+            _ => false,
+        };
+        let stuck = self.workers.iter().filter(|worker| waits(worker)).count() as u16;
+        let queued = self.queues.deques.iter().map(VecDeque::len).sum::<usize>() + self.queues.injector.len();
+        let staff = Staff(&self.sleep, &self.queues);
+        let mut books = share.books();
+        if kind == 0 {
+            share.rung(&mut books, &staff, queued);
+            return;
+        }
+        share.set_alone(alone);
+        share.note_losses(&mut books, machine);
+        books.off_core = stuck;
+        if kind == 1 {
+            share.claim(&mut books, machine, false);
+        } else {
+            share.take_back(&mut books, machine);
+        }
+        share.employ(&mut books, &staff, queued);
+    }
+
     fn advance(&mut self, worker: usize, at: At) -> At {
         let me = WorkerId(worker as u16);
         match at {
@@ -214,6 +393,28 @@ impl World {
                 None => self.thief(Event::SleepRefused(refusal)),
                 Some(woken) => self.thief(Event::Woken(reason(woken))),
             },
+            At::Admitted(Admission::Park(_)) if self.share.is_some() => {
+                let share = self.share.as_ref().expect("as above");
+                share.fell_asleep(&Staff(&self.sleep, &self.queues), me);
+                At::Rests
+            }
+            At::Rests => At::Up(self.sleep.park(me, None).expect("stepped only when woken")),
+            At::Up(woken) => {
+                let staff = Staff(&self.sleep, &self.queues);
+                match self.share.as_ref().expect("it rested").woke(&staff, me, staff.has_business(me)) {
+                    Up::Stays => self.thief(Event::Woken(reason(woken))),
+                    Up::Retires => At::Leaves,
+                }
+            }
+            At::Leaves => self.retire(worker, false).unwrap_or(At::Thief(Event::Woken(WakeReason::Peer))),
+            At::Retired => {
+                self.sleep.pass_on(me, &Seen(&self.queues));
+                At::Passed
+            }
+            At::Passed if Seen(&self.queues).has_business(me) => {
+                At::Up(self.sleep.retract(me).unwrap_or(Woken::Business))
+            }
+            At::Passed => At::Rests,
             At::Admitted(Admission::Park(timeout)) => {
                 let woken = self.sleep.park(me, timeout).expect("stepped only when woken");
                 self.thief(Event::Woken(reason(woken)))
@@ -256,6 +457,13 @@ impl World {
             }
             At::Ended => unreachable!("an ended worker is not stepped"),
         }
+    }
+
+    /// `None`: it is needed, or cores are not shared.
+    fn retire(&self, worker: usize, by_itself: bool) -> Option<At> {
+        let staff = Staff(&self.sleep, &self.queues);
+        let retires = self.share.as_ref()?.retire(&staff, WorkerId(worker as u16), by_itself);
+        retires.then_some(At::Retired)
     }
 
     /// The next event, unless the pool has ended.
@@ -308,10 +516,25 @@ impl World {
             }
             Action::Wake { whom, appoint } => Event::PeerWoken(self.sleep.wake_peer(me, whom, appoint)),
             Action::Sleep => {
+                let leaves = |share: &Share<Machine>| share.sharing.sleeper == Sleeper::LeavesCore;
+                if self.share.as_ref().is_some_and(leaves) {
+                    if self.share.as_ref().is_some_and(Share::is_alone) && self.sleep.anyone_busy() {
+                        return self.thief(Event::SleepRefused(SleepRefusal::Alone));
+                    }
+                    if let Some(at) = self.retire(worker, true) {
+                        return at;
+                    }
+                }
                 self.sleep.announce(me);
                 return At::Announced;
             }
         };
+        if self.workers[worker].held.is_none()
+            && self.share.as_ref().is_some_and(Share::has_excess)
+            && let Some(at) = self.retire(worker, false)
+        {
+            return at;
+        }
         // The shell's own doubt, as in `thief::keep_alive`, at any time instead of every so many events.
         if self.workers[worker].held.is_none() && !self.sleep.anyone_busy() && self.below(3) == 0 {
             self.sleep.announce(me);
@@ -338,7 +561,19 @@ impl World {
     /// and `EveryPush`, where the next push wakes, that holds whenever a task waits.
     fn check_liveness(&self) -> Result<(), String> {
         let all = || 0..self.workers.len();
-        if !all().any(|worker| self.is_parked(worker)) {
+        if let Some(share) = &self.share {
+            let books = share.books();
+            let is_retired = |worker| books.is(WorkerId(worker as u16), State::Retired);
+            if all().all(is_retired) {
+                return Err("all workers have retired, and no task would wake one".into());
+            }
+            let (awake, retired) = (books.awake(), books.retired());
+            let count = |state| all().filter(|worker| books.is(WorkerId(*worker as u16), state)).count();
+            if (usize::from(awake), usize::from(retired)) != (count(State::Awake), count(State::Retired)) {
+                return Err(format!("the books say {awake} awake and {retired} retired"));
+            }
+        }
+        if !all().any(|worker| self.is_asleep(worker)) {
             return Ok(());
         }
         let thief_awake = all().any(|worker| {
@@ -346,6 +581,9 @@ impl World {
                 && match self.workers[worker].at {
                     At::Thief(_) | At::Acts(_) => self.workers[worker].held.is_none(),
                     At::Announced | At::Admitted(_) => true,
+                    // Woken, or about to say to whom its duty passes.
+                    At::Rests | At::Up(_) | At::Leaves | At::Retired => true,
+                    At::Passed => !self.sleep.is_at_rest(WorkerId(worker as u16)),
                     _ => false,
                 }
         });
@@ -372,6 +610,8 @@ impl World {
     }
 
     fn fail(&self, what: &str) -> TestCaseError {
+        let at: Vec<String> = self.workers.iter().map(|worker| format!("{:?}", worker.at)).collect();
+        let what = format!("{what}; now {}; {:?}", at.join(", "), self.sleep);
         let trace: Vec<&str> = self.trace.iter().map(String::as_str).collect();
         TestCaseError::fail(format!("{what}\nunder {}, after\n{}", self.policy, trace.join("\n")))
     }
@@ -502,10 +742,11 @@ impl Thief for Sleepyhead {
     fn next(&mut self, event: Event) -> Action {
         self.turn = self.turn.wrapping_add(1);
         match event {
-            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 7 },
-            Event::SleepRefused(SleepRefusal::WorkArrived | SleepRefusal::YouAreWatchdog) | Event::Woken(_) => {
-                Action::StealFrom(WorkerId((u32::from(self.me) + self.turn) as u16 % self.workers))
+            Event::StealSucceeded(_) | Event::Mugged(_) | Event::Injected | Event::Resumed => {
+                Action::Run { wakeups_owed: 7 }
             }
+            Event::SleepRefused(SleepRefusal::WorkArrived | SleepRefusal::YouAreWatchdog | SleepRefusal::Alone)
+            | Event::Woken(_) => Action::StealFrom(WorkerId((u32::from(self.me) + self.turn) as u16 % self.workers)),
             _ if self.turn.is_multiple_of(7) => Action::Run { wakeups_owed: 0 },
             _ => Action::Sleep,
         }

@@ -32,6 +32,7 @@ pub fn under_policies(
 }
 
 /// [`under_every_policy`], with a pool that is as the builder makes it by default. Its threads have ended at the end.
+#[allow(dead_code, reason = "not every test program asks")]
 pub fn on_every_pool(test: &'static str, workers: &[usize], check: impl Fn(&ThreadPool)) {
     under_every_policy(test, workers, |policy, workers| {
         let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().expect("a pool starts");
