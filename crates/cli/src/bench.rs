@@ -8,6 +8,7 @@ mod drop_in;
 mod floor;
 mod fork_join;
 mod idle;
+mod lend;
 mod phase_loop;
 mod quartiles;
 mod ratio;
@@ -33,6 +34,7 @@ enum Bench {
     ForkJoin(fork_join::Arguments),
     Loop(phase_loop::Arguments),
     Idle(idle::Arguments),
+    Lend(lend::Arguments),
 }
 
 /// Runs the verb.
@@ -44,5 +46,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::ForkJoin(arguments) => fork_join::run(arguments),
         Bench::Loop(arguments) => phase_loop::run(arguments),
         Bench::Idle(arguments) => idle::run(arguments),
+        Bench::Lend(arguments) => lend::run(arguments),
     }
 }

@@ -16,6 +16,7 @@ use comity_table::{Location, Member, Profile, draw_program};
 use crate::fork;
 use crate::share::{Books, Share, State};
 use crate::shared::{Shared, View};
+use crate::sleep::Work as _;
 
 /// Processor time after which a worker that runs a task and neither forks nor finishes anything, while others wait, may be
 /// waiting for one of them by looking.
@@ -195,6 +196,10 @@ impl<'a> Coordination<'a> {
             }
         }
         self.allotment = books.held();
+        if books.retired() > 0 {
+            // A loop splits only as far as somebody asks: it shows at the next look how many tasks it has.
+            self.view().ring_bells();
+        }
         share.employ(&mut books, &self.view(), queued);
     }
 

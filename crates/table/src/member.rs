@@ -229,6 +229,8 @@ impl Member {
     /// Begins to use a core that nobody uses, an own one if there is one, and with `own_only` no other.
     pub fn claim(&self, own_only: bool) -> Option<usize> {
         let now = now_ns();
+        // Before its coordinator comes by again, nobody should take it for stopped.
+        self.own().heartbeat.store(now, Ordering::Relaxed);
         let own = |word: CoreWord| word.owner() == Some(self.slot);
         let claim = |wanted: &dyn Fn(CoreWord) -> bool| {
             self.change(|word| self.usable_word(word, now).filter(|_| wanted(word))?.claimed(self.slot))
@@ -246,6 +248,7 @@ impl Member {
 
     /// Takes back a core that another program uses, and tells that program.
     pub fn take_back(&self) -> Option<usize> {
+        self.own().heartbeat.store(now_ns(), Ordering::Relaxed);
         let (core, before) = self.change(|word| word.taken_back(self.slot))?;
         count(&self.own().taken_back);
         fault::point("core-taken-back");
