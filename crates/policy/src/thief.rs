@@ -56,6 +56,8 @@ pub enum Event {
         /// Whether any worker of the pool has a task. If not, the next one comes from a thread outside of the pool, and that
         /// may be waiting for this very core.
         anyone_busy: bool,
+        /// Whether another program waits for a core.
+        core_is_wanted: bool,
     },
     /// The answer to [`Action::ClaimWakeup`]; `None`: another thief was faster.
     WakeupClaimed(Option<WorkerId>),

@@ -40,6 +40,7 @@ pub(crate) trait Cores {
     fn release(&self, core: Option<usize>) -> Option<usize>;
     fn any_free(&self) -> bool;
     fn want(&self, wants: bool);
+    fn is_core_wanted(&self) -> bool;
     fn note_lost(&self, cores: u16);
     fn ring_own(&self);
 }
@@ -67,6 +68,10 @@ impl Cores for Member {
 
     fn want(&self, wants: bool) {
         self.want(wants);
+    }
+
+    fn is_core_wanted(&self) -> bool {
+        self.is_core_wanted()
     }
 
     fn note_lost(&self, cores: u16) {
@@ -255,6 +260,11 @@ impl<C: Cores> Share<C> {
     #[inline]
     pub(crate) fn has_excess(&self) -> bool {
         self.excess.load(Ordering::Relaxed)
+    }
+
+    /// Whether another program waits for a core.
+    pub(crate) fn is_core_wanted(&self) -> bool {
+        !self.is_alone() && self.member().is_some_and(C::is_core_wanted)
     }
 
     /// The worker was admitted to sleep: its core is free, unless the policy keeps it.

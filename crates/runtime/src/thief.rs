@@ -107,7 +107,10 @@ impl<'a> Spell<'a> {
                     for _ in 0..hints {
                         std::hint::spin_loop();
                     }
-                    Event::Paused { anyone_busy: shared.sleep.anyone_busy() }
+                    Event::Paused {
+                        anyone_busy: shared.sleep.anyone_busy(),
+                        core_is_wanted: self.share().is_some_and(Share::is_core_wanted),
+                    }
                 }
                 Action::Sleep => match self.rest() {
                     Ok(reason) => Event::Woken(reason),

@@ -311,6 +311,16 @@ impl Member {
         }
     }
 
+    /// Whether another program waits for a core.
+    pub fn is_core_wanted(&self) -> bool {
+        let wanting = &self.layout().header.wanting;
+        let others = |(nth, word): (usize, &AtomicU64)| {
+            let own = if nth == self.slot.index() / 64 { 1 << (self.slot.index() % 64) } else { 0 };
+            word.load(Ordering::Relaxed) & !own != 0
+        };
+        wanting.iter().enumerate().any(others)
+    }
+
     /// A core became free: tells its owner, if that waits for one, or else the next program that does.
     fn offer(&self, owner: Option<SlotId>) {
         let wanting = &self.layout().header.wanting;

@@ -55,6 +55,9 @@ pub const ROW: Row = Row {
 /// pauses is late for each. With the default values a spell lasts some 60 to 130 µs, about what a wake-up costs where a
 /// hypervisor halts idle cores: so spinning and then sleeping costs at most twice what the better of the two would have.
 ///
+/// Where another program waits for a core, a thief of a pool without any work sleeps at once, and one beside a busy worker after a
+/// quarter of its rounds: the core is of use to somebody.
+///
 /// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
 /// the rounds, a quarter of the time; but now and then all of them, lest it miss that the gaps have become short.
 struct Comity {
@@ -75,6 +78,9 @@ const GIVES_UP_AFTER: u32 = 4;
 
 /// Every so many times it spins in full all the same.
 const TRIES_AGAIN: u32 = 8;
+
+/// While another program waits for a core, a thief tries only this part of its rounds.
+const HASTE: u32 = 4;
 
 impl Comity {
     fn hints(&self) -> u32 {
@@ -112,7 +118,11 @@ impl Thief for Comity {
                 self.in_vain = self.in_vain.saturating_add(1);
                 Action::Sleep
             }
-            Event::Paused { anyone_busy: false } => Action::YieldCore,
+            Event::Paused { anyone_busy: false, core_is_wanted: true } => Action::Sleep,
+            Event::Paused { anyone_busy: false, core_is_wanted: false } => Action::YieldCore,
+            Event::Paused { anyone_busy: true, core_is_wanted: true } if self.round > self.patience() / HASTE => {
+                Action::Sleep
+            }
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
                 self.tried = 0;
                 self.round = 0;
@@ -143,15 +153,35 @@ mod tests {
     use crate::{Policy, WorkerId};
     use alloc::vec::Vec;
 
-    const BUSY: Event = Event::Paused { anyone_busy: true };
+    const BUSY: Event = Event::Paused { anyone_busy: true, core_is_wanted: false };
 
     #[test]
     fn gives_way_to_whoever_may_bring_work_to_a_pool_without_any() {
         let mut thief = Policy::default().thief(WorkerId(0), 2, 1);
         let Action::StealFrom(victim) = thief.next(Event::DequeEmpty { wakeups_owed: 0 }) else { panic!("it looks") };
         assert!(matches!(thief.next(Event::StealFailed(victim)), Action::Pause { .. }));
-        assert_eq!(thief.next(Event::Paused { anyone_busy: false }), Action::YieldCore);
+        assert_eq!(thief.next(Event::Paused { anyone_busy: false, core_is_wanted: false }), Action::YieldCore);
         assert!(matches!(thief.next(Event::Yielded), Action::StealFrom(_)));
+    }
+
+    #[test]
+    fn a_core_that_another_program_waits_for_is_given_up_sooner() {
+        let mut thief = "comity:rounds=16".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+        for (anyone_busy, most) in [(false, 0), (true, 4)] {
+            let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+            let mut pauses = 0;
+            while action != Action::Sleep {
+                action = match action {
+                    Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
+                    Action::Pause { .. } => {
+                        pauses += 1;
+                        thief.next(Event::Paused { anyone_busy, core_is_wanted: true })
+                    }
+                    other => panic!("{other:?}"),
+                };
+            }
+            assert_eq!(pauses, most + 1);
+        }
     }
 
     #[test]

@@ -148,6 +148,10 @@ impl Cores for Machine {
 
     fn want(&self, _: bool) {}
 
+    fn is_core_wanted(&self) -> bool {
+        false
+    }
+
     fn note_lost(&self, _: u16) {}
 
     fn ring_own(&self) {}
@@ -507,7 +511,9 @@ impl World {
                 Event::Counted { busy: roles.busy, thieves: roles.thieves, sleepers: roles.sleepers }
             }
             Action::YieldTo(_) | Action::YieldCore => Event::Yielded,
-            Action::Pause { .. } => Event::Paused { anyone_busy: self.sleep.anyone_busy() },
+            Action::Pause { .. } => {
+                Event::Paused { anyone_busy: self.sleep.anyone_busy(), core_is_wanted: self.below(2) == 0 }
+            }
             Action::ClaimWakeup { from } => {
                 let owed = &mut self.workers[from.index()].owed;
                 let claimed = *owed > 0;
