@@ -271,7 +271,7 @@ impl Member {
             .or_else(|| release(&|_, _| true))?;
         count(&self.own().released);
         fault::point("core-released");
-        self.offer(before.owner());
+        self.offer(released, before.owner());
         Some(released)
     }
 
@@ -308,15 +308,19 @@ impl Member {
         }
     }
 
-    /// A core became free: tells its owner, if that waits for one, or else the next program that does.
-    fn offer(&self, owner: Option<SlotId>) {
+    /// A core became free: tells its owner, if that waits for one, or else the next program that does. One that is stopped, or
+    /// may not use this core, would keep the news from those who can do something with it.
+    fn offer(&self, core: usize, owner: Option<SlotId>) {
         let wanting = &self.layout().header.wanting;
         if wanting.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
             return;
         }
         let others = (1..SLOTS).filter_map(|after| SlotId::new((self.slot.index() + after) % SLOTS));
         let mut candidates = owner.into_iter().filter(|owner| *owner != self.slot).chain(others);
-        if let Some(slot) = candidates.find(|slot| has_bit(wanting, *slot)) {
+        let (layout, now) = (self.layout(), now_ns());
+        let can_use =
+            |slot: SlotId| may_use(&layout.slots[slot.index()]).contains(core) && !is_stopped(layout, slot, now);
+        if let Some(slot) = candidates.find(|slot| has_bit(wanting, *slot) && can_use(*slot)) {
             self.ring(slot);
         }
     }
