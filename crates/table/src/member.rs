@@ -11,7 +11,7 @@ use comity_os::futex;
 use comity_policy::allotment::Claim;
 
 use crate::fault;
-use crate::layout::{FREE, Layout, SLOTS, Slot, TAKEN};
+use crate::layout::{CORES, FREE, Layout, SLOTS, Slot, TAKEN};
 use crate::map::{Location, Map, TableError};
 use crate::partition::{Party, partition};
 use crate::text;
@@ -23,6 +23,9 @@ pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
 
 /// How often the cores go round that cannot be divided among the programs.
 pub const TURN: Duration = Duration::from_millis(100);
+
+/// How often a word is cleared of a dead program that something writes into it again.
+const MOST_TRIES: u32 = 64;
 
 /// How a program introduces itself.
 #[derive(Clone, Debug)]
@@ -119,9 +122,10 @@ impl Member {
         for (word, bits) in slot.may_use.iter().zip(profile.may_use.words) {
             word.store(bits, Ordering::Relaxed);
         }
-        slot.state.store(TAKEN, Ordering::Release);
-        fault::point("slot-taken");
+        // The bit comes first and goes last, so that whoever dies in between is looked for.
         set_bit(&self.layout().header.used, self.slot);
+        fault::point("slot-marked");
+        slot.state.store(TAKEN, Ordering::Release);
         fault::point("joined");
     }
 
@@ -354,7 +358,7 @@ impl Drop for Member {
         }
         fault::point("leaving");
         self.own().desire.store(0, Ordering::Release);
-        while self.release(None).is_some() {}
+        (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
         bury(self.layout(), self.slot);
         fault::point("left");
     }
@@ -372,33 +376,40 @@ fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
         let locked = lock.try_lock(byte(slot));
         if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}")))? {
             fault::point("slot-locked");
-            bury(map.layout(), slot);
-            return Ok(Some(slot));
+            if bury(map.layout(), slot) {
+                return Ok(Some(slot));
+            }
+            lock.unlock(byte(slot));
         }
     }
     Ok(None)
 }
 
-/// Clears a slot and all that its program had. Only with the slot's lock: whoever dies half-way leaves a slot that is TAKEN
-/// and free to be locked, for the next to clear.
-fn bury(layout: &Layout, slot: SlotId) {
-    if layout.slots[slot.index()].state.load(Ordering::Acquire) == FREE {
-        return;
-    }
+/// Clears a slot and all that its program had, or that was granted to it after its end by one who had not heard of that. Only
+/// with the slot's lock: whoever dies half-way leaves a slot that is marked as used and free to be locked, for the next to
+/// clear. False: something writes the slot into the words as fast as they are cleared. None of ours does.
+fn bury(layout: &Layout, slot: SlotId) -> bool {
     fault::point("reaping");
+    // First, for nobody is to grant it more meanwhile.
+    layout.slots[slot.index()].desire.store(0, Ordering::Release);
     let mut waits = false;
     for core in &layout.cores {
+        let mut tries = 0;
         // Others go on changing the word; each time it is less likely to name this program.
         while let word = load(core)
             && let Some(next) = word.without(slot)
         {
+            if tries == MOST_TRIES {
+                return false;
+            }
+            tries += 1;
             waits |= exchange(core, word, next) && word.holder() == Some(slot);
             fault::point("reaped-half");
         }
     }
     clear_bit(&layout.header.wanting, slot);
-    layout.slots[slot.index()].desire.store(0, Ordering::Relaxed);
     layout.slots[slot.index()].state.store(FREE, Ordering::Release);
+    fault::point("slot-freed");
     clear_bit(&layout.header.used, slot);
     fault::point("reaped");
     if waits {
@@ -406,6 +417,7 @@ fn bury(layout: &Layout, slot: SlotId) {
         let wants = |slot: &SlotId| has_bit(wanting, *slot);
         (0..SLOTS).filter_map(SlotId::new).filter(wants).for_each(|slot| ring(&layout.slots[slot.index()]));
     }
+    true
 }
 
 /// The programs that have work.

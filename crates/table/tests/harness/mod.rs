@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use comity_os::file_lock::LockFile;
-use comity_table::{CORES, CoreSet, CoreWord, Location, Member, Profile, SLOTS, SlotId};
+use comity_table::{CORES, CoreSet, CoreWord, Location, Member, Profile, SLOTS, SlotId, Snapshot};
 use tempfile::TempDir;
 
 pub mod roles;
@@ -143,6 +143,32 @@ pub fn unsound(path: &Path) -> Vec<String> {
     });
     let names = named_dead(path, |word| [word.owner(), word.holder()]);
     wrong_slots.chain(names).collect()
+}
+
+/// After a death: one round of anybody gives back what the dead held. Returns how many it took until nothing else named it.
+pub fn bury(member: &Member, table: &Table, desire: u16) -> u32 {
+    let path = table.path();
+    member.round(desire, 0);
+    assert_eq!(held_by_the_dead(&path), [""; 0]);
+    let mut rounds = 1;
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let left = unsound(&path);
+        if left.is_empty() {
+            return rounds;
+        }
+        assert!(Instant::now() < deadline, "{left:?}");
+        std::thread::sleep(Duration::from_micros(200));
+        member.round(desire, 0);
+        rounds += 1;
+    }
+}
+
+/// How often each of these has claimed a core, as far as it has joined.
+pub fn claims(table: &Table, processes: &[roles::Process]) -> Vec<u64> {
+    let programs = Snapshot::take(&table.location()).unwrap().map_or(Vec::new(), |snapshot| snapshot.programs);
+    let of = |process: &roles::Process| programs.iter().find(|program| program.pid == process.pid());
+    processes.iter().map(|process| of(process).map_or(0, |program| program.claimed)).collect()
 }
 
 fn named_dead(path: &Path, names: impl Fn(CoreWord) -> [Option<SlotId>; 2]) -> Vec<String> {
