@@ -12,7 +12,7 @@ use comity_policy::allotment::Claim;
 
 use crate::fault;
 use crate::layout::{CORES, FREE, Layout, SLOTS, Slot, TAKEN};
-use crate::map::{Location, Map, TableError};
+use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::partition::{Party, partition};
 use crate::text;
 use crate::{CoreSet, CoreWord, SlotId};
@@ -82,10 +82,11 @@ impl Member {
     /// # Errors
     /// If the table cannot be used, or is full.
     pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
-        for _ in 0..8 {
+        for attempt in 0..10 {
             let map = Map::open(location)?;
             let error = |what: String| TableError::new(&map.path, what);
-            let lock = LockFile::open(&map.path).map_err(|cause| error(format!("cannot be locked: {cause}")))?;
+            let lock =
+                LockFile::open(&map.path).map_err(|cause| error(format!("cannot be locked: {cause}; {ELSEWHERE}")))?;
             let same = file_lock::identity(&lock).is_ok_and(|identity| identity == map.identity);
             let slot = if same { take_slot(&map, &lock)? } else { None };
             // One that was removed meanwhile would be this program's alone.
@@ -95,12 +96,12 @@ impl Member {
                 return Ok(member);
             }
             if same && map.is_in_place() && used(map.layout()).count() == SLOTS {
-                return Err(error(format!("is full: {SLOTS} programs are in it")));
+                return Err(error(format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE")));
             }
-            // All slots are locked, but not by programs: somebody cleans it away.
-            std::thread::sleep(Duration::from_millis(1));
+            // All slots are locked, but not by programs: somebody cleans it away, and may have to wait for a core meanwhile.
+            std::thread::sleep(Duration::from_millis(1 << attempt));
         }
-        Err(TableError::new(&location.path(), "comes and goes: something else removes it"))
+        Err(TableError::new(&location.path(), format!("comes and goes: something else removes it; {ELSEWHERE}")))
     }
 
     /// Only with the slot's lock.
@@ -374,7 +375,7 @@ impl std::fmt::Debug for Member {
 fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     for slot in (0..SLOTS).filter_map(SlotId::new) {
         let locked = lock.try_lock(byte(slot));
-        if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}")))? {
+        if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}; {ELSEWHERE}")))? {
             fault::point("slot-locked");
             if bury(map.layout(), slot) {
                 return Ok(Some(slot));
