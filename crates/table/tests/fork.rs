@@ -30,7 +30,12 @@ fn fork(body: impl FnOnce()) -> i32 {
 
 #[test]
 fn the_cores_of_a_dead_program_come_back_although_a_forked_child_lives_on() {
-    for role in ["hold and fork", "hold, fork and drop the copy", "hold, fork and fork again"] {
+    for role in [
+        "hold and fork",
+        "hold, fork and drop the copy",
+        "hold, fork and fork again",
+        "hold, fork and join in the child",
+    ] {
         let table = Table::new();
         let member = table.join(1, SHARED);
         let mut program = Process::start(CHILD, role, 1, &table.path());
@@ -69,6 +74,13 @@ fn child() {
         let pid = match role {
             "hold and fork" => fork(|| ()),
             "hold, fork and drop the copy" => fork(|| drop(member.take())),
+            // Its own part may get the number of the descriptor that was its parent's.
+            "hold, fork and join in the child" => fork(|| {
+                let own = Member::join(&location, &profile(8, 0..SHARED)).unwrap();
+                drop(member.take());
+                own.round(0, 0);
+                std::mem::forget(own);
+            }),
             "hold, fork and fork again" => fork(|| {
                 fork(|| ());
             }),
