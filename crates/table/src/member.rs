@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -85,8 +86,12 @@ impl Member {
         for attempt in 0..10 {
             let map = Map::open(location)?;
             let error = |what: String| TableError::new(&map.path, what);
-            let lock =
-                LockFile::open(&map.path).map_err(|cause| error(format!("cannot be locked: {cause}; {ELSEWHERE}")))?;
+            let lock = match LockFile::open(&map.path) {
+                Ok(lock) => lock,
+                // It was removed meanwhile.
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+                Err(cause) => return Err(error(format!("cannot be locked: {cause}; {ELSEWHERE}"))),
+            };
             let same = file_lock::identity(&lock).is_ok_and(|identity| identity == map.identity);
             let slot = if same { take_slot(&map, &lock)? } else { None };
             // One that was removed meanwhile would be this program's alone.
