@@ -231,8 +231,13 @@ fn laid_over(at: usize, bytes: &[u8]) -> Table {
     table
 }
 
+/// Few, for each writes a file; `PROPTEST_CASES` says how many.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn any_header_is_a_table_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200), head: bool, seed: u64) {
