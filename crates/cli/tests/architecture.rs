@@ -89,8 +89,9 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             || path == "cli/src/bench/abp.rs"
             // A transparent wrapper around a reference.
             || path == "rayon-core/src/scope.rs"
-            // It forks.
+            // They fork.
             || path == "runtime/tests/fork.rs"
+            || path == "table/tests/fork.rs"
             // Where a job or a latch of `raw` is made or run: the promise is the caller's to give.
             || ["join", "scope", "spawn", "broadcast", "shared", "worker"]
                 .iter()

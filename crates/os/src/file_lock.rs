@@ -12,19 +12,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::fork;
 
 /// How many lock files a process may have open at a time.
 const MOST: usize = 4096;
 
-const NONE: RawFd = -1;
+const NONE: u64 = 0;
 
-/// The descriptors that a forked child closes.
-static OPEN: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
+/// The descriptors that a forked child closes, each with the number of its opening above it: a child may get the same
+/// descriptor again for a file of its own.
+static OPEN: [AtomicU64; MOST] = [const { AtomicU64::new(NONE) }; MOST];
 
-/// Held while a descriptor is opened and written down, and across a fork: a child that came in between would not know of it.
+static OPENINGS: AtomicU32 = AtomicU32::new(1);
+
+/// Held while a descriptor is opened and written down, or crossed out and closed, and across a fork: a child that came in
+/// between would not know of it.
 static OPENING: AtomicBool = AtomicBool::new(false);
 
 fn begin_opening() {
@@ -47,11 +51,11 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     for entry in &OPEN {
-        let descriptor = entry.swap(NONE, Ordering::Relaxed);
-        if descriptor != NONE {
+        let opened = entry.swap(NONE, Ordering::Relaxed);
+        if opened != NONE {
             // SAFETY: the descriptor is this process's copy of one that a `LockFile` owns; its entry is gone, so nobody uses
             // or closes it any more.
-            unsafe { libc::close(descriptor) };
+            unsafe { libc::close(opened as u32 as RawFd) };
         }
     }
     end_opening();
@@ -61,7 +65,9 @@ extern "C" fn in_child() {
 #[derive(Debug)]
 pub struct LockFile {
     descriptor: RawFd,
-    entry: &'static AtomicI32,
+    /// What its entry says as long as it is open.
+    opened: u64,
+    entry: &'static AtomicU64,
 }
 
 impl LockFile {
@@ -80,10 +86,10 @@ impl LockFile {
         let opened = if descriptor < 0 {
             Err(io::Error::last_os_error())
         } else {
-            let free = |entry: &&AtomicI32| {
-                entry.compare_exchange(NONE, descriptor, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            };
-            OPEN.iter().find(free).map(|entry| LockFile { descriptor, entry }).ok_or_else(|| {
+            let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
+            let free =
+                |entry: &&AtomicU64| entry.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            OPEN.iter().find(free).map(|entry| LockFile { descriptor, opened, entry }).ok_or_else(|| {
                 // SAFETY: it was opened above, and nobody else knows of it.
                 drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
                 io::Error::other(format!("this process has {MOST} lock files open"))
@@ -107,7 +113,7 @@ impl LockFile {
 
     /// False in a forked child, for a value of its parent's.
     pub fn is_open(&self) -> bool {
-        self.entry.load(Ordering::Relaxed) == self.descriptor
+        self.entry.load(Ordering::Relaxed) == self.opened
     }
 
     /// Releases a byte.
@@ -150,11 +156,13 @@ impl AsFd for LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
+        begin_opening();
         // In a forked child it is closed, and the number may be another's.
-        if self.entry.compare_exchange(self.descriptor, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if self.entry.compare_exchange(self.opened, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             // SAFETY: it is this value's own, and the entry was still there.
             drop(unsafe { OwnedFd::from_raw_fd(self.descriptor) });
         }
+        end_opening();
     }
 }
 
@@ -236,5 +244,55 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert!(child > 0 && free);
+    }
+
+    #[test]
+    fn a_child_that_is_forked_while_a_lock_ends_does_not_keep_it() {
+        let path = temporary("fork-end");
+        let other = LockFile::open(&path).unwrap();
+        let end = AtomicBool::new(false);
+        let mut children = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(Ordering::Relaxed) {
+                    let held = LockFile::open(&path).unwrap();
+                    assert!(held.try_lock(0).unwrap());
+                    drop(held);
+                    // The last child's copy may be there until it has run.
+                    while !other.try_lock(0).unwrap() && !end.load(Ordering::Relaxed) {
+                        crate::yield_core();
+                    }
+                    other.unlock(0);
+                }
+            });
+            for _ in 0..150 {
+                // SAFETY: the child calls nothing but `alarm`, `pause` and `_exit`.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    // SAFETY: as above.
+                    unsafe {
+                        libc::alarm(600);
+                        libc::pause();
+                        libc::_exit(0)
+                    }
+                }
+                children.push(child);
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+            end.store(true, Ordering::Relaxed);
+        });
+        let free = (0..10_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            other.try_lock(0).unwrap()
+        });
+        for child in children {
+            // SAFETY: the child was forked above and not waited for yet.
+            unsafe {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(free);
     }
 }

@@ -209,8 +209,9 @@ impl<'a> Coordination<'a> {
         for core in member.held().iter().filter(|core| !owned.contains(*core)) {
             share.release(books, member, Some(core));
         }
-        while share.claim(books, member, true) {}
-        while share.take_back(books, member) {}
+        // Bounded, for what somebody else writes into the table is without end.
+        (0..share.most).take_while(|_| share.claim(books, member, true)).for_each(drop);
+        (0..share.most).take_while(|_| share.take_back(books, member)).for_each(drop);
     }
 
     /// A core was taken back, or there is one to be had.

@@ -1,9 +1,14 @@
-//! Deaths on purpose, for tests of what they leave behind.
+//! Deaths on purpose, for tests of what they leave behind. Only this crate's own tests are built with them: a feature would be
+//! switched on for all programs of a workspace at once, and no program that people run should die because of a variable.
+
+#[cfg(test)]
+mod tests;
 
 /// The transitions at which a process can be made to die, in the order of a program's life.
-pub const POINTS: &[&str] = &[
+#[cfg(test)]
+const POINTS: &[&str] = &[
     "slot-locked",
-    "slot-taken",
+    "slot-marked",
     "joined",
     "desire-reported",
     "owners-half-written",
@@ -13,24 +18,25 @@ pub const POINTS: &[&str] = &[
     "core-lost",
     "reaping",
     "reaped-half",
+    "slot-freed",
     "reaped",
     "leaving",
     "left",
 ];
 
 /// Dies here, by SIGKILL, if `COMITY_FAULT` is `POINT:N` and this is the N-th time that this process comes by.
-#[cfg(feature = "faults")]
+#[cfg(test)]
 pub(crate) fn point(name: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
     static CHOSEN: OnceLock<Option<(String, u64)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
-    debug_assert!(POINTS.contains(&name), "{name}");
+    assert!(POINTS.contains(&name), "{name}");
     let chosen = CHOSEN.get_or_init(|| {
         let text = std::env::var("COMITY_FAULT").ok()?;
-        let (point, nth) = text.split_once(':')?;
-        assert!(POINTS.contains(&point), "COMITY_FAULT={text}: there is no such point");
-        Some((point.to_owned(), nth.parse().ok()?))
+        let parts = text.split_once(':').and_then(|(point, nth)| Some((point.to_owned(), nth.parse().ok()?)));
+        assert!(parts.as_ref().is_some_and(|(point, _)| POINTS.contains(&point.as_str())), "COMITY_FAULT={text}");
+        parts
     });
     if let Some((point, nth)) = chosen
         && point == name
@@ -40,5 +46,5 @@ pub(crate) fn point(name: &str) {
     }
 }
 
-#[cfg(not(feature = "faults"))]
+#[cfg(not(test))]
 pub(crate) fn point(_name: &str) {}

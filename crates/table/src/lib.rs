@@ -22,6 +22,12 @@
 //! - *Somebody cuts the file short* while it is mapped (again only who may write it): programs die of SIGBUS. That is the
 //!   price of a shared mapping; share a table with those only who may also kill your programs.
 
+#[cfg(test)]
+extern crate self as comity_table;
+#[cfg(test)]
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+
 mod core;
 mod core_set;
 mod fault;
@@ -34,7 +40,6 @@ mod text;
 
 pub use self::core::{CoreWord, SlotId};
 pub use core_set::CoreSet;
-pub use fault::POINTS as FAULT_POINTS;
 pub use layout::{CORES, SLOTS};
 pub use map::{Location, TableError};
 pub use member::{Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program};

@@ -13,6 +13,9 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::layout::{BYTES, Header, Layout, MAGIC, VERSION};
 
+/// What to do where a place is no good.
+pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write to in COMITY_TABLE, or set it to off";
+
 /// Where the table is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
@@ -81,13 +84,13 @@ impl Map {
                 Ok(file) => return Map::of(file, path, location),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => match create(&path, location) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(TableError::new(&path, format!("cannot be made: {error}"))),
+                    Err(error) => return Err(TableError::new(&path, format!("cannot be made: {error}; {ELSEWHERE}"))),
                     Ok(()) => {}
                 },
                 Err(error) => return Err(refused(&path, &error)),
             }
         }
-        Err(TableError::new(&path, "comes and goes: something else removes it"))
+        Err(TableError::new(&path, format!("comes and goes: something else removes it; {ELSEWHERE}")))
     }
 
     /// Opens a table that is there.
@@ -103,7 +106,7 @@ impl Map {
     /// Looks at everything that can be wrong before anything is mapped, or written.
     fn of(mut file: File, path: PathBuf, location: &Location) -> Result<Map, TableError> {
         let wrong = |what: &str| Err(TableError::new(&path, what));
-        let read = |error: io::Error| TableError::new(&path, format!("cannot be read: {error}"));
+        let read = |error: io::Error| TableError::new(&path, format!("cannot be read: {error}; {ELSEWHERE}"));
         let metadata = file.metadata().map_err(read)?;
         if !metadata.is_file() {
             return wrong("is not a regular file; name another in COMITY_TABLE");
@@ -132,7 +135,8 @@ impl Map {
             return wrong("is cut short or has grown; `comity table clean` removes it if no program uses it");
         }
         let memory = MmapOptions::new().len(BYTES).map_raw(&file);
-        let memory = memory.map_err(|error| TableError::new(&path, format!("cannot be mapped: {error}")))?;
+        let memory =
+            memory.map_err(|error| TableError::new(&path, format!("cannot be mapped: {error}; {ELSEWHERE}")))?;
         Ok(Map { memory, identity: (metadata.dev(), metadata.ino()), path })
     }
 
@@ -164,7 +168,7 @@ fn refused(path: &Path, error: &io::Error) -> TableError {
         Some(rustix::io::Errno::LOOP) => {
             TableError::new(path, "is a symbolic link, which is not followed; name its target")
         }
-        _ => TableError::new(path, format!("cannot be opened for reading and writing: {error}")),
+        _ => TableError::new(path, format!("cannot be opened for reading and writing: {error}; {ELSEWHERE}")),
     }
 }
 

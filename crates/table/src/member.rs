@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use comity_os::futex;
 use comity_policy::allotment::Claim;
 
 use crate::fault;
-use crate::layout::{FREE, Layout, SLOTS, Slot, TAKEN};
-use crate::map::{Location, Map, TableError};
+use crate::layout::{CORES, FREE, Layout, SLOTS, Slot, TAKEN};
+use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::partition::{Party, partition};
 use crate::text;
 use crate::{CoreSet, CoreWord, SlotId};
@@ -23,6 +24,9 @@ pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
 
 /// How often the cores go round that cannot be divided among the programs.
 pub const TURN: Duration = Duration::from_millis(100);
+
+/// How often a word is cleared of a dead program that something writes into it again.
+const MOST_TRIES: u32 = 64;
 
 /// How a program introduces itself.
 #[derive(Clone, Debug)]
@@ -79,10 +83,15 @@ impl Member {
     /// # Errors
     /// If the table cannot be used, or is full.
     pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
-        for _ in 0..8 {
+        for attempt in 0..10 {
             let map = Map::open(location)?;
             let error = |what: String| TableError::new(&map.path, what);
-            let lock = LockFile::open(&map.path).map_err(|cause| error(format!("cannot be locked: {cause}")))?;
+            let lock = match LockFile::open(&map.path) {
+                Ok(lock) => lock,
+                // It was removed meanwhile.
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
+                Err(cause) => return Err(error(format!("cannot be locked: {cause}; {ELSEWHERE}"))),
+            };
             let same = file_lock::identity(&lock).is_ok_and(|identity| identity == map.identity);
             let slot = if same { take_slot(&map, &lock)? } else { None };
             // One that was removed meanwhile would be this program's alone.
@@ -92,12 +101,12 @@ impl Member {
                 return Ok(member);
             }
             if same && map.is_in_place() && used(map.layout()).count() == SLOTS {
-                return Err(error(format!("is full: {SLOTS} programs are in it")));
+                return Err(error(format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE")));
             }
-            // All slots are locked, but not by programs: somebody cleans it away.
-            std::thread::sleep(Duration::from_millis(1));
+            // All slots are locked, but not by programs: somebody cleans it away, and may have to wait for a core meanwhile.
+            std::thread::sleep(Duration::from_millis(1 << attempt));
         }
-        Err(TableError::new(&location.path(), "comes and goes: something else removes it"))
+        Err(TableError::new(&location.path(), format!("comes and goes: something else removes it; {ELSEWHERE}")))
     }
 
     /// Only with the slot's lock.
@@ -119,9 +128,10 @@ impl Member {
         for (word, bits) in slot.may_use.iter().zip(profile.may_use.words) {
             word.store(bits, Ordering::Relaxed);
         }
-        slot.state.store(TAKEN, Ordering::Release);
-        fault::point("slot-taken");
+        // The bit comes first and goes last, so that whoever dies in between is looked for.
         set_bit(&self.layout().header.used, self.slot);
+        fault::point("slot-marked");
+        slot.state.store(TAKEN, Ordering::Release);
         fault::point("joined");
     }
 
@@ -274,7 +284,7 @@ impl Member {
             .or_else(|| release(&|_, _| true))?;
         count(&self.own().released);
         fault::point("core-released");
-        self.offer(before.owner());
+        self.offer(released, before.owner());
         Some(released)
     }
 
@@ -321,15 +331,19 @@ impl Member {
         wanting.iter().enumerate().any(others)
     }
 
-    /// A core became free: tells its owner, if that waits for one, or else the next program that does.
-    fn offer(&self, owner: Option<SlotId>) {
+    /// A core became free: tells its owner, if that waits for one, or else the next program that does. One that is stopped, or
+    /// may not use this core, would keep the news from those who can do something with it.
+    fn offer(&self, core: usize, owner: Option<SlotId>) {
         let wanting = &self.layout().header.wanting;
         if wanting.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
             return;
         }
         let others = (1..SLOTS).filter_map(|after| SlotId::new((self.slot.index() + after) % SLOTS));
         let mut candidates = owner.into_iter().filter(|owner| *owner != self.slot).chain(others);
-        if let Some(slot) = candidates.find(|slot| has_bit(wanting, *slot)) {
+        let (layout, now) = (self.layout(), now_ns());
+        let can_use =
+            |slot: SlotId| may_use(&layout.slots[slot.index()]).contains(core) && !is_stopped(layout, slot, now);
+        if let Some(slot) = candidates.find(|slot| has_bit(wanting, *slot) && can_use(*slot)) {
             self.ring(slot);
         }
     }
@@ -363,7 +377,7 @@ impl Drop for Member {
         }
         fault::point("leaving");
         self.own().desire.store(0, Ordering::Release);
-        while self.release(None).is_some() {}
+        (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
         bury(self.layout(), self.slot);
         fault::point("left");
     }
@@ -379,35 +393,42 @@ impl std::fmt::Debug for Member {
 fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     for slot in (0..SLOTS).filter_map(SlotId::new) {
         let locked = lock.try_lock(byte(slot));
-        if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}")))? {
+        if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}; {ELSEWHERE}")))? {
             fault::point("slot-locked");
-            bury(map.layout(), slot);
-            return Ok(Some(slot));
+            if bury(map.layout(), slot) {
+                return Ok(Some(slot));
+            }
+            lock.unlock(byte(slot));
         }
     }
     Ok(None)
 }
 
-/// Clears a slot and all that its program had. Only with the slot's lock: whoever dies half-way leaves a slot that is TAKEN
-/// and free to be locked, for the next to clear.
-fn bury(layout: &Layout, slot: SlotId) {
-    if layout.slots[slot.index()].state.load(Ordering::Acquire) == FREE {
-        return;
-    }
+/// Clears a slot and all that its program had, or that was granted to it after its end by one who had not heard of that. Only
+/// with the slot's lock: whoever dies half-way leaves a slot that is marked as used and free to be locked, for the next to
+/// clear. False: something writes the slot into the words as fast as they are cleared. None of ours does.
+fn bury(layout: &Layout, slot: SlotId) -> bool {
     fault::point("reaping");
+    // First, for nobody is to grant it more meanwhile.
+    layout.slots[slot.index()].desire.store(0, Ordering::Release);
     let mut waits = false;
     for core in &layout.cores {
+        let mut tries = 0;
         // Others go on changing the word; each time it is less likely to name this program.
         while let word = load(core)
             && let Some(next) = word.without(slot)
         {
+            if tries == MOST_TRIES {
+                return false;
+            }
+            tries += 1;
             waits |= exchange(core, word, next) && word.holder() == Some(slot);
             fault::point("reaped-half");
         }
     }
     clear_bit(&layout.header.wanting, slot);
-    layout.slots[slot.index()].desire.store(0, Ordering::Relaxed);
     layout.slots[slot.index()].state.store(FREE, Ordering::Release);
+    fault::point("slot-freed");
     clear_bit(&layout.header.used, slot);
     fault::point("reaped");
     if waits {
@@ -415,6 +436,7 @@ fn bury(layout: &Layout, slot: SlotId) {
         let wants = |slot: &SlotId| has_bit(wanting, *slot);
         (0..SLOTS).filter_map(SlotId::new).filter(wants).for_each(|slot| ring(&layout.slots[slot.index()]));
     }
+    true
 }
 
 /// The programs that have work.

@@ -93,8 +93,12 @@ impl Snapshot {
     /// If it cannot be used.
     pub fn take(location: &Location) -> Result<Option<Snapshot>, TableError> {
         let Some(map) = Map::open_existing(location)? else { return Ok(None) };
-        let lock = LockFile::open(&map.path)
-            .map_err(|cause| TableError::new(&map.path, format!("cannot be looked into: {cause}")))?;
+        let lock = match LockFile::open(&map.path) {
+            Ok(lock) => lock,
+            // It was removed meanwhile.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(TableError::new(&map.path, format!("cannot be looked into: {cause}"))),
+        };
         let (layout, now) = (map.layout(), now_ns());
         let ago = |then: u64| Duration::from_nanos(now.saturating_sub(then));
         let of = |wanted: &dyn Fn(usize) -> bool| (0..CORES).filter(|core| wanted(*core)).collect::<CoreSet>();
@@ -180,7 +184,11 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     if *location != Location::Own && !begins_like_a_table(&path) {
         return Err(error("does not begin as a core table does, so it stays; remove it by hand".to_owned()));
     }
-    let lock = LockFile::open(&path).map_err(|cause| error(format!("cannot be opened: {cause}")))?;
+    let lock = match LockFile::open(&path) {
+        Ok(lock) => lock,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),
+        Err(cause) => return Err(error(format!("cannot be opened: {cause}"))),
+    };
     let locked: usize = (0..SLOTS as u64).filter(|byte| !matches!(lock.try_lock(*byte), Ok(true))).count();
     if locked > 0 {
         return Ok(Cleaned::InUse { programs: locked });

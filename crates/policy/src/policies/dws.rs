@@ -5,12 +5,12 @@ use alloc::boxed::Box;
 use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Values, Waking};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
 
-/// T of DWS §3.4, how often a coordinator looks.
+/// T of DWS §3.4, how often a coordinator looks. One that looked less often than twice a second would count as stopped.
 pub(super) const QUANTUM: Parameter = Parameter {
     key: "quantum_us",
     default: 10_000,
     least: 100,
-    most: 10_000_000,
+    most: 200_000,
     help: "microseconds between two looks of the coordinator (T of DWS, L of A-STEAL)",
 };
 

@@ -25,11 +25,13 @@ pub fn command(role: &str) -> Command {
 }
 
 /// Runs a child to its end.
+#[allow(dead_code, reason = "not every test program waits for it at once")]
 pub fn run(mut command: Command) -> Output {
     command.output().expect("a test can run itself")
 }
 
 /// What a child printed to standard error.
+#[allow(dead_code, reason = "not every test program asks")]
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

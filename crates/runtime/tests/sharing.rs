@@ -1,0 +1,178 @@
+//! Two programs compute and share cores; one dies or is stopped; the other goes on, and has all cores in the end.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use comity::{Policy, ThreadPoolBuilder};
+use comity_table::{Life, Location, STOPPED_AFTER, Snapshot};
+use watchdog::Watchdog;
+
+const POLICIES: [&str; 4] = ["comity", "dws", "a-steal", "equipartition"];
+
+fn fib(n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{sentence}: not within a minute");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A table that no other test uses.
+struct Table(PathBuf);
+
+impl Table {
+    fn new(name: &str) -> Table {
+        let path = std::env::temp_dir().join(format!("comity-sharing-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Table(path)
+    }
+
+    /// How the program stands: whether it lives, and how many cores it holds and has claimed.
+    fn of(&self, program: &Program) -> Option<(Life, usize, u64)> {
+        let snapshot = Snapshot::take(&Location::At(self.0.clone())).unwrap()?;
+        let program = snapshot.programs.iter().find(|found| found.pid == program.0.id())?;
+        Some((program.life, program.held.len(), program.claimed))
+    }
+
+    fn held(&self, program: &Program) -> usize {
+        self.of(program).map_or(0, |(_, held, _)| held)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A process that computes until it is told to end, or the test ends.
+struct Program(Child);
+
+impl Program {
+    fn start(policy: &str, table: &Path) -> Program {
+        let mut command = child::command("compute");
+        command.env("COMITY_TABLE", table).env("COMITY_POLICY", policy);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Program(command.spawn().unwrap())
+    }
+
+    fn signal(&self, signal: &str) {
+        let status = std::process::Command::new("kill").args(["-s", signal, &self.0.id().to_string()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// It was right all the time, and has said nothing.
+    fn end(mut self) {
+        drop(self.0.stdin.take());
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = self.0.wait().unwrap();
+        assert!(status.success() && said.is_empty(), "{status}: {said}");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Both have cores, for some time; if there are two.
+fn two_that_share(policy: &str, table: &Table, cores: usize) -> [Program; 2] {
+    let programs = [(); 2].map(|()| Program::start(policy, &table.0));
+    wait_until("both have cores", || programs.iter().filter(|program| table.held(program) > 0).count() == cores.min(2));
+    programs
+}
+
+#[test]
+fn when_a_program_is_killed_the_other_has_all_cores() {
+    let watchdog = Watchdog::start("when_a_program_is_killed_the_other_has_all_cores");
+    let cores = comity_os::cores::usable().get();
+    for (nth, policy) in POLICIES.into_iter().cycle().take(8).enumerate() {
+        watchdog.step(format!("{nth}: {policy}"));
+        let table = Table::new(&format!("killed-{nth}"));
+        let [one, other] = two_that_share(policy, &table, cores);
+        std::thread::sleep(Duration::from_millis(37 * nth as u64 % 101));
+        one.kill();
+        wait_until("the other holds all cores", || table.held(&other) == cores);
+        let snapshot = Snapshot::take(&Location::At(table.0.clone())).unwrap().unwrap();
+        assert_eq!(snapshot.programs.len(), 1, "{snapshot:?}");
+        other.end();
+        let snapshot = Snapshot::take(&Location::At(table.0.clone())).unwrap().unwrap();
+        assert!(snapshot.programs.is_empty() && snapshot.cores.is_empty(), "who ends leaves nothing: {snapshot:?}");
+    }
+}
+
+#[test]
+fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
+    let watchdog = Watchdog::start("when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on");
+    let cores = comity_os::cores::usable().get();
+    for policy in POLICIES {
+        watchdog.step(policy);
+        let table = Table::new(&format!("stopped-{policy}"));
+        let [one, other] = two_that_share(policy, &table, cores);
+        one.signal("STOP");
+        wait_until("the other holds all cores", || table.held(&other) == cores);
+        wait_until("the one counts as stopped", || table.of(&one).is_some_and(|(life, ..)| life == Life::Stopped));
+        one.signal("CONT");
+        wait_until("the one has cores again", || table.held(&one) > 0);
+        wait_until("and counts as living", || table.of(&one).is_some_and(|(life, ..)| life == Life::Living));
+        one.end();
+        wait_until("the other holds all cores once more", || table.held(&other) == cores);
+        other.end();
+    }
+}
+
+/// One that came by less often would be taken for stopped, and lose its cores while it works.
+#[test]
+fn no_quantum_is_nearly_as_long_as_the_time_after_which_a_program_counts_as_stopped() {
+    let mut rows = 0;
+    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+        let longest: Policy = format!("{policy}:quantum_us=200000").parse().unwrap();
+        assert!(longest.sharing().unwrap().1 * 2 <= STOPPED_AFTER);
+        assert!(format!("{policy}:quantum_us=200001").parse::<Policy>().is_err());
+        rows += 1;
+    }
+    assert!(rows >= POLICIES.len());
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    if child::role().is_none() {
+        return;
+    }
+    static END: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read(&mut [0]);
+        END.store(true, Ordering::Relaxed);
+    });
+    let pool = ThreadPoolBuilder::new().build().unwrap();
+    while !END.load(Ordering::Relaxed) {
+        assert_eq!(pool.install(|| fib(24)), 46_368);
+    }
+    pool.shutdown();
+}

@@ -1,0 +1,212 @@
+//! A program whose core table cannot be used: it says so in one line, and goes on as plain work stealing.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use comity::{Policy, ThreadPoolBuilder};
+use comity_table::{CoreSet, Location, Member, Profile};
+use watchdog::Watchdog;
+
+const ANSWER: &str = "the result is right";
+
+fn fib(n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// A folder that is gone at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("comity-tables-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A good table that nobody is in, and its bytes.
+    fn table(&self, name: &str) -> (PathBuf, Vec<u8>) {
+        let path = self.at(name);
+        drop(join(&path));
+        let bytes = fs::read(&path).unwrap();
+        (path, bytes)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn join(path: &Path) -> Member {
+    let profile = Profile {
+        program: 1,
+        name: "test".to_owned(),
+        policy: "test".to_owned(),
+        weight: 1,
+        workers: 1,
+        may_use: CoreSet::EMPTY,
+    };
+    Member::join(&Location::At(path.to_owned()), &profile).unwrap()
+}
+
+/// The program computes the right result and succeeds; returns what it says.
+fn computes(command: Command, what: &str) -> String {
+    let output = child::run(command);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains(ANSWER), "{what}: {stdout}\n{}", child::stderr(&output));
+    child::stderr(&output)
+}
+
+fn program(policy: &Policy, table: &Path) -> Command {
+    let mut command = child::command("compute");
+    command.env("COMITY_TABLE", table).env("COMITY_POLICY", policy.to_string());
+    command
+}
+
+fn says_one_line(said: &str, table: &Path) {
+    let ending = "; this program goes on without sharing cores\n";
+    let start = format!("comity: the core table '{}' ", table.display());
+    assert!(said.starts_with(&start) && said.ends_with(ending) && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn a_program_says_in_one_line_that_its_table_cannot_be_used_and_computes() {
+    let watchdog = Watchdog::start("a_program_says_in_one_line_that_its_table_cannot_be_used_and_computes");
+    let folder = Folder::new("refused");
+    let (good, bytes) = folder.table("good");
+    let write = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let (path, mut bytes) = (folder.at(name), bytes.clone());
+        change(&mut bytes);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let link = |name: &str, target: &Path| {
+        symlink(target, folder.at(name)).unwrap();
+        folder.at(name)
+    };
+    let mode = |name: &str, mode: u32| {
+        fs::copy(&good, folder.at(name)).unwrap();
+        fs::set_permissions(folder.at(name), Permissions::from_mode(mode)).unwrap();
+        folder.at(name)
+    };
+    fs::create_dir(folder.at("folder")).unwrap();
+    let given_away = mode("given away", 0o660);
+    let fifo = folder.at("pipe");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+
+    let mut bad = vec![
+        write("empty", &|bytes| bytes.clear()),
+        write("truncated", &|bytes| bytes.truncate(5_000)),
+        write("too large", &|bytes| bytes.push(1)),
+        write("another version", &|bytes| bytes[8] = 9),
+        write("no table", &|bytes| bytes.fill(b'x')),
+        link("link", &good),
+        link("dangling", &folder.at("nowhere")),
+        fifo,
+        folder.at("folder"),
+        PathBuf::from("/dev/null"),
+        mode("world-writable", 0o666),
+        folder.at("no/such/folder"),
+    ];
+    match chown(&given_away, Some(65534), Some(65534)) {
+        Ok(()) => bad.push(given_away),
+        Err(_) => println!("skipped: only root can give a file away"),
+    }
+    let sharing: Vec<Policy> = Policy::all().filter(|policy| policy.sharing().is_some()).collect();
+    for (nth, table) in bad.iter().enumerate() {
+        watchdog.step(table.display().to_string());
+        let before = fs::metadata(table).ok().filter(|metadata| metadata.is_file()).map(|_| fs::read(table).unwrap());
+        let said = computes(program(&sharing[nth % sharing.len()], table), "a bad table");
+        says_one_line(&said, table);
+        if let Some(before) = before {
+            assert!(fs::read(table).unwrap() == before, "{} was changed", table.display());
+        }
+    }
+    assert!(!folder.at("nowhere").exists() && fs::read(&good).unwrap() == bytes);
+}
+
+#[test]
+fn a_program_computes_with_a_full_table_or_one_that_it_cannot_write() {
+    let watchdog = Watchdog::start("a_program_computes_with_a_full_table_or_one_that_it_cannot_write");
+    let folder = Folder::new("full");
+    let policy = Policy::default();
+    let table = folder.at("full");
+    let members: Vec<Member> = (0..comity_table::SLOTS).map(|_| join(&table)).collect();
+    let said = computes(program(&policy, &table), "a full table");
+    says_one_line(&said, &table);
+    assert!(said.contains("is full: 256 programs"), "{said}");
+    drop(members);
+
+    watchdog.step("read-only");
+    if !Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status().is_ok_and(|ended| ended.success()) {
+        println!("skipped: mount namespaces are not permitted here");
+        return;
+    }
+    for table in [table, folder.at("new")] {
+        let program = program(&policy, &table);
+        let mut command = Command::new("unshare");
+        let script = r#"mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@""#;
+        command.args(["-m", "sh", "-c", script]).arg(&folder.0);
+        command.arg(program.get_program()).args(program.get_args());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let said = computes(command, "a read-only table");
+        says_one_line(&said, &table);
+        assert!(said.contains("Read-only file system"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
+    let watchdog = Watchdog::start("a_program_shares_in_silence_where_the_table_holds_nonsense");
+    let folder = Folder::new("nonsense");
+    for (nth, policy) in Policy::all().filter(|policy| policy.sharing().is_some()).enumerate() {
+        watchdog.step(policy.to_string());
+        let (table, mut bytes) = folder.table(&nth.to_string());
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ nth as u64;
+        for byte in &mut bytes[16..] {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+        if nth % 2 == 0 {
+            // All cores in the hands of the dead.
+            for word in bytes[128..128 + 8 * 1024].chunks_exact_mut(8) {
+                word.copy_from_slice(&(5u64 << 16 | 3).to_le_bytes());
+            }
+        }
+        fs::write(&table, bytes).unwrap();
+        assert_eq!(computes(program(&policy, &table), "nonsense"), "");
+    }
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    if child::role().is_none() {
+        return;
+    }
+    // Two pools, one after the other, and the global one: they say it once.
+    for _ in 0..2 {
+        let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+        assert_eq!(pool.install(|| fib(18)), 2584);
+        pool.shutdown();
+    }
+    assert_eq!(fib(18), 2584);
+    println!("\n{ANSWER}");
+}

@@ -1,0 +1,150 @@
+//! Processes that take part in a table: the test program again, as a child that plays a role.
+//!
+//! A test program that uses this has an ignored test that calls [`play`].
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use comity_table::{Location, Member};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::profile;
+
+const ROLE: &str = "COMITY_TEST_ROLE";
+const SEED: &str = "COMITY_TEST_SEED";
+
+/// The cores that roles share: numbers only.
+pub const SHARED: usize = 6;
+
+/// A process that ends with this value, or when the test does.
+pub struct Process(Child);
+
+impl Process {
+    /// Plays `role` in the table. `child` is the full name of the test that plays it.
+    pub fn start(child: &str, role: &str, seed: u64, table: &Path) -> Process {
+        Process::spawn(&mut command(child, role, seed, table))
+    }
+
+    pub fn spawn(command: &mut Command) -> Process {
+        Process(command.spawn().expect("a test can run itself"))
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("a child that was not waited for can be signalled");
+    }
+
+    /// Returns when it is gone.
+    pub fn kill(&mut self) -> ExitStatus {
+        let _ = self.0.kill();
+        self.0.wait().expect("it is this process's child")
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        super::wait_until("the process ends", || {
+            status = self.0.try_wait().expect("it is this process's child");
+            status.is_some()
+        });
+        status.expect("as above")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// This test program again, in `role`.
+pub fn command(child: &str, role: &str, seed: u64, table: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
+    command.args([child, "--exact", "--ignored", "--nocapture"]).env(ROLE, role).env(SEED, seed.to_string());
+    command.env("COMITY_TABLE", table).env_remove("COMITY_FAULT");
+    // Its end tells a role that the test has ended.
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    command
+}
+
+/// Plays the role that this process was started for, if it was.
+pub fn play(others: impl FnOnce(&str)) {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(0);
+    });
+    let seed = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    match role.as_str() {
+        "wander" => wander(&mut Random(seed), usize::MAX, Duration::from_micros(200)),
+        "wander and leave" => loop {
+            wander(&mut Random(seed), 100, Duration::ZERO);
+        },
+        "hold half" => hold(SHARED as u16 / 2),
+        other => others(other),
+    }
+}
+
+pub fn join() -> Member {
+    let location = Location::from_environment().expect("a role has a table");
+    Member::join(&location, &profile(std::process::id().into(), 0..SHARED)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Does anything, then leaves.
+fn wander(random: &mut Random, steps: usize, pause: Duration) {
+    let member = join();
+    for _ in 0..steps {
+        match random.below(9) {
+            0 | 1 => {
+                member.round(random.below(SHARED as u64 + 1) as u16, 1);
+            }
+            2 | 3 => {
+                member.claim(random.below(2) == 0);
+            }
+            4 | 5 => {
+                member.take_back();
+            }
+            6 => {
+                member.release((random.below(2) == 0).then(|| random.below(SHARED as u64) as usize));
+            }
+            7 => member.note_lost(1),
+            _ => {
+                let heard = member.bell();
+                member.want(random.below(2) == 0);
+                member.wait(heard, Duration::from_micros(100));
+            }
+        }
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+    }
+}
+
+/// Desires all cores and uses as many of its own, never others'.
+fn hold(most: u16) {
+    let member = join();
+    loop {
+        let mut standing = member.round(SHARED as u16, 1);
+        while standing.held < most && (member.claim(true).is_some() || member.take_back().is_some()) {
+            standing.held += 1;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// SplitMix64: a run is told again by its seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % bound
+    }
+}
