@@ -135,7 +135,7 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         let sentence = format!("{} {what}{}", process.name, in_words(&last_words));
         match ended {
             Ok(()) => Failure::Run(sentence),
-            Err(Failure::Run(more) | Failure::Usage(more)) => Failure::Run(format!("{sentence}; also, {more}")),
+            Err(more) => Failure::Run(format!("{sentence}; also, {}", more.into_sentence())),
         }
     }
 }

@@ -9,16 +9,26 @@ pub enum Failure {
     Usage(String),
     /// Something ran and failed, or gave a wrong result. Exit code 1.
     Run(String),
+    /// The command that this one was to become cannot be started. The exit code is the one that shells have for that.
+    Start(String, u8),
 }
 
 impl Failure {
+    /// What is said to people.
+    pub fn into_sentence(self) -> String {
+        match self {
+            Failure::Usage(sentence) | Failure::Run(sentence) | Failure::Start(sentence, _) => sentence,
+        }
+    }
+
     /// Says it on standard error, in the parser's own style, and returns the exit code.
-    pub fn report(&self) -> ExitCode {
-        let (sentence, code) = match self {
-            Failure::Usage(sentence) => (sentence, 2),
-            Failure::Run(sentence) => (sentence, 1),
+    pub fn report(self) -> ExitCode {
+        let code = match self {
+            Failure::Usage(_) => 2,
+            Failure::Run(_) => 1,
+            Failure::Start(_, code) => code,
         };
-        eprintln!("error: {sentence}");
+        eprintln!("error: {}", self.into_sentence());
         ExitCode::from(code)
     }
 }

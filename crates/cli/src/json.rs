@@ -418,3 +418,84 @@ pub struct RayonCore {
     /// A folder, or a source as cargo names it.
     pub from: String,
 }
+
+/// `comity-table/1`: the core table at one moment. Programs change it while it is read.
+#[derive(Debug, Serialize)]
+pub struct TableReport {
+    /// `comity-table/1`.
+    pub schema: &'static str,
+    /// Where it is or would be; `null` if `COMITY_TABLE` is `off`.
+    pub path: Option<String>,
+    /// Whether there is one.
+    pub exists: bool,
+    /// Every core that a program of the table may use.
+    pub cores: Vec<TableCore>,
+    /// Every program in it, by slot.
+    pub programs: Vec<TableProgram>,
+}
+
+/// One core of the table.
+#[derive(Debug, Serialize)]
+pub struct TableCore {
+    /// The kernel's number.
+    pub id: usize,
+    /// The slot of the program that is entitled to it.
+    pub owner: Option<usize>,
+    /// The slot of the program that uses it.
+    pub holder: Option<usize>,
+    /// For how long that program has, or nobody.
+    pub since_s: f64,
+}
+
+/// One program of the table.
+#[derive(Debug, Serialize)]
+pub struct TableProgram {
+    /// Its place.
+    pub slot: usize,
+    /// The process's number in its own PID namespace.
+    pub pid: u32,
+    /// What it calls itself.
+    pub name: String,
+    /// The policy that it shares by; `run` for a command of `comity run`.
+    pub policy: String,
+    /// How much it counts.
+    pub weight: u32,
+    /// How many cores it can use now; 0 without work.
+    pub desire: u32,
+    /// Its workers; of a command of `comity run`: the most cores that it may desire.
+    pub workers: u32,
+    /// Workers that are awake; of a command: threads that run or wait for a core.
+    pub awake: u32,
+    /// `living`, `stopped` (it has work and its coordinator does not come by) or `dead` (the next program that looks takes
+    /// it out).
+    pub life: &'static str,
+    /// Since it joined.
+    pub age_s: f64,
+    /// The cores that its affinity allows.
+    pub may_use: Vec<usize>,
+    /// The cores that it is entitled to.
+    pub owned: Vec<usize>,
+    /// The cores that it holds.
+    pub held: Vec<usize>,
+    /// How often it began to use a core that nobody used.
+    pub claimed: u64,
+    /// How often it took one back.
+    pub taken_back: u64,
+    /// How often it released one.
+    pub released: u64,
+    /// How often it lost one to its owner.
+    pub lost: u64,
+}
+
+/// `comity-table-clean/1`: what became of the core table.
+#[derive(Debug, Serialize)]
+pub struct TableCleaned {
+    /// `comity-table-clean/1`.
+    pub schema: &'static str,
+    /// Where it is or was; `null` if `COMITY_TABLE` is `off`.
+    pub path: Option<String>,
+    /// `removed`, `in_use`, `no_table` or `off`.
+    pub outcome: &'static str,
+    /// The living programs that use it.
+    pub programs: usize,
+}

@@ -1,4 +1,5 @@
-//! The `comity` command: run the papers' programs, co-run any programs, and see what this machine offers.
+//! The `comity` command: run the papers' programs, co-run any programs or have them share cores, and see what this machine
+//! offers.
 //!
 //! One file per verb. Every verb says on standard error, in one sentence, why it failed; the exit code is 2 where the
 //! command line was at fault and nothing has run, and 1 where something ran and failed.
@@ -18,7 +19,9 @@ mod machine;
 mod output;
 mod policies;
 mod rayon;
+mod run;
 mod serve;
+mod table;
 mod trial;
 
 use std::process::ExitCode;
@@ -38,23 +41,30 @@ struct Arguments {
 enum Verb {
     Kernel(kernel::Arguments),
     Corun(corun::Arguments),
+    Run(run::Arguments),
+    Table(table::Arguments),
     Bench(bench::Arguments),
     Rayon(rayon::Arguments),
     Policies(policies::Arguments),
     Doctor(doctor::Arguments),
     #[command(hide = true)]
     Serve(serve::Arguments),
+    #[command(hide = true)]
+    Coordinate(run::coordinate::Arguments),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Kernel(arguments) => kernel::run(&arguments),
         Verb::Corun(arguments) => corun::run(&arguments),
+        Verb::Run(arguments) => run::run(&arguments),
+        Verb::Table(arguments) => table::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Rayon(arguments) => rayon::run(&arguments),
         Verb::Policies(arguments) => policies::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Serve(arguments) => serve::run(arguments),
+        Verb::Coordinate(arguments) => run::coordinate::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

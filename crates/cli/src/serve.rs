@@ -154,14 +154,11 @@ fn parse_order(line: &str) -> Option<usize> {
 
 /// A kernel that has run once: the first run pays for fresh pages and starting threads, which is no policy's doing.
 fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round, String> + use<>, String> {
-    let sentence = |failure: Failure| match failure {
-        Failure::Usage(sentence) | Failure::Run(sentence) => sentence,
-    };
     let name = arguments.kernel.as_deref().unwrap_or_default();
-    let contestant = Contestant::new(arguments.backend, arguments.policy).map_err(sentence)?;
-    let trial = Trial::prepare(name, &contestant, arguments.workers).map_err(sentence)?;
-    trial.run(false).map_err(sentence)?;
-    Ok(move || trial.run(false).map(|shown| shown.round).map_err(sentence))
+    let contestant = Contestant::new(arguments.backend, arguments.policy).map_err(Failure::into_sentence)?;
+    let trial = Trial::prepare(name, &contestant, arguments.workers).map_err(Failure::into_sentence)?;
+    trial.run(false).map_err(Failure::into_sentence)?;
+    Ok(move || trial.run(false).map(|shown| shown.round).map_err(Failure::into_sentence))
 }
 
 /// A shell command, executed over and over.

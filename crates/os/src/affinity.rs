@@ -4,7 +4,8 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::cpu_clock::ThreadId;
 
-/// Confines a thread of this process to `cores`. False if the kernel refuses: the thread is gone, or may use none of them.
+/// Confines a thread, of this process or another of the user's, to `cores`. False if the kernel refuses: the thread is gone,
+/// or may use none of them.
 ///
 /// 0.8 µs without a change, 11 to 47 µs where the thread has to move.
 pub fn confine(thread: ThreadId, cores: impl IntoIterator<Item = usize>) -> bool {
@@ -16,7 +17,7 @@ pub fn confine(thread: ThreadId, cores: impl IntoIterator<Item = usize>) -> bool
     mask.count() > 0 && sched_setaffinity(Some(thread), &mask).is_ok()
 }
 
-/// The cores that a thread of this process may run on, in ascending order. Empty if it is gone.
+/// The cores that a thread of any process may run on, in ascending order. Empty if it is gone.
 pub fn of(thread: ThreadId) -> Vec<usize> {
     let mask = Pid::from_raw(thread.as_raw()).and_then(|thread| sched_getaffinity(Some(thread)).ok());
     mask.map_or_else(Vec::new, |mask| (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect())

@@ -9,6 +9,7 @@ compile_error!("Comity runs on Linux: it parks on futexes and reads the kernel's
 pub mod affinity;
 pub mod barrier;
 mod capabilities;
+pub mod census;
 pub mod clock;
 pub mod cores;
 pub mod cpu_clock;

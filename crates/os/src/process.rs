@@ -4,16 +4,16 @@
 //! everything that a command started. Here a process adopts its orphaned descendants ([`adopt_orphans`]); then whatever
 //! it started is a child of it as soon as the generation between is gone, and [`end_children`] reaches all of it.
 
-use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::census::{self, Stat};
 use crate::usage::Usage;
 
 /// How often a wait with a bound looks again.
@@ -44,6 +44,46 @@ pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
             let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
             if now as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
         })
+    }
+}
+
+/// Starts `command` as nobody's child, in a session of its own and with no descriptor of this process but its streams: what
+/// becomes of the caller, a terminal's signals and whoever waits for children know nothing of it.
+///
+/// The process in the answer has ended; its streams, where they are piped, are the new one's.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start_detached(command: &mut Command) -> io::Result<Child> {
+    // SAFETY: between fork and exec the closure makes system calls, and builds errors without allocating. The second fork is
+    // made where there is one thread; of the two processes after it, one executes the command and the other ends at once,
+    // without running anything of the program that was copied.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            close_on_exec_from(3);
+            match libc::fork() {
+                -1 => Err(io::Error::last_os_error()),
+                0 => Ok(()),
+                _ => libc::_exit(0),
+            }
+        });
+    }
+    let mut child = command.spawn()?;
+    child.wait()?;
+    Ok(child)
+}
+
+fn close_on_exec_from(first: libc::c_uint) {
+    // SAFETY: no pointers; descriptors stay open until the exec.
+    let refused =
+        unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0;
+    if refused {
+        // Before Linux 5.11. A number that is no descriptor is refused, which is as good.
+        for descriptor in first..4096 {
+            // SAFETY: as above.
+            unsafe { libc::fcntl(descriptor as libc::c_int, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
     }
 }
 
@@ -177,20 +217,8 @@ fn reap_children() -> bool {
 /// The children of this process. A number in the answer cannot be given to another process before it is waited for.
 fn children() -> Vec<Pid> {
     let me = std::process::id();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .filter_map(|entry| {
-            let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read(format!("/proc/{id}/stat")).ok()?;
-            (parent_in(&stat)? == me).then(|| pid(id))?
-        })
-        .collect()
-}
-
-/// The fourth field of `/proc/ID/stat`: `id (name) state parent …`, where the name may hold spaces and brackets.
-fn parent_in(stat: &[u8]) -> Option<u32> {
-    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
-    str::from_utf8(&stat[end_of_name + 1..]).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+    let is_own = |id: &u32| Stat::of_process(*id).is_some_and(|stat| stat.parent == me);
+    census::processes().into_iter().filter(is_own).filter_map(pid).collect()
 }
 
 fn pid(id: u32) -> Option<Pid> {
@@ -228,12 +256,6 @@ mod tests {
         end_children(Duration::from_millis(50)).unwrap();
         assert_eq!(children(), []);
         assert!(wait_and_end_group(sleeper.id()).is_err());
-    }
-
-    #[test]
-    fn the_parent_is_found_behind_any_name() {
-        assert_eq!(parent_in(b"12 (a) b) (c) S 34 12 12 0"), Some(34));
-        assert_eq!(parent_in(b"12 (a"), None);
     }
 
     #[test]

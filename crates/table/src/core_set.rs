@@ -61,6 +61,12 @@ impl CoreSet {
         self.words.iter_mut().zip(other.words).for_each(|(word, other)| *word |= other);
         self
     }
+
+    /// Those in both.
+    pub fn intersection(mut self, other: CoreSet) -> CoreSet {
+        self.words.iter_mut().zip(other.words).for_each(|(word, other)| *word &= other);
+        self
+    }
 }
 
 impl FromIterator<usize> for CoreSet {
@@ -88,6 +94,7 @@ mod tests {
         set.remove(3);
         assert!(!set.contains(3) && set.contains(64) && !set.contains(9_999));
         assert_eq!(set.union([5].into_iter().collect()).len(), 4);
+        assert_eq!(set.intersection([0, 5, 64].into_iter().collect()).iter().collect::<Vec<_>>(), [0, 64]);
         assert!(CoreSet::EMPTY.is_empty() && !set.is_empty());
     }
 }

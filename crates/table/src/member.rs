@@ -143,6 +143,11 @@ impl Member {
         &self.layout().slots[self.slot.index()]
     }
 
+    /// Shows `process` as the program instead of the caller's own process, which takes part on behalf of it.
+    pub fn stand_for(&self, process: u32) {
+        self.own().pid.store(process, Ordering::Relaxed);
+    }
+
     /// The program's place.
     pub fn slot(&self) -> SlotId {
         self.slot

@@ -23,7 +23,7 @@ pub fn all_or_nothing<T>(
     let interrupted = heed_signals()?;
     let why = match work() {
         _ if interrupted.load(Ordering::Relaxed) => "interrupted by a signal".to_owned(),
-        Err(Failure::Run(why) | Failure::Usage(why)) => why,
+        Err(failure) => failure.into_sentence(),
         Ok(done) => return Ok(done),
     };
     if !is_ours() {

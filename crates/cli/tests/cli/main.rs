@@ -5,10 +5,14 @@ mod bench;
 mod corun;
 mod processes;
 mod rayon;
+mod run;
+mod table;
 mod verbs;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use tempfile::TempDir;
@@ -16,8 +20,38 @@ use tempfile::TempDir;
 /// The command, ready for arguments. It ends within two minutes or the test fails.
 fn comity() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity");
-    command.timeout(std::time::Duration::from_secs(120));
+    command.timeout(Duration::from_secs(120));
     command
+}
+
+/// The command with a core table of the test's own.
+fn comity_at(table: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_comity"));
+    command.env("COMITY_TABLE", table).env_remove("COMITY_WEIGHT");
+    command
+}
+
+/// What `comity table --json` says of it.
+#[track_caller]
+fn table_at(table: &Path) -> serde_json::Value {
+    json(comity().env("COMITY_TABLE", table).args(["table", "--json"]))
+}
+
+/// Looks again and again, for very long: other tests want the cores too.
+#[track_caller]
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} did not come true");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// `kill` is a word of the shell everywhere.
+fn send(signal: &str, process: u32) {
+    assert!(
+        std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {process}")]).status().unwrap().success()
+    );
 }
 
 /// Standard output of a run that succeeds, as JSON.

@@ -4,11 +4,9 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::{FAKE_LIST, comity, executable};
-
-const LONG: Duration = Duration::from_secs(30);
+use crate::{FAKE_LIST, comity, executable, send, wait_until};
 
 /// A number of seconds to sleep that names one test of one run of the tests.
 fn marker(test: u32) -> String {
@@ -24,15 +22,6 @@ fn alive(marker: &str) -> Vec<String> {
     lines.filter(|line| line.contains(marker)).collect()
 }
 
-#[track_caller]
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < LONG, "{what} did not come true");
-        sleep(Duration::from_millis(10));
-    }
-}
-
 /// A co-run whose two programs have both started a sleep that lasts.
 fn hanging_corun(marker: &str, extra: &[&str]) -> Child {
     let hang = format!("sleep {marker}; true");
@@ -45,11 +34,6 @@ fn hanging_corun(marker: &str, extra: &[&str]) -> Child {
         .unwrap();
     wait_until("the sleep starts", || alive(marker).iter().any(|line| line.starts_with("sleep ")));
     child
-}
-
-/// `kill` is a word of the shell everywhere.
-fn send(signal: &str, child: &Child) {
-    assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {}", child.id())]).status().unwrap().success());
 }
 
 #[test]
@@ -103,7 +87,7 @@ fn a_signal_ends_the_command_and_all_it_started() {
     for (signal, number) in signals.into_iter().filter(|(_, number)| ignored >> (number - 1) & 1 == 0) {
         for group in ["same", "separate"] {
             let child = hanging_corun(&marker, &["--group", group]);
-            send(signal, &child);
+            send(signal, child.id());
             let output = child.wait_with_output().unwrap();
             assert_eq!(output.status.signal(), Some(number), "{signal}");
             assert_eq!(alive(&marker), [""; 0], "{signal}");
@@ -124,7 +108,7 @@ fn a_signal_ends_kernels_together() {
         .unwrap();
     let parent = format!("--parent {} ", child.id());
     wait_until("a kernel starts", || !alive(&parent).is_empty());
-    send("TERM", &child);
+    send("TERM", child.id());
     child.wait().unwrap();
     assert_eq!(alive(&parent), [""; 0]);
     assert_eq!(alive(&marker), [""; 0]);
@@ -135,7 +119,7 @@ fn even_a_killed_command_leaves_nothing() {
     let marker = marker(6);
     for group in ["same", "separate"] {
         let mut child = hanging_corun(&marker, &["--group", group]);
-        send("KILL", &child);
+        send("KILL", child.id());
         child.wait().unwrap();
         wait_until("everything has ended", || alive(&marker).is_empty());
     }
@@ -146,7 +130,7 @@ fn even_a_killed_command_leaves_nothing() {
         .unwrap();
     let parent = format!("--parent {} ", child.id());
     wait_until("a kernel starts", || !alive(&parent).is_empty());
-    send("KILL", &child);
+    send("KILL", child.id());
     child.wait().unwrap();
     wait_until("the kernel has ended", || alive(&parent).is_empty());
 }
@@ -158,10 +142,10 @@ fn a_shell_may_have_the_command_ignore_a_signal() {
     let line = format!("trap '' HUP; exec {binary} corun fib:n=20 'sleep {marker}; true' --rounds 1");
     let mut child = Command::new("sh").args(["-c", &line]).stdout(Stdio::null()).spawn().unwrap();
     wait_until("the sleep starts", || alive(&marker).iter().any(|line| line.starts_with("sleep ")));
-    send("HUP", &child);
+    send("HUP", child.id());
     sleep(Duration::from_millis(200));
     assert!(child.try_wait().unwrap().is_none(), "nohup keeps it alive");
-    send("TERM", &child);
+    send("TERM", child.id());
     assert_eq!(child.wait().unwrap().signal(), Some(15));
     assert_eq!(alive(&marker), [""; 0]);
 }
@@ -180,7 +164,7 @@ fn a_signal_or_a_failure_ends_the_contestants_of_a_bench() {
     let sleeps = || alive(&marker).iter().filter(|line| line.starts_with("sleep ")).count();
     let mut child = bench(&[]);
     wait_until("everybody sleeps", || sleeps() == 6);
-    send("TERM", &child);
+    send("TERM", child.id());
     assert_eq!(child.wait().unwrap().signal(), Some(15));
     assert_eq!(alive(&marker), [""; 0]);
 
@@ -193,7 +177,7 @@ fn a_signal_or_a_failure_ends_the_contestants_of_a_bench() {
     executable(&folder, "hangs", &format!("{FAKE_LIST}exec sleep {marker}"));
     let mut child = bench(&[]);
     wait_until("everybody sleeps", || sleeps() == 3);
-    send("KILL", &child);
+    send("KILL", child.id());
     child.wait().unwrap();
     wait_until("everybody has ended", || alive(&marker).is_empty());
 }

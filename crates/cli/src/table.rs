@@ -1,0 +1,268 @@
+//! `comity table`: who has which core, as the core table says, and the removal of a table that nobody uses.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot};
+
+use crate::failure::Failure;
+use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
+use crate::output;
+
+const HELP: &str = "Examples:
+  comity table
+  comity table --json
+  COMITY_TABLE=/srv/shared/comity comity table show
+  comity table clean
+
+Programs that share cores keep a table in shared memory: who is entitled to which core (its owner), and who uses it (its
+holder). There is no daemon; a program that dies is taken out by the next that looks.
+
+COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID-vN, where N is the layout's version.
+               a path: the table there. It is made if there is none; its folder must be there. Programs of several users,
+               or of several containers that mount the folder, share the cores of one machine by it.
+               off: no table. Programs share nothing, and are plain work stealing.
+
+The file of an own table has the mode 0600, and must be the user's and closed to all others. A named one is made with the
+mode 0660. It is used if it is the user's own, or root's, or if a group that the process is in may write to it; never if
+everybody may. For a group: make the folder setgid (chmod g+s), so that the file has the folder's group.
+
+Whom to share a table with: only those who may also kill your programs. Who may write to the file can mislead the others
+about who should use which core, so that they get too few or too many, for as long as that goes on; and can cut the file
+short, which kills the programs that have it mapped (SIGBUS). Nothing else: no value in it makes a program crash, wait without
+a timeout or write elsewhere. A program that is killed or stopped at any moment leaves nothing that others wait for.
+
+Exit codes: 0 done, or there is no table; 1 it cannot be used, read or removed; 2 the command line is at fault.";
+
+/// Show the core table: who owns and holds which core; or remove one that no program uses
+#[derive(Args)]
+#[command(after_help = HELP, args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    task: Option<Task>,
+    #[command(flatten)]
+    show: Output,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Show cores and programs; changes nothing (the default)
+    #[command(after_help = HELP)]
+    Show(Output),
+    /// Remove the table if no living program uses it, also a broken one or one of another version
+    #[command(after_help = HELP)]
+    Clean(Output),
+}
+
+#[derive(Args)]
+struct Output {
+    /// Print JSON (schema comity-table/1 or comity-table-clean/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let location = Location::from_environment();
+    match &arguments.task {
+        None => show(location, arguments.show.json),
+        Some(Task::Show(output)) => show(location, output.json),
+        Some(Task::Clean(output)) => clean(location, output.json),
+    }
+}
+
+const OFF: &str = "COMITY_TABLE is off: programs that are started here share no cores.";
+
+fn path(location: &Location) -> String {
+    location.path().display().to_string()
+}
+
+fn show(location: Option<Location>, json: bool) -> Result<(), Failure> {
+    let snapshot = match &location {
+        Some(location) => Snapshot::take(location).map_err(|error| Failure::Run(error.to_string()))?,
+        None => None,
+    };
+    let report = report(location.as_ref().map(path), snapshot.as_ref());
+    output::print(&if json { output::to_json(&report) } else { in_words(&report) })
+}
+
+fn clean(location: Option<Location>, json: bool) -> Result<(), Failure> {
+    let cleaned = location.as_ref().map(comity_table::clean).transpose();
+    let cleaned = cleaned.map_err(|error| Failure::Run(error.to_string()))?;
+    let path = location.as_ref().map(path);
+    let place = path.as_deref().unwrap_or_default();
+    let (outcome, programs, sentence) = match cleaned {
+        None => ("off", 0, OFF.to_owned()),
+        Some(Cleaned::NoTable) => ("no_table", 0, format!("There is no core table; it would be '{place}'.")),
+        Some(Cleaned::Removed) => ("removed", 0, format!("No program used the core table '{place}'; it is removed.")),
+        Some(Cleaned::InUse { programs }) => {
+            let (noun, verb) = if programs == 1 { ("program", "uses") } else { ("programs", "use") };
+            let stays = "so it stays; they take out the dead by themselves";
+            ("in_use", programs, format!("{programs} living {noun} {verb} the core table '{place}', {stays}."))
+        }
+    };
+    if json {
+        let report = TableCleaned { schema: "comity-table-clean/1", path, outcome, programs };
+        return output::print(&output::to_json(&report));
+    }
+    output::print(&format!("{sentence}\n"))
+}
+
+fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
+    let numbers = |set: &CoreSet| set.iter().collect::<Vec<usize>>();
+    let index = |slot: Option<SlotId>| slot.map(SlotId::index);
+    let programs = snapshot.map_or(&[][..], |snapshot| &snapshot.programs);
+    let programs = programs.iter().map(|program| TableProgram {
+        slot: program.slot.index(),
+        pid: program.pid,
+        name: program.name.clone(),
+        policy: program.policy.clone(),
+        weight: program.weight,
+        desire: program.desire,
+        workers: program.workers,
+        awake: program.awake,
+        life: match program.life {
+            Life::Living => "living",
+            Life::Stopped => "stopped",
+            Life::Dead => "dead",
+        },
+        age_s: program.age.as_secs_f64(),
+        may_use: numbers(&program.may_use),
+        owned: numbers(&program.owned),
+        held: numbers(&program.held),
+        claimed: program.claimed,
+        taken_back: program.taken_back,
+        released: program.released,
+        lost: program.lost,
+    });
+    let cores = snapshot.map_or(&[][..], |snapshot| &snapshot.cores);
+    let cores = cores.iter().map(|core| TableCore {
+        id: core.id,
+        owner: index(core.owner),
+        holder: index(core.holder),
+        since_s: core.since.as_secs_f64(),
+    });
+    TableReport {
+        schema: "comity-table/1",
+        path,
+        exists: snapshot.is_some(),
+        cores: cores.collect(),
+        programs: programs.collect(),
+    }
+}
+
+fn in_words(report: &TableReport) -> String {
+    let Some(path) = &report.path else { return format!("{OFF}\n") };
+    if !report.exists {
+        return format!("There is no core table; the first program that shares cores makes it: '{path}'.\n");
+    }
+    if report.programs.is_empty() {
+        return format!("The core table '{path}' has no program in it.\n");
+    }
+    format!("The core table '{path}':\n{}\n{}\n", cores(report), programs(report))
+}
+
+fn cores(report: &TableReport) -> Table {
+    let name = |slot: Option<usize>| match slot {
+        None => "-".to_owned(),
+        Some(slot) => match report.programs.iter().find(|program| program.slot == slot) {
+            Some(program) => format!("{slot} {}", program.name),
+            None => slot.to_string(),
+        },
+    };
+    let rows = report.cores.iter().map(|core| {
+        [core.id.to_string(), name(core.owner), name(core.holder), in_units(Duration::from_secs_f64(core.since_s))]
+    });
+    table(["core", "owner", "holder", "since"], rows, &[0, 3])
+}
+
+fn programs(report: &TableReport) -> Table {
+    let header = [
+        "slot",
+        "pid",
+        "name",
+        "policy",
+        "weight",
+        "wants",
+        "awake of\nworkers",
+        "owned",
+        "held",
+        "life",
+        "age",
+        "claimed",
+        "taken\nback",
+        "released",
+        "lost",
+    ];
+    let rows = report.programs.iter().map(|program| {
+        [
+            program.slot.to_string(),
+            program.pid.to_string(),
+            program.name.clone(),
+            program.policy.clone(),
+            program.weight.to_string(),
+            program.desire.to_string(),
+            format!("{} of {}", program.awake, program.workers),
+            program.owned.len().to_string(),
+            program.held.len().to_string(),
+            program.life.to_owned(),
+            in_units(Duration::from_secs_f64(program.age_s)),
+            program.claimed.to_string(),
+            program.taken_back.to_string(),
+            program.released.to_string(),
+            program.lost.to_string(),
+        ]
+    });
+    table(header, rows, &[0, 1, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14])
+}
+
+/// Numbers are in the columns `right`. Nothing is wrapped: a terminal that is too narrow is better than a torn number.
+fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>, right: &[usize]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.iter().map(Cell::new)).add_rows(rows);
+    for nth in right {
+        if let Some(column) = table.column_mut(*nth) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// As people say it, to two or three digits.
+fn in_units(time: Duration) -> String {
+    let mut text = String::new();
+    let seconds = time.as_secs();
+    let _ = match seconds {
+        0 => write!(text, "{} ms", time.as_millis()),
+        1..=9 => write!(text, "{:.1} s", time.as_secs_f64()),
+        10..=119 => write!(text, "{seconds} s"),
+        120..=7199 => write!(text, "{} min", seconds / 60),
+        7200..=172_799 => write!(text, "{} h", seconds / 3600),
+        _ => write!(text, "{} d", seconds / 86_400),
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_units;
+    use std::time::Duration;
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        for (ms, expected) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_500, "1.5 s"),
+            (61_000, "61 s"),
+            (120_000, "2 min"),
+            (7_200_000, "2 h"),
+            (200_000_000, "2 d"),
+        ] {
+            assert_eq!(in_units(Duration::from_millis(ms)), expected);
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! `comity run`: the command is what it would be without, and its threads are where the core table says.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{comity_at, send, table_at, wait_until};
+
+/// Two threads' worth of work, in two processes below a third.
+const BURN: &str = "while :; do :; done & while :; do :; done & wait";
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    (folder, path)
+}
+
+fn run(table: &Path, words: &[&str]) -> Output {
+    comity_at(table).arg("run").args(words).output().unwrap()
+}
+
+fn is_empty(table: &Path) -> bool {
+    table_at(table)["programs"].as_array().unwrap().is_empty()
+}
+
+/// A command of the table, with all that it starts; both end with the value.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn start(table: &Path, words: &[&str]) -> Running {
+        let mut command = comity_at(table);
+        // A group of its own, so that all of it can be ended.
+        command.arg("run").args(words).stdout(Stdio::null()).process_group(0);
+        Running { child: command.spawn().unwrap() }
+    }
+
+    fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What the table says of it.
+    fn entry(&self, table: &Path) -> Option<Value> {
+        let report = table_at(table);
+        let programs = report["programs"].as_array().unwrap();
+        programs.iter().find(|program| program["pid"] == self.id()).cloned()
+    }
+
+    fn desire(&self, table: &Path) -> Option<u64> {
+        self.entry(table)?["desire"].as_u64()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _gone = Command::new("sh").args(["-c", &format!("kill -KILL -{} 2>&-", self.id())]).status();
+        let _gone = self.child.wait();
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
+/// The cores that a process's first thread may use, as the kernel writes them.
+fn mask(process: u32) -> String {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+fn children(process: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_child = |id: &u32| {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        status.lines().any(|line| line.strip_prefix("PPid:").is_some_and(|parent| parent.trim() == process.to_string()))
+    };
+    all.filter(is_child).collect()
+}
+
+/// The process that takes part on behalf of a command.
+fn coordinator(command: u32) -> Option<u32> {
+    let wanted = format!("\0coordinate\0--process\0{command}\0");
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut found = all.filter(|id: &u32| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&wanted)
+    });
+    found.next()
+}
+
+#[test]
+fn exit_codes_signals_and_streams_are_the_commands_own() {
+    let (folder, table) = place();
+    for code in [0, 1, 7, 126, 255] {
+        assert_eq!(run(&table, &["sh", "-c", &format!("exit {code}")]).status.code(), Some(code));
+    }
+    for (name, number) in [("TERM", 15), ("KILL", 9), ("USR1", 10), ("INT", 2)] {
+        let output = run(&table, &["sh", "-c", &format!("kill -{name} $$")]);
+        assert_eq!(output.status.signal(), Some(number), "{name}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+    let output = run(&table, &["--", "sh", "-c", "echo out; echo err >&2; echo \"$1\"", "--", "--json"]);
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"out\n--json\n"[..], &b"err\n"[..]));
+
+    let plain = folder.path().join("plain");
+    fs::write(&plain, "text").unwrap();
+    for (program, code, why) in [
+        ("no-such-program", 127, "cannot run 'no-such-program': there is no such program"),
+        ("/no/such", 127, "cannot run '/no/such': there is no such program"),
+        (plain.to_str().unwrap(), 126, "Permission denied"),
+        (folder.path().to_str().unwrap(), 126, "Permission denied"),
+    ] {
+        let output = run(&table, &[program]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && errors.starts_with("error: cannot run"), "{errors}");
+        assert!(errors.contains(why) && output.stdout.is_empty(), "{errors}");
+    }
+    wait_until("all have left the table", || is_empty(&table));
+}
+
+#[test]
+fn a_signal_to_the_command_comes_once_and_only_once() {
+    let (folder, table) = place();
+    for to_group in [false, true] {
+        let (ready, count) = (folder.path().join("ready"), folder.path().join("count"));
+        let script = format!(
+            "trap 'echo x >> {0}' TERM; trap 'exit 5' USR2; : > {1}; while :; do sleep 0.05; done",
+            count.display(),
+            ready.display()
+        );
+        let mut running = Running::start(&table, &["sh", "-c", &script]);
+        wait_until("it is there", || ready.exists());
+        send("TERM", running.id());
+        wait_until("it has the signal", || fs::read(&count).is_ok_and(|text| !text.is_empty()));
+        sleep(Duration::from_millis(100));
+        assert_eq!(fs::read_to_string(&count).unwrap(), "x\n");
+        let target = if to_group { format!("-{}", running.id()) } else { running.id().to_string() };
+        assert!(Command::new("sh").args(["-c", &format!("kill -USR2 {target}")]).status().unwrap().success());
+        let status = running.child.wait().unwrap();
+        assert_eq!((status.code(), status.signal()), (Some(5), None));
+        fs::remove_file(&ready).unwrap();
+        fs::remove_file(&count).unwrap();
+    }
+    wait_until("all have left the table", || is_empty(&table));
+}
+
+#[test]
+fn the_command_finds_how_many_threads_to_start_unless_the_user_has_said_so() {
+    let (_folder, table) = place();
+    let show = "echo $COMITY_TABLE $RAYON_NUM_THREADS $OMP_NUM_THREADS $GOMAXPROCS $CARGO_BUILD_JOBS";
+    let answer = |words: &[&str], set: &[(&str, &str)]| {
+        let mut command = comity_at(&table);
+        for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "GOMAXPROCS", "CARGO_BUILD_JOBS"] {
+            command.env_remove(name);
+        }
+        command.envs(set.iter().copied()).arg("run").args(words).args(["sh", "-c", show]);
+        let output = command.output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let all = answer(&[], &[]);
+    let number = all.split(' ').nth(1).unwrap().to_owned();
+    assert_eq!(all, format!("off {number} {number} {number} {number}"));
+    assert!((1..=cores()).contains(&number.parse().unwrap()), "{number}");
+    assert_eq!(answer(&["--cores", "1"], &[("OMP_NUM_THREADS", "9")]), "off 1 9 1 1");
+}
+
+#[test]
+fn a_command_line_that_is_wrong_is_refused_and_nothing_runs() {
+    let (_folder, table) = place();
+    for (words, why) in [
+        (&["--cores", "0", "true"][..], "give a whole number from 1, or auto"),
+        (&["--cores", "some", "true"], "give a whole number from 1, or auto"),
+        (&["--cores", "9999", "true"], "--cores 9999 is more than the"),
+        (&["--weight", "0", "true"], "1..=10000"),
+        (&["--weight", "10001", "true"], "1..=10000"),
+        (&[], "<COMMAND>"),
+    ] {
+        let output = run(&table, words);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && errors.contains(why), "{errors}");
+    }
+    let output = comity_at(&table).env("COMITY_WEIGHT", "heavy").args(["run", "true"]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && errors.contains("COMITY_WEIGHT=heavy is not"), "{errors}");
+    assert!(!table.exists());
+}
+
+#[test]
+fn without_a_table_the_command_runs_all_the_same() {
+    let (folder, table) = place();
+    fs::write(&table, "dear diary, ".repeat(50)).unwrap();
+    for (path, why) in [(table.as_path(), "is no core table"), (&folder.path().join("no/table"), "cannot be made")] {
+        let output = run(path, &["sh", "-c", "echo ran; exit 4"]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b"ran\n"[..]));
+        assert!(errors.starts_with("comity: the core table '") && errors.contains(why), "{errors}");
+        assert!(errors.ends_with("; the command runs without sharing cores\n") && errors.lines().count() == 1);
+    }
+    let output = run(Path::new("off"), &["sh", "-c", "echo ran"]);
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"ran\n"[..], &b""[..]));
+}
+
+#[test]
+fn a_table_named_from_the_current_folder_is_there() {
+    let (folder, table) = place();
+    let mut command = comity_at(Path::new("table"));
+    assert!(command.current_dir(folder.path()).args(["run", "true"]).status().unwrap().success());
+    assert!(table.exists());
+    wait_until("it has left", || is_empty(&table));
+}
+
+#[test]
+fn the_table_shows_the_command_and_a_kill_leaves_nothing_of_it() {
+    let (_folder, table) = place();
+    let mut running = Running::start(&table, &["--weight", "7", "sleep", "600"]);
+    wait_until("it takes part", || running.entry(&table).is_some());
+    let entry = running.entry(&table).unwrap();
+    for (field, expected) in [("name", "sleep"), ("policy", "run")] {
+        assert_eq!(entry[field], expected, "{entry}");
+    }
+    assert_ne!(entry["life"], "dead");
+    assert_eq!(entry["weight"], 7);
+    let beside = coordinator(running.id()).unwrap();
+    assert!(!children(running.id()).contains(&beside));
+    running.child.kill().unwrap();
+    assert_eq!(running.child.wait().unwrap().signal(), Some(9));
+    wait_until("its coordinator has ended", || coordinator(running.id()).is_none());
+    assert!(is_empty(&table));
+}
+
+#[test]
+fn a_command_that_waits_desires_nothing_and_one_that_works_what_it_can_use() {
+    let (folder, table) = place();
+    let go = folder.path().join("go");
+    let script = format!("while [ ! -e {0} ]; do sleep 1; done; while [ -e {0} ]; do :; done; sleep 600", go.display());
+    let running = Running::start(&table, &["sh", "-c", &script]);
+    wait_until("it desires nothing", || running.desire(&table) == Some(0));
+    let entry = running.entry(&table).unwrap();
+    assert!(entry["held"].as_array().unwrap().is_empty(), "{entry}");
+    fs::write(&go, "").unwrap();
+    wait_until("it desires a core and has it", || {
+        let entry = running.entry(&table).unwrap();
+        entry["desire"] == 1 && entry["held"].as_array().unwrap().len() == 1
+    });
+    fs::remove_file(&go).unwrap();
+    wait_until("it desires nothing again", || running.desire(&table) == Some(0));
+}
+
+#[test]
+fn a_command_of_a_fixed_number_desires_that_whatever_it_does() {
+    let (_folder, table) = place();
+    let running = Running::start(&table, &["--cores", "1", "sleep", "600"]);
+    wait_until("it has a core", || {
+        running.entry(&table).is_some_and(|entry| entry["held"].as_array().unwrap().len() == 1)
+    });
+    sleep(Duration::from_millis(500));
+    assert_eq!(running.desire(&table), Some(1));
+}
+
+/// How many cores each held, summed over so many looks at which both desired two.
+fn watch(table: &Path, running: [&Running; 2], looks: usize) -> [usize; 2] {
+    let mut sums = [0; 2];
+    let mut counted = 0;
+    wait_until("both desire two cores often enough", || {
+        let entries = running.map(|running| running.entry(table).unwrap());
+        if entries.iter().all(|entry| entry["desire"] == 2) {
+            counted += 1;
+            for (sum, entry) in sums.iter_mut().zip(&entries) {
+                *sum += entry["held"].as_array().unwrap().len();
+            }
+        }
+        counted == looks
+    });
+    sums
+}
+
+#[test]
+fn two_commands_have_a_core_each_and_their_processes_are_there() {
+    if cores() != 2 {
+        println!("skipped: this takes two cores, and here are {}", cores());
+        return;
+    }
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    let one = Running::start(&table, &["sh", "-c", BURN]);
+    wait_until("the first has both cores", || {
+        one.entry(&table).is_some_and(|entry| entry["held"].as_array().unwrap().len() == 2)
+    });
+    let processes = |running: &Running| [vec![running.id()], children(running.id())].concat();
+    assert!(processes(&one).iter().all(|id| mask(*id) == free), "alone it may use all");
+    let other = Running::start(&table, &["sh", "-c", BURN]);
+    let masks = |running: &Running| processes(running).into_iter().map(mask).collect::<HashSet<String>>();
+    wait_until("each keeps to its core", || {
+        let held = |running: &Running| running.entry(&table).map(|entry| entry["held"].clone());
+        let before = [held(&one), held(&other)];
+        let masks = [masks(&one), masks(&other)];
+        let is_there = |(held, masks): (&Option<Value>, &HashSet<String>)| {
+            let cores: Vec<String> =
+                held.iter().flat_map(|held| held.as_array().unwrap()).map(ToString::to_string).collect();
+            cores.len() == 1 && *masks == HashSet::from([cores[0].clone()])
+        };
+        processes(&other).len() == 3 && before.iter().zip(&masks).all(is_there) && masks[0] != masks[1]
+    });
+    drop(one);
+    wait_until("the second is free again", || masks(&other) == HashSet::from([free.clone()]));
+    drop(other);
+    wait_until("both have left the table", || is_empty(&table));
+}
+
+#[test]
+fn cores_are_held_in_proportion_to_weights() {
+    if cores() != 2 {
+        println!("skipped: this takes two cores, and here are {}", cores());
+        return;
+    }
+    let (_folder, table) = place();
+    let light = Running::start(&table, &["sh", "-c", BURN]);
+    let heavy = Running::start(&table, &["--weight", "300", "sh", "-c", BURN]);
+    wait_until("both are there", || [&light, &heavy].iter().all(|running| running.entry(&table).is_some()));
+    let [light, heavy] = watch(&table, [&light, &heavy], 200);
+    let part = heavy as f64 / (light + heavy) as f64;
+    assert!(
+        (0.6..0.9).contains(&part),
+        "the heavy one had {heavy} of {}, and should have three quarters",
+        light + heavy
+    );
+}
+
+#[test]
+fn a_thread_that_has_bound_itself_is_left_alone_where_that_can_be() {
+    let taskset = Command::new("taskset").arg("--version").output().is_ok_and(|output| output.status.success());
+    if cores() != 2 || !taskset {
+        println!("skipped: this takes two cores and the program taskset");
+        return;
+    }
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    // Two cores: 0-1 or 2,6.
+    let all: Vec<&str> = free.split(['-', ',']).collect();
+    let bound = |core: &str| format!("exec taskset -c {core} sh -c 'while :; do :; done'");
+    let script = format!("({}) & ({}) & wait", bound(all[0]), bound(all[1]));
+    let one = Running::start(&table, &["sh", "-c", &script]);
+    let masks = || {
+        let mut masks: Vec<String> = children(one.id()).into_iter().map(mask).collect();
+        masks.sort();
+        masks
+    };
+    wait_until("each is on its core", || masks() == all);
+    let other = Running::start(&table, &["sh", "-c", BURN]);
+    wait_until("both are on the one core that is left", || {
+        let masks = masks();
+        masks.len() == 2 && masks[0] == masks[1] && masks[0] != free
+    });
+    drop(other);
+    wait_until("each is on its core again", || masks() == all);
+}
+
+#[test]
+fn whoever_ends_the_coordinator_sets_the_command_free() {
+    if cores() != 2 {
+        println!("skipped: this takes two cores, and here are {}", cores());
+        return;
+    }
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    let one = Running::start(&table, &["sh", "-c", BURN]);
+    let other = Running::start(&table, &["sh", "-c", BURN]);
+    let children = || children(one.id());
+    wait_until("it is confined", || children().len() == 2 && children().iter().all(|id| mask(*id) != free));
+    send("TERM", coordinator(one.id()).unwrap());
+    wait_until("it is free and has left", || {
+        children().iter().all(|id| mask(*id) == free) && one.entry(&table).is_none()
+    });
+    assert_eq!(children().len(), 2);
+    // One that is killed leaves the table to the others.
+    let killed = coordinator(other.id()).unwrap();
+    send("KILL", killed);
+    let third = Running::start(&table, &["sh", "-c", BURN]);
+    wait_until("the dead one is taken out", || other.entry(&table).is_none() && third.entry(&table).is_some());
+}

@@ -1,0 +1,157 @@
+//! `comity table`: what it says of a table that is not there, is empty, is used, has dead programs, or is none.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use serde_json::json;
+
+use crate::{comity, comity_at, send, table_at, wait_until};
+
+/// Runs `comity table` with words and returns the exit code, standard output and standard error.
+fn table(path: &Path, words: &[&str]) -> (i32, String, String) {
+    let output = comity().env("COMITY_TABLE", path).arg("table").args(words).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A program of the table that has work until it is killed.
+fn member(path: &Path) -> Child {
+    let mut command = comity_at(path);
+    command.args(["kernel", "fib:n=50", "--policy", "dws", "--workers", "1"]).env("COMITY_WEIGHT", "250");
+    let child = command.stdout(Stdio::null()).spawn().unwrap();
+    wait_until("the program holds a core", || {
+        table_at(path)["programs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|program| !program["held"].as_array().unwrap().is_empty())
+    });
+    child
+}
+
+#[test]
+fn there_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let place = path.to_str().unwrap();
+    for words in [&[][..], &["show"], &["clean"]] {
+        let (code, text, errors) = table(&path, words);
+        assert!(code == 0 && text.starts_with("There is no core table") && text.contains(place), "{text}{errors}");
+    }
+    assert_eq!(
+        table_at(&path),
+        json!({"schema": "comity-table/1", "path": place, "exists": false, "cores": [], "programs": []})
+    );
+    let cleaned = crate::json(comity().env("COMITY_TABLE", &path).args(["table", "clean", "--json"]));
+    assert_eq!(cleaned, json!({"schema": "comity-table-clean/1", "path": place, "outcome": "no_table", "programs": 0}));
+    assert!(!path.exists());
+    for words in [&[][..], &["clean"]] {
+        assert!(table(Path::new("off"), words).1.starts_with("COMITY_TABLE is off"));
+    }
+    let (_, help, _) = table(&path, &["--help"]);
+    for word in ["COMITY_TABLE", "0600", "0660", "SIGBUS", "off", "chmod g+s"] {
+        assert!(help.contains(word), "{word} is not in\n{help}");
+    }
+}
+
+#[test]
+fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let mut child = member(&path);
+
+    // Where others want the cores too, its coordinator may come late.
+    let lives = || table_at(&path)["programs"][0]["life"] == "living";
+    wait_until("it counts as living", lives);
+    let report = table_at(&path);
+    let [program] = report["programs"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!(program["pid"], child.id());
+    assert_eq!(program["name"], "comity");
+    for (field, expected) in [("slot", 0), ("weight", 250), ("workers", 1)] {
+        assert_eq!(program[field], expected, "{field} in {report}");
+    }
+    for field in ["desire", "awake", "taken_back", "released", "lost"] {
+        assert!(program[field].is_u64(), "{field} in {report}");
+    }
+    assert!(program["claimed"].as_u64().unwrap() > 0, "{report}");
+    assert!(program["policy"].as_str().unwrap().starts_with("dws"), "{report}");
+    assert!(program["age_s"].as_f64().unwrap() > 0.0);
+    let cores = report["cores"].as_array().unwrap();
+    assert!(cores.iter().all(|core| core["since_s"].as_f64().unwrap() >= 0.0), "{report}");
+    wait_until("the core has its owner and holder", || {
+        table_at(&path)["cores"].as_array().unwrap().iter().any(|core| core["owner"] == 0 && core["holder"] == 0)
+    });
+    let (code, text, _) = table(&path, &["show"]);
+    for word in ["owner", "holder", "since", "0 comity", "250", "of 1", path.to_str().unwrap()] {
+        assert!(code == 0 && text.contains(word), "{word} is not in\n{text}");
+    }
+
+    let (code, text, _) = table(&path, &["clean"]);
+    assert!(code == 0 && text.starts_with("1 living program uses the core table"), "{text}");
+    assert!(path.exists() && child.try_wait().unwrap().is_none());
+    wait_until("it still counts as living", lives);
+
+    send("STOP", child.id());
+    wait_until("it counts as stopped", || table_at(&path)["programs"][0]["life"] == "stopped");
+    assert!(table(&path, &["clean"]).1.starts_with("1 living program"));
+    send("CONT", child.id());
+    wait_until("it goes on", lives);
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let report = table_at(&path);
+    assert_eq!(report["programs"][0]["life"], "dead", "{report}");
+    assert!(table(&path, &[]).1.contains(" dead "));
+    // The next program takes it out.
+    let mut next = member(&path);
+    wait_until("the dead one is gone", || {
+        let report = table_at(&path);
+        let programs = report["programs"].as_array().unwrap();
+        programs.len() == 1 && programs[0]["pid"] == next.id()
+    });
+    next.kill().unwrap();
+    next.wait().unwrap();
+    let (code, text, _) = table(&path, &["clean"]);
+    assert!(code == 0 && text.starts_with("No program used the core table") && !path.exists(), "{text}");
+}
+
+#[test]
+fn what_is_broken_is_named_and_cleaned_away_and_what_is_no_table_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let mut child = member(&path);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let good = fs::read(&path).unwrap();
+    let mut version = good.clone();
+    version[8] = 99;
+    for (bytes, why) in [
+        (&good[..100], "is cut short; `comity table clean`"),
+        (&good[..good.len() - 1], "is cut short or has grown; `comity table clean`"),
+        (&version[..], "has layout 99"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let (code, text, errors) = table(&path, &[]);
+        assert!(code == 1 && text.is_empty() && errors.starts_with("error: the core table '"), "{errors}");
+        assert!(errors.contains(why) && errors.contains(path.to_str().unwrap()), "{errors}");
+        let (code, text, errors) = table(&path, &["clean", "--json"]);
+        assert!(code == 0 && text.contains(r#""outcome": "removed""#) && !path.exists(), "{text}{errors}");
+    }
+    // Any other file is somebody's.
+    fs::write(&path, "dear diary, ".repeat(50)).unwrap();
+    for (words, why) in [(&[][..], "is no core table"), (&["clean"], "remove it by hand")] {
+        let (code, _, errors) = table(&path, words);
+        assert!(code == 1 && errors.contains(why), "{errors}");
+    }
+    assert!(path.exists());
+    let (code, _, errors) = table(folder.path(), &["clean"]);
+    assert!(code == 1 && errors.contains("is not a regular file"), "{errors}");
+}
+
+#[test]
+fn words_that_are_none_are_refused() {
+    for words in [&["table", "shwo"][..], &["table", "--jsno"], &["table", "--json", "clean"]] {
+        comity().args(words).assert().code(2);
+    }
+}
