@@ -25,6 +25,11 @@ pub fn allowed() -> Vec<Core> {
         .collect()
 }
 
+/// The core that the calling thread is on. It may be on another when this returns.
+pub fn current() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
 /// How many threads it makes sense to run: the allowed cores, or fewer where a cgroup quota gives fewer cores' worth
 /// of time (rounded up). At least one.
 pub fn usable() -> NonZeroUsize {

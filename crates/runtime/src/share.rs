@@ -108,17 +108,37 @@ struct Entry {
     confined: Option<CoreSet>,
     /// Where it ran before that was changed: a program may have its own ideas.
     roams: Option<CoreSet>,
+    /// The core that its thread was led to, since it is awake.
+    led_to: Option<usize>,
     /// A program's own thread, which comes and goes as it likes: it is in no count.
     adopted: bool,
 }
 
 impl Entry {
+    fn roams(&mut self, thread: ThreadId) -> CoreSet {
+        *self.roams.get_or_insert_with(|| affinity::of(thread).into_iter().collect())
+    }
+
     /// Confines the worker's thread, or lets it roam as before. Where that is refused, it runs where it ran.
     fn confine(&mut self, thread: ThreadId, confined: Option<CoreSet>) {
-        let roams = *self.roams.get_or_insert_with(|| affinity::of(thread).into_iter().collect());
-        let cores: CoreSet = confined.unwrap_or(roams).iter().filter(|core| roams.contains(*core)).collect();
+        let roams = self.roams(thread);
+        let cores = confined.map_or(roams, |confined| confined.iter().filter(|core| roams.contains(*core)).collect());
         affinity::confine(thread, cores.iter());
         self.confined = confined;
+    }
+
+    /// Leads the worker's thread to the core that the worker was given, if it may go there; `then` it may roam again. The
+    /// kernel alone would leave it where it slept, behind another, and find the idle core some milliseconds later.
+    fn lead(&mut self, thread: Option<ThreadId>, then: impl FnOnce()) {
+        let led = thread.zip(self.core).filter(|(thread, core)| self.roams(*thread).contains(*core));
+        if let Some((thread, core)) = led {
+            affinity::confine(thread, [core]);
+            then();
+            affinity::confine(thread, self.roams(thread).iter());
+            self.led_to = Some(core);
+        } else {
+            then();
+        }
     }
 }
 
@@ -145,6 +165,7 @@ impl Books {
             State::Asleep => {}
         };
         let before = std::mem::replace(&mut entry.state, state);
+        entry.led_to = None;
         count(self, before, -1);
         count(self, state, 1);
     }
@@ -205,8 +226,14 @@ impl<C: Cores> Share<C> {
         let (sharing, quantum) = policy.sharing()?;
         let may_use: CoreSet = comity_os::cores::allowed().iter().map(|core| core.id).collect();
         let most = comity_os::cores::usable().get().min(may_use.len()).min(workers.into());
-        let entry =
-            |nth| Entry { state: State::Awake, core: None, confined: None, roams: None, adopted: adopts && nth == 0 };
+        let entry = |nth| Entry {
+            state: State::Awake,
+            core: None,
+            confined: None,
+            roams: None,
+            led_to: None,
+            adopted: adopts && nth == 0,
+        };
         let entries: Box<[Entry]> = (0..workers).map(entry).collect();
         let awake = entries.iter().filter(|entry| !entry.adopted).count() as u16;
         Some(Share {
@@ -419,6 +446,11 @@ impl<C: Cores> Share<C> {
             // Whatever a push wakes may stay awake.
             self.restore_hunger(books, pool);
         }
+        if self.sharing.sleeper != Sleeper::KeepsCore {
+            // For those who are awake without one.
+            let most = books.awake().min(self.most);
+            while books.held() < most && (self.claim(books, member, false) || self.take_back(books, member)) {}
+        }
         let mut idle_cores = self.recall(books, pool);
         if queued > 0 && books.awake() == 0 {
             // Whoever is asleep takes a core when it wakes.
@@ -430,12 +462,13 @@ impl<C: Cores> Share<C> {
             }
         }
         if lends {
-            let wants = books.retired() > 0;
+            let has_most = books.held() >= self.most;
+            let wants = !has_most && (books.retired() > 0 || books.awake() > books.held());
             member.want(wants);
             // Asked after it is known to want one: who releases a core later rings.
-            if wants && books.held() < self.most && member.any_free() {
+            if wants && books.retired() > 0 && member.any_free() {
                 self.restore_hunger(books, pool);
-                member.want(false);
+                member.want(books.awake() > books.held());
             }
         }
         self.balance(books, pool);
@@ -454,9 +487,15 @@ impl<C: Cores> Share<C> {
             // In the books first: it may be up before this goes on. Its thread moves before it wakes.
             books.set(worker, State::Awake);
             books.entries[worker.index()].core = core;
-            self.place(books, pool);
             // If it cannot be recalled, it was woken for business of its own, and is up.
-            pool.sleep().recall(worker);
+            let recall = || _ = pool.sleep().recall(worker);
+            let entry = &mut books.entries[worker.index()];
+            if self.sharing.placement == Placement::Anywhere && !self.is_alone() {
+                entry.lead(pool.thread(worker), recall);
+            } else {
+                self.place(books, pool);
+                recall();
+            }
         }
         self.room(books).saturating_sub(books.awake)
     }
@@ -497,10 +536,14 @@ impl<C: Cores> Share<C> {
                 (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
                 (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
             };
+            let thread = pool.thread(WorkerId(nth as u16));
             if confined != entry.confined
-                && let Some(thread) = pool.thread(WorkerId(nth as u16))
+                && let Some(thread) = thread
             {
                 entry.confine(thread, confined);
+            }
+            if confined.is_none() && !alone && entry.core.is_some() && entry.led_to != entry.core {
+                entry.lead(thread, || ());
             }
         }
         self.anyone_without_core.store(anyone, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity::ThreadPool;
 use comity_os::clock::now_ns;
+use comity_os::cores;
 use comity_policy::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +30,7 @@ const EXAMPLES: &str = "Examples:
 ///
 /// Two programs share the machine by a core table of their own. One, the borrower, always has more tasks of 20 µs than
 /// workers. The other, the lender, is busy for 20 to 40 ms and then without work for 40 ms. Its core counts as idle when its
-/// last task has ended; the borrower's task is the first of a worker that has run none for 2 ms.
+/// last task has ended; the borrower's task is the first on a core where it has run none for 2 ms.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -89,7 +90,7 @@ enum Answer {
     Ready,
     /// The lender: when each of its busy times ended, and when the next began, in nanoseconds of the machine's clock.
     Lent(Vec<(u64, u64)>),
-    /// The borrower: when a worker began after it had run no task for long.
+    /// The borrower: when it ran a task on a core where it had run none for long.
     Began(Vec<u64>),
 }
 
@@ -97,7 +98,7 @@ enum Answer {
 const TIMEOUT: Duration = Duration::from_secs(600);
 const TASK: Duration = Duration::from_micros(20);
 const LENT_FOR: Duration = Duration::from_millis(40);
-/// A worker that has run no task for so long had no core.
+/// A core on which the borrower has run no task for so long was another's.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Runs the bench.
@@ -237,15 +238,16 @@ fn borrower(arguments: &Arguments) -> Result<(), Failure> {
     if !wait_for_order() {
         return Ok(());
     }
-    let last: Vec<AtomicU64> = (0..pool.current_num_threads()).map(|_| AtomicU64::new(now_ns())).collect();
+    let cores = cores::allowed().iter().map(|core| core.id).max().unwrap_or(0) + 1;
+    let last: Vec<AtomicU64> = (0..cores).map(|_| AtomicU64::new(now_ns())).collect();
     let (began, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let task = || {
-        let (now, me) = (now_ns(), comity::current_thread_index().expect("a worker"));
-        if now - last[me].load(Ordering::Relaxed) > PAUSE.as_nanos() as u64 {
+        let (now, core) = (now_ns(), cores::current());
+        if now.saturating_sub(last[core].load(Ordering::Relaxed)) > PAUSE.as_nanos() as u64 {
             began.lock().expect("nobody panics").push(now);
         }
         spin(TASK);
-        last[me].store(now_ns(), Ordering::Relaxed);
+        last[cores::current()].store(now_ns(), Ordering::Relaxed);
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
