@@ -27,6 +27,7 @@ fn what_is_detached_is_nobodys_child_and_keeps_no_descriptor() {
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
     assert_ne!(session, rustix::process::getsid(None).unwrap());
     assert!(ids[1] != std::process::id() && ids[1] != detached.id());
+    detached.wait().unwrap();
     assert!(start_detached(&mut Command::new("/no/such")).is_err());
 }
 
