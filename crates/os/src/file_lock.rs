@@ -11,7 +11,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::fork;
@@ -76,8 +75,11 @@ impl LockFile {
     /// # Errors
     /// As the system says; also if this process has very many open.
     pub fn open(path: &Path) -> io::Result<LockFile> {
-        static WATCHED: Once = Once::new();
-        WATCHED.call_once(|| fork::call_around(before_fork, in_parent, in_child));
+        // No `Once`, which a fork might leave half-way for ever. Who comes while the first registers goes on unwatched.
+        static WATCHED: AtomicBool = AtomicBool::new(false);
+        if !WATCHED.swap(true, Ordering::Relaxed) {
+            fork::call_around(before_fork, in_parent, in_child);
+        }
         let name = CString::new(path.as_os_str().as_bytes())?;
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         begin_opening();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
-use crossbeam_deque::Worker as Spawns;
+use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::coordinator;
 use crate::global;
@@ -171,7 +171,10 @@ impl ThreadPoolBuilder {
         let weight = choose_weight()?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
-        let stealers = spawns.iter().map(Spawns::stealer).collect();
+        let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
+        // crossbeam makes its collector behind a lock when somebody steals first. A worker that did so while this thread forks
+        // would leave it locked in the child.
+        let _nothing = stealers.first().map(Stealer::steal);
         let shared =
             Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers), self.use_current_thread));
         // From here on the handle ends those that have started, should anything fail or panic.

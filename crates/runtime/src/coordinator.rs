@@ -5,8 +5,8 @@
 //! work for a quantum holds no core, reports no desire, and its coordinator sleeps until a worker wakes.
 
 use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -60,8 +60,11 @@ fn profile(shared: &Shared, share: &Share, weight: u32) -> Profile {
 
 /// All pools of a process are one program. A forked child is another.
 fn this_program() -> u64 {
-    static PROGRAM: OnceLock<u64> = OnceLock::new();
-    PROGRAM.get_or_init(draw_program).wrapping_add(fork::generation())
+    // No lock, which a fork might leave locked.
+    static PROGRAM: AtomicU64 = AtomicU64::new(0);
+    let drawn = draw_program() | 1;
+    let before = PROGRAM.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed);
+    before.map_or_else(|program| program, |_| drawn).wrapping_add(fork::generation())
 }
 
 /// What a worker looked like a quantum ago.

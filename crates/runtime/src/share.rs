@@ -212,7 +212,7 @@ pub(crate) struct Share<C = Member> {
     excess: AtomicBool,
     /// No other program wants cores.
     alone: AtomicBool,
-    /// Some worker that is awake has no core: its queue may be mugged. See [`Share::mug_candidates`].
+    /// Some worker that is awake has no core: its queue may be mugged. See [`Share::without_core`].
     without_core: Box<[AtomicBool]>,
     anyone_without_core: AtomicBool,
     /// The futex of the coordinator while it is not in the table, or has nothing to do there.
