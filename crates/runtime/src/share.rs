@@ -208,6 +208,8 @@ pub(crate) struct Share<C = Member> {
     pub(crate) most: u16,
     books: Mutex<Books>,
     member: OnceLock<C>,
+    /// Whether `member` is there. ThreadSanitizer cannot see the order that the lock above keeps.
+    entered: AtomicBool,
     /// More workers are awake than there is room for: a thief that sees it retires.
     excess: AtomicBool,
     /// No other program wants cores.
@@ -243,6 +245,7 @@ impl<C: Cores> Share<C> {
             most: most.max(1) as u16,
             books: Mutex::new(Books { entries, awake, retired: 0, held: CoreSet::EMPTY, off_core: 0 }),
             member: OnceLock::new(),
+            entered: AtomicBool::new(false),
             excess: AtomicBool::new(false),
             alone: AtomicBool::new(true),
             without_core: (0..workers).map(|_| AtomicBool::new(false)).collect(),
@@ -254,11 +257,13 @@ impl<C: Cores> Share<C> {
 
     /// Begins to take part: from now on cores count.
     pub(crate) fn enter(&self, member: C) -> &C {
-        self.member.get_or_init(|| member)
+        let member = self.member.get_or_init(|| member);
+        self.entered.store(true, Ordering::Release);
+        member
     }
 
     pub(crate) fn member(&self) -> Option<&C> {
-        self.member.get()
+        if self.entered.load(Ordering::Acquire) { self.member.get() } else { None }
     }
 
     pub(crate) fn books(&self) -> std::sync::MutexGuard<'_, Books> {
