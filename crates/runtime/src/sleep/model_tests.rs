@@ -573,6 +573,10 @@ impl World {
             if all().all(is_retired) {
                 return Err("all workers have retired, and no task would wake one".into());
             }
+            let counts_as_awake = |worker| books.is(WorkerId(worker as u16), State::Awake);
+            if let Some(worker) = all().find(|worker| self.is_parked(*worker) && counts_as_awake(*worker)) {
+                return Err(format!("worker {worker} rests, and the books say that it is awake"));
+            }
             let (awake, retired) = (books.awake(), books.retired());
             let count = |state| all().filter(|worker| books.is(WorkerId(*worker as u16), state)).count();
             if (usize::from(awake), usize::from(retired)) != (count(State::Awake), count(State::Retired)) {
