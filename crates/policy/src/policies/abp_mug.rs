@@ -2,8 +2,8 @@
 
 use alloc::boxed::Box;
 
-use super::{dws, equipartition::EqualShare};
-use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use super::abp_eq;
+use crate::catalog::Row;
 use crate::{Action, Event, Thief, Victims};
 
 /// The catalog row.
@@ -11,18 +11,8 @@ pub const ROW: Row = Row {
     name: "abp-mug",
     summary: "as abp-eq, but a thief mugs before it steals: whether feedback or mugging makes the difference",
     source: "A-STEAL §9, left there as future work",
-    waking: Waking::NobodySleeps,
-    counts_roles: false,
-    batch: 1,
-    share: Share::Cores(Sharing {
-        placement: Placement::WithinCores,
-        sleeper: Sleeper::KeepsCore,
-        plain_alone: false,
-        quantum_us: |values| values[0],
-        coordinator: |_| Box::new(EqualShare),
-    }),
-    parameters: &[dws::QUANTUM],
     rest: |victims, _| Box::new(AbpMug { victims }),
+    ..abp_eq::ROW
 };
 
 /// Algorithm 1 of BWS with A-STEAL's mugging: yield, mug, and if there is nothing to mug, steal.

@@ -15,7 +15,7 @@ pub(super) const QUANTUM: Parameter = Parameter {
 };
 
 /// T_SLEEP of DWS §3.2, k by default (§3.4).
-pub(super) const T_SLEEP: Parameter = Parameter {
+const T_SLEEP: Parameter = Parameter {
     key: "t_sleep",
     default: 0,
     least: 0,
@@ -31,19 +31,22 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 1,
-    share: Share::Cores(Sharing {
-        placement: Placement::OnePerCore,
-        sleeper: Sleeper::LeavesCore,
-        plain_alone: true,
-        quantum_us: |values| values[1],
-        coordinator: |_| Box::new(Demand { own_only: false }),
-    }),
+    share: Share::Cores(SHARING),
     parameters: &[T_SLEEP, QUANTUM],
     rest,
 };
 
-/// The thief of `dws` and of its ablation.
-pub(super) fn rest(victims: Victims, values: &Values) -> Box<dyn Thief> {
+/// How `dws` and its ablation take part in the table.
+pub(super) const SHARING: Sharing = Sharing {
+    placement: Placement::OnePerCore,
+    sleeper: Sleeper::LeavesCore,
+    plain_alone: true,
+    quantum_us: |values| values[1],
+    coordinator: |_| Box::new(Demand { own_only: false }),
+};
+
+/// The thief of both.
+fn rest(victims: Victims, values: &Values) -> Box<dyn Thief> {
     let workers = u32::from(victims.peers()) + 1;
     let t_sleep = if values[0] == 0 { workers } else { values[0] };
     Box::new(Dws { victims, t_sleep, failed_steals: 0 })

@@ -14,19 +14,22 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
-    share: Share::Cores(Sharing {
-        placement: Placement::OnePerCore,
-        sleeper: Sleeper::KeepsCore,
-        plain_alone: false,
-        quantum_us: |values| values[0],
-        coordinator: |_| Box::new(EqualShare),
-    }),
+    share: Share::Cores(SHARING),
     parameters: &[dws::QUANTUM],
     rest: abp::ROW.rest,
 };
 
+/// How the policies without feedback take part in the table.
+pub(super) const SHARING: Sharing = Sharing {
+    placement: Placement::OnePerCore,
+    sleeper: Sleeper::KeepsCore,
+    plain_alone: false,
+    quantum_us: |values| values[0],
+    coordinator: |_| Box::new(EqualShare),
+};
+
 /// EQ: the share of a program that says nothing of what it can use.
-pub(super) struct EqualShare;
+struct EqualShare;
 
 impl Coordinator for EqualShare {
     fn quantum(&mut self, account: &Account) -> Orders {
