@@ -47,6 +47,34 @@ impl ThreadId {
         let state = line.rsplit_once(')')?.1.trim_start().chars().next()?;
         Some(matches!(state, 'S' | 'D'))
     }
+
+    /// Where the time went of a thread of this process. `None` once it has ended, or if the kernel does not count it
+    /// (CONFIG_SCHED_INFO).
+    ///
+    /// 6 µs: the kernel writes a line about the thread.
+    pub fn times(self) -> Option<Times> {
+        // Brought up to date by the reading, which the line is not.
+        let on_core = self.cpu_time()?;
+        let line = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.0)).ok()?;
+        let waited = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some(Times { on_core, for_core: Duration::from_nanos(waited) })
+    }
+}
+
+/// Where a thread's time went since it began. The rest it spent in system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// On a core.
+    pub on_core: Duration,
+    /// Waiting for one. A wait that is not over is not in it.
+    pub for_core: Duration,
+}
+
+impl Times {
+    /// Time in which the thread did not wait for anything but a core.
+    pub fn sum(self) -> Duration {
+        self.on_core + self.for_core
+    }
 }
 
 /// The processor time that all threads of a process have had, of any process that this one can see. `None` once it has
@@ -101,6 +129,11 @@ mod tests {
                 peer.is_blocked() == Some(false)
             }));
             assert_eq!(ThreadId::current().is_blocked(), Some(false));
+            // Of these 20 ms it was on a core or waited for one in all but those in which this thread was not.
+            let (began, times) = (std::time::Instant::now(), peer.times().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+            let gained = peer.times().unwrap().sum() - times.sum();
+            assert!(gained > Duration::ZERO && gained <= began.elapsed());
             let before = peer.cpu_time().unwrap();
             let gained = (0..1000).any(|_| {
                 std::thread::sleep(Duration::from_millis(1));
@@ -116,5 +149,6 @@ mod tests {
         // Above the largest number that Linux gives out, 2²².
         assert_eq!(ThreadId::from_raw(1 << 23).cpu_time(), None);
         assert_eq!(ThreadId::from_raw(1 << 23).is_blocked(), None);
+        assert_eq!(ThreadId::from_raw(1 << 23).times(), None);
     }
 }

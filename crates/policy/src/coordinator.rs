@@ -20,6 +20,8 @@ pub struct Account {
     pub awake: u16,
     /// Workers that rest for want of a core.
     pub retired: u16,
+    /// Workers that are awake and need no core, for they wait in system calls: counted only while others rest for want of one.
+    pub blocked: u16,
     /// Tasks that nobody has begun: N_b of DWS.
     pub queued: u32,
     /// Cores that the program may use, were it alone.
@@ -49,6 +51,8 @@ pub struct Orders {
     pub desire: u16,
     /// Which cores to have.
     pub cores: Claims,
+    /// After how many quanta the next account is due, at least one. Every look costs two switches of a worker's core.
+    pub due: u16,
 }
 
 /// Which cores to have from now on.

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use comity_os::cpu_clock::Times;
 use comity_policy::{Account, Claims, Coordinator, Orders, WorkerId};
-use comity_table::{Location, Member, Profile, draw_program};
+use comity_table::{Location, Member, Profile, STOPPED_AFTER, draw_program};
 
 use crate::fork;
 use crate::share::{Books, Share, State};
@@ -19,7 +20,8 @@ use crate::shared::{Shared, View};
 use crate::sleep::Work as _;
 
 /// Processor time after which a worker that runs a task and neither forks nor finishes anything, while others wait, may be
-/// waiting for one of them by looking.
+/// waiting for one of them by looking: another is recalled, core or no core. Where that takes nothing from another program, half
+/// a quantum is enough.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// Starts the coordinator of a pool whose threads are there. It ends with the pool.
@@ -68,13 +70,15 @@ fn this_program() -> u64 {
 }
 
 /// What a worker looked like a quantum ago.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Seen {
-    cpu: Option<Duration>,
+    /// Nanoseconds in which it had a task.
+    busy_ns: u64,
+    times: Times,
     /// What changes when it forks, finishes or takes something.
     progress: (usize, u64, u64),
-    /// Its processor time when that last changed.
-    since: Option<Duration>,
+    /// Its time on a core when that last changed.
+    since: Duration,
 }
 
 struct Coordination<'a> {
@@ -83,7 +87,7 @@ struct Coordination<'a> {
     member: &'a Member,
     policy: Box<dyn Coordinator>,
     desire: u16,
-    seen: Box<[Seen]>,
+    seen: Box<[Option<Seen>]>,
     /// Busy time of all workers at the end of the last quantum, in nanoseconds.
     busy_ns: u64,
     /// Cores that were allotted for the quantum that runs.
@@ -98,7 +102,7 @@ impl<'a> Coordination<'a> {
             member,
             policy: shared.policy.coordinator().expect("a policy that shares cores has one"),
             desire: 0,
-            seen: vec![Seen::default(); shared.peers.len()].into(),
+            seen: vec![None; shared.peers.len()].into(),
             busy_ns: 0,
             allotment: 0,
         }
@@ -129,8 +133,7 @@ impl<'a> Coordination<'a> {
     /// Comes by until the pool has ended, or had no work for a quantum.
     fn serve(&mut self) {
         let mut began = Instant::now();
-        self.quantum(Duration::ZERO, true);
-        let mut next = began + self.share.quantum;
+        let mut next = began + self.quantum(Duration::ZERO, true);
         loop {
             let heard = self.member.bell();
             if self.shared.has_ended() {
@@ -141,12 +144,11 @@ impl<'a> Coordination<'a> {
                 if !self.has_work() {
                     break;
                 }
-                self.quantum(now - began, false);
-                began = now;
                 // After a long preemption there is nothing to catch up with.
-                next = now + self.share.quantum;
-            } else {
-                self.rung();
+                next = now + self.quantum(now - began, false);
+                began = now;
+            } else if self.rung() {
+                next = next.min(now + self.share.quantum);
             }
             self.member.wait(heard, next.saturating_duration_since(Instant::now()));
         }
@@ -159,13 +161,13 @@ impl<'a> Coordination<'a> {
         self.share.balance(&mut books, &self.view());
     }
 
-    /// One quantum is over, which lasted so long.
-    fn quantum(&mut self, lasted: Duration, first: bool) {
+    /// One quantum is over, which lasted so long. Returns after how long to come again.
+    fn quantum(&mut self, lasted: Duration, first: bool) -> Duration {
         let (shared, share, member) = (self.shared, self.share, self.member);
         let queued = shared.queued();
         let mut books = share.books();
         share.note_losses(&mut books, member);
-        books.off_core = self.off_core(&books, queued);
+        books.off_core = self.off_core(&books, lasted);
         let standing = member.round(self.desire, books.awake());
 
         let now = shared.now();
@@ -175,6 +177,7 @@ impl<'a> Coordination<'a> {
             workers: shared.workers(),
             awake: books.awake(),
             retired: books.retired(),
+            blocked: books.off_core,
             queued: queued.try_into().unwrap_or(u32::MAX),
             usable: share.most,
             owned: standing.owned,
@@ -187,7 +190,7 @@ impl<'a> Coordination<'a> {
             allotment: self.allotment,
         };
         self.busy_ns = busy_ns;
-        let Orders { desire, cores } = self.policy.quantum(&account);
+        let Orders { desire, cores, due } = self.policy.quantum(&account);
         let standing = if desire == self.desire { standing } else { member.round(desire, books.awake()) };
         self.desire = desire;
         share.set_alone(standing.alone);
@@ -204,6 +207,8 @@ impl<'a> Coordination<'a> {
             self.view().ring_bells();
         }
         share.employ(&mut books, &self.view(), queued);
+        // Whoever comes by less often counts as stopped.
+        (share.quantum * u32::from(due.max(1))).min(STOPPED_AFTER / 2)
     }
 
     fn hold_what_is_owned(&self, books: &mut Books) {
@@ -217,35 +222,46 @@ impl<'a> Coordination<'a> {
         (0..share.most).take_while(|_| share.take_back(books, member)).for_each(drop);
     }
 
-    /// A core was taken back, or there is one to be had.
-    fn rung(&self) {
+    /// A core was taken back, or there is one to be had. True: some were taken back.
+    fn rung(&self) -> bool {
         let mut books = self.share.books();
-        self.share.rung(&mut books, &self.view(), self.shared.queued());
+        self.share.rung(&mut books, &self.view(), self.shared.queued())
     }
 
-    /// How many workers that count as awake need no core, while others wait for one: those in system calls, and those that
-    /// seem to wait for others.
-    fn off_core(&mut self, books: &Books, queued: usize) -> u16 {
-        let mut off_core = 0;
-        let someone_waits = queued > 0 && books.retired() > 0;
+    /// How many workers that count as awake needed no core in the last quantum, while there were more of them than cores, or
+    /// others rested for want of one: as many as the time that they spent in system calls with a task in hand makes up, and
+    /// those that seem to wait for others by looking.
+    fn off_core(&mut self, books: &Books, lasted: Duration) -> u16 {
+        if lasted.is_zero() || (books.retired() == 0 && books.awake() <= self.share.most) {
+            self.seen.fill(None);
+            return 0;
+        }
+        let stuck_after = if self.share.is_alone() { self.share.quantum / 2 } else { STUCK_AFTER };
+        let (mut blocked, mut stuck) = (Duration::ZERO, 0);
         for (nth, (peer, seen)) in self.shared.peers.iter().zip(&mut self.seen).enumerate() {
             let worker = WorkerId(nth as u16);
-            if !someone_waits || !books.is(worker, State::Awake) || !self.shared.sleep.is_busy(worker) {
-                *seen = Seen::default();
-                continue;
-            }
-            let thread = peer.thread();
-            let cpu = thread.and_then(|thread| thread.cpu_time());
+            let thread = peer.thread().filter(|_| books.is(worker, State::Awake));
+            let times = thread.and_then(|thread| thread.times());
+            let before = seen.take();
+            let Some(times) = times else { continue };
+            let busy_ns = peer.busy_ns(self.shared.now());
             let progress = (peer.queued(), peer.counters.steals.get(), peer.busy_since.load(Ordering::Relaxed));
-            if progress != seen.progress || seen.since.is_none() {
-                seen.since = cpu;
+            let mut since = times.on_core;
+            if let Some(before) = before {
+                let busy = Duration::from_nanos(busy_ns.saturating_sub(before.busy_ns));
+                let gap = busy.saturating_sub(times.sum().saturating_sub(before.times.sum()));
+                // Else it may be waiting for a core, and has since long ago.
+                if gap * 8 > lasted && thread.and_then(|thread| thread.is_blocked()) == Some(true) {
+                    blocked += gap;
+                }
+                if progress == before.progress && self.shared.sleep.is_busy(worker) {
+                    since = before.since;
+                    stuck += u16::from(times.on_core.saturating_sub(since) >= stuck_after);
+                }
             }
-            let idle = cpu.is_some() && cpu == seen.cpu;
-            let blocked = idle && thread.and_then(|thread| thread.is_blocked()) == Some(true);
-            let used = cpu.zip(seen.since).map_or(Duration::ZERO, |(now, since)| now.saturating_sub(since));
-            off_core += u16::from(blocked || used >= STUCK_AFTER);
-            (seen.cpu, seen.progress) = (cpu, progress);
+            *seen = Some(Seen { busy_ns, times, progress, since });
         }
-        off_core
+        let blocked = (blocked.as_secs_f64() / lasted.as_secs_f64()).round() as u16;
+        blocked.saturating_add(stuck).min(books.awake())
     }
 }

@@ -194,7 +194,8 @@ impl Books {
     }
 
     pub(crate) fn is(&self, worker: WorkerId, state: State) -> bool {
-        self.entries[worker.index()].state == state
+        let entry = &self.entries[worker.index()];
+        entry.state == state && !entry.adopted
     }
 }
 
@@ -276,10 +277,18 @@ impl<C: Cores> Share<C> {
 
     /// How many workers may be awake.
     fn room(&self, books: &Books) -> u16 {
-        if self.sharing.plain_alone && self.is_alone() {
-            return books.entries.len() as u16;
+        let workers = books.entries.len() as u16;
+        match self.sharing.sleeper {
+            _ if !(self.sharing.plain_alone && self.is_alone()) => books.held().max(1) + books.off_core,
+            // Nobody is there from whom one worker too many would take anything, so the room grows fast.
+            Sleeper::LendsCore => (self.most + 2 * books.off_core).min(workers),
+            Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
         }
-        books.held().max(1) + books.off_core
+    }
+
+    /// Whether nobody is there to share with, so that a push may wake whoever finds room.
+    fn wakes_by_push(&self) -> bool {
+        self.sharing.sleeper == Sleeper::LendsCore && self.is_alone()
     }
 
     pub(crate) fn set_alone(&self, alone: bool) {
@@ -429,59 +438,53 @@ impl<C: Cores> Share<C> {
         released.is_some()
     }
 
-    /// A core was taken back, or there is one to be had.
-    pub(crate) fn rung(&self, books: &mut Books, pool: &impl Pool, queued: usize) {
-        let Some(member) = self.member() else { return };
+    /// A core was taken back, or there is one to be had. True: some were taken back.
+    pub(crate) fn rung(&self, books: &mut Books, pool: &impl Pool, queued: usize) -> bool {
+        let Some(member) = self.member() else { return false };
         let lends = self.sharing.sleeper == Sleeper::LendsCore;
-        if self.note_losses(books, member) == 0 && !lends {
-            return;
+        let lost = self.note_losses(books, member) > 0;
+        if !lost && !lends {
+            return false;
+        }
+        if lost {
+            self.set_alone(false);
         }
         if lends {
             let wanted = queued.min(books.retired().into());
             (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
         }
         self.employ(books, pool, queued);
+        lost
     }
 
     /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
     pub(crate) fn employ(&self, books: &mut Books, pool: &impl Pool, queued: usize) {
         let Some(member) = self.member() else { return };
-        let lends = self.sharing.sleeper == Sleeper::LendsCore;
-        if lends && self.is_alone() {
-            // Whatever a push wakes may stay awake.
-            self.restore_hunger(books, pool);
-        }
         if self.sharing.sleeper != Sleeper::KeepsCore {
             // For those who are awake without one.
             let most = books.awake().min(self.most);
             while books.held() < most && (self.claim(books, member, false) || self.take_back(books, member)) {}
         }
-        let mut idle_cores = self.recall(books, pool);
+        if self.wakes_by_push() {
+            self.restore_hunger(books, pool);
+        } else {
+            self.recall(books, pool, queued);
+        }
         if queued > 0 && books.awake() == 0 {
             // Whoever is asleep takes a core when it wakes.
             pool.sleep().wake_peer(WorkerId(books.entries.len() as u16 - 1), None, false);
         }
         if self.sharing.sleeper != Sleeper::KeepsCore {
-            while idle_cores > 0 && books.held() > books.awake() && self.release(books, member, None) {
-                idle_cores -= 1;
-            }
-        }
-        if lends {
-            let has_most = books.held() >= self.most;
-            let wants = !has_most && (books.retired() > 0 || books.awake() > books.held());
-            member.want(wants);
-            // Asked after it is known to want one: who releases a core later rings.
-            if wants && books.retired() > 0 && member.any_free() {
-                self.restore_hunger(books, pool);
-                member.want(books.awake() > books.held());
-            }
+            let idle_cores = books.held().saturating_sub(books.awake());
+            (0..idle_cores).take_while(|_| self.release(books, member, None)).for_each(drop);
         }
         self.balance(books, pool);
     }
 
-    /// Recalls workers as long as there is room for them. Returns for how many cores there is no worker.
-    fn recall(&self, books: &mut Books, pool: &impl Pool) -> u16 {
-        while books.awake < self.room(books) {
+    /// Recalls workers as long as there are cores for them, and in the place of those who need none while there are tasks.
+    fn recall(&self, books: &mut Books, pool: &impl Pool, queued: usize) {
+        let room = if queued > 0 || self.is_alone() { self.room(books) } else { books.held().max(1) };
+        while books.awake < room {
             let used = books.cores_in_use();
             let core = books.held.iter().find(|core| !used.contains(*core));
             // The one whose place in the pool is the core's place among the cores, so that workers stay where they were.
@@ -495,19 +498,21 @@ impl<C: Cores> Share<C> {
             // If it cannot be recalled, it was woken for business of its own, and is up.
             let recall = || _ = pool.sleep().recall(worker);
             let entry = &mut books.entries[worker.index()];
-            if self.sharing.placement == Placement::Anywhere && !self.is_alone() {
+            if self.sharing.placement == Placement::Anywhere {
                 entry.lead(pool.thread(worker), recall);
             } else {
                 self.place(books, pool);
                 recall();
             }
         }
-        self.room(books).saturating_sub(books.awake)
     }
 
-    /// Makes those who have retired hungry again: there are cores, should they have work.
+    /// Makes those who have retired hungry again, as many as there might be cores for, should they have work.
     fn restore_hunger(&self, books: &mut Books, pool: &impl Pool) {
-        let retired: Vec<WorkerId> = books.in_state(State::Retired).collect();
+        let hungry = books.awake + books.in_state(State::Asleep).count() as u16;
+        let room = if self.is_alone() { self.room(books) } else { self.most };
+        let retired = books.in_state(State::Retired).take(room.saturating_sub(hungry).into());
+        let retired: Vec<WorkerId> = retired.collect();
         for worker in &retired {
             books.set(*worker, State::Asleep);
         }
@@ -516,9 +521,23 @@ impl<C: Cores> Share<C> {
 
     /// Brings up to date what thieves look at, and where threads may run.
     pub(crate) fn balance(&self, books: &mut Books, pool: &impl Pool) {
-        if self.member().is_some() {
-            self.excess.store(books.awake > self.room(books), Ordering::Relaxed);
-            self.place(books, pool);
+        let Some(member) = self.member() else { return };
+        if self.sharing.sleeper == Sleeper::LendsCore {
+            self.ask_for_cores(books, pool, member);
+        }
+        self.excess.store(books.awake > self.room(books), Ordering::Relaxed);
+        self.place(books, pool);
+    }
+
+    /// Says in the table whether a core is wanted. Without it nobody who has one to spare would ring.
+    fn ask_for_cores(&self, books: &mut Books, pool: &impl Pool, member: &C) {
+        let is_short = books.awake() > books.held();
+        let wants = (is_short || books.retired() > 0) && books.held() < self.most && !self.wakes_by_push();
+        member.want(wants);
+        // Asked after it is known to want one: who releases a core later rings.
+        if wants && books.retired() > 0 && member.any_free() {
+            self.restore_hunger(books, pool);
+            member.want(is_short);
         }
     }
 

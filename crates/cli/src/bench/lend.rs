@@ -4,7 +4,7 @@ use std::hint::spin_loop;
 use std::io::{self, BufRead, Write};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -29,8 +29,8 @@ const EXAMPLES: &str = "Examples:
 /// Measure the time from the moment that a core is idle in one program to the start of another program's task on it
 ///
 /// Two programs share the machine by a core table of their own. One, the borrower, always has more tasks of 20 µs than
-/// workers. The other, the lender, is busy for 20 to 40 ms and then without work for 40 ms. Its core counts as idle when its
-/// last task has ended; the borrower's task is the first on a core where it has run none for 2 ms.
+/// workers. The other, the lender, runs one task of 20 to 40 ms and then is without work for 40 ms. Measured is the time from
+/// the end of its task to the beginning of the borrower's next one on the same core.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -82,24 +82,43 @@ struct Row {
     p99_us: f64,
     /// Times that no task of the borrower's came before the lender was busy again.
     never: usize,
+    /// Times that the borrower's tasks shared the core with the lender's before that had ended.
+    shared: usize,
+}
+
+/// A core that the lender did not need.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Lent {
+    core: usize,
+    /// In nanoseconds of the machine's clock.
+    from: u64,
+    until: u64,
+}
+
+/// What the borrower did with it.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Borrowed {
+    /// When its first task began there.
+    began: Option<u64>,
+    shared: bool,
 }
 
 /// What the two programs say.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Ready,
-    /// The lender: when each of its busy times ended, and when the next began, in nanoseconds of the machine's clock.
-    Lent(Vec<(u64, u64)>),
-    /// The borrower: when it ran a task on a core where it had run none for long.
-    Began(Vec<u64>),
+    /// The lender.
+    Lent(Vec<Lent>),
+    /// The borrower, for each of those.
+    Borrowed(Vec<Borrowed>),
 }
 
 /// The longest that one answer takes.
 const TIMEOUT: Duration = Duration::from_secs(600);
 const TASK: Duration = Duration::from_micros(20);
 const LENT_FOR: Duration = Duration::from_millis(40);
-/// A core on which the borrower has run no task for so long was another's.
-const PAUSE: Duration = Duration::from_millis(2);
+/// A core on which the borrower ran a task so shortly before it was lent was shared.
+const SHORTLY: Duration = Duration::from_millis(1);
 
 /// Runs the bench.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -150,14 +169,14 @@ fn measure(policy: Policy, samples: u32) -> Result<Row, Failure> {
         (_, Answer::Lent(lent)) => lent,
         (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
     };
-    programs.tell(1, "end")?;
-    let began = match programs.hear()? {
-        (_, Answer::Began(began)) => began,
+    programs.tell(1, &serde_json::to_string(&lent).expect("numbers"))?;
+    let borrowed = match programs.hear()? {
+        (_, Answer::Borrowed(borrowed)) => borrowed,
         (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
     };
     programs.close()?;
-    let first_after = |(ended, next): &(u64, u64)| began.iter().find(|began| (ended..next).contains(began));
-    let latencies: Vec<f64> = lent.iter().filter_map(|lent| Some((first_after(lent)? - lent.0) as f64 / 1e3)).collect();
+    let latency = |(lent, borrowed): (&Lent, &Borrowed)| Some((borrowed.began? - lent.from) as f64 / 1e3);
+    let latencies: Vec<f64> = lent.iter().zip(&borrowed).filter_map(latency).collect();
     if latencies.is_empty() {
         return Err(Failure::Run(format!("under {policy} no core was ever lent; does it share cores?")));
     }
@@ -167,19 +186,22 @@ fn measure(policy: Policy, samples: u32) -> Result<Row, Failure> {
         p90_us: percentile(&latencies, 90),
         p99_us: percentile(&latencies, 99),
         never: lent.len() - latencies.len(),
+        shared: borrowed.iter().filter(|borrowed| borrowed.shared).count(),
     })
 }
 
 fn render(report: &Report) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["policy", "p50 µs", "p90 µs", "p99 µs", "never"]);
-    for Row { policy, p50_us, p90_us, p99_us, never } in &report.rows {
+    table.set_header(["policy", "p50 µs", "p90 µs", "p99 µs", "never", "shared"]);
+    for Row { policy, p50_us, p90_us, p99_us, never, shared } in &report.rows {
         let micros = |value: &f64| format!("{value:.0}");
-        table.add_row([policy.clone(), micros(p50_us), micros(p90_us), micros(p99_us), never.to_string()]);
+        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(micros);
+        table.add_row([policy.clone(), p50, p90, p99, never.to_string(), shared.to_string()]);
     }
     format!(
-        "{table}\n\n{} times each; {} workers in each of the two programs. never: no task came before the core was needed again.\n",
+        "{table}\n\n{} times each; {} workers in each of the two programs. never: no task came before the core was needed again;\n\
+         shared: the borrower ran tasks there in the last millisecond before it was lent.\n",
         report.samples, report.workers
     )
 }
@@ -221,10 +243,10 @@ fn lender(arguments: &Arguments) -> Result<(), Failure> {
         let busy_for = Duration::from_micros(20_000 + nth * 7_919 % 20_000);
         let ended = pool.install(|| {
             spin(busy_for);
-            now_ns()
+            (cores::current(), now_ns())
         });
         std::thread::sleep(LENT_FOR);
-        lent.push((ended, now_ns()));
+        lent.push(Lent { core: ended.0, from: ended.1, until: now_ns() });
     }
     tell(&Answer::Lent(lent))?;
     // Whoever ends before it is asked to has failed.
@@ -239,19 +261,17 @@ fn borrower(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let cores = cores::allowed().iter().map(|core| core.id).max().unwrap_or(0) + 1;
-    let last: Vec<AtomicU64> = (0..cores).map(|_| AtomicU64::new(now_ns())).collect();
-    let (began, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    // By core: when each task began.
+    let began: Vec<Mutex<Vec<u64>>> = (0..cores).map(|_| Mutex::new(Vec::new())).collect();
+    let (lent, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let task = || {
         let (now, core) = (now_ns(), cores::current());
-        if now.saturating_sub(last[core].load(Ordering::Relaxed)) > PAUSE.as_nanos() as u64 {
-            began.lock().expect("nobody panics").push(now);
-        }
+        began[core].lock().expect("nobody panics").push(now);
         spin(TASK);
-        last[cores::current()].store(now_ns(), Ordering::Relaxed);
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            wait_for_order();
+            *lent.lock().expect("nobody panics") = hear_of_lent();
             end.store(true, Ordering::Relaxed);
         });
         pool.install(|| {
@@ -260,7 +280,22 @@ fn borrower(arguments: &Arguments) -> Result<(), Failure> {
             }
         });
     });
-    tell(&Answer::Began(began.into_inner().expect("nobody panicked")))?;
+    let began: Vec<Vec<u64>> = began.into_iter().map(|began| began.into_inner().expect("nobody panicked")).collect();
+    let borrowed = lent.into_inner().expect("nobody panicked").iter().map(|lent| borrowed(&began, lent)).collect();
+    tell(&Answer::Borrowed(borrowed))?;
     wait_for_order();
     Ok(())
+}
+
+fn hear_of_lent() -> Vec<Lent> {
+    let line = io::stdin().lock().lines().next();
+    line.and_then(|line| serde_json::from_str(&line.ok()?).ok()).unwrap_or_default()
+}
+
+fn borrowed(began: &[Vec<u64>], lent: &Lent) -> Borrowed {
+    let began = began.get(lent.core).map_or(&[][..], |began| began);
+    // By two threads that were interrupted in turn they may be written down a little out of order.
+    let first = began.iter().filter(|began| (lent.from..lent.until).contains(began)).min();
+    let before = lent.from.saturating_sub(SHORTLY.as_nanos() as u64)..lent.from;
+    Borrowed { began: first.copied(), shared: began.iter().any(|began| before.contains(began)) }
 }

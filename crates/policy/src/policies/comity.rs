@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
         sleeper: Sleeper::LendsCore,
         plain_alone: true,
         quantum_us: |values| values[2],
-        coordinator: |_| Box::new(Courtesy),
+        coordinator: |_| Box::new(Courtesy { due: 1 }),
     }),
     parameters: &[
         Parameter {
@@ -135,15 +135,23 @@ impl Thief for Comity {
 
 /// Each program is entitled to an equal share of the cores, by weight, whatever it does with it; what it does not use is
 /// lent at once, by the shell, and taken back when a push needs it. What is left to the quantum: workers without a core
-/// while there are tasks.
-struct Courtesy;
+/// while there are tasks. As long as there is nothing to do for those, it looks less often.
+struct Courtesy {
+    /// Quanta until the account that comes next.
+    due: u16,
+}
+
+/// The most quanta between two looks.
+const CALM: u16 = 4;
 
 impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
         let wanted = u16::try_from(account.queued).unwrap_or(u16::MAX).min(account.retired);
         let free = wanted.min(account.free);
-        let cores = Claims::More { free, own_only: false, back: (wanted - free).min(account.lent) };
-        Orders { desire: account.usable, cores }
+        let back = (wanted - free).min(account.lent);
+        let is_calm = !account.first && free == 0 && back == 0 && account.blocked == 0;
+        self.due = if is_calm { (2 * self.due).min(CALM) } else { 1 };
+        Orders { desire: account.usable, cores: Claims::More { free, own_only: false, back }, due: self.due }
     }
 }
 
@@ -241,5 +249,17 @@ mod tests {
         assert!(matches!(thief.next(BUSY), Action::StealFrom(_)));
         thief.next(Event::StealSucceeded(victim));
         assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 10);
+    }
+
+    #[test]
+    fn looks_less_often_while_there_is_nothing_to_do_for_those_without_a_core() {
+        let mut coordinator = Policy::default().coordinator().unwrap();
+        let calm = Account { workers: 4, usable: 2, awake: 1, retired: 3, queued: 9, held: 1, ..Account::default() };
+        let accounts = [Account { first: true, ..calm }, calm, calm, calm];
+        assert_eq!(accounts.map(|account| coordinator.quantum(&account).due), [1, 2, 4, 4]);
+        for changed in [Account { free: 1, ..calm }, Account { lent: 1, ..calm }, Account { blocked: 1, ..calm }] {
+            assert_eq!(coordinator.quantum(&changed).due, 1, "{changed:?}");
+            assert_eq!(coordinator.quantum(&calm).due, 2);
+        }
     }
 }

@@ -33,6 +33,6 @@ struct EqualShare;
 
 impl Coordinator for EqualShare {
     fn quantum(&mut self, account: &Account) -> Orders {
-        Orders { desire: account.usable, cores: Claims::Owned }
+        Orders { desire: account.usable, cores: Claims::Owned, due: 1 }
     }
 }
