@@ -92,6 +92,8 @@ struct Machine {
     cores: usize,
     held: RefCell<CoreSet>,
     others: RefCell<CoreSet>,
+    /// Whether the pool has said that it wants one.
+    wants: Cell<bool>,
     lot: Cell<u64>,
 }
 
@@ -146,7 +148,9 @@ impl Cores for Machine {
         self.free().is_some()
     }
 
-    fn want(&self, _: bool) {}
+    fn want(&self, wants: bool) {
+        self.wants.set(wants);
+    }
 
     fn is_core_wanted(&self) -> bool {
         false
@@ -238,6 +242,7 @@ impl World {
                 cores: 3,
                 held: RefCell::default(),
                 others: RefCell::default(),
+                wants: Cell::default(),
                 lot: Cell::new(seed),
             });
             share.set_alone(false);
@@ -581,6 +586,12 @@ impl World {
             let count = |state| all().filter(|worker| books.is(WorkerId(*worker as u16), state)).count();
             if (usize::from(awake), usize::from(retired)) != (count(State::Awake), count(State::Retired)) {
                 return Err(format!("the books say {awake} awake and {retired} retired"));
+            }
+            let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_alone();
+            let has_room = lends && books.held() < share.most;
+            let wants = share.member().is_some_and(|machine| machine.wants.get());
+            if has_room && retired > 0 && count(State::Asleep) == 0 && !wants {
+                return Err("some have retired for want of a core, and nobody would ring when one becomes free".into());
             }
         }
         if !all().any(|worker| self.is_asleep(worker)) {
