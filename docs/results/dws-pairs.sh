@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# The 28 pairs of the DWS paper's eight programs, each program with as many workers as the machine has cores: what
+# dws-pairs.md quotes. Keep the machine quiet meanwhile; it takes half an hour on two cores.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cargo build --release -p comity-cli
+comity=${CARGO_TARGET_DIR:-target}/release/comity
+out=docs/results/new
+mkdir -p "$out"
+"$comity" corun fft pnn cholesky lu ge heat sor mergesort:class=medium --pairs \
+    --policy abp,equipartition,dws-nc,dws,a-steal,comity --backend rayon --baseline abp --rounds 8 \
+    --json "$out/dws-pairs.json" >"$out/dws-pairs.txt"
+python3 docs/results/dws-pairs.py "$out/dws-pairs.json" >"$out/dws-pairs.md"
