@@ -44,7 +44,8 @@ pub struct Sharing {
     /// What becomes of a sleeper's core.
     pub sleeper: Sleeper,
     /// Whether the program steals as it would without a table while it is alone there (DWS §3.5): all of its workers may be
-    /// awake, and none that would leave its core sleeps beside a busy one.
+    /// awake, and none that would leave its core sleeps beside a busy one. Where sleepers lend their cores, so many may be
+    /// awake as there are cores, and more only while some of them need none.
     pub plain_alone: bool,
     /// Microseconds of a quantum.
     pub quantum_us: fn(&Values) -> u32,

@@ -40,6 +40,7 @@ pub(crate) trait Cores {
     fn release(&self, core: Option<usize>) -> Option<usize>;
     fn any_free(&self) -> bool;
     fn want(&self, wants: bool);
+    fn decline(&self);
     fn is_core_wanted(&self) -> bool;
     fn note_lost(&self, cores: u16);
     fn ring_own(&self);
@@ -68,6 +69,10 @@ impl Cores for Member {
 
     fn want(&self, wants: bool) {
         self.want(wants);
+    }
+
+    fn decline(&self) {
+        self.decline();
     }
 
     fn is_core_wanted(&self) -> bool {
@@ -538,6 +543,10 @@ impl<C: Cores> Share<C> {
         if wants && books.retired() > 0 && member.any_free() {
             self.restore_hunger(books, pool);
             member.want(is_short);
+            if !pool.deques_have_task() && !pool.injector_has_task() {
+                // Others may have some.
+                member.decline();
+            }
         }
     }
 

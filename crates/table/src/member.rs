@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use comity_os::clock::now_ns;
@@ -318,11 +318,27 @@ impl Member {
 
     // ---- Waiting and telling. ----
 
-    /// From now on this program is told when a core becomes free; or no longer.
+    /// From now on this program is told when a core becomes free; or no longer. Who looks for a free core after it has said
+    /// that it wants one misses none: see the fence in `offer`.
     pub fn want(&self, wants: bool) {
         let wanting = &self.layout().header.wanting;
         if has_bit(wanting, self.slot) != wants {
-            if wants { set_bit(wanting, self.slot) } else { clear_bit(wanting, self.slot) }
+            if wants {
+                set_bit(wanting, self.slot)
+            } else {
+                clear_bit(wanting, self.slot)
+            }
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// This program leaves the cores that are free to others: tells those who want one.
+    pub fn decline(&self) {
+        let now = now_ns();
+        for core in self.may_use.iter() {
+            if let Some(word) = self.usable_word(load(&self.layout().cores[core]), now) {
+                self.offer(core, word.owner());
+            }
         }
     }
 
@@ -340,6 +356,8 @@ impl Member {
     /// may not use this core, would keep the news from those who can do something with it.
     fn offer(&self, core: usize, owner: Option<SlotId>) {
         let wanting = &self.layout().header.wanting;
+        // The core's word before the look for those who want one; they look for a core after they have said so.
+        fence(Ordering::SeqCst);
         if wanting.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
             return;
         }

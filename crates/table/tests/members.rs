@@ -176,6 +176,25 @@ fn a_core_that_is_released_wakes_its_owner_or_else_one_that_waits_and_may_use_it
 }
 
 #[test]
+fn a_core_that_one_program_declines_is_offered_to_another() {
+    let table = Table::new();
+    let (holder, owner, waiter) = (table.join(1, 1), table.join(2, 1), table.join(3, 1));
+    claim_all(&holder, false);
+    [&owner, &waiter].iter().for_each(|member| member.want(true));
+    rounds(&[(&owner, 1), (&waiter, 0)]);
+    let heard = [&owner, &waiter].map(Member::bell);
+    holder.release(None);
+    assert_eq!([&owner, &waiter].map(Member::bell), [heard[0] + 1, heard[1]]);
+    owner.want(false);
+    owner.decline();
+    assert_eq!([&owner, &waiter].map(Member::bell), [heard[0] + 1, heard[1] + 1]);
+    // There is none any more.
+    waiter.claim(false);
+    owner.decline();
+    assert_eq!([&owner, &waiter].map(Member::bell), [heard[0] + 1, heard[1] + 1]);
+}
+
+#[test]
 fn cores_of_a_program_that_leaves_or_dies_wake_those_who_wait() {
     let table = Table::new();
     let (holder, waiter) = (table.join(1, 2), table.join(2, 2));

@@ -152,6 +152,8 @@ impl Cores for Machine {
         self.wants.set(wants);
     }
 
+    fn decline(&self) {}
+
     fn is_core_wanted(&self) -> bool {
         false
     }
