@@ -130,6 +130,12 @@ impl<'a> Coordination<'a> {
         self.share.books().awake() > 0 || self.shared.queued() > 0
     }
 
+    /// Time that all workers together have had a task.
+    fn total_busy_ns(&self, books: &Books) -> u64 {
+        let now = self.shared.now();
+        books.workers().map(|worker| self.shared.peer(worker).busy_ns(now)).sum()
+    }
+
     /// Comes by until the pool has ended, or had no work for a quantum.
     fn serve(&mut self) {
         let mut began = Instant::now();
@@ -141,7 +147,7 @@ impl<'a> Coordination<'a> {
             }
             let now = Instant::now();
             if now >= next {
-                if !self.has_work() {
+                if !self.has_work() && self.busy_ns == self.total_busy_ns(&self.share.books()) {
                     break;
                 }
                 // After a long preemption there is nothing to catch up with.
@@ -170,8 +176,7 @@ impl<'a> Coordination<'a> {
         books.off_core = self.off_core(&books, lasted);
         let standing = member.round(self.desire, books.awake());
 
-        let now = shared.now();
-        let busy_ns: u64 = shared.peers.iter().map(|peer| peer.busy_ns(now)).sum();
+        let busy_ns = self.total_busy_ns(&books);
         let account = Account {
             first,
             workers: shared.workers(),

@@ -198,6 +198,12 @@ impl Books {
         entries.filter(move |(_, entry)| entry.state == state && !entry.adopted).map(|(nth, _)| WorkerId(nth as u16))
     }
 
+    /// The workers that count.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = WorkerId> {
+        let entries = self.entries.iter().enumerate().filter(|(_, entry)| !entry.adopted);
+        entries.map(|(nth, _)| WorkerId(nth as u16))
+    }
+
     pub(crate) fn is(&self, worker: WorkerId, state: State) -> bool {
         let entry = &self.entries[worker.index()];
         entry.state == state && !entry.adopted
