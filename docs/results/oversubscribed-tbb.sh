@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The programs of oversubscribed.sh in C++ over oneTBB, beside each other: what sharing.md quotes of oneTBB.
-# Needs g++ and libtbb-dev (docs/results/peers.sh installs them). Keep the machine quiet; it takes ten minutes on two cores.
+#
+# usage: docs/results/oversubscribed-tbb.sh [WORKERS]     Workers of each program; without: 2, 8 and 16, one after the other.
+# Needs g++ and libtbb-dev, which docs/results/peers.sh installs. Keep the machine quiet; it takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo build --release -p comity-cli
@@ -10,7 +12,7 @@ mkdir -p "$out"
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 g++ -std=c++17 -O3 -o "$build/tbb" docs/results/peers/tbb_corun.cpp -ltbb -pthread
-for workers in 2 8 16; do
+for workers in ${1:-2 8 16}; do
     # The policy's name says nothing here: commands are what they are.
     "$comity" corun "$build/tbb ep" "$build/tbb mergesort" "$build/tbb cg" "$build/tbb fib" --pairs=all --policy plain \
         --rounds 6 --workers "$workers" --json "$out/oversubscribed-tbb-$workers.json" >"$out/oversubscribed-tbb-$workers.txt"
