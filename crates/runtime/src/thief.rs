@@ -203,10 +203,12 @@ impl<'a> Spell<'a> {
         if let Some(share) = self.share()
             && share.sharing.sleeper == Sleeper::LeavesCore
         {
-            if share.sharing.plain_alone && share.is_alone() && self.worker.shared().sleep.anyone_busy() {
-                return Err(SleepRefusal::Alone);
-            }
-            if share.retire(&self.view, self.worker.id(), true) {
+            if share.sharing.plain_alone && share.is_alone() {
+                if self.worker.shared().sleep.anyone_busy() {
+                    return Err(SleepRefusal::Alone);
+                }
+                // The first who finds work wakes it, and not the coordinator's next look.
+            } else if share.retire(&self.view, self.worker.id(), true) {
                 return Ok(self.rest_until_up());
             }
         }

@@ -531,10 +531,12 @@ impl World {
             Action::Sleep => {
                 let leaves = |share: &Share<Machine>| share.sharing.sleeper == Sleeper::LeavesCore;
                 if self.share.as_ref().is_some_and(leaves) {
-                    if self.share.as_ref().is_some_and(Share::is_alone) && self.sleep.anyone_busy() {
-                        return self.thief(Event::SleepRefused(SleepRefusal::Alone));
-                    }
-                    if let Some(at) = self.retire(worker, true) {
+                    let plain = |share: &Share<Machine>| share.sharing.plain_alone && share.is_alone();
+                    if self.share.as_ref().is_some_and(plain) {
+                        if self.sleep.anyone_busy() {
+                            return self.thief(Event::SleepRefused(SleepRefusal::Alone));
+                        }
+                    } else if let Some(at) = self.retire(worker, true) {
                         return at;
                     }
                 }
