@@ -756,6 +756,30 @@ proptest! {
     }
 }
 
+/// So seldom by chance that it is written out: the one that was woken for a task from outside has no core, and the other
+/// has looked before the task came.
+#[test]
+fn one_that_retires_leaves_a_task_from_outside_to_another() {
+    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+        let sleep = Sleep::new(2, policy.row().waking, policy.row().counts_roles);
+        let mut queues = Queues { deques: vec![VecDeque::new(); 2], ..Queues::default() };
+        let workers = [WorkerId(0), WorkerId(1)];
+        workers.iter().for_each(|me| sleep.publish_thief(*me));
+        for me in workers {
+            sleep.announce(me);
+            assert!(matches!(sleep.admit(me, &Seen(&queues)), Admission::Park(_)), "{policy}: there is nothing to do");
+        }
+        queues.injector.push_back(0);
+        sleep.after_injection(Waker::GoesOn, &Seen(&queues));
+        let (woken, others) = workers.into_iter().partition::<Vec<_>, _>(|me| !sleep.is_asleep(*me));
+        assert_eq!((woken.len(), others.len()), (1, 1), "{policy}: one task wakes one");
+        assert!(sleep.park(woken[0], None).is_some());
+        sleep.retire(woken[0]);
+        sleep.pass_on(woken[0], &Seen(&queues));
+        assert!(!sleep.is_asleep(others[0]), "{policy}: it has retired, and nobody comes for the task");
+    }
+}
+
 /// Wants to sleep between any two steals, and owes wake-ups that it never pays.
 struct Sleepyhead {
     me: u16,
