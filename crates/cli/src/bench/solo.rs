@@ -1,5 +1,8 @@
 //! `comity bench solo`: the kernels alone on the machine, over stock rayon's time.
 
+use std::thread;
+use std::time::Duration;
+
 use clap::Args;
 use comfy_table::Table;
 use comity_kernels::{Backend, Program, catalog};
@@ -63,6 +66,9 @@ struct ContestantRatio {
     over_rayon: Ratio,
 }
 
+/// Time between two runs: two quanta of the pool before, and some.
+const SETTLE: Duration = Duration::from_millis(30);
+
 /// Runs the bench.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let workers = arguments.workers.unwrap_or_else(kernel::default_workers);
@@ -109,10 +115,13 @@ fn compare(
 ) -> Result<KernelReport, Failure> {
     let mut seconds = vec![Vec::new(); backends.len()];
     // The first round warms up and is not counted.
-    for round in 0..=rounds as usize {
-        for nth in 0..backends.len() {
-            // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
-            let turn = (nth + round) % backends.len();
+    for round in 0..=rounds {
+        // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
+        let mut turns: Vec<usize> = (0..backends.len()).collect();
+        fastrand::Rng::with_seed(round.into()).shuffle(&mut turns);
+        for turn in turns {
+            // A pool under a policy that shares cores is nobody's neighbour any more when it has had no work for a while.
+            thread::sleep(SETTLE);
             let run = program.run(&backends[turn].1, false);
             if !run.verdict.verified {
                 return Err(Failure::Run(format!("{name} on {}: {}", backends[turn].0, run.verdict.detail)));

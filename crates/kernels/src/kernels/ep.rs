@@ -2,8 +2,8 @@
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.1; constants and reference sums as
 //! in the NPB 3 codes. Batches of 2¹⁶ pairs each find their own seed, so they are independent and the only shared step
-//! is the addition of their tallies. Deviation: the numbers of a batch are used as they are drawn, not stored first,
-//! since no vector unit wants them in an array.
+//! is the addition of their tallies. Deviation: the numbers of a batch are stored in blocks that a cache holds, not all of
+//! them first.
 
 use crate::catalog::Row;
 use crate::randlc::Randlc;
@@ -148,17 +148,32 @@ fn close(value: f64, expected: f64) -> bool {
     ((value - expected) / expected).abs() <= TOLERANCE
 }
 
+/// Pairs that are tried before the accepted ones are scaled and tallied: few enough for the first-level cache.
+const BLOCK: usize = 256;
+
 /// Tries the 2¹⁶ pairs of one batch.
+///
+/// Block by block, so that no sum waits in memory for a logarithm. With all in one loop, one run in ten took a third longer
+/// on a Sapphire Rapids: one thread ran the same instructions at half speed, and at full speed while it was sampled.
 fn batch(index: usize) -> Tally {
     let mut numbers = Randlc::new(SEED).skip((index as u64) << (BATCH_BITS + 1));
     let mut tally = Tally::EMPTY;
-    for _ in 0..1 << BATCH_BITS {
-        let x = 2.0 * numbers.draw() - 1.0;
-        let y = 2.0 * numbers.draw() - 1.0;
-        let square = x * x + y * y;
-        if square <= 1.0 {
-            let scale = (-2.0 * square.ln() / square).sqrt();
-            let (x, y) = (x * scale, y * scale);
+    let mut accepted = [(0.0, 0.0, 0.0); BLOCK];
+    for _ in 0..(1 << BATCH_BITS) / BLOCK {
+        let mut len = 0;
+        for _ in 0..BLOCK {
+            let x = 2.0 * numbers.draw() - 1.0;
+            let y = 2.0 * numbers.draw() - 1.0;
+            let square: f64 = x * x + y * y;
+            accepted[len] = (x, y, square);
+            len += usize::from(square <= 1.0);
+        }
+        let accepted = &mut accepted[..len];
+        for (_, _, square) in &mut *accepted {
+            *square = (-2.0 * square.ln() / *square).sqrt();
+        }
+        for (x, y, scale) in accepted {
+            let (x, y) = (*x * *scale, *y * *scale);
             tally.counts[x.abs().max(y.abs()) as usize] += 1;
             tally.sum_x += x;
             tally.sum_y += y;
