@@ -23,7 +23,7 @@ holder). There is no daemon; a program that dies is taken out by the next that l
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID-vN, where N is the layout's version.
                a path: the table there. It is made if there is none; its folder must be there. Programs of several users,
                or of several containers that mount the folder, share the cores of one machine by it.
-               off: no table. Programs share nothing, and are plain work stealing.
+               off: no table. A program keeps its policy, shares nothing, and all of its workers may be awake.
 
 The file of an own table has the mode 0600, and must be the user's and closed to all others. A named one is made with the
 mode 0660. It is used if it is the user's own, or root's, or if a group that the process is in may write to it; never if
@@ -34,7 +34,10 @@ about who should use which core, so that they get too few or too many, for as lo
 short, which kills the programs that have it mapped (SIGBUS). Nothing else: no value in it makes a program crash, wait without
 a timeout or write elsewhere. A program that is killed or stopped at any moment leaves nothing that others wait for.
 
-Exit codes: 0 done, or there is no table; 1 it cannot be used, read or removed; 2 the command line is at fault.";
+A table has room for 256 pools and 1,024 cores. Containers that share one must have the machine's clocks (one time namespace).
+
+Exit codes: 0 done, or there is no table, or `clean` found it in use; 1 it cannot be used, read or removed; 2 the command
+line is at fault.";
 
 /// Show the core table: who owns and holds which core; or remove one that no program uses
 #[derive(Args)]

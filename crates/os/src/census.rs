@@ -40,6 +40,13 @@ pub fn processes() -> Vec<u32> {
     numbers_in("/proc")
 }
 
+/// Whether the program that a process runs was started with this `NAME=value` in its environment. False where this process may
+/// not look.
+pub fn has_in_environment(process: u32, variable: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|found| found == variable.as_bytes())
+}
+
 /// The threads of a process. Empty if it has ended.
 pub fn threads(process: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{process}/task"))

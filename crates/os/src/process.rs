@@ -70,8 +70,11 @@ pub fn start_detached(command: &mut Command) -> io::Result<Child> {
         });
     }
     let mut child = command.spawn()?;
-    child.wait()?;
-    Ok(child)
+    match child.wait() {
+        // Where the parent has this process ignore SIGCHLD, the kernel has waited for it.
+        Err(error) if error.raw_os_error() != Some(libc::ECHILD) => Err(error),
+        _ => Ok(child),
+    }
 }
 
 fn close_on_exec_from(first: libc::c_uint) {

@@ -43,6 +43,8 @@ pub struct Sharing {
     pub placement: Placement,
     /// What becomes of a sleeper's core.
     pub sleeper: Sleeper,
+    /// Whether workers that are awake without a core wait for one of the program's own, and leave those that others do not use.
+    pub own_only: bool,
     /// Whether the program steals as it would without a table while it is alone there (DWS §3.5): all of its workers may be
     /// awake, and none that would leave its core sleeps beside a busy one. Where sleepers lend their cores, so many may be
     /// awake as there are cores, and more only while some of them need none.
@@ -70,7 +72,8 @@ pub enum Placement {
 pub enum Sleeper {
     /// Its program keeps it.
     KeepsCore,
-    /// It is free at once, and the sleeper is woken with a core by the coordinator alone.
+    /// It is free at once, and the sleeper is woken with a core by the coordinator alone, unless the program is alone in the
+    /// table.
     LeavesCore,
     /// It is free at once; who is woken by a peer takes a core, if there is one to take.
     LendsCore,

@@ -10,6 +10,8 @@
 //! | `COMITY_NUM_THREADS`, `RAYON_NUM_THREADS`, `RAYON_RS_NUM_CPUS` | threads of a pool that is not told how many: the first that is set; else the usable cores |
 //! | `COMITY_POLICY` | what a worker does that has no task, as `comity policies` lists; else `comity` |
 //! | `COMITY=off` | plain work stealing, whatever `COMITY_POLICY` says |
+//! | `COMITY_TABLE` | the core table by which programs share cores: a path, or `off`; else the user's own (`comity table --help`) |
+//! | `COMITY_WEIGHT` | how much the program counts there, 1 to 10000; else 100 |
 //! | `COMITY_WATCH=SECS` | pools that stand still for so long with work to do say who waits where |
 //!
 //! # Where it differs
@@ -21,6 +23,8 @@
 //! - The right half of a join comes back to its caller before what the left half has [spawned](spawn()): where nobody else takes
 //!   that, it runs when the caller waits, yields or is done. In the stock crate it runs before the right half.
 //! - [`yield_now()`] and [`yield_local()`] take what was spawned before the halves of joins, and of these the outermost.
+//! - A pool under a policy that shares cores, as the default is, has one more thread, `comity-share`, which sleeps while the pool has
+//!   no work; and beside other programs its threads may be confined to some of the cores.
 //! - A waiting thread lays at most 64 tasks on its stack that it does not need there; then it rests. (The stock crate has no
 //!   bound.) A task may find that its thread has [pending tasks](current_thread_has_pending_tasks()) that came with it.
 //! - [`ThreadPoolBuilder::build_global`] may be tried again after an error.

@@ -14,7 +14,6 @@ use comity_os::cpu_clock::Times;
 use comity_policy::{Account, Claims, Coordinator, Orders, WorkerId};
 use comity_table::{Location, Member, Profile, STOPPED_AFTER, draw_program};
 
-use crate::fork;
 use crate::share::{Books, Share, State};
 use crate::shared::{Shared, View};
 use crate::sleep::Work as _;
@@ -60,13 +59,19 @@ fn profile(shared: &Shared, share: &Share, weight: u32) -> Profile {
     }
 }
 
-/// All pools of a process are one program. A forked child is another.
+/// The number of this process; 0: not drawn yet. No lock, which a fork might leave locked.
+static PROGRAM: AtomicU64 = AtomicU64::new(0);
+
+/// All pools of a process are one program.
 fn this_program() -> u64 {
-    // No lock, which a fork might leave locked.
-    static PROGRAM: AtomicU64 = AtomicU64::new(0);
-    let drawn = draw_program() | 1;
+    let drawn = draw_program().max(1);
     let before = PROGRAM.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed);
-    before.map_or_else(|program| program, |_| drawn).wrapping_add(fork::generation())
+    before.map_or_else(|program| program, |_| drawn)
+}
+
+/// Runs in each forked child: it is another program, and draws a number of its own.
+pub(crate) fn in_child() {
+    PROGRAM.store(0, Ordering::Relaxed);
 }
 
 /// What a worker looked like a quantum ago.
@@ -109,8 +114,12 @@ impl<'a> Coordination<'a> {
     }
 
     fn run(mut self) {
-        while !self.shared.has_ended() {
+        loop {
+            // Before the look: whoever ends the pool says so first, and pokes then.
             let heard = self.share.heard();
+            if self.shared.has_ended() {
+                break;
+            }
             self.share.dormant.store(true, Ordering::SeqCst);
             if self.has_work() {
                 self.share.dormant.store(false, Ordering::SeqCst);
@@ -150,8 +159,10 @@ impl<'a> Coordination<'a> {
                 if !self.has_work() && self.busy_ns == self.total_busy_ns(&self.share.books()) {
                     break;
                 }
-                // After a long preemption there is nothing to catch up with.
-                next = now + self.quantum(now - began, false);
+                let due = self.quantum(now - began, false);
+                // Without work the next look may be the last, and until then others leave this pool a share. After a long
+                // preemption there is nothing to catch up with.
+                next = now + if self.has_work() { due } else { due.min(self.share.quantum) };
                 began = now;
             } else if self.rung() {
                 next = next.min(now + self.share.quantum);

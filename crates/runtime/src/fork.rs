@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::coordinator;
 use crate::raw::current;
 
 /// Forks between this process and the one in which the first pool was built.
@@ -21,6 +22,7 @@ pub(crate) fn generation() -> u64 {
 /// Runs in each forked child, where locks may be held by threads that are not there.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    coordinator::in_child();
     // A worker that forks is none in the child: its peers are gone.
     current::forget();
 }

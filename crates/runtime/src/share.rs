@@ -386,9 +386,8 @@ impl<C: Cores> Share<C> {
         while books.held() > books.awake {
             let used = books.cores_in_use();
             let core = own.take().or_else(|| books.held.iter().find(|core| !used.contains(*core)));
-            if !self.release(books, member, core) {
-                // Their owners have taken them back, all of them.
-                books.held = member.held();
+            // If it cannot be released its owner has taken it back, and the books learn what else is lost.
+            if !self.release(books, member, core) && self.note_losses(books, member) == 0 {
                 return;
             }
         }
@@ -397,11 +396,11 @@ impl<C: Cores> Share<C> {
     /// A core for a worker that is awake, if there is one to be had.
     fn take_core(&self, books: &mut Books, me: WorkerId) {
         let Some(member) = self.member() else { return };
-        if books.held() < books.awake && books.held() < self.most {
-            let own_only = self.sharing.sleeper == Sleeper::KeepsCore;
-            if let Some(core) = member.claim(own_only).or_else(|| member.take_back()) {
-                books.held.insert(core);
-            }
+        if books.held() < books.awake
+            && books.held() < self.most
+            && let Some(core) = member.claim(self.sharing.own_only).or_else(|| member.take_back())
+        {
+            books.held.insert(core);
         }
         let used = books.cores_in_use();
         books.entries[me.index()].core = books.held.iter().find(|core| !used.contains(*core));
@@ -421,6 +420,7 @@ impl<C: Cores> Share<C> {
         }
         if !lost.is_empty() {
             member.note_lost(lost.len() as u16);
+            self.set_alone(false);
         }
         lost.len() as u16
     }
@@ -457,9 +457,6 @@ impl<C: Cores> Share<C> {
         if !lost && !lends {
             return false;
         }
-        if lost {
-            self.set_alone(false);
-        }
         if lends {
             let wanted = queued.min(books.retired().into());
             (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
@@ -474,7 +471,9 @@ impl<C: Cores> Share<C> {
         if self.sharing.sleeper != Sleeper::KeepsCore {
             // For those who are awake without one.
             let most = books.awake().min(self.most);
-            while books.held() < most && (self.claim(books, member, false) || self.take_back(books, member)) {}
+            while books.held() < most
+                && (self.claim(books, member, self.sharing.own_only) || self.take_back(books, member))
+            {}
         }
         if self.wakes_by_push() {
             self.restore_hunger(books, pool);

@@ -490,8 +490,17 @@ impl Sleep {
 
     /// Takes back an announcement that was refused, or a retirement. `Some`: a waker was faster, and its wake-up counts.
     pub(crate) fn retract(&self, me: WorkerId) -> Option<Woken> {
-        let retracted = self.claim(me, word::AWAKE) || self.exchange(me, word::RETIRED, word::AWAKE);
-        if retracted { None } else { Some(self.consume_wakeup(me)) }
+        loop {
+            // Whoever changes the books may move it from one word to the other meanwhile, as in `wake_for_business`.
+            let retracted = match self.rest(me).word.load(Ordering::Relaxed) {
+                word::ASLEEP => self.claim(me, word::AWAKE),
+                word::RETIRED => self.exchange(me, word::RETIRED, word::AWAKE),
+                _ => return Some(self.consume_wakeup(me)),
+            };
+            if retracted {
+                return None;
+            }
+        }
     }
 
     /// Third step: rests until woken. `None`: the timeout is over and the worker is still announced.

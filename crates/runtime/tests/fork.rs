@@ -6,11 +6,15 @@ mod child;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use comity::{Policy, ThreadPoolBuilder};
+use comity_table::{Location, Snapshot};
 use watchdog::Watchdog;
 
 fn fib(n: u32) -> u64 {
@@ -71,6 +75,31 @@ fn a_forked_child_has_a_global_pool_of_its_own() {
     }
 }
 
+/// Two children of one parent would else count as one program with one share, and each as alone.
+#[test]
+fn forked_siblings_are_different_programs() {
+    let watchdog = Watchdog::start("forked_siblings_are_different_programs");
+    watchdog.step("siblings");
+    let table = std::env::temp_dir().join(format!("comity-siblings-{}", std::process::id()));
+    let mut command = child::command("siblings");
+    command.env("COMITY_POLICY", "comity").env("COMITY_TABLE", &table);
+    let output = child::run(command);
+    let _ = std::fs::remove_file(table);
+    assert!(output.status.success(), "{}", child::stderr(&output));
+}
+
+/// The number by which the core table knows this process, once it is there.
+fn number_in_the_table() -> u64 {
+    let table = Location::from_environment().unwrap();
+    loop {
+        assert_eq!(fib(20), 6765);
+        let programs = Snapshot::take(&table).unwrap().map_or(Vec::new(), |snapshot| snapshot.programs);
+        if let Some(own) = programs.iter().find(|program| program.pid == std::process::id()) {
+            return own.program;
+        }
+    }
+}
+
 #[test]
 #[ignore = "a role that the other tests play in a process of their own"]
 fn child() {
@@ -88,6 +117,17 @@ fn child() {
     };
     let with_a_grandchild = || uses_it() && in_a_fork(uses_it);
     match role.as_str() {
+        "siblings" => {
+            let mut numbers = vec![number_in_the_table()];
+            for _ in 0..2 {
+                let (mut from_child, mut to_parent) = UnixStream::pair().unwrap();
+                assert!(in_a_fork(|| to_parent.write_all(&number_in_the_table().to_le_bytes()).is_ok()));
+                let mut number = [0; 8];
+                from_child.read_exact(&mut number).unwrap();
+                numbers.push(u64::from_le_bytes(number));
+            }
+            assert_eq!(BTreeSet::from_iter(&numbers).len(), 3, "{numbers:?}");
+        }
         "idle" => {
             build().unwrap();
             assert_eq!(fib(20), 6765);

@@ -45,7 +45,7 @@ impl Location {
     }
 }
 
-/// Why a table cannot be used: a sentence that says what to do. The program goes on as plain work stealing.
+/// Why a table cannot be used: a sentence that says what to do. The program goes on without sharing cores.
 #[derive(Debug)]
 pub struct TableError {
     path: PathBuf,

@@ -273,8 +273,8 @@ impl Member {
         Some(core)
     }
 
-    /// Uses one core less: `core` if it is held, or else one that is not its own, or else any. It is free, and a program that
-    /// waits for one is told.
+    /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else any. It
+    /// is free, and a program that waits for one is told.
     pub fn release(&self, core: Option<usize>) -> Option<usize> {
         let release = |wanted: &dyn Fn(usize, CoreWord) -> bool| {
             let cores = self.may_use.iter();
@@ -284,9 +284,10 @@ impl Member {
                 self.exchange(core, word, next).then_some((core, word))
             })
         };
-        let (released, before) = release(&|held, _| Some(held) == core)
-            .or_else(|| release(&|_, word| word.owner() != Some(self.slot)))
-            .or_else(|| release(&|_, _| true))?;
+        let (released, before) = match core {
+            Some(core) => release(&|held, _| held == core),
+            None => release(&|_, word| word.owner() != Some(self.slot)).or_else(|| release(&|_, _| true)),
+        }?;
         count(&self.own().released);
         fault::point("core-released");
         self.offer(released, before.owner());

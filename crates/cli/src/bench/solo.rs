@@ -66,8 +66,8 @@ struct ContestantRatio {
     over_rayon: Ratio,
 }
 
-/// Time between two runs: two quanta of the pool before, and some.
-const SETTLE: Duration = Duration::from_millis(30);
+/// Time between two runs, in which the pool before looks for the last time: five quanta of 10 ms under `comity`, and some.
+const SETTLE: Duration = Duration::from_millis(70);
 
 /// Runs the bench.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! All processes and threads of a command: what they do, and where they may run.
 //!
 //! A process belongs to the command if the one that started it does; once known it stays, also when it is taken in by
-//! another. One that is orphaned before it was seen is not found: it runs as if it had been started outside.
+//! another. One that was orphaned before it was seen is known by its [`MARK`].
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -12,6 +12,14 @@ use comity_os::cpu_clock::{self, ThreadId};
 use comity_table::CoreSet;
 
 use super::demand::Look;
+
+/// The variable in a command's environment by which what it started is found again. Each command has a value of its own.
+pub const MARK: &str = "COMITY_RUN";
+
+/// The value of [`MARK`] for what is below the process `root`, which began at `start`.
+pub fn mark(root: u32, start: u64) -> String {
+    format!("{root}-{start}")
+}
 
 /// A walk over all threads takes at most this part of the time.
 const WALKS: u32 = 50;
@@ -25,6 +33,8 @@ const PASSES: usize = 4;
 
 /// A command's processes.
 pub struct Tree {
+    /// What the environments of its processes have in them.
+    mark: String,
     /// The cores that the command could use when it began.
     roams: CoreSet,
     /// Where it may run; `None`: where it likes.
@@ -62,6 +72,7 @@ impl Tree {
     /// The tree below a process, which began at `start`, runs freely and may use `roams`.
     pub fn new(root: u32, start: u64, roams: CoreSet) -> Tree {
         let mut tree = Tree {
+            mark: format!("{MARK}={}", mark(root, start)),
             roams,
             target: None,
             before: None,
@@ -116,15 +127,19 @@ impl Tree {
 
     /// Takes in what the known processes have started, and forgets what is gone. Returns the processor time of the new ones.
     fn find(&mut self, found: &mut HashSet<u32>) -> Duration {
-        let all: HashSet<u32> = census::processes().into_iter().collect();
+        // Without this process: where the command adopts orphans, as the first of a container does, it is a child of it.
+        let this = std::process::id();
+        let all: HashSet<u32> = census::processes().into_iter().filter(|id| *id != this).collect();
         self.processes.retain(|id, _| all.contains(id));
         self.strangers.retain(|id| all.contains(id));
         let unknown = all.iter().filter(|id| !self.processes.contains_key(id) && !self.strangers.contains(id));
         let mut new: Vec<(u32, Stat)> = unknown.filter_map(|id| Some((*id, Stat::of_process(*id)?))).collect();
         let mut used = Duration::ZERO;
         loop {
-            let (ours, others): (Vec<_>, Vec<_>) =
-                new.into_iter().partition(|(_, stat)| self.processes.contains_key(&stat.parent));
+            let is_ours = |(id, stat): &(u32, Stat)| {
+                self.processes.contains_key(&stat.parent) || census::has_in_environment(*id, &self.mark)
+            };
+            let (ours, others): (Vec<_>, Vec<_>) = new.into_iter().partition(is_ours);
             new = others;
             if ours.is_empty() {
                 break;
@@ -150,12 +165,13 @@ impl Tree {
 
     /// From now on the command runs on these cores only; `None`: wherever it could when it began.
     pub fn confine(&mut self, target: Option<CoreSet>) {
-        if target == self.target {
-            return;
-        }
         // What is on the new cores now was not put there by this.
         let mut inherited = self.inherited();
-        self.before = std::mem::replace(&mut self.target, target);
+        if target != self.target {
+            self.before = std::mem::replace(&mut self.target, target);
+        } else if self.before.is_none() {
+            return;
+        }
         for _ in 0..PASSES {
             self.find(&mut HashSet::new());
             let ids: Vec<u32> = self.processes.keys().copied().collect();

@@ -367,6 +367,28 @@ fn a_thread_that_has_bound_itself_is_left_alone_where_that_can_be() {
 }
 
 #[test]
+fn what_was_orphaned_before_anybody_looked_is_still_the_commands() {
+    if cores() != 2 {
+        println!("skipped: this takes two cores, and here are {}", cores());
+        return;
+    }
+    let (folder, table) = place();
+    let free = mask(std::process::id());
+    let note = folder.path().join("daemon");
+    // The subshell ends at once.
+    let script = format!("(sh -c 'while :; do :; done' & echo $! >{}); exec sleep 600", note.display());
+    let one = Running::start(&table, &["sh", "-c", &script]);
+    let other = Running::start(&table, &["sh", "-c", BURN]);
+    let daemon = || fs::read_to_string(&note).ok()?.trim().parse::<u32>().ok();
+    wait_until("it is confined", || {
+        daemon().is_some_and(|daemon| ![String::new(), free.clone()].contains(&mask(daemon)))
+    });
+    assert!(!children(one.id()).contains(&daemon().unwrap()));
+    drop(other);
+    wait_until("it is free again", || mask(daemon().unwrap()) == free);
+}
+
+#[test]
 fn whoever_ends_the_coordinator_sets_the_command_free() {
     if cores() != 2 {
         println!("skipped: this takes two cores, and here are {}", cores());

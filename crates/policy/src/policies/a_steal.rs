@@ -17,6 +17,7 @@ pub const ROW: Row = Row {
     share: Share::Cores(Sharing {
         placement: Placement::WithinCores,
         sleeper: Sleeper::KeepsCore,
+        own_only: true,
         plain_alone: false,
         quantum_us: |values| values[2],
         coordinator: |values| {

@@ -17,6 +17,7 @@ pub const ROW: Row = Row {
     share: Share::Cores(Sharing {
         placement: Placement::Anywhere,
         sleeper: Sleeper::LendsCore,
+        own_only: false,
         plain_alone: true,
         quantum_us: |values| values[2],
         coordinator: |_| Box::new(Courtesy { due: 1 }),

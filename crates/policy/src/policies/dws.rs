@@ -40,6 +40,7 @@ pub const ROW: Row = Row {
 pub(super) const SHARING: Sharing = Sharing {
     placement: Placement::OnePerCore,
     sleeper: Sleeper::LeavesCore,
+    own_only: false,
     plain_alone: true,
     quantum_us: |values| values[1],
     coordinator: |_| Box::new(Demand { own_only: false }),

@@ -10,6 +10,10 @@ pub const ROW: Row = Row {
     name: "dws-nc",
     summary: "as dws, but every program keeps to its own cores: what the exchange is worth",
     source: "DWS §4.4",
-    share: Share::Cores(Sharing { coordinator: |_| Box::new(Demand { own_only: true }), ..dws::SHARING }),
+    share: Share::Cores(Sharing {
+        own_only: true,
+        coordinator: |_| Box::new(Demand { own_only: true }),
+        ..dws::SHARING
+    }),
     ..dws::ROW
 };

@@ -23,6 +23,7 @@ pub const ROW: Row = Row {
 pub(super) const SHARING: Sharing = Sharing {
     placement: Placement::OnePerCore,
     sleeper: Sleeper::KeepsCore,
+    own_only: true,
     plain_alone: false,
     quantum_us: |values| values[0],
     coordinator: |_| Box::new(EqualShare),

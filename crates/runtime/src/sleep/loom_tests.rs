@@ -381,6 +381,24 @@ fn loom_a_push_beside_restored_hunger_wakes() {
     });
 }
 
+/// One that has just retired has business, and takes its retirement back, while somebody makes it hungry again.
+#[test]
+fn loom_one_that_comes_back_beside_restored_hunger() {
+    explore(4, || {
+        let pool = Pool::new(2, Waking::Hungry);
+        pool.sleep.retire(W1);
+        pool.ended.store(true, Ordering::Release);
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || pool.sleep.restore_hunger([W1].into_iter(), &*pool)
+        });
+        let _ = rest_until_up(&pool, W1);
+        other.join().unwrap();
+        assert!(!pool.sleep.is_asleep(W1));
+        assert_eq!(pool.sleep.hunger.load(Ordering::Relaxed), 0, "nobody sleeps, and no scout is out");
+    });
+}
+
 /// There is no core for a sleeper: the push wakes it, or leaves it for the coordinator to recall.
 #[test]
 fn loom_a_push_beside_a_sleeper_that_is_retired() {

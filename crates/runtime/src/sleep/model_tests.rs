@@ -139,7 +139,7 @@ impl Cores for Machine {
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
         let mut held = self.held.borrow_mut();
-        let core = core.filter(|core| held.contains(*core)).or_else(|| held.iter().next())?;
+        let core = core.or_else(|| held.iter().next()).filter(|core| held.contains(*core))?;
         held.remove(core);
         Some(core)
     }
