@@ -68,7 +68,8 @@ variables, where they are not set, say how many cores it may get: COMITY_NUM_THR
 BLIS_NUM_THREADS, VECLIB_MAXIMUM_THREADS, NUMEXPR_MAX_THREADS, NUMBA_NUM_THREADS, GOMAXPROCS, JULIA_NUM_THREADS,
 TOKIO_WORKER_THREADS, POLARS_MAX_THREADS, CMAKE_BUILD_PARALLEL_LEVEL, CARGO_BUILD_JOBS.
 
-This process becomes the command, so signals, the terminal and the exit status are the command's own, SIGKILL included. A
+This process becomes the command, so signals, the terminal and the exit status are the command's own, SIGKILL included; only
+SIGPIPE, where it was ignored, is at its default. A
 process beside it, `comity coordinate`, takes part in the table (as the first process of a container, the command gets it as a
 child that ends after it); when the command ends, that leaves the table and lets go
 what the command has left running. Only if that one is killed (SIGKILL) do threads stay on the cores that they had.

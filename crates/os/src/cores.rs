@@ -33,7 +33,11 @@ pub fn current() -> usize {
 /// How many threads it makes sense to run: the allowed cores, or fewer where a cgroup quota gives fewer cores' worth
 /// of time (rounded up). At least one.
 pub fn usable() -> NonZeroUsize {
-    let allowed = sched_getaffinity(None).map_or(0, |mask| mask.count() as usize);
+    usable_of(sched_getaffinity(None).map_or(0, |mask| mask.count() as usize))
+}
+
+/// The same where so many cores are allowed; 0: it is not known how many.
+pub fn usable_of(allowed: usize) -> NonZeroUsize {
     let allowed =
         NonZeroUsize::new(allowed).or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     match crate::quota::cores() {

@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
+use comity_table::CoreSet;
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::coordinator;
@@ -18,6 +20,7 @@ use crate::global;
 use crate::pool::ThreadPool;
 use crate::raw::current;
 use crate::raw::job::JobRef;
+use crate::share;
 use crate::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
 use crate::watch;
 use crate::worker::Own;
@@ -184,6 +187,7 @@ impl ThreadPoolBuilder {
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let mut own_worker = None;
+        let roams = current::with(|worker| worker.map(|_| share::roams()));
         for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u16);
             let worker = ThreadBuilder {
@@ -193,6 +197,7 @@ impl ThreadPoolBuilder {
                 thief: policy.thief(id, shared.workers(), seed),
                 shared: Arc::clone(&shared),
                 spawns,
+                roams,
             };
             if index == 0 && self.use_current_thread {
                 own_worker = Some(worker);
@@ -248,7 +253,9 @@ impl ThreadPoolBuilder {
                 .ok()
                 .filter(|number| (1..=MAX_THREADS).contains(number))
                 .ok_or(BuildError::NumThreadsVariable(text))?,
-            (None, None) => rayons_num_threads().unwrap_or_else(|| comity_os::cores::usable().get()),
+            (None, None) => {
+                rayons_num_threads().unwrap_or_else(|| comity_os::cores::usable_of(share::roams().len()).get())
+            }
         };
         if number > MAX_THREADS { Err(BuildError::TooManyThreads(number)) } else { Ok(number) }
     }
@@ -305,6 +312,8 @@ pub struct ThreadBuilder {
     thief: Box<dyn Thief>,
     shared: Arc<Shared>,
     spawns: Spawns<JobRef>,
+    /// Where the thread runs, if who built the pool was a worker elsewhere.
+    roams: Option<CoreSet>,
 }
 
 impl ThreadBuilder {
@@ -328,6 +337,7 @@ impl ThreadBuilder {
     /// # Panics
     /// If this thread is a worker already.
     pub fn run(self) {
+        let roams = self.roams;
         let (id, own) = self.into_own();
         let shared = Arc::clone(&own.shared);
         let call = |handler: &Option<Box<WorkerHandler>>, no_handler| {
@@ -335,6 +345,9 @@ impl ThreadBuilder {
                 shared.catch_panic(|| handler(id.index()), no_handler);
             }
         };
+        if let Some(roams) = roams {
+            affinity::confine(ThreadId::current(), roams.iter());
+        }
         current::enter(own.shared.peer(id), &own, |worker| {
             shared.has_started(id, ThreadId::current());
             call(&shared.handlers.start, "a pool's start handler panicked");

@@ -30,6 +30,7 @@ use comity_os::{affinity, futex, lock};
 use comity_policy::{Placement, Policy, Sharing, Sleeper, WorkerId};
 use comity_table::{CoreSet, Member};
 
+use crate::raw::current;
 use crate::sleep::{Sleep, Work};
 
 /// Where cores come from: the core table, or a model of it.
@@ -238,8 +239,8 @@ impl<C: Cores> Share<C> {
     /// `None`: the operating system shares out time.
     pub(crate) fn new(policy: Policy, workers: u16, adopts: bool) -> Option<Share<C>> {
         let (sharing, quantum) = policy.sharing()?;
-        let may_use: CoreSet = comity_os::cores::allowed().iter().map(|core| core.id).collect();
-        let most = comity_os::cores::usable().get().min(may_use.len()).min(workers.into());
+        let may_use = roams();
+        let most = comity_os::cores::usable_of(may_use.len()).get().min(workers.into());
         let entry = |nth| Entry {
             state: State::Awake,
             core: None,
@@ -614,6 +615,28 @@ impl<C: Cores> Share<C> {
         if let Some(member) = self.member() {
             member.ring_own();
         }
+    }
+}
+
+/// Where the calling thread runs of its own accord: a worker may be elsewhere for the moment, and what it starts is not to stay
+/// there for ever.
+pub(crate) fn roams() -> CoreSet {
+    let as_worker = current::with(|worker| {
+        let worker = worker?;
+        worker.shared().share.as_ref()?.books().entries[worker.id().index()].roams
+    });
+    as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()).into_iter().collect())
+}
+
+/// Runs in each forked child, on the thread that forked.
+pub(crate) fn in_child() {
+    let roams = current::with(|worker| {
+        let worker = worker?;
+        // A lock that another thread of the parent's has is never given back here.
+        worker.shared().share.as_ref()?.books.try_lock().ok()?.entries[worker.id().index()].roams
+    });
+    if let Some(roams) = roams {
+        affinity::confine(ThreadId::current(), roams.iter());
     }
 }
 

@@ -10,11 +10,13 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use comity::{Policy, ThreadPoolBuilder};
-use comity_table::{Location, Snapshot};
+use comity_os::cpu_clock::ThreadId;
+use comity_table::{CoreSet, Location, Member, Profile, Snapshot};
 use watchdog::Watchdog;
 
 fn fib(n: u32) -> u64 {
@@ -75,17 +77,73 @@ fn a_forked_child_has_a_global_pool_of_its_own() {
     }
 }
 
+/// Plays a role in a process with a core table of its own.
+fn with_a_table(role: &str, policy: &str) {
+    let table = std::env::temp_dir().join(format!("comity-{role}-{}", std::process::id()));
+    let mut command = child::command(role);
+    command.env("COMITY_POLICY", policy).env("COMITY_TABLE", &table);
+    let output = child::run(command);
+    let _ = std::fs::remove_file(table);
+    assert!(output.status.success(), "{}", child::stderr(&output));
+}
+
 /// Two children of one parent would else count as one program with one share, and each as alone.
 #[test]
 fn forked_siblings_are_different_programs() {
     let watchdog = Watchdog::start("forked_siblings_are_different_programs");
     watchdog.step("siblings");
-    let table = std::env::temp_dir().join(format!("comity-siblings-{}", std::process::id()));
-    let mut command = child::command("siblings");
-    command.env("COMITY_POLICY", "comity").env("COMITY_TABLE", &table);
-    let output = child::run(command);
-    let _ = std::fs::remove_file(table);
-    assert!(output.status.success(), "{}", child::stderr(&output));
+    with_a_table("siblings", "comity");
+}
+
+#[test]
+fn what_a_confined_worker_starts_is_not_confined() {
+    if comity_os::cores::usable().get() < 2 {
+        println!("skipped: this takes two cores");
+        return;
+    }
+    let watchdog = Watchdog::start("what_a_confined_worker_starts_is_not_confined");
+    watchdog.step("confined");
+    with_a_table("confined", "dws");
+}
+
+/// How many cores the calling thread may use.
+fn allowed() -> usize {
+    comity_os::affinity::of(ThreadId::current()).len()
+}
+
+/// A program in the table that desires all cores until the value is dropped.
+struct Neighbour(Arc<AtomicBool>);
+
+impl Neighbour {
+    fn start() -> Neighbour {
+        let cores: CoreSet = comity_os::affinity::of(ThreadId::current()).into_iter().collect();
+        let profile = Profile {
+            program: 1,
+            name: "neighbour".into(),
+            policy: "none".into(),
+            weight: 100,
+            workers: cores.len() as u32,
+            may_use: cores,
+        };
+        let member = Member::join(&Location::from_environment().unwrap(), &profile).unwrap();
+        let end = Arc::new(AtomicBool::new(false));
+        std::thread::spawn({
+            let end = Arc::clone(&end);
+            move || {
+                while !end.load(Ordering::Relaxed) {
+                    member.round(cores.len() as u16, 1);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        });
+        Neighbour(end)
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The number by which the core table knows this process, once it is there.
@@ -127,6 +185,20 @@ fn child() {
                 numbers.push(u64::from_le_bytes(number));
             }
             assert_eq!(BTreeSet::from_iter(&numbers).len(), 3, "{numbers:?}");
+        }
+        "confined" => {
+            let all = allowed();
+            let _neighbour = Neighbour::start();
+            let sharing = ThreadPoolBuilder::new().num_threads(all).build().unwrap();
+            sharing.install(|| {
+                while allowed() > 1 {
+                    assert_eq!(fib(20), 6765);
+                }
+                let child = move || allowed() == all && fib(20) == 6765 && comity::current_num_threads() == all;
+                assert!(in_a_fork(child));
+                let pool = ThreadPoolBuilder::new().policy(Policy::plain()).build().unwrap();
+                assert_eq!(pool.broadcast(|_| allowed()), vec![all; all]);
+            });
         }
         "idle" => {
             build().unwrap();
