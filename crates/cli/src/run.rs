@@ -55,25 +55,27 @@ const EXAMPLES: &str = "Examples:
   comity run --cores 2 ffmpeg -i in.mkv out.mp4
   COMITY_TABLE=/srv/shared/comity comity run ./solver
 
-While other programs of the core table have work, all threads of the command and of what it starts are kept on the cores
-that are its own; alone it may use all. A thread that has bound itself to some cores stays within them, as far as they
-are the command's. While it has no core at all (more programs than cores, which then go round every 100 ms) its threads run where
-they like. See `comity table` for who has which core, and `comity table --help` for COMITY_TABLE.
+While other programs of the core table have work, all threads of the command and of what it starts are kept on the
+cores that are its own; alone it may use all. A thread that has bound itself to some cores stays within them, as far
+as they are the command's. While it has no core at all (more programs than cores, which then go round every 100 ms)
+its threads run where they like. See `comity table` for who has which core, and `comity table --help` for
+COMITY_TABLE.
 
-With --cores auto the command desires as many cores as it has threads that run or wait for a core, looked at every 10 ms;
-one that does nothing desires none. With --cores N it desires N while it lives.
+With --cores auto the command desires as many cores as it has threads that run or wait for a core, looked at every 10
+ms; one that does nothing desires none. With --cores N it desires N while it lives.
 
-The command has COMITY_TABLE=off, so that it is not counted twice, and COMITY_RUN, by which what it starts is known. These
-variables, where they are not set, say how many cores it may get: COMITY_NUM_THREADS, RAYON_NUM_THREADS, OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS,
-BLIS_NUM_THREADS, VECLIB_MAXIMUM_THREADS, NUMEXPR_MAX_THREADS, NUMBA_NUM_THREADS, GOMAXPROCS, JULIA_NUM_THREADS,
-TOKIO_WORKER_THREADS, POLARS_MAX_THREADS, CMAKE_BUILD_PARALLEL_LEVEL, CARGO_BUILD_JOBS.
+The command has COMITY_TABLE=off, so that it is not counted twice, and COMITY_RUN, by which what it starts is known.
+These variables, where they are not set, say how many cores it may get: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
+OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS, BLIS_NUM_THREADS, VECLIB_MAXIMUM_THREADS, NUMEXPR_MAX_THREADS,
+NUMBA_NUM_THREADS, GOMAXPROCS, JULIA_NUM_THREADS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
+CMAKE_BUILD_PARALLEL_LEVEL, CARGO_BUILD_JOBS.
 
-This process becomes the command, so signals, the terminal and the exit status are the command's own, SIGKILL included; only
-SIGPIPE, where it was ignored, is at its default. A
-process beside it, `comity coordinate`, takes part in the table (as the first process of a container, the command gets it as a
-child that ends after it); when the command ends, that leaves the table and lets go
-what the command has left running. Only if that one is killed (SIGKILL) do threads stay on the cores that they had.
-Without a table that can be used, the command runs all the same, after a line on standard error.
+This process becomes the command, so signals, the terminal and the exit status are the command's own, SIGKILL
+included; only SIGPIPE, where it was ignored, is at its default. A process beside it, `comity coordinate`, takes part
+in the table (as the first process of a container, the command gets it as a child that ends after it); when the
+command ends, that leaves the table and lets go what the command has left running. Only if that one is killed
+(SIGKILL) do threads stay on the cores that they had. Without a table that can be used, the command runs all the same,
+after a line on standard error.
 
 Exit codes: the command's own; 126 it cannot be executed; 127 it is not there; 2 the command line is at fault.";
 
