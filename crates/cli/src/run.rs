@@ -165,6 +165,8 @@ fn start_coordinator(
     command.arg0("comity").args(["coordinate", "--process", &std::process::id().to_string()]);
     command.args(["--weight", &weight.to_string(), "--most", &most.to_string()]);
     command.args(desired.map(|desired| format!("--cores={desired}")));
+    // Within another command it is none of that command's processes.
+    command.env_remove(tree::MARK);
     command.arg(format!("--name={name}"));
     // It does not keep the folder from being unmounted, so a path from here must stand for itself.
     if let Location::At(path) = location {

@@ -187,7 +187,7 @@ impl ThreadPoolBuilder {
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let mut own_worker = None;
-        let roams = current::with(|worker| worker.map(|_| share::roams()));
+        let confined = share::confined();
         for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u16);
             let worker = ThreadBuilder {
@@ -197,7 +197,7 @@ impl ThreadPoolBuilder {
                 thief: policy.thief(id, shared.workers(), seed),
                 shared: Arc::clone(&shared),
                 spawns,
-                roams,
+                confined,
             };
             if index == 0 && self.use_current_thread {
                 own_worker = Some(worker);
@@ -312,8 +312,9 @@ pub struct ThreadBuilder {
     thief: Box<dyn Thief>,
     shared: Arc<Shared>,
     spawns: Spawns<JobRef>,
-    /// Where the thread runs, if who built the pool was a worker elsewhere.
-    roams: Option<CoreSet>,
+    /// Where who built the pool was confined, as the thread will find itself unless the program puts it elsewhere; and where it
+    /// is to run instead.
+    confined: Option<(CoreSet, CoreSet)>,
 }
 
 impl ThreadBuilder {
@@ -337,7 +338,7 @@ impl ThreadBuilder {
     /// # Panics
     /// If this thread is a worker already.
     pub fn run(self) {
-        let roams = self.roams;
+        let confined = self.confined;
         let (id, own) = self.into_own();
         let shared = Arc::clone(&own.shared);
         let call = |handler: &Option<Box<WorkerHandler>>, no_handler| {
@@ -345,7 +346,9 @@ impl ThreadBuilder {
                 shared.catch_panic(|| handler(id.index()), no_handler);
             }
         };
-        if let Some(roams) = roams {
+        if let Some((from, roams)) = confined
+            && share::here() == from
+        {
             affinity::confine(ThreadId::current(), roams.iter());
         }
         current::enter(own.shared.peer(id), &own, |worker| {

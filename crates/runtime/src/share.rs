@@ -625,7 +625,18 @@ pub(crate) fn roams() -> CoreSet {
         let worker = worker?;
         worker.shared().share.as_ref()?.books().entries[worker.id().index()].roams
     });
-    as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()).into_iter().collect())
+    as_worker.unwrap_or_else(here)
+}
+
+/// Where the calling thread may run now.
+pub(crate) fn here() -> CoreSet {
+    affinity::of(ThreadId::current()).into_iter().collect()
+}
+
+/// Where the calling thread may run now and where of its own accord, if that is not the same.
+pub(crate) fn confined() -> Option<(CoreSet, CoreSet)> {
+    let (here, roams) = (here(), roams());
+    (here != roams).then_some((here, roams))
 }
 
 /// Runs in each forked child, on the thread that forked.

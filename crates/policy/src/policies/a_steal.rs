@@ -39,7 +39,7 @@ pub const ROW: Row = Row {
             most: 1_000,
             help: "the responsiveness parameter ρ: the factor by which desire grows and shrinks",
         },
-        // Growing to P cores takes log P quanta of log ρ: of 10 ms, most programs are over before.
+        // A job grows to P cores in log P / log ρ quanta; with 10 ms each most programs are over before.
         Parameter { default: 2_000, ..dws::QUANTUM },
     ],
     rest: |victims, _| Box::new(ASteal { victims }),
