@@ -1,5 +1,5 @@
-//! The `comity` command: run the papers' programs, co-run any programs or have them share cores, and see what this machine
-//! offers.
+//! The `comity` command: run the papers' programs, co-run any programs or have them share cores, see what this machine offers,
+//! and repeat the papers' experiments on machines that one does not have.
 //!
 //! One file per verb. Every verb says on standard error, in one sentence, why it failed; the exit code is 2 where the
 //! command line was at fault and nothing has run, and 1 where something ran and failed.
@@ -19,8 +19,10 @@ mod machine;
 mod output;
 mod policies;
 mod rayon;
+mod reproduce;
 mod run;
 mod serve;
+mod sweep;
 mod table;
 mod trial;
 
@@ -45,6 +47,7 @@ enum Verb {
     Table(table::Arguments),
     Bench(bench::Arguments),
     Rayon(rayon::Arguments),
+    Reproduce(reproduce::Arguments),
     Policies(policies::Arguments),
     Doctor(doctor::Arguments),
     #[command(hide = true)]
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Table(arguments) => table::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Rayon(arguments) => rayon::run(&arguments),
+        Verb::Reproduce(arguments) => reproduce::run(arguments),
         Verb::Policies(arguments) => policies::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Serve(arguments) => serve::run(arguments),

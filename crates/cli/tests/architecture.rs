@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 6] = ["policy", "os", "table", "runtime", "kernels", "cli"];
+const ORDER: [&str; 7] = ["policy", "os", "table", "sim", "runtime", "kernels", "cli"];
 
 fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -11,7 +11,7 @@ pub struct Claim {
     /// How much it counts, 1 or more. A program counts as much as the weightiest of its parties.
     pub weight: u32,
     /// How many cores it can use.
-    pub desire: u16,
+    pub desire: u32,
 }
 
 /// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3): every program gets an equal share of
@@ -20,24 +20,23 @@ pub struct Claim {
 ///
 /// Shares are whole cores. What is left over goes round: at each `turn` to others, so that in the long run each program has
 /// the fraction that it is entitled to. With more programs than cores, that is all that there is.
-pub fn deq(cores: u16, claims: &[Claim], turn: u64) -> Vec<u16> {
-    let mut programs: Vec<u64> = Vec::new();
-    for claim in claims {
-        if !programs.contains(&claim.program) {
-            programs.push(claim.program);
-        }
-    }
-    let of = |program: u64| claims.iter().enumerate().filter(move |(_, claim)| claim.program == program);
-    let together = |program: &u64| Party {
-        weight: of(*program).map(|(_, claim)| claim.weight).max().unwrap_or(1),
-        desire: of(*program).map(|(_, claim)| u64::from(claim.desire)).sum(),
+pub fn deq(cores: u32, claims: &[Claim], turn: u64) -> Vec<u32> {
+    // The parties of each program, and the programs in the order of their first parties.
+    let mut sorted: Vec<usize> = (0..claims.len()).collect();
+    sorted.sort_by_key(|nth| claims[*nth].program);
+    let mut programs: Vec<&[usize]> =
+        sorted.chunk_by(|one, other| claims[*one].program == claims[*other].program).collect();
+    programs.sort_by_key(|parties| parties[0]);
+    let together = |parties: &&[usize]| Party {
+        weight: parties.iter().map(|nth| claims[*nth].weight).max().unwrap_or(1),
+        desire: parties.iter().map(|nth| u64::from(claims[*nth].desire)).sum(),
     };
-    let parties: Vec<Party> = programs.iter().map(together).collect();
+    let shares = fill(u64::from(cores), &programs.iter().map(together).collect::<Vec<_>>(), turn);
     let mut allotments = vec![0; claims.len()];
-    for (program, share) in programs.iter().zip(fill(u64::from(cores), &parties, turn)) {
-        let parties: Vec<Party> = of(*program).map(|(_, claim)| Party::from(*claim)).collect();
-        for ((nth, _), allotment) in of(*program).zip(fill(share, &parties, turn)) {
-            allotments[nth] = u16::try_from(allotment).expect("nobody gets more than it desires");
+    for (program, share) in programs.iter().zip(shares) {
+        let parties: Vec<Party> = program.iter().map(|nth| Party::from(claims[*nth])).collect();
+        for (nth, allotment) in program.iter().zip(fill(share, &parties, turn)) {
+            allotments[*nth] = u32::try_from(allotment).expect("nobody gets more than it desires");
         }
     }
     allotments
@@ -64,7 +63,8 @@ fn fill(cores: u64, parties: &[Party], turn: u64) -> Vec<u64> {
     let mut total: u64 = open.iter().map(weight).sum();
     // Whoever desires no more than its share gets that, which leaves the others larger shares.
     loop {
-        let is_sated = |nth: &usize| parties[*nth].desire * total <= left * weight(nth);
+        let is_sated =
+            |nth: &usize| u128::from(parties[*nth].desire) * u128::from(total) <= u128::from(left * weight(nth));
         let (sated, hungry): (Vec<usize>, Vec<usize>) = open.iter().partition(|nth| is_sated(nth));
         open = hungry;
         for nth in &sated {
@@ -95,8 +95,8 @@ fn fill(cores: u64, parties: &[Party], turn: u64) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    fn programs(desires: &[(u32, u16)]) -> Vec<Claim> {
-        let claim = |(program, (weight, desire)): (usize, &(u32, u16))| Claim {
+    fn programs(desires: &[(u32, u32)]) -> Vec<Claim> {
+        let claim = |(program, (weight, desire)): (usize, &(u32, u32))| Claim {
             program: program as u64,
             weight: *weight,
             desire: *desire,
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn equal_shares_but_nobody_more_than_it_desires() {
-        let allot = |cores, desires: &[u16]| {
-            let desires: Vec<(u32, u16)> = desires.iter().map(|desire| (100, *desire)).collect();
+        let allot = |cores, desires: &[u32]| {
+            let desires: Vec<(u32, u32)> = desires.iter().map(|desire| (100, *desire)).collect();
             deq(cores, &programs(&desires), 0)
         };
         assert_eq!(allot(16, &[16, 16]), [8, 8]);
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(allot(16, &[2, 4, 16, 16]), [2, 4, 5, 5]);
         assert_eq!(allot(16, &[1, 1]), [1, 1]);
         assert_eq!(allot(16, &[0, 16, 0]), [0, 16, 0]);
-        assert_eq!(allot(2, &[]), [0u16; 0]);
+        assert_eq!(allot(2, &[]), [0u32; 0]);
         assert_eq!(allot(0, &[4, 4]), [0, 0]);
     }
 
@@ -146,7 +146,7 @@ mod tests {
             let mut sums = vec![0u64; desires.len()];
             for turn in 0..TURNS {
                 let allotments = deq(cores, &desires, turn);
-                assert_eq!(allotments.iter().sum::<u16>(), cores);
+                assert_eq!(allotments.iter().sum::<u32>(), cores);
                 for (sum, allotment) in sums.iter_mut().zip(allotments) {
                     *sum += u64::from(allotment);
                 }
@@ -167,9 +167,9 @@ mod tests {
             (state >> 33) % below
         };
         for turn in 0..2_000 {
-            let cores = draw(130) as u16;
+            let cores = draw(130) as u32;
             let claims: Vec<Claim> = (0..draw(20))
-                .map(|_| Claim { program: draw(8), weight: 1 + draw(300) as u32, desire: draw(70) as u16 })
+                .map(|_| Claim { program: draw(8), weight: 1 + draw(300) as u32, desire: draw(70) as u32 })
                 .collect();
             let allotments = deq(cores, &claims, turn);
             let desired: u64 = claims.iter().map(|claim| u64::from(claim.desire)).sum();

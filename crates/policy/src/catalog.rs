@@ -197,7 +197,7 @@ impl Policy {
     ///
     /// # Panics
     /// If `me` is not a worker of such a pool.
-    pub fn thief(&self, me: WorkerId, workers: u16, seed: u64) -> Box<dyn Thief> {
+    pub fn thief(&self, me: WorkerId, workers: u32, seed: u64) -> Box<dyn Thief> {
         (self.row.rest)(Victims::new(me, workers, seed), &self.values)
     }
 }

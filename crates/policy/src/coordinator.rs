@@ -15,40 +15,40 @@ pub struct Account {
     /// The program begins, or begins anew after it had no work.
     pub first: bool,
     /// Workers of the pool.
-    pub workers: u16,
+    pub workers: u32,
     /// Workers that are awake: N_a of DWS.
-    pub awake: u16,
+    pub awake: u32,
     /// Workers that rest for want of a core.
-    pub retired: u16,
+    pub retired: u32,
     /// Workers that are awake and need no core, for they wait in system calls: counted only while others rest for want of one.
-    pub blocked: u16,
+    pub blocked: u32,
     /// Tasks that nobody has begun: N_b of DWS.
     pub queued: u32,
     /// Cores that the program may use, were it alone.
-    pub usable: u16,
+    pub usable: u32,
     /// Cores that it is entitled to: its allotment.
-    pub owned: u16,
+    pub owned: u32,
     /// Cores that it holds, its own or not.
-    pub held: u16,
+    pub held: u32,
     /// Cores that nobody uses and that it may use: N_f of DWS.
-    pub free: u16,
+    pub free: u32,
     /// Those of them that are its own.
-    pub own_free: u16,
+    pub own_free: u32,
     /// Its own cores that others use: N_r of DWS.
-    pub lent: u16,
+    pub lent: u32,
     /// Time in the quantum that workers had a task or mugged one, in nanoseconds over all workers: the usage of A-STEAL.
     pub usage_ns: u64,
     /// Time in the quantum that its allotted cores had, in nanoseconds: L·a of A-STEAL.
     pub allotted_ns: u64,
     /// Cores that it was allotted in the quantum: a of A-STEAL.
-    pub allotment: u16,
+    pub allotment: u32,
 }
 
 /// What is to be done until the next quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
     /// How many cores the program can use: its desire, from which all programs compute the allotments alike.
-    pub desire: u16,
+    pub desire: u32,
     /// Which cores to have.
     pub cores: Claims,
     /// After how many quanta the next account is due, at least one. Every look costs two switches of a worker's core.
@@ -63,11 +63,11 @@ pub enum Claims {
     /// What it has, and some more. For each one that is had a worker is woken.
     More {
         /// Up to this many that nobody uses,
-        free: u16,
+        free: u32,
         /// of its own only.
         own_only: bool,
         /// And then up to this many of its own that others use.
-        back: u16,
+        back: u32,
     },
 }
 

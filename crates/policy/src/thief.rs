@@ -2,12 +2,12 @@
 
 /// A worker's index within its pool, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkerId(pub u16);
+pub struct WorkerId(pub u32);
 
 impl WorkerId {
     /// The index as a `usize`, for tables with one entry per worker.
     pub fn index(self) -> usize {
-        usize::from(self.0)
+        self.0 as usize
     }
 }
 
@@ -39,11 +39,11 @@ pub enum Event {
     /// The answer to [`Action::Count`].
     Counted {
         /// Workers with a task.
-        busy: u16,
+        busy: u32,
         /// Workers without a task and awake, the asking one among them.
-        thieves: u16,
+        thieves: u32,
         /// Workers asleep.
-        sleepers: u16,
+        sleepers: u32,
     },
     /// The shell holds the oldest task of this worker's queue, and the rest of it lies in the thief's own.
     Mugged(WorkerId),

@@ -8,8 +8,8 @@ use crate::WorkerId;
 /// generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one seed reproduces the sequence.
 #[derive(Clone, Debug)]
 pub struct Victims {
-    me: u16,
-    workers: u16,
+    me: u32,
+    workers: u32,
     state: u64,
 }
 
@@ -18,13 +18,13 @@ impl Victims {
     ///
     /// # Panics
     /// If `me` is not a worker of such a pool.
-    pub fn new(me: WorkerId, workers: u16, seed: u64) -> Victims {
+    pub fn new(me: WorkerId, workers: u32, seed: u64) -> Victims {
         assert!(me.0 < workers, "worker {} is not in a pool of {workers}", me.0);
         Victims { me: me.0, workers, state: seed ^ (u64::from(me.0) << 32) }
     }
 
     /// How many peers there are.
-    pub fn peers(&self) -> u16 {
+    pub fn peers(&self) -> u32 {
         self.workers - 1
     }
 
@@ -35,7 +35,7 @@ impl Victims {
             return WorkerId(self.me);
         }
         // Multiply-shift instead of a remainder: no division, and the bias is below peers / 2^32.
-        let nth = (((self.next() >> 32) * peers) >> 32) as u16;
+        let nth = (((self.next() >> 32) * peers) >> 32) as u32;
         WorkerId(if nth >= self.me { nth + 1 } else { nth })
     }
 

@@ -61,7 +61,7 @@ where
 impl Shared {
     /// One context for each worker.
     pub(crate) fn contexts(&self) -> impl Iterator<Item = BroadcastContext> + use<> {
-        let num_threads = usize::from(self.workers());
+        let num_threads = self.workers() as usize;
         (0..num_threads).map(move |index| BroadcastContext { index, num_threads })
     }
 
@@ -71,7 +71,7 @@ impl Shared {
         R: Send,
     {
         current::with(|worker| {
-            let latch = CountLatch::new(usize::from(self.workers()), Waiter::new(self, worker));
+            let latch = CountLatch::new(self.workers() as usize, Waiter::new(self, worker));
             let job = |context| StackJob::new(move || op(context), CountLatchRef(&latch));
             let jobs: Vec<_> = self.contexts().map(job).collect();
             // SAFETY: the jobs stay where they are until the latch has counted all of them down.

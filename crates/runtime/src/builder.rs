@@ -189,7 +189,7 @@ impl ThreadPoolBuilder {
         let mut own_worker = None;
         let confined = share::confined();
         for (index, spawns) in spawns.into_iter().enumerate() {
-            let id = WorkerId(index as u16);
+            let id = WorkerId(index as u32);
             let worker = ThreadBuilder {
                 id,
                 name: self.thread_name.as_mut().map(|name| name(index)),

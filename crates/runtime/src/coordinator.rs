@@ -54,7 +54,7 @@ fn profile(shared: &Shared, share: &Share, weight: u32) -> Profile {
         name: name.unwrap_or_default(),
         policy: shared.policy.to_string(),
         weight,
-        workers: shared.workers().into(),
+        workers: shared.workers(),
         may_use: share.may_use,
     }
 }
@@ -91,12 +91,12 @@ struct Coordination<'a> {
     share: &'a Share,
     member: &'a Member,
     policy: Box<dyn Coordinator>,
-    desire: u16,
+    desire: u32,
     seen: Box<[Option<Seen>]>,
     /// Busy time of all workers at the end of the last quantum, in nanoseconds.
     busy_ns: u64,
     /// Cores that were allotted for the quantum that runs.
-    allotment: u16,
+    allotment: u32,
 }
 
 impl<'a> Coordination<'a> {
@@ -247,7 +247,7 @@ impl<'a> Coordination<'a> {
     /// How many workers that count as awake needed no core in the last quantum, while there were more of them than cores, or
     /// others rested for want of one: as many as the time that they spent in system calls with a task in hand makes up, and
     /// those that seem to wait for others by looking.
-    fn off_core(&mut self, books: &Books, lasted: Duration) -> u16 {
+    fn off_core(&mut self, books: &Books, lasted: Duration) -> u32 {
         if lasted.is_zero() || (books.retired() == 0 && books.awake() <= self.share.most) {
             self.seen.fill(None);
             return 0;
@@ -255,7 +255,7 @@ impl<'a> Coordination<'a> {
         let stuck_after = if self.share.is_alone() { self.share.quantum / 2 } else { STUCK_AFTER };
         let (mut blocked, mut stuck) = (Duration::ZERO, 0);
         for (nth, (peer, seen)) in self.shared.peers.iter().zip(&mut self.seen).enumerate() {
-            let worker = WorkerId(nth as u16);
+            let worker = WorkerId(nth as u32);
             let thread = peer.thread().filter(|_| books.is(worker, State::Awake));
             let times = thread.and_then(|thread| thread.times());
             let before = seen.take();
@@ -272,12 +272,12 @@ impl<'a> Coordination<'a> {
                 }
                 if progress == before.progress && self.shared.sleep.is_busy(worker) {
                     since = before.since;
-                    stuck += u16::from(times.on_core.saturating_sub(since) >= stuck_after);
+                    stuck += u32::from(times.on_core.saturating_sub(since) >= stuck_after);
                 }
             }
             *seen = Some(Seen { busy_ns, times, progress, since });
         }
-        let blocked = (blocked.as_secs_f64() / lasted.as_secs_f64()).round() as u16;
+        let blocked = (blocked.as_secs_f64() / lasted.as_secs_f64()).round() as u32;
         blocked.saturating_add(stuck).min(books.awake())
     }
 }

@@ -35,7 +35,7 @@ where
     assert!(grain > 0, "a grain of zero would never end");
     if !range.is_empty() {
         on_worker(|worker| {
-            let coarse = range.len() / (4 * usize::from(worker.shared().workers()));
+            let coarse = range.len() / (4 * worker.shared().workers() as usize);
             let hears = worker.peer.deque.can_be_silent() && worker.shared().sleep.bell_may_stop();
             split_lazily(worker, range, &Loop { grain, coarse, hears, body: &body });
         });

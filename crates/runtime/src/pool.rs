@@ -146,7 +146,7 @@ impl ThreadPool {
 
     /// The number of workers. Constant.
     pub fn current_num_threads(&self) -> usize {
-        usize::from(self.shared.workers())
+        self.shared.workers() as usize
     }
 
     /// This thread's index in this pool, if it is one of its workers.
@@ -217,7 +217,7 @@ impl Drop for ThreadPool {
 /// The number of workers of the current pool, or of the global one outside of any.
 pub fn current_num_threads() -> usize {
     current::with(|worker| match worker {
-        Some(worker) => usize::from(worker.shared().workers()),
+        Some(worker) => worker.shared().workers() as usize,
         None => global().current_num_threads(),
     })
 }

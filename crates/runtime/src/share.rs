@@ -43,7 +43,7 @@ pub(crate) trait Cores {
     fn want(&self, wants: bool);
     fn decline(&self);
     fn is_core_wanted(&self) -> bool;
-    fn note_lost(&self, cores: u16);
+    fn note_lost(&self, cores: u32);
     fn ring_own(&self);
 }
 
@@ -80,7 +80,7 @@ impl Cores for Member {
         self.is_core_wanted()
     }
 
-    fn note_lost(&self, cores: u16) {
+    fn note_lost(&self, cores: u32) {
         self.note_lost(cores);
     }
 
@@ -151,12 +151,12 @@ impl Entry {
 /// Who has which core. Whatever changes here is brought up to date by [`Share::balance`] before the lock is given back.
 pub(crate) struct Books {
     entries: Box<[Entry]>,
-    awake: u16,
-    retired: u16,
+    awake: u32,
+    retired: u32,
     /// Cores that this pool holds, as far as it knows: their owners may have taken some back.
     held: CoreSet,
     /// Awake workers that are off their cores in system calls, or stuck: they need none.
-    pub(crate) off_core: u16,
+    pub(crate) off_core: u32,
 }
 
 impl Books {
@@ -165,7 +165,7 @@ impl Books {
         if entry.adopted {
             return;
         }
-        let count = |books: &mut Books, state, change: i16| match state {
+        let count = |books: &mut Books, state, change: i32| match state {
             State::Awake => books.awake = books.awake.wrapping_add_signed(change),
             State::Retired => books.retired = books.retired.wrapping_add_signed(change),
             State::Asleep => {}
@@ -176,16 +176,16 @@ impl Books {
         count(self, state, 1);
     }
 
-    pub(crate) fn awake(&self) -> u16 {
+    pub(crate) fn awake(&self) -> u32 {
         self.awake
     }
 
-    pub(crate) fn retired(&self) -> u16 {
+    pub(crate) fn retired(&self) -> u32 {
         self.retired
     }
 
-    pub(crate) fn held(&self) -> u16 {
-        self.held.len() as u16
+    pub(crate) fn held(&self) -> u32 {
+        self.held.len() as u32
     }
 
     /// The cores that workers have been given.
@@ -196,13 +196,13 @@ impl Books {
 
     fn in_state(&self, state: State) -> impl Iterator<Item = WorkerId> {
         let entries = self.entries.iter().enumerate();
-        entries.filter(move |(_, entry)| entry.state == state && !entry.adopted).map(|(nth, _)| WorkerId(nth as u16))
+        entries.filter(move |(_, entry)| entry.state == state && !entry.adopted).map(|(nth, _)| WorkerId(nth as u32))
     }
 
     /// The workers that count.
     pub(crate) fn workers(&self) -> impl Iterator<Item = WorkerId> {
         let entries = self.entries.iter().enumerate().filter(|(_, entry)| !entry.adopted);
-        entries.map(|(nth, _)| WorkerId(nth as u16))
+        entries.map(|(nth, _)| WorkerId(nth as u32))
     }
 
     pub(crate) fn is(&self, worker: WorkerId, state: State) -> bool {
@@ -218,7 +218,7 @@ pub(crate) struct Share<C = Member> {
     /// The cores that the process may use.
     pub(crate) may_use: CoreSet,
     /// The most cores that the pool can use: its workers, its affinity, its quota.
-    pub(crate) most: u16,
+    pub(crate) most: u32,
     books: Mutex<Books>,
     member: OnceLock<C>,
     /// Whether `member` is there. ThreadSanitizer cannot see the order that the lock above keeps.
@@ -237,10 +237,10 @@ pub(crate) struct Share<C = Member> {
 
 impl<C: Cores> Share<C> {
     /// `None`: the operating system shares out time.
-    pub(crate) fn new(policy: Policy, workers: u16, adopts: bool) -> Option<Share<C>> {
+    pub(crate) fn new(policy: Policy, workers: u32, adopts: bool) -> Option<Share<C>> {
         let (sharing, quantum) = policy.sharing()?;
         let may_use = roams();
-        let most = comity_os::cores::usable_of(may_use.len()).get().min(workers.into());
+        let most = comity_os::cores::usable_of(may_use.len()).get().min(workers as usize);
         let entry = |nth| Entry {
             state: State::Awake,
             core: None,
@@ -250,12 +250,12 @@ impl<C: Cores> Share<C> {
             adopted: adopts && nth == 0,
         };
         let entries: Box<[Entry]> = (0..workers).map(entry).collect();
-        let awake = entries.iter().filter(|entry| !entry.adopted).count() as u16;
+        let awake = entries.iter().filter(|entry| !entry.adopted).count() as u32;
         Some(Share {
             sharing,
             quantum,
             may_use,
-            most: most.max(1) as u16,
+            most: most.max(1) as u32,
             books: Mutex::new(Books { entries, awake, retired: 0, held: CoreSet::EMPTY, off_core: 0 }),
             member: OnceLock::new(),
             entered: AtomicBool::new(false),
@@ -288,8 +288,8 @@ impl<C: Cores> Share<C> {
     }
 
     /// How many workers may be awake.
-    fn room(&self, books: &Books) -> u16 {
-        let workers = books.entries.len() as u16;
+    fn room(&self, books: &Books) -> u32 {
+        let workers = books.entries.len() as u32;
         match self.sharing.sleeper {
             _ if !(self.sharing.plain_alone && self.is_alone()) => books.held().max(1) + books.off_core,
             // Nobody is there from whom one worker too many would take anything, so the room grows fast.
@@ -410,7 +410,7 @@ impl<C: Cores> Share<C> {
     // ---- What the coordinator does, with the lock. ----
 
     /// Cores that the table says are no longer this pool's.
-    pub(crate) fn note_losses(&self, books: &mut Books, member: &C) -> u16 {
+    pub(crate) fn note_losses(&self, books: &mut Books, member: &C) -> u32 {
         let before = books.held;
         books.held = member.held();
         let lost: Vec<usize> = before.iter().filter(|core| !books.held.contains(*core)).collect();
@@ -420,10 +420,10 @@ impl<C: Cores> Share<C> {
             }
         }
         if !lost.is_empty() {
-            member.note_lost(lost.len() as u16);
+            member.note_lost(lost.len() as u32);
             self.set_alone(false);
         }
-        lost.len() as u16
+        lost.len() as u32
     }
 
     /// Claims a core that nobody uses.
@@ -459,7 +459,7 @@ impl<C: Cores> Share<C> {
             return false;
         }
         if lends {
-            let wanted = queued.min(books.retired().into());
+            let wanted = queued.min(books.retired() as usize);
             (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
         }
         self.employ(books, pool, queued);
@@ -483,7 +483,7 @@ impl<C: Cores> Share<C> {
         }
         if queued > 0 && books.awake() == 0 {
             // Whoever is asleep takes a core when it wakes.
-            pool.sleep().wake_peer(WorkerId(books.entries.len() as u16 - 1), None, false);
+            pool.sleep().wake_peer(WorkerId(books.entries.len() as u32 - 1), None, false);
         }
         if self.sharing.sleeper != Sleeper::KeepsCore {
             let idle_cores = books.held().saturating_sub(books.awake());
@@ -500,7 +500,7 @@ impl<C: Cores> Share<C> {
             let core = books.held.iter().find(|core| !used.contains(*core));
             // The one whose place in the pool is the core's place among the cores, so that workers stay where they were.
             let place = core.map(|core| self.may_use.iter().take_while(|other| *other < core).count());
-            let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u16));
+            let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u32));
             let preferred = preferred.filter(|worker| books.in_state(State::Retired).any(|retired| retired == *worker));
             let Some(worker) = preferred.or_else(|| books.in_state(State::Retired).next()) else { break };
             // In the books first: it may be up before this goes on. Its thread moves before it wakes.
@@ -520,9 +520,9 @@ impl<C: Cores> Share<C> {
 
     /// Makes those who have retired hungry again, as many as there might be cores for, should they have work.
     fn restore_hunger(&self, books: &mut Books, pool: &impl Pool) {
-        let hungry = books.awake + books.in_state(State::Asleep).count() as u16;
+        let hungry = books.awake + books.in_state(State::Asleep).count() as u32;
         let room = if self.is_alone() { self.room(books) } else { self.most };
-        let retired = books.in_state(State::Retired).take(room.saturating_sub(hungry).into());
+        let retired = books.in_state(State::Retired).take(room.saturating_sub(hungry) as usize);
         let retired: Vec<WorkerId> = retired.collect();
         for worker in &retired {
             books.set(*worker, State::Asleep);
@@ -575,7 +575,7 @@ impl<C: Cores> Share<C> {
                 (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
                 (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
             };
-            let thread = pool.thread(WorkerId(nth as u16));
+            let thread = pool.thread(WorkerId(nth as u32));
             if confined != entry.confined
                 && let Some(thread) = thread
             {
@@ -592,7 +592,7 @@ impl<C: Cores> Share<C> {
     pub(crate) fn without_core(&self) -> impl Iterator<Item = WorkerId> + '_ {
         let anyone = self.anyone_without_core.load(Ordering::Relaxed);
         let workers = self.without_core.iter().enumerate().filter(move |_| anyone);
-        workers.filter(|(_, without)| without.load(Ordering::Relaxed)).map(|(nth, _)| WorkerId(nth as u16))
+        workers.filter(|(_, without)| without.load(Ordering::Relaxed)).map(|(nth, _)| WorkerId(nth as u32))
     }
 
     // ---- The coordinator's bed. ----

@@ -203,7 +203,7 @@ impl Shared {
     /// `adopts`: worker 0 is a thread of the program's own.
     pub(crate) fn new(policy: Policy, spawns: Vec<Stealer<JobRef>>, handlers: Handlers, adopts: bool) -> Shared {
         let row = policy.row();
-        let workers = u16::try_from(spawns.len()).expect("the builder bounds the number of workers");
+        let workers = u32::try_from(spawns.len()).expect("the builder bounds the number of workers");
         let raids = comity_os::barrier::is_available();
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
         let shared = Shared {
@@ -215,7 +215,7 @@ impl Shared {
             handlers,
             reasons_to_run: AtomicUsize::new(1),
             ended: AtomicBool::new(false),
-            started: CountLatch::new(usize::from(workers), Waiter::Thread(ThreadLatch::default())),
+            started: CountLatch::new(workers as usize, Waiter::Thread(ThreadLatch::default())),
             broadcasts: Mutex::new(()),
             born: Instant::now(),
             process: fork::generation(),
@@ -247,8 +247,8 @@ impl Shared {
         &self.peers[worker.index()]
     }
 
-    pub(crate) fn workers(&self) -> u16 {
-        self.peers.len() as u16
+    pub(crate) fn workers(&self) -> u32 {
+        self.peers.len() as u32
     }
 
     // ---- Life. ----

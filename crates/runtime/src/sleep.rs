@@ -89,9 +89,9 @@ struct Rest {
 /// The workers of a pool by role, for `wsgi` alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roles {
-    pub(crate) busy: u16,
-    pub(crate) thieves: u16,
-    pub(crate) sleepers: u16,
+    pub(crate) busy: u32,
+    pub(crate) thieves: u32,
+    pub(crate) sleepers: u32,
 }
 
 /// The sleep protocol of one pool.
@@ -110,7 +110,7 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     /// All workers start awake and busy: what a new worker may be given to do before it first looks for work is work.
-    pub(crate) fn new(workers: u16, waking: Waking, counts_roles: bool) -> Sleep {
+    pub(crate) fn new(workers: u32, waking: Waking, counts_roles: bool) -> Sleep {
         let rest =
             || Rest { word: FutexWord::new(word::AWAKE), busy: AtomicBool::new(true), scout: AtomicBool::new(false) };
         Sleep {
@@ -127,12 +127,12 @@ impl Sleep {
     }
 
     fn workers(&self) -> impl Iterator<Item = WorkerId> {
-        (0..self.rests.len() as u16).map(WorkerId)
+        (0..self.rests.len() as u32).map(WorkerId)
     }
 
     /// The workers after `me`, then those before it: wakers spread out instead of all starting with worker 0.
     fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> {
-        let workers = self.rests.len() as u16;
+        let workers = self.rests.len() as u32;
         (me.0 + 1..workers).chain(0..me.0).map(WorkerId)
     }
 
@@ -211,7 +211,7 @@ impl Sleep {
 
     /// After a task was handed in from outside: wakes one worker, if any sleeps.
     pub(crate) fn after_injection(&self, submitter: Waker, work: &impl Work) {
-        let first = WorkerId(self.rests.len() as u16 - 1);
+        let first = WorkerId(self.rests.len() as u32 - 1);
         match self.waking {
             Waking::Hungry => {
                 // Lemma 1; off the busy path a full fence is cheap enough.
@@ -303,7 +303,7 @@ impl Sleep {
             }
             let _ = heavy();
             if work.deques_have_task() || work.injector_has_task() {
-                let first = WorkerId(self.rests.len() as u16 - 1);
+                let first = WorkerId(self.rests.len() as u32 - 1);
                 self.send_scout(first, word::WOKEN_BY_PEER, Waker::MakesRoom, work);
             }
         }
@@ -348,7 +348,7 @@ impl Sleep {
 
     /// Lemma 5: afterwards a thief holds the post, or nobody sleeps who has not yet to look at it.
     fn hand_over_watchdog(&self, me: WorkerId) {
-        let own = u32::from(me.0);
+        let own = me.0;
         loop {
             let holder = self.watchdog.load(Ordering::Acquire);
             if holder != own && holder != VACANT {
@@ -380,7 +380,7 @@ impl Sleep {
     fn appoint(&self, me: WorkerId, holder: u32) -> Option<WorkerId> {
         loop {
             let candidate = self.others(me).find(|peer| self.is_asleep(*peer))?;
-            let post = u32::from(candidate.0);
+            let post = candidate.0;
             if !self.move_watchdog(holder, post) {
                 return None;
             }
@@ -400,8 +400,8 @@ impl Sleep {
 
     /// Wakes a sleeper, `whom` or any, and with `appoint` makes it the watchdog if this worker is.
     pub(crate) fn wake_peer(&self, me: WorkerId, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
-        if appoint && self.watchdog.load(Ordering::Relaxed) == u32::from(me.0) {
-            let successor = self.appoint(me, u32::from(me.0))?;
+        if appoint && self.watchdog.load(Ordering::Relaxed) == me.0 {
+            let successor = self.appoint(me, me.0)?;
             self.rouse(successor, Waker::GoesOn);
             return Some(successor);
         }
@@ -466,7 +466,7 @@ impl Sleep {
 
     /// Sleep beside a watchdog, or be it. A watchdog sleeps only in a pool without work, and leaves the post first.
     fn admit_beside_watchdog(&self, me: WorkerId) -> Admission {
-        let own = u32::from(me.0);
+        let own = me.0;
         loop {
             let holder = self.watchdog.load(Ordering::Acquire);
             if holder != own && holder != VACANT {

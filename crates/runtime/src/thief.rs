@@ -67,7 +67,7 @@ impl<'a> Spell<'a> {
             Event::DequeEmpty { wakeups_owed: peer.wakeups_owed.swap(0, std::sync::atomic::Ordering::Relaxed) };
         let mut events = 0u32;
         // A policy may wake everybody before it leaves, and no more.
-        let mut farewells = 2 * u32::from(shared.workers()) + 8;
+        let mut farewells = 2 * shared.workers() + 8;
         loop {
             event = match thief.next(event) {
                 Action::Run { wakeups_owed } if self.leaving => return wakeups_owed,

@@ -48,7 +48,7 @@ impl Doing {
             Doing::Task => 0,
             Doing::Looking => 1,
             Doing::Waiting => 2,
-            Doing::WaitingFor(WorkerId(thief)) => 3 + u32::from(thief),
+            Doing::WaitingFor(WorkerId(thief)) => 3 + thief,
         }
     }
 
@@ -57,7 +57,7 @@ impl Doing {
             0 => Doing::Task,
             1 => Doing::Looking,
             2 => Doing::Waiting,
-            thief => Doing::WaitingFor(WorkerId((thief - 3) as u16)),
+            thief => Doing::WaitingFor(WorkerId(thief - 3)),
         }
     }
 }

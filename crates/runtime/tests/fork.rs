@@ -131,7 +131,7 @@ impl Neighbour {
             let end = Arc::clone(&end);
             move || {
                 while !end.load(Ordering::Relaxed) {
-                    member.round(cores.len() as u16, 1);
+                    member.round(cores.len() as u32, 1);
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }

@@ -54,15 +54,15 @@ pub fn draw_program() -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Cores that it is entitled to.
-    pub owned: u16,
+    pub owned: u32,
     /// Cores that it holds.
-    pub held: u16,
+    pub held: u32,
     /// Cores that it may use and nobody does.
-    pub free: u16,
+    pub free: u32,
     /// Those of them that are its own.
-    pub own_free: u16,
+    pub own_free: u32,
     /// Its own that others use.
-    pub lent: u16,
+    pub lent: u32,
     /// Whether no other program in the table has work.
     pub alone: bool,
 }
@@ -157,11 +157,11 @@ impl Member {
 
     /// Tells the others that this program is there, how many cores it can use and how many workers are awake; buries the
     /// dead; brings the owners of the cores up to date; and looks how things stand.
-    pub fn round(&self, desire: u16, awake: u16) -> Standing {
+    pub fn round(&self, desire: u32, awake: u32) -> Standing {
         let now = now_ns();
-        self.own().awake.store(awake.into(), Ordering::Relaxed);
+        self.own().awake.store(awake, Ordering::Relaxed);
         self.own().heartbeat.store(now, Ordering::Relaxed);
-        self.own().desire.store(desire.into(), Ordering::Release);
+        self.own().desire.store(desire, Ordering::Release);
         fault::point("desire-reported");
         self.bury_the_dead();
         let parties = parties(self.layout(), now);
@@ -205,11 +205,11 @@ impl Member {
             let own = word.owner() == Some(self.slot);
             let free = self.usable_word(word, now).is_some();
             let held = word.holder() == Some(self.slot);
-            standing.owned += u16::from(own);
-            standing.held += u16::from(held);
-            standing.free += u16::from(free);
-            standing.own_free += u16::from(free && own);
-            standing.lent += u16::from(own && !free && !held);
+            standing.owned += u32::from(own);
+            standing.held += u32::from(held);
+            standing.free += u32::from(free);
+            standing.own_free += u32::from(free && own);
+            standing.lent += u32::from(own && !free && !held);
         }
         standing
     }
@@ -295,7 +295,7 @@ impl Member {
     }
 
     /// Notes that so many cores were taken from this program.
-    pub fn note_lost(&self, cores: u16) {
+    pub fn note_lost(&self, cores: u32) {
         self.own().lost.fetch_add(cores.into(), Ordering::Relaxed);
         fault::point("core-lost");
     }
@@ -468,7 +468,7 @@ fn parties(layout: &Layout, now: u64) -> Vec<Party> {
     used(layout)
         .filter_map(|id| {
             let slot = &layout.slots[id.index()];
-            let desire = slot.desire.load(Ordering::Acquire).min(u32::from(u16::MAX)) as u16;
+            let desire = slot.desire.load(Ordering::Acquire);
             if desire == 0 || slot.state.load(Ordering::Acquire) != TAKEN || is_stopped(layout, id, now) {
                 return None;
             }

@@ -31,13 +31,13 @@ pub fn partition(
     let claims: Vec<Claim> = parties
         .iter()
         // Nobody can use more cores than its affinity allows.
-        .map(|party| Claim { desire: party.claim.desire.min(party.may_use.len() as u16), ..party.claim })
+        .map(|party| Claim { desire: party.claim.desire.min(party.may_use.len() as u32), ..party.claim })
         .collect();
-    let mut left = deq(cores.len() as u16, &claims, turn);
+    let mut left = deq(cores.len() as u32, &claims, turn);
     let mut partition = vec![None; owners.len()];
     // Counted along: with 256 programs on 1,024 cores, counting them for each core takes 66 ms instead of 1.
     let mut has = vec![0; parties.len()];
-    let mut give = |core: usize, nth: usize, partition: &mut [Option<SlotId>], has: &mut [u16]| {
+    let mut give = |core: usize, nth: usize, partition: &mut [Option<SlotId>], has: &mut [u32]| {
         if partition[core].is_none() && left[nth] > 0 && parties[nth].may_use.contains(core) {
             partition[core] = Some(parties[nth].slot);
             left[nth] -= 1;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn party(slot: usize, desire: u16, cores: impl IntoIterator<Item = usize>) -> Party {
+    fn party(slot: usize, desire: u32, cores: impl IntoIterator<Item = usize>) -> Party {
         Party {
             slot: SlotId::new(slot).unwrap(),
             claim: Claim { program: slot as u64, weight: 100, desire },
@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         #[test]
         fn nobody_gets_what_it_may_not_use_or_more_than_it_desires_and_nothing_lies_idle(
-            wishes in proptest::collection::vec((0u16..10, any::<u16>(), 1u32..5), 0..6),
+            wishes in proptest::collection::vec((0u32..10, any::<u32>(), 1u32..5), 0..6),
             before in proptest::collection::vec(proptest::option::of(0usize..8), 16),
             turn: u64,
         ) {
@@ -146,8 +146,8 @@ mod tests {
             for (nth, party) in parties.iter().enumerate() {
                 let own: Vec<usize> = (0..16).filter(|core| after[*core] == Some(party.slot)).collect();
                 prop_assert!(own.iter().all(|core| party.may_use.contains(*core)));
-                prop_assert!(own.len() <= usize::from(party.claim.desire), "{nth}");
-                if own.len() < usize::from(party.claim.desire) {
+                prop_assert!(own.len() <= party.claim.desire as usize, "{nth}");
+                if own.len() < party.claim.desire as usize {
                     prop_assert!(party.may_use.iter().all(|core| after[core].is_some()));
                 }
             }

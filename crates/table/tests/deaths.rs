@@ -53,7 +53,7 @@ fn whoever_is_killed_at_any_moment_is_buried_by_the_next_round_of_any_other() {
             _ => "while it was not in, or buried at once",
         };
         *moments.entry(moment).or_default() += 1;
-        *rounds.entry(bury(&member, &table, random.below(SHARED as u64 + 1) as u16)).or_default() += 1;
+        *rounds.entry(bury(&member, &table, random.below(SHARED as u64 + 1) as u32)).or_default() += 1;
         wait_until("the survivors make progress", || {
             before.iter().zip(claims(&table, &survivors)).all(|(before, after)| *before < after)
         });
@@ -74,7 +74,7 @@ fn two_that_die_at_once_are_both_buried() {
         for victim in &mut victims {
             victim.wait();
         }
-        member.round(SHARED as u16, 0);
+        member.round(SHARED as u32, 0);
         assert_eq!(harness::unsound(&table.path()), [""; 0]);
         assert_eq!(claim_all(&member, true).len(), SHARED);
     }
@@ -88,7 +88,7 @@ fn the_cores_of_one_that_is_stopped_are_used_and_it_takes_its_own_back() {
     let member = table.join(1, SHARED + 1);
     let mut other = Process::start(CHILD, "hold half", 1, &table.path());
     let of_the_other = slot(1);
-    let come_by = || member.round(SHARED as u16 + 1, 1);
+    let come_by = || member.round(SHARED as u32 + 1, 1);
     wait_until("the other holds half", || {
         come_by();
         table.path().exists() && table.file().held_by(of_the_other).len() == SHARED / 2
@@ -107,7 +107,7 @@ fn the_cores_of_one_that_is_stopped_are_used_and_it_takes_its_own_back() {
     });
     assert!(stopped.elapsed() >= STOPPED_AFTER / 2, "it was in time until it was stopped");
     while stopped.elapsed() < stopped_for {
-        assert_eq!((come_by().held, come_by().alone), (SHARED as u16 + 1, true));
+        assert_eq!((come_by().held, come_by().alone), (SHARED as u32 + 1, true));
         std::thread::sleep(Duration::from_millis(20));
     }
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
@@ -134,7 +134,7 @@ fn one_that_is_killed_while_it_is_stopped_is_buried() {
     wait_until("it has joined", || table.file().is_taken(slot(1)));
     other.signal(Signal::STOP);
     other.kill();
-    assert_eq!(bury(&member, &table, SHARED as u16), 1);
+    assert_eq!(bury(&member, &table, SHARED as u32), 1);
 }
 
 /// The process `role` in a PID namespace of its own. `None` where this is not permitted.
@@ -176,7 +176,7 @@ fn programs_in_pid_namespaces_of_their_own_share_a_table_and_bury_each_other() {
     });
     one.kill();
     wait_until("nothing is left of both", || {
-        member.round(SHARED as u16, 0);
+        member.round(SHARED as u32, 0);
         !table.file().is_used(slot(1)) && harness::unsound(&table.path()).is_empty()
     });
     assert_eq!(claim_all(&member, true).len(), SHARED);

@@ -195,13 +195,13 @@ fn live(table: &Table, seed: u64) {
     let members = [table.join(random.below(3), 1024), table.join(random.below(3), 5)];
     for _ in 0..20 {
         let member = &members[random.below(2) as usize];
-        let standing = member.round(random.below(1 << 16) as u16, random.below(1 << 16) as u16);
+        let standing = member.round(random.below(1 << 16) as u32, random.below(1 << 16) as u32);
         assert!(standing.held + standing.free <= 1024 && standing.owned <= 1024);
         assert!(standing.own_free <= standing.free && standing.own_free + standing.lent <= standing.owned);
         member.claim(random.below(2) == 0);
         member.take_back();
         member.release((random.below(2) == 0).then(|| random.below(1 << 16) as usize));
-        member.note_lost(random.below(1 << 16) as u16);
+        member.note_lost(random.below(1 << 16) as u32);
         member.want(random.below(2) == 0);
         member.wait(member.bell().wrapping_add(random.below(2) as u32), Duration::from_micros(10));
         member.ring_own();

@@ -9,13 +9,13 @@ use comity_table::{Life, Member, Profile, SLOTS, STOPPED_AFTER, Snapshot};
 use harness::{Table, claim_all, profile, set, wait_until};
 
 /// Each reports its desire, and then again, for now all know all.
-fn rounds(members: &[(&Member, u16)]) -> Vec<u16> {
+fn rounds(members: &[(&Member, u32)]) -> Vec<u32> {
     for _ in 0..2 {
         for (member, desire) in members {
             member.round(*desire, 1);
         }
     }
-    members.iter().map(|(member, _)| member.owned().len() as u16).collect()
+    members.iter().map(|(member, _)| member.owned().len() as u32).collect()
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn shares_follow_weights_and_desires() {
     assert!(light.round(8, 1).alone, "a program without work does not count");
     // A weight of 0 is one of 1.
     let least = table.join_as(&Profile { weight: 0, ..profile(3, 0..8) });
-    assert_eq!(rounds(&[(&heavy, 8), (&light, 8), (&least, 8)]).iter().sum::<u16>(), 8);
+    assert_eq!(rounds(&[(&heavy, 8), (&light, 8), (&least, 8)]).iter().sum::<u32>(), 8);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn three_that_come_and_go_leave_no_core_without_an_owner() {
     assert_eq!(rounds(&[(&one, 9), (&two, 9), (&three, 9)]), [3, 3, 3]);
     assert_eq!(claim_all(&two, false).len(), 9);
     drop(two);
-    assert_eq!(rounds(&[(&one, 9), (&three, 9)]).iter().sum::<u16>(), 9);
+    assert_eq!(rounds(&[(&one, 9), (&three, 9)]).iter().sum::<u32>(), 9);
     assert_eq!(one.round(9, 1).free, 9, "what it held and did not own is free too");
     assert_eq!(harness::unsound(&table.path()), [""; 0]);
     drop((one, three));
@@ -255,7 +255,7 @@ fn a_snapshot_shows_what_was_done() {
     claim_all(&one, true);
     rounds(&[(&one, 4), (&other, 3)]);
     while other.take_back().is_some() {}
-    one.note_lost(other.held().len() as u16);
+    one.note_lost(other.held().len() as u32);
     let released = one.release(None).unwrap();
 
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();

@@ -42,10 +42,10 @@ pub struct Arguments {
     pub weight: u32,
     /// How many cores it desires [default: as many as its threads can use]
     #[arg(long)]
-    pub cores: Option<u16>,
+    pub cores: Option<u32>,
     /// The most that it can use
     #[arg(long)]
-    pub most: u16,
+    pub most: u32,
 }
 
 /// Runs the verb. On standard output it says in a line that the process takes part, or in a sentence why not.
@@ -70,9 +70,9 @@ struct Coordination {
     tree: Tree,
     member: Member,
     demand: Demand,
-    cores: Option<u16>,
-    most: u16,
-    desire: u16,
+    cores: Option<u32>,
+    most: u32,
+    desire: u32,
     held: CoreSet,
     alone: bool,
     looked: Instant,
@@ -95,7 +95,7 @@ impl Coordination {
             name: name.clone(),
             policy: "run".to_owned(),
             weight: *weight,
-            workers: cores.unwrap_or(*most).into(),
+            workers: cores.unwrap_or(*most),
             may_use,
         };
         let member = Member::join(&location, &profile).map_err(|error| error.to_string())?;
@@ -141,7 +141,7 @@ impl Coordination {
     }
 
     /// Reports what the command can use, of which so many threads run or wait for a core, and brings up to date what it has.
-    fn share(&mut self, runnable: u16) {
+    fn share(&mut self, runnable: u32) {
         let desire = self.cores.unwrap_or_else(|| self.demand.desire(self.most));
         if (desire, self.desire) == (0, 0) {
             return;
@@ -157,7 +157,7 @@ impl Coordination {
         let held = self.member.held();
         let lost = self.held.iter().filter(|core| !held.contains(*core)).count();
         if lost > 0 {
-            self.member.note_lost(lost as u16);
+            self.member.note_lost(lost as u32);
         }
         self.held = held;
     }

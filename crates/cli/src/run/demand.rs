@@ -16,7 +16,7 @@ pub struct Look {
     /// The processor time that its processes had in that time.
     pub used: Duration,
     /// How many of its threads were on a core or waited for one.
-    pub runnable: u16,
+    pub runnable: u32,
 }
 
 impl Look {
@@ -27,13 +27,13 @@ impl Look {
 
     /// Threads that wait for a core count as those that have one: so what a command can use is seen however few cores it
     /// has. Where many threads take turns, or come and go between two looks, the time that they had says more.
-    fn cores(&self) -> u16 {
+    fn cores(&self) -> u32 {
         if self.is_idle() {
             return 0;
         }
         let elapsed = self.elapsed.as_nanos().max(1);
         let on_average = (self.used.as_nanos() + elapsed / 2) / elapsed;
-        self.runnable.max(on_average.try_into().unwrap_or(u16::MAX)).max(1)
+        self.runnable.max(on_average.try_into().unwrap_or(u32::MAX)).max(1)
     }
 }
 
@@ -41,7 +41,7 @@ impl Look {
 /// only after a while. 0 after nothing but idle looks.
 #[derive(Debug)]
 pub struct Demand {
-    looks: [u16; LOOKS],
+    looks: [u32; LOOKS],
     next: usize,
 }
 
@@ -60,7 +60,7 @@ impl Demand {
     }
 
     /// How many cores to ask for, of at most `most`.
-    pub fn desire(&self, most: u16) -> u16 {
+    pub fn desire(&self, most: u32) -> u32 {
         self.looks.iter().copied().max().unwrap_or(0).min(most)
     }
 }
@@ -69,7 +69,7 @@ impl Demand {
 mod tests {
     use super::*;
 
-    fn look(used_us: u64, runnable: u16) -> Look {
+    fn look(used_us: u64, runnable: u32) -> Look {
         Look { elapsed: Duration::from_millis(10), used: Duration::from_micros(used_us), runnable }
     }
 

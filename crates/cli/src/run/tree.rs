@@ -55,7 +55,7 @@ struct Process {
     start: u64,
     /// The processor time that it had at the last look.
     cpu: Duration,
-    runnable: u16,
+    runnable: u32,
     threads: HashMap<u32, Thread>,
 }
 
@@ -102,7 +102,7 @@ impl Tree {
             }
             true
         });
-        let runnable = |tree: &Tree| tree.processes.values().fold(0u16, |sum, one| sum.saturating_add(one.runnable));
+        let runnable = |tree: &Tree| tree.processes.values().fold(0u32, |sum, one| sum.saturating_add(one.runnable));
         let look = Look { elapsed, used, runnable: runnable(self) };
         // Whoever starts something uses time for it; so where none was used, nothing is new.
         self.is_stale |= !active.is_empty();
@@ -159,7 +159,7 @@ impl Tree {
         let runs = |thread: &u32| Stat::of_thread(id, *thread).is_some_and(|stat| stat.state == 'R');
         let runnable = census::threads(id).iter().filter(|thread| runs(thread)).count();
         if let Some(process) = self.processes.get_mut(&id) {
-            process.runnable = runnable.try_into().unwrap_or(u16::MAX);
+            process.runnable = runnable.try_into().unwrap_or(u32::MAX);
         }
     }
 

@@ -5,6 +5,7 @@ mod bench;
 mod corun;
 mod processes;
 mod rayon;
+mod reproduce;
 mod run;
 mod table;
 mod verbs;

@@ -74,8 +74,8 @@ struct Desire {
 
 impl Desire {
     /// What the job scheduler is told: the nearest whole number.
-    fn rounded(&self) -> u16 {
-        (self.desire + 0.5) as u16
+    fn rounded(&self) -> u32 {
+        (self.desire + 0.5) as u32
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         Desire { delta: 0.8, rho: 1.5, desire: 1.0 }
     }
 
-    fn quantum(used_percent: u64, allotment: u16) -> Account {
+    fn quantum(used_percent: u64, allotment: u32) -> Account {
         let allotted_ns = 10_000_000 * u64::from(allotment);
         let usage_ns = allotted_ns * used_percent / 100;
         Account { usable: 16, usage_ns, allotted_ns, allotment, ..Account::default() }

@@ -40,7 +40,7 @@ pub const ROW: Row = Row {
         dws::QUANTUM,
     ],
     rest: |victims, values| {
-        let peers = u32::from(victims.peers()).max(1);
+        let peers = victims.peers().max(1);
         Box::new(Comity { victims, peers, rounds: values[0], pause: values[1], tried: 0, round: 0, in_vain: 0 })
     },
 };
@@ -147,7 +147,7 @@ const CALM: u16 = 4;
 
 impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
-        let wanted = u16::try_from(account.queued).unwrap_or(u16::MAX).min(account.retired);
+        let wanted = account.queued.min(account.retired);
         let free = wanted.min(account.free);
         let back = (wanted - free).min(account.lent);
         let is_calm = !account.first && free == 0 && back == 0 && account.blocked == 0;

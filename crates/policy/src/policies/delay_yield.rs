@@ -22,7 +22,7 @@ pub const ROW: Row = Row {
         help: "failed steals per worker of the pool before the first yield",
     }],
     rest: |victims, values| {
-        let workers = u32::from(victims.peers()) + 1;
+        let workers = victims.peers() + 1;
         Box::new(DelayYield { victims, threshold: values[0].saturating_mul(workers), failures: 0 })
     },
 };

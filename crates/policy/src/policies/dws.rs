@@ -48,7 +48,7 @@ pub(super) const SHARING: Sharing = Sharing {
 
 /// The thief of both.
 fn rest(victims: Victims, values: &Values) -> Box<dyn Thief> {
-    let workers = u32::from(victims.peers()) + 1;
+    let workers = victims.peers() + 1;
     let t_sleep = if values[0] == 0 { workers } else { values[0] };
     Box::new(Dws { victims, t_sleep, failed_steals: 0 })
 }
@@ -100,11 +100,11 @@ impl Coordinator for Demand {
             return orders(Claims::Owned);
         }
         // Line 3. One queued task for one awake worker wakes nobody.
-        if queued <= awake.into() {
+        if queued <= awake {
             return orders(Claims::AS_BEFORE);
         }
         // Line 4. The paper leaves N_a = 0 open; a program without an awake worker wants one for each task.
-        let wanted = u16::try_from(queued / u32::from(awake.max(1))).unwrap_or(u16::MAX);
+        let wanted = queued / awake.max(1);
         let usable_free = if self.own_only { account.own_free } else { account.free };
         // Lines 5–12, with the equalities as in the text of §3.3, where the algorithm drops them.
         let free = wanted.min(usable_free);

@@ -22,7 +22,7 @@ pub const ROW: Row = Row {
         help: "rounds of steals over all peers before a thief sleeps",
     }],
     rest: |victims, values| {
-        let peers = u32::from(victims.peers()).max(1);
+        let peers = victims.peers().max(1);
         Box::new(Plain { victims, peers, rounds: values[0], tried: 0, round: 0 })
     },
 };

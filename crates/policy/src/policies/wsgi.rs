@@ -52,11 +52,11 @@ impl Thief for Wsgi {
             Event::StealFailed(_) => Action::Count,
             Event::Counted { busy, thieves, sleepers } => {
                 // At least one thief looks for tasks while anybody could make some.
-                let wanted = u32::from(busy).div_ceil(self.ratio).max(1);
-                if u32::from(thieves) < wanted && sleepers > 0 {
+                let wanted = busy.div_ceil(self.ratio).max(1);
+                if thieves < wanted && sleepers > 0 {
                     return Action::Wake { whom: None, appoint: false };
                 }
-                if u32::from(thieves) > wanted && !self.found {
+                if thieves > wanted && !self.found {
                     return Action::Sleep;
                 }
                 self.proceed()

@@ -401,8 +401,8 @@ impl<T> Deque<T> {
     ///
     /// The owner may be anywhere, preempted included. If it moves `split` meanwhile, the raid is called off, and the owner
     /// has answered. Costs a barrier on every core that runs a thread of this process, 10 µs or so.
-    pub(crate) fn raid(&self, raider: u16) {
-        let me = u32::from(raider) + 1;
+    pub(crate) fn raid(&self, raider: u32) {
+        let me = raider + 1;
         let begin = |word| {
             let shown = Shown::unpack(word);
             (shown.mover != OWNER && shown.tail == shown.split).then(|| Shown { mover: me, ..shown }.pack())

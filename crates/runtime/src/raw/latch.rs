@@ -63,7 +63,7 @@ impl JoinLatch {
     /// Who runs the job, if a thief has begun.
     pub(crate) fn thief(&self) -> Option<WorkerId> {
         let state = self.state.load(Ordering::Relaxed).addr();
-        (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u16))
+        (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u32))
     }
 
     /// Sets the latch, after `thief` has run the job of `owner`.

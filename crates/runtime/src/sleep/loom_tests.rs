@@ -47,7 +47,7 @@ impl Work for Pool {
 }
 
 impl Pool {
-    fn new(workers: u16, waking: Waking) -> Arc<Pool> {
+    fn new(workers: u32, waking: Waking) -> Arc<Pool> {
         let sleep = Sleep::new(workers, waking, false);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         Arc::new(Pool {

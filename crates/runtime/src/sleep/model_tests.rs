@@ -158,7 +158,7 @@ impl Cores for Machine {
         false
     }
 
-    fn note_lost(&self, _: u16) {}
+    fn note_lost(&self, _: u32) {}
 
     fn ring_own(&self) {}
 }
@@ -235,7 +235,7 @@ fn hasty(policy: Policy) -> Policy {
 }
 
 impl World {
-    fn new(policy: Policy, workers: u16, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
+    fn new(policy: Policy, workers: u32, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
         let sleep = Sleep::new(workers, policy.row().waking, policy.row().counts_roles);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         let share = Share::new(policy, workers, false);
@@ -253,8 +253,8 @@ impl World {
             sleep,
             share,
             queues: Queues {
-                deques: vec![VecDeque::new(); usize::from(workers)],
-                bells: vec![Cell::new(false); usize::from(workers)],
+                deques: vec![VecDeque::new(); workers as usize],
+                bells: vec![Cell::new(false); workers as usize],
                 ..Queues::default()
             },
             workers: (0..workers)
@@ -291,12 +291,12 @@ impl World {
             At::Rests => true,
             _ => false,
         };
-        rests && self.sleep.is_at_rest(WorkerId(worker as u16))
+        rests && self.sleep.is_at_rest(WorkerId(worker as u32))
     }
 
     /// Whether a task is to wake it.
     fn is_asleep(&self, worker: usize) -> bool {
-        self.is_parked(worker) && self.sleep.is_asleep(WorkerId(worker as u16))
+        self.is_parked(worker) && self.sleep.is_asleep(WorkerId(worker as u32))
     }
 
     fn can_step(&self, worker: usize) -> bool {
@@ -375,7 +375,7 @@ impl World {
             }
             _ => false,
         };
-        let stuck = self.workers.iter().filter(|worker| waits(worker)).count() as u16;
+        let stuck = self.workers.iter().filter(|worker| waits(worker)).count() as u32;
         let queued = self.queues.deques.iter().map(VecDeque::len).sum::<usize>() + self.queues.injector.len();
         let staff = Staff(&self.sleep, &self.queues);
         let mut books = share.books();
@@ -395,7 +395,7 @@ impl World {
     }
 
     fn advance(&mut self, worker: usize, at: At) -> At {
-        let me = WorkerId(worker as u16);
+        let me = WorkerId(worker as u32);
         match at {
             At::Thief(event) => At::Acts(self.workers[worker].thief.next(event)),
             At::Acts(action) => self.act(worker, action),
@@ -473,7 +473,7 @@ impl World {
     /// `None`: it is needed, or cores are not shared.
     fn retire(&self, worker: usize, by_itself: bool) -> Option<At> {
         let staff = Staff(&self.sleep, &self.queues);
-        let retires = self.share.as_ref()?.retire(&staff, WorkerId(worker as u16), by_itself);
+        let retires = self.share.as_ref()?.retire(&staff, WorkerId(worker as u32), by_itself);
         retires.then_some(At::Retired)
     }
 
@@ -490,7 +490,7 @@ impl World {
     }
 
     fn act(&mut self, worker: usize, action: Action) -> At {
-        let me = WorkerId(worker as u16);
+        let me = WorkerId(worker as u32);
         let event = match action {
             Action::Run { wakeups_owed } => {
                 self.workers[worker].owed = wakeups_owed;
@@ -514,7 +514,7 @@ impl World {
             Action::Count => {
                 let roles = self.sleep.roles();
                 let total = roles.busy + roles.thieves + roles.sleepers;
-                assert_eq!(usize::from(total), self.workers.len(), "{roles:?}");
+                assert_eq!(total as usize, self.workers.len(), "{roles:?}");
                 Event::Counted { busy: roles.busy, thieves: roles.thieves, sleepers: roles.sleepers }
             }
             Action::YieldTo(_) | Action::YieldCore => Event::Yielded,
@@ -578,17 +578,17 @@ impl World {
         let all = || 0..self.workers.len();
         if let Some(share) = &self.share {
             let books = share.books();
-            let is_retired = |worker| books.is(WorkerId(worker as u16), State::Retired);
+            let is_retired = |worker| books.is(WorkerId(worker as u32), State::Retired);
             if all().all(is_retired) {
                 return Err("all workers have retired, and no task would wake one".into());
             }
-            let counts_as_awake = |worker| books.is(WorkerId(worker as u16), State::Awake);
+            let counts_as_awake = |worker| books.is(WorkerId(worker as u32), State::Awake);
             if let Some(worker) = all().find(|worker| self.is_parked(*worker) && counts_as_awake(*worker)) {
                 return Err(format!("worker {worker} rests, and the books say that it is awake"));
             }
             let (awake, retired) = (books.awake(), books.retired());
-            let count = |state| all().filter(|worker| books.is(WorkerId(*worker as u16), state)).count();
-            if (usize::from(awake), usize::from(retired)) != (count(State::Awake), count(State::Retired)) {
+            let count = |state| all().filter(|worker| books.is(WorkerId(*worker as u32), state)).count();
+            if (awake as usize, retired as usize) != (count(State::Awake), count(State::Retired)) {
                 return Err(format!("the books say {awake} awake and {retired} retired"));
             }
             let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_alone();
@@ -608,7 +608,7 @@ impl World {
                     At::Announced | At::Admitted(_) => true,
                     // Woken, or about to say to whom its duty passes.
                     At::Rests | At::Up(_) | At::Leaves | At::Retired => true,
-                    At::Passed => !self.sleep.is_at_rest(WorkerId(worker as u16)),
+                    At::Passed => !self.sleep.is_at_rest(WorkerId(worker as u32)),
                     _ => false,
                 }
         });
@@ -627,7 +627,7 @@ impl World {
         if seen.deques_have_task() || seen.injector_has_task() {
             return Err("a task waits, a worker sleeps, and nobody looks or will wake".into());
         }
-        let busy = all().any(|worker| self.sleep.is_busy(WorkerId(worker as u16)));
+        let busy = all().any(|worker| self.sleep.is_busy(WorkerId(worker as u32)));
         if busy && matches!(self.policy.row().waking, Waking::NobodySleeps | Waking::Watchdog) {
             return Err("a worker is busy, another sleeps, and no thief is awake".into());
         }
@@ -661,7 +661,7 @@ impl World {
     fn end(&mut self) -> Result<(), TestCaseError> {
         self.queues.ended = true;
         for worker in 0..self.workers.len() {
-            self.sleep.wake_for_business(WorkerId(worker as u16));
+            self.sleep.wake_for_business(WorkerId(worker as u32));
         }
         while self.step() {}
         if self.workers.iter().all(|worker| matches!(worker.at, At::Ended)) {
@@ -703,15 +703,15 @@ fn programs() -> impl Strategy<Value = Program> {
 }
 
 /// Tasks that hold on to their worker until a thief has come must leave one worker free to be that thief.
-fn bound_demands(program: &mut Program, workers: u16) {
+fn bound_demands(program: &mut Program, workers: u32) {
     let mut demanding = 0;
     for task in &mut program.tasks {
         task.needs_thieves &= !task.children.is_empty() && demanding + 1 < workers;
-        demanding += u16::from(task.needs_thieves);
+        demanding += u32::from(task.needs_thieves);
     }
 }
 
-fn run_under(policy: Policy, workers: u16, mut program: Program, seed: u64) -> Result<(), TestCaseError> {
+fn run_under(policy: Policy, workers: u32, mut program: Program, seed: u64) -> Result<(), TestCaseError> {
     bound_demands(&mut program, workers);
     let mut world = World::new(hasty(policy), workers, program.tasks, program.roots, seed);
     world.run()?;
@@ -731,7 +731,7 @@ proptest! {
     #[test]
     fn every_policy_keeps_the_pool_alive_and_lets_it_sleep(
         program in programs(),
-        workers in 1..=4u16,
+        workers in 1..=4u32,
         seed in any::<u64>(),
     ) {
         for policy in Policy::all() {
@@ -742,13 +742,13 @@ proptest! {
     /// A policy that wants to sleep at every turn and runs what it does not have is slow, and never stuck, under each
     /// way of waking.
     #[test]
-    fn a_bad_policy_cannot_strand_a_task(program in programs(), workers in 1..=4u16, seed in any::<u64>()) {
+    fn a_bad_policy_cannot_strand_a_task(program in programs(), workers in 1..=4u32, seed in any::<u64>()) {
         for policy in Policy::all() {
             let mut program = program.clone();
             bound_demands(&mut program, workers);
             let mut world = World::new(policy, workers, program.tasks, program.roots, seed);
             for (nth, worker) in world.workers.iter_mut().enumerate() {
-                worker.thief = Box::new(Sleepyhead { me: nth as u16, workers, turn: seed as u32 });
+                worker.thief = Box::new(Sleepyhead { me: nth as u32, workers, turn: seed as u32 });
             }
             world.run()?;
             world.end()?;
@@ -782,8 +782,8 @@ fn one_that_retires_leaves_a_task_from_outside_to_another() {
 
 /// Wants to sleep between any two steals, and owes wake-ups that it never pays.
 struct Sleepyhead {
-    me: u16,
-    workers: u16,
+    me: u32,
+    workers: u32,
     turn: u32,
 }
 
@@ -795,7 +795,7 @@ impl Thief for Sleepyhead {
                 Action::Run { wakeups_owed: 7 }
             }
             Event::SleepRefused(SleepRefusal::WorkArrived | SleepRefusal::YouAreWatchdog | SleepRefusal::Alone)
-            | Event::Woken(_) => Action::StealFrom(WorkerId((u32::from(self.me) + self.turn) as u16 % self.workers)),
+            | Event::Woken(_) => Action::StealFrom(WorkerId((self.me + self.turn) % self.workers)),
             _ if self.turn.is_multiple_of(7) => Action::Run { wakeups_owed: 0 },
             _ => Action::Sleep,
         }

@@ -22,7 +22,7 @@ fn whoever_dies_at_any_transition_is_buried_by_the_next_round_of_any_other() {
         let status = victim("wander and leave", point, nth, &table).wait();
         assert_eq!(status.signal(), Some(9), "{point}:{nth}: {status}");
         let before = claims(&table, &survivors);
-        bury(&member, &table, nth as u16 * 3 % 4);
+        bury(&member, &table, nth as u32 * 3 % 4);
         wait_until("those who live on make progress", || {
             let after = claims(&table, &survivors);
             before.iter().zip(after).all(|(before, after)| *before < after)
@@ -46,7 +46,7 @@ fn whoever_dies_while_it_buries_another_is_buried_with_it() {
         dead.kill();
         assert_eq!(reaper.wait().signal(), Some(9), "{point}:{nth}");
         assert!(!harness::unsound(&table.path()).is_empty(), "{point}: there is nothing left to do");
-        member.round(SHARED as u16, 0);
+        member.round(SHARED as u32, 0);
         assert_eq!(harness::unsound(&table.path()), [""; 0], "{point}:{nth}");
         assert_eq!(harness::claim_all(&member, true).len(), SHARED);
     }

@@ -146,7 +146,7 @@ pub fn unsound(path: &Path) -> Vec<String> {
 }
 
 /// After a death: one round of anybody gives back what the dead held. Returns how many it took until nothing else named it.
-pub fn bury(member: &Member, table: &Table, desire: u16) -> u32 {
+pub fn bury(member: &Member, table: &Table, desire: u32) -> u32 {
     let path = table.path();
     member.round(desire, 0);
     assert_eq!(held_by_the_dead(&path), [""; 0]);

@@ -84,7 +84,7 @@ pub fn play(others: impl FnOnce(&str)) {
         "wander and leave" => loop {
             wander(&mut Random(seed), 100, Duration::ZERO);
         },
-        "hold half" => hold(SHARED as u16 / 2),
+        "hold half" => hold(SHARED as u32 / 2),
         other => others(other),
     }
 }
@@ -100,7 +100,7 @@ fn wander(random: &mut Random, steps: usize, pause: Duration) {
     for _ in 0..steps {
         match random.below(9) {
             0 | 1 => {
-                member.round(random.below(SHARED as u64 + 1) as u16, 1);
+                member.round(random.below(SHARED as u64 + 1) as u32, 1);
             }
             2 | 3 => {
                 member.claim(random.below(2) == 0);
@@ -125,10 +125,10 @@ fn wander(random: &mut Random, steps: usize, pause: Duration) {
 }
 
 /// Desires all cores and uses as many of its own, never others'.
-fn hold(most: u16) {
+fn hold(most: u32) {
     let member = join();
     loop {
-        let mut standing = member.round(SHARED as u16, 1);
+        let mut standing = member.round(SHARED as u32, 1);
         while standing.held < most && (member.claim(true).is_some() || member.take_back().is_some()) {
             standing.held += 1;
         }

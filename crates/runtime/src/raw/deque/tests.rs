@@ -117,7 +117,7 @@ fn thieves_of_every_kind_and_an_owner_lose_nothing() {
         let tasks: Vec<AtomicU32> = (0..400_000).map(|_| AtomicU32::new(UNTAKEN)).collect();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let thieves = [0, 1, 2].map(|thief: u16| {
+            let thieves = [0, 1, 2].map(|thief: u32| {
                 let (deque, done) = (&deque, &done);
                 scope.spawn(move || {
                     let mut turn = 0u64;

@@ -1,0 +1,27 @@
+//! `comity reproduce`: a paper's experiments, beside what the paper says of them.
+
+mod a_steal;
+mod figure;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Repeat a paper's experiments on a simulated machine, and compare each number with the paper's
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Subcommand)]
+enum Paper {
+    ASteal(a_steal::Arguments),
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.paper {
+        Paper::ASteal(arguments) => a_steal::run(arguments),
+    }
+}

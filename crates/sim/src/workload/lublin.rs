@@ -1,0 +1,153 @@
+//! A synthetic workload: U. Lublin and D. G. Feitelson, *The workload on parallel supercomputers: modeling the characteristics
+//! of rigid jobs*, Journal of Parallel and Distributed Computing 63(11), 2003. The parameters are those of the whole sample,
+//! batch and interactive jobs together, as in the authors' program of 1999.
+
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, Gamma};
+use statrs::distribution::ContinuousCDF;
+
+use super::Rigid;
+
+/// Jobs on one processor, and on a power of two of them.
+const SERIAL: f64 = 0.244;
+const POWER_OF_TWO: f64 = 0.576;
+
+/// log₂ of the processors of a parallel job: from the least to the medium with this probability, and to the machine's size else. The
+/// medium is so much below the machine's size.
+const LEAST: f64 = 0.8;
+const MEDIUM_BELOW_MOST: f64 = 2.5;
+const SMALL: f64 = 0.86;
+
+/// The logarithm of the run time in seconds: one of two gamma distributions (shape, scale).
+const SHORT: (f64, f64) = (4.2, 0.94);
+const LONG: (f64, f64) = (312.0, 0.03);
+
+/// The probability of the short one falls with the processors.
+const SHORT_PER_PROCESSOR: f64 = -0.0054;
+const SHORT_AT_NONE: f64 = 0.78;
+
+/// The logarithm of the seconds between two arrivals in a mean half hour.
+const BETWEEN: (f64, f64) = (10.2303 * 1.0225, 0.4871);
+
+/// How many jobs come in each half hour of the day.
+const DAY: (f64, f64) = (8.1737, 3.9631);
+const HALF_HOURS: usize = 48;
+const HALF_HOUR: f64 = 1800.0;
+
+/// The half hour with which the day of [`DAY`] begins.
+const DAY_BEGINS: usize = 11;
+
+/// What is beyond is drawn again: two days of run time, five between arrivals, as logarithms of seconds.
+const LONGEST: f64 = 12.0;
+const LONGEST_BETWEEN: f64 = 13.0;
+
+/// The first `count` jobs that come to a machine of `processors` from a midnight on. None has started.
+///
+/// # Panics
+/// If the machine has fewer than eight processors: the model is of parallel machines.
+pub fn jobs(processors: u32, count: usize, random: &mut impl Rng) -> Vec<Rigid> {
+    assert!(processors >= 8, "the model is of machines with eight processors and more");
+    let mut arrivals = Arrivals::new();
+    let mut job = |_| {
+        let submitted = arrivals.next(random);
+        let processors = size(processors, random);
+        Rigid { submitted, waited: 0, ran: run_time(processors, random), processors }
+    };
+    (0..count).map(&mut job).collect()
+}
+
+fn size(machine: u32, random: &mut impl Rng) -> u32 {
+    let kind: f64 = random.random();
+    if kind <= SERIAL {
+        return 1;
+    }
+    let most = libm::log2(f64::from(machine));
+    let medium = most - MEDIUM_BELOW_MOST;
+    let (from, to) = if random.random::<f64>() <= SMALL { (LEAST, medium) } else { (medium, most) };
+    let log = from + (to - from) * random.random::<f64>();
+    let log = if kind <= SERIAL + POWER_OF_TWO { log.round() } else { log };
+    (libm::exp2(log).round() as u32).clamp(1, machine)
+}
+
+fn run_time(processors: u32, random: &mut impl Rng) -> u64 {
+    let short = (SHORT_PER_PROCESSOR * f64::from(processors) + SHORT_AT_NONE).clamp(0.0, 1.0);
+    let logarithm = loop {
+        let gamma = if random.random::<f64>() <= short { SHORT } else { LONG };
+        let logarithm = draw(gamma, random);
+        if logarithm <= LONGEST {
+            break logarithm;
+        }
+    };
+    libm::exp(logarithm) as u64
+}
+
+fn draw((shape, scale): (f64, f64), random: &mut impl Rng) -> f64 {
+    Gamma::new(shape, scale).expect("the parameters are positive").sample(random)
+}
+
+/// When jobs come: the time between two of them is paid for in points, of which a busy half hour takes many.
+struct Arrivals {
+    points: [f64; HALF_HOURS],
+    /// What the half hour of the last arrival has had.
+    paid: f64,
+    /// Half hours since the beginning.
+    now: u64,
+}
+
+impl Arrivals {
+    fn new() -> Arrivals {
+        let (shape, scale) = DAY;
+        let jobs = statrs::distribution::Gamma::new(shape, 1.0 / scale).expect("the parameters are positive");
+        let mut points = [0.0; HALF_HOURS];
+        for half_hour in DAY_BEGINS..DAY_BEGINS + HALF_HOURS {
+            let middle = half_hour as f64;
+            points[(half_hour - 1) % HALF_HOURS] = jobs.cdf(middle + 0.5) - jobs.cdf(middle - 0.5);
+        }
+        let mean = points.iter().sum::<f64>() / HALF_HOURS as f64;
+        Arrivals { points: points.map(|points| points / mean), paid: 0.0, now: 0 }
+    }
+
+    /// Seconds from the beginning.
+    fn next(&mut self, random: &mut impl Rng) -> u64 {
+        let logarithm = loop {
+            let logarithm = draw(BETWEEN, random);
+            if logarithm <= LONGEST_BETWEEN {
+                break logarithm;
+            }
+        };
+        self.paid += libm::exp(logarithm) / HALF_HOUR;
+        let points = loop {
+            let points = self.points[(self.now % HALF_HOURS as u64) as usize];
+            if self.paid <= points {
+                break points;
+            }
+            self.paid -= points;
+            self.now += 1;
+        };
+        ((self.now as f64 + self.paid / points) * HALF_HOUR) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::stream;
+
+    /// The means that the model's parameters give.
+    #[test]
+    fn sizes_run_times_and_arrivals_are_the_models() {
+        let jobs = jobs(128, 40_000, &mut stream(1, 0));
+        let part = |of: &dyn Fn(&Rigid) -> bool| jobs.iter().filter(|job| of(job)).count() as f64 / jobs.len() as f64;
+        assert!((part(&|job| job.processors == 1) - SERIAL).abs() < 0.02);
+        assert!((part(&|job| job.processors.is_power_of_two()) - SERIAL - POWER_OF_TWO).abs() < 0.1);
+        assert!(jobs.iter().all(|job| (1..=128).contains(&job.processors)));
+        let logarithms = || jobs.iter().filter(|job| job.ran > 0).map(|job| (job.ran as f64).ln());
+        let mean = logarithms().sum::<f64>() / logarithms().count() as f64;
+        // About three quarters short: 4.2 · 0.94 = 3.9; the others 312 · 0.03 = 9.4.
+        assert!((4.8..6.0).contains(&mean), "{mean}");
+        assert!(jobs.is_sorted_by_key(|job| job.submitted));
+        let noon = part(&|job| (10..18).contains(&(job.submitted / 3600 % 24)));
+        let night = part(&|job| (1..9).contains(&(job.submitted / 3600 % 24)));
+        assert!(noon > 2.0 * night, "{noon} of the jobs come by day and {night} by night");
+    }
+}

@@ -1,0 +1,92 @@
+//! The Standard Workload Format of the Parallel Workloads Archive, version 2.2.
+//!
+//! One line per job, 18 fields; a line that begins with a semicolon is a comment. Of the fields the second to fifth are read:
+//! submission, wait, run time and processors. −1 stands for what is not known.
+
+use std::fmt;
+use std::io::{self, BufRead};
+
+use super::Rigid;
+
+/// Why a log cannot be read.
+#[derive(Debug)]
+pub struct SwfError {
+    /// The line, from 1; 0: the log as a whole.
+    line: usize,
+    what: String,
+}
+
+impl fmt::Display for SwfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.what),
+            line => write!(f, "line {line}: {}", self.what),
+        }
+    }
+}
+
+impl std::error::Error for SwfError {}
+
+/// The jobs of a log that ran. Those whose run time or processors are not known, or zero, are left out.
+///
+/// # Errors
+/// Names the first line with fewer than five fields, or with one that is no number; and a log without any job.
+pub fn read(log: impl BufRead) -> Result<Vec<Rigid>, SwfError> {
+    let mut jobs = Vec::new();
+    for (nth, line) in log.lines().enumerate() {
+        let error = |what: String| SwfError { line: nth + 1, what };
+        let line = line.map_err(|cause: io::Error| error(format!("cannot be read: {cause}")))?;
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(';') {
+            continue;
+        }
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let field = |nth: usize, name: &str| {
+            let text = fields.get(nth).ok_or_else(|| {
+                error(format!("has {} fields, and a job has 18, of which the first five must be there", fields.len()))
+            })?;
+            // Some logs have fractions of seconds.
+            let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+            number.ok_or_else(|| error(format!("its {name}, '{text}', is no number")))
+        };
+        let (submitted, waited) = (field(1, "submit time")?, field(2, "wait time")?);
+        let (ran, processors) = (field(3, "run time")?, field(4, "number of processors")?);
+        if submitted >= 0.0 && ran > 0.0 && processors > 0.0 {
+            jobs.push(Rigid {
+                submitted: submitted as u64,
+                waited: waited.max(0.0) as u64,
+                ran: ran.ceil() as u64,
+                processors: processors as u32,
+            });
+        }
+    }
+    if jobs.is_empty() {
+        return Err(SwfError { line: 0, what: "there is no job in it".into() });
+    }
+    Ok(jobs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_read_and_comments_are_not() {
+        let log = "; Version: 2.2\n\n  1 0 -1 1451 128 -1 -1 -1 -1 -1 -1 1 1 -1 -1 -1 -1 -1\n 2 1460 7 3.5 4 -1\n 3 5 0 -1 4\n";
+        let jobs = read(log.as_bytes()).unwrap();
+        let job = |submitted, waited, ran, processors| Rigid { submitted, waited, ran, processors };
+        assert_eq!(jobs, [job(0, 0, 1451, 128), job(1460, 7, 4, 4)]);
+        assert_eq!(jobs[1].started(), 1467);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let error = |log: &str| read(log.as_bytes()).unwrap_err().to_string();
+        assert_eq!(
+            error("1 0 -1 5 8\n2 1 2\n"),
+            "line 2: has 3 fields, and a job has 18, of which the first five must be there"
+        );
+        assert_eq!(error(";\n1 0 -1 long 8"), "line 2: its run time, 'long', is no number");
+        assert_eq!(error("; nothing\n"), "there is no job in it");
+    }
+}
