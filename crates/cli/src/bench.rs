@@ -12,6 +12,7 @@ mod lend;
 mod phase_loop;
 mod quartiles;
 mod ratio;
+mod simulator;
 mod solo;
 mod wake;
 
@@ -35,6 +36,7 @@ enum Bench {
     Loop(phase_loop::Arguments),
     Idle(idle::Arguments),
     Lend(lend::Arguments),
+    Simulator(simulator::Arguments),
 }
 
 /// Runs the verb.
@@ -47,5 +49,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Loop(arguments) => phase_loop::run(arguments),
         Bench::Idle(arguments) => idle::run(arguments),
         Bench::Lend(arguments) => lend::run(arguments),
+        Bench::Simulator(arguments) => simulator::run(arguments),
     }
 }

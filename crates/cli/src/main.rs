@@ -22,6 +22,7 @@ mod rayon;
 mod reproduce;
 mod run;
 mod serve;
+mod simulate;
 mod sweep;
 mod table;
 mod trial;
@@ -47,6 +48,7 @@ enum Verb {
     Table(table::Arguments),
     Bench(bench::Arguments),
     Rayon(rayon::Arguments),
+    Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
     Policies(policies::Arguments),
     Doctor(doctor::Arguments),
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Verb::Table(arguments) => table::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Rayon(arguments) => rayon::run(&arguments),
+        Verb::Simulate(arguments) => simulate::run(arguments),
         Verb::Reproduce(arguments) => reproduce::run(arguments),
         Verb::Policies(arguments) => policies::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),

@@ -1,7 +1,7 @@
 //! `comity reproduce`: a paper's experiments, beside what the paper says of them.
 
 mod a_steal;
-mod figure;
+pub mod figure;
 
 use clap::{Args, Subcommand};
 

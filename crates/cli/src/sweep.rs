@@ -135,6 +135,14 @@ impl Sweep {
         self.options.shard
     }
 
+    /// What to say where the runs of other shards are missing.
+    pub fn elsewhere(&self) -> String {
+        let shard = self.shard().map_or_else(String::new, |shard| shard.to_string());
+        format!(
+            "The runs of shard {shard} are done and filed. When all are, --merge with the folder of each gives the results.\n"
+        )
+    }
+
     fn header(&self, runs: usize) -> Header {
         Header { schema: "comity-sweep/1".to_owned(), setting: self.setting.clone(), runs }
     }

@@ -160,6 +160,11 @@ impl Job {
         self.spent
     }
 
+    /// How many strands have ended and cycles of thieves there were: what was looked at.
+    pub fn events(&self) -> u64 {
+        self.done + self.spent.waste()
+    }
+
     /// When the last strand ended.
     pub fn ended_at(&self) -> Option<u64> {
         self.ended_at

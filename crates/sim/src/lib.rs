@@ -14,4 +14,5 @@ pub mod job;
 pub mod machine;
 pub mod program;
 pub mod random;
+pub mod scenario;
 pub mod workload;

@@ -186,6 +186,8 @@ pub struct Server {
     /// L.
     pub length: u64,
     clients: Vec<(u64, Client)>,
+    /// In the last quantum.
+    allotted: u64,
     /// Quanta that are over.
     quanta: u64,
 }
@@ -193,7 +195,7 @@ pub struct Server {
 impl Server {
     /// A machine without jobs.
     pub fn new(processors: u32, length: u64) -> Server {
-        Server { processors, length, clients: Vec::new(), quanta: 0 }
+        Server { processors, length, clients: Vec::new(), allotted: 0, quanta: 0 }
     }
 
     /// When the next quantum begins.
@@ -211,16 +213,27 @@ impl Server {
         self.clients.push((name, client));
     }
 
-    /// One quantum of all jobs. Calls `ended` with the name of each that ended, and when; returns what all processors did.
-    pub fn quantum(&mut self, mut ended: impl FnMut(u64, u64)) -> Cycles {
-        let (processors, length, now) = (self.processors, self.length, self.now());
-        let desires: Vec<u32> = self.clients.iter_mut().map(|(_, client)| client.desire(processors, length)).collect();
+    /// Takes the jobs out whose names `dies` says, with all that they have not done; their names.
+    pub fn kill(&mut self, mut dies: impl FnMut(u64) -> bool) -> Vec<u64> {
+        self.clients.extract_if(.., |(name, _)| dies(*name)).map(|(name, _)| name).collect()
+    }
+
+    /// One quantum of all jobs, on `processors` of the machine's; `equally`: whatever they desire. Calls `ended` with the name of
+    /// each job that ended, and when; returns what the processors of each did.
+    pub fn quantum(&mut self, processors: u32, equally: bool, mut ended: impl FnMut(u64, u64)) -> Vec<(u64, Cycles)> {
+        let (all, length, now) = (self.processors, self.length, self.now());
+        let desires = self.clients.iter_mut().map(|(_, client)| {
+            let desire = client.desire(all, length);
+            if equally { all } else { desire }
+        });
+        let desires: Vec<u32> = desires.collect();
         let allotments = allot(processors, &desires, self.quanta);
-        let mut cycles = Cycles::default();
+        self.allotted = allotments.iter().map(|allotment| u64::from(*allotment)).sum();
+        let mut each = Vec::with_capacity(desires.len());
         let mut seats = desires.iter().zip(allotments);
         self.clients.retain_mut(|(name, client)| {
             let (desire, allotment) = seats.next().expect("one for each job");
-            cycles += client.run(now, length, *desire, allotment).cycles;
+            each.push((*name, client.run(now, length, *desire, allotment).cycles));
             let end = client.job.ended_at();
             if let Some(end) = end {
                 ended(*name, end);
@@ -228,6 +241,15 @@ impl Server {
             end.is_none()
         });
         self.quanta += 1;
-        cycles
+        each
+    }
+
+    /// What must hold at any time; the sentence says what does not.
+    pub fn check(&self) -> Result<(), String> {
+        if self.allotted > self.processors.into() {
+            return Err(format!("{} processors are allotted, and the machine has {}", self.allotted, self.processors));
+        }
+        let check = |(name, client): &(u64, Client)| client.job.check().map_err(|what| format!("job {name}: {what}"));
+        self.clients.iter().try_for_each(check)
     }
 }

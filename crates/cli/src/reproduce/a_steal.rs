@@ -172,10 +172,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             results.beyond(&quanta, &samples, &machines);
         }
     }
-    if let Some(shard) = sweep.shard() {
-        return output::print(&format!(
-            "The runs of shard {shard} are done and filed. When all are, --merge with the folder of each gives the results.\n"
-        ));
+    if sweep.shard().is_some() {
+        return output::print(&sweep.elsewhere());
     }
     results.present(name, &sweep, json)?;
     match results.claims.iter().filter(|claim| !claim.holds()).count() {

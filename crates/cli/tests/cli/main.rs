@@ -7,6 +7,7 @@ mod processes;
 mod rayon;
 mod reproduce;
 mod run;
+mod simulate;
 mod table;
 mod verbs;
 

@@ -134,11 +134,11 @@ fn simulate(setting: &Setting, set: usize, scheduler: &ThreadScheduler, steps: u
             next += between.sample(&mut random);
         }
         let completions = &mut outcome.completions;
-        let cycles = server.quantum(|name, end| {
+        let each = server.quantum(PROCESSORS, false, |name, end| {
             let name = name as usize;
             completions[name] = Some(end - arrivals[name] as u64);
         });
-        worked += cycles.work;
+        worked += each.iter().map(|(_, cycles)| cycles.work).sum::<u64>();
         if server.now().is_multiple_of(INTERVAL) {
             outcome.utilization.push(worked as f64 / (u64::from(PROCESSORS) * INTERVAL) as f64);
             outcome.jobs.push(server.jobs() as u32);

@@ -1,0 +1,71 @@
+//! `comity simulate`: the examples, what a wrong file is answered, and that threads and shards do not show.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::{comity, json};
+
+fn scenario(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_example_runs() {
+    let folder = fs::read_dir(scenario("")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let examples: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
+    assert_eq!(examples.len(), 3, "{examples:?}");
+    for example in examples {
+        let report = json(comity().args(["simulate", &scenario(&example), "--json", "--check-every", "50"]));
+        assert_eq!(report["schema"], "comity-simulate/1");
+        let runs = report["runs"].as_array().unwrap();
+        assert_eq!(runs.len() as u64, report["scenario"]["runs"].as_u64().unwrap(), "{example}");
+        assert!(runs.iter().all(|run| run["utilization"].as_f64().unwrap() > 0.3), "{example}");
+    }
+}
+
+#[test]
+fn who_dies_is_told_and_who_lives_goes_on() {
+    let report = json(comity().args(["simulate", &scenario("faults.toml"), "--json"]));
+    for run in report["runs"].as_array().unwrap() {
+        let [lives, dies] = run["programs"].as_array().unwrap().as_slice() else { panic!("{run}") };
+        assert_eq!((&dies["died"], &dies["ended"]), (&20_000.into(), &serde_json::Value::Null));
+        assert!(lives["ended"].as_u64().unwrap() > 20_000 && lives["died"].is_null(), "{run}");
+    }
+}
+
+#[test]
+fn the_threads_and_the_shards_do_not_show() {
+    let said =
+        |words: &[&str]| comity().args(["simulate", &scenario("two-programs.toml")]).args(words).output().unwrap();
+    let one = said(&["--json", "--workers", "1"]).stdout;
+    assert!(!one.is_empty() && said(&["--json", "--workers", "2"]).stdout == one);
+    let folders = [(); 2].map(|()| TempDir::new().unwrap());
+    let [first, second] = folders.each_ref().map(|folder| folder.path().to_str().unwrap());
+    for (out, shard) in [(first, "1/2"), (second, "2/2")] {
+        assert!(said(&["--out", out, "--shard", shard]).stdout.starts_with(b"The runs of shard"));
+    }
+    assert!(said(&["--json", "--merge", first, "--merge", second]).stdout == one);
+}
+
+#[test]
+fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("wrong.toml");
+    let right = fs::read_to_string(scenario("faults.toml")).unwrap();
+    for (from, to, parts) in [
+        ("width = 256", "widht = 256", &["line 14", "unknown field `widht`", "`width`"][..]),
+        ("processors = 128", "processors = \"many\"", &["expected u32"]),
+        ("kind = \"death\"", "kind = \"sleep\"", &["unknown variant `sleep`", "`death`"]),
+        ("program = \"dies\"", "program = \"nobody\"", &["a fault kills 'nobody'"]),
+    ] {
+        fs::write(&path, right.replacen(from, to, 1)).unwrap();
+        let refused = comity().args(["simulate", path.to_str().unwrap()]).assert().code(2);
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(parts.iter().all(|part| errors.contains(part)), "{errors}");
+    }
+    comity().args(["simulate", "no/such.toml"]).assert().code(2);
+}

@@ -1,0 +1,127 @@
+//! Small random scenarios with faults, under every policy that the machine takes: what must hold is looked at in every quantum.
+//! `COMITY_SCENARIOS` is how many, 2000 otherwise.
+
+use comity_sim::random::stream;
+use comity_sim::scenario::{Allot, Fault, Machine, Outcome, Scenario, Submission, Written, WrittenFork};
+use rand::RngExt;
+
+const POLICIES: [&str; 9] = [
+    "a-steal",
+    "a-steal:delta_percent=50,rho_percent=300",
+    "a-steal:delta_percent=100,rho_percent=101",
+    "abp",
+    "abp-mug",
+    "abp-eq",
+    "delay-yield",
+    "selective-yield",
+    "equipartition",
+];
+
+fn scenario(seed: u64) -> Written {
+    let mut random = stream(seed, 0);
+    let programs = random.random_range(1..6u32);
+    let program = |nth: u32| format!("program {}", nth % 3);
+    let processors = random.random_range(1..40u32);
+    let machine = Machine {
+        processors,
+        quantum: random.random_range(1..80),
+        steps: random.random_range(1..20_000),
+        allot: if random.random() { Allot::Deq } else { Allot::Eq },
+    };
+    let mut submission = |nth| Submission {
+        name: program(nth),
+        policy: POLICIES[random.random_range(0..POLICIES.len())].to_owned(),
+        at: random.random_range(0..500),
+        count: random.random_range(1..4),
+        every: random.random_range(0..300),
+        serial: random.random_range(1..100),
+        parallel: random.random_range(1..100),
+        width: random.random_range(1..60),
+        iterations: random.random_range(1..6),
+        fork: if random.random() { WrittenFork::AtOnce } else { WrittenFork::Tree },
+    };
+    let submissions = (0..programs).map(&mut submission).collect();
+    let wrong = random.random_range(0..4);
+    let mut fault = |_| {
+        let at = random.random_range(0..2_000);
+        if random.random() {
+            let until = at + random.random_range(0..3_000);
+            Fault::LostProcessors { at, until, processors: random.random_range(1..=processors) }
+        } else {
+            Fault::Death { at, program: program(random.random_range(0..programs)) }
+        }
+    };
+    let faults = (0..wrong).map(&mut fault).collect();
+    Written { seed, runs: 1, machine, programs: submissions, faults }
+}
+
+fn sound(seed: u64) -> Result<Outcome, String> {
+    let written = scenario(seed);
+    let scenario = Scenario::new(written.clone())?;
+    let outcome = scenario.run(0, 1)?;
+    let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {outcome:#?}")) };
+    for program in &outcome.programs {
+        let done = program.cycles.work;
+        expect(program.ended.is_none() || done == program.work, "who ended has done its work, once")?;
+        expect(program.ended.is_some() || done < program.work, "who has not ended has work left")?;
+        let soonest = program.came + program.critical_path;
+        expect(program.ended.is_none_or(|ended| ended >= soonest), "nobody is faster than its critical path")?;
+        expect(program.ended.is_none() || program.died.is_none(), "nobody ends and dies")?;
+    }
+    let sum: u64 = outcome.programs.iter().map(|program| program.cycles.total()).sum();
+    expect(sum == outcome.cycles.total(), "no cycle is lost")?;
+    expect((0.0..=1.0).contains(&outcome.utilization), "utilization is a part")?;
+    expect(scenario.run(0, 1)? == outcome, "one seed, one outcome")?;
+    Ok(outcome)
+}
+
+#[test]
+fn what_must_hold_holds_in_random_scenarios() {
+    let count = std::env::var("COMITY_SCENARIOS").map_or(2_000, |count| count.parse().expect("a number of scenarios"));
+    let (mut ended, mut died, mut left) = (0, 0, 0);
+    for seed in 0..count {
+        let outcome = sound(seed).unwrap_or_else(|what| panic!("seed {seed}: {what}\n{:#?}", scenario(seed)));
+        for program in outcome.programs {
+            match (program.ended, program.died) {
+                (Some(_), _) => ended += 1,
+                (_, Some(_)) => died += 1,
+                _ => left += 1,
+            }
+        }
+    }
+    println!("{count} scenarios: {ended} programs ended, {died} died, {left} were left");
+    assert!(ended > count && died > count / 20 && left > count / 20, "the scenarios are too much alike");
+}
+
+#[test]
+fn what_makes_no_sense_is_answered_with_what_would() {
+    let refused = |change: fn(&mut Written)| {
+        let mut written = scenario(1);
+        written.programs[0].name = "first".into();
+        change(&mut written);
+        Scenario::new(written).unwrap_err()
+    };
+    for (error, part) in [
+        (
+            refused(|scenario| scenario.machine.processors = 0),
+            "machine.processors is 0; it must be at least 1 and at most",
+        ),
+        (refused(|scenario| scenario.programs[0].width = 0), "width of program 'first' is 0; it must be at least 1"),
+        (
+            refused(|scenario| scenario.programs[0].policy = "cilk".into()),
+            "policy of program 'first': no policy is called",
+        ),
+        (refused(|scenario| scenario.programs[0].policy = "bws".into()), "the thieves of bws sleep"),
+        (refused(|scenario| scenario.programs.clear()), "the number of programs is 0"),
+        (
+            refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "nobody".into() }]),
+            "a fault kills 'nobody'; the programs are first",
+        ),
+        (
+            refused(|scenario| scenario.faults = vec![Fault::LostProcessors { at: 9, until: 3, processors: 1 }]),
+            "until of a fault is 3; it must be at least 9",
+        ),
+    ] {
+        assert!(error.contains(part), "{error}");
+    }
+}
