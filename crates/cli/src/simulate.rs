@@ -60,13 +60,13 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let scenario = Scenario::new(written).map_err(|why| refuse(&why))?;
     let setting = serde_json::to_string(scenario.written()).expect("it has string keys");
     let sweep = Sweep::new(sweep, setting)?;
-    let runs = match sweep.run("simulate", scenario.runs() as usize, |nth| scenario.run(nth as u64, check_every)) {
+    // What is wrong in the simulator itself is not filed as an outcome.
+    let run = |nth| scenario.run(nth as u64, check_every).unwrap_or_else(|what| panic!("please report it: {what}"));
+    let runs: Vec<Outcome> = match sweep.run("simulate", scenario.runs() as usize, run) {
         Ok(runs) => runs,
         Err(Stop::Failed(failure)) => return Err(failure),
         Err(Stop::Elsewhere) => return output::print(&sweep.elsewhere()),
     };
-    let runs = runs.into_iter().collect::<Result<Vec<Outcome>, String>>();
-    let runs = runs.map_err(|what| Failure::Run(format!("the simulator is wrong, please report it: {what}")))?;
     let report = Report {
         schema: "comity-simulate/1",
         comity: env!("CARGO_PKG_VERSION"),
@@ -97,7 +97,15 @@ fn table(runs: &[Outcome]) -> String {
     for name in names {
         let of = || all().filter(|program| program.name == name);
         let ended = || of().filter(|program| program.ended.is_some());
-        let mean_of = |number: &dyn Fn(&ProgramOutcome) -> f64| mean(&ended().map(number).collect::<Vec<_>>());
+        // A run's programs share a machine: only runs are independent.
+        let mean_of = |number: &dyn Fn(&ProgramOutcome) -> f64| {
+            let of_run = |run: &Outcome| {
+                let ended = run.programs.iter().filter(|program| program.name == name && program.ended.is_some());
+                let numbers: Vec<f64> = ended.map(number).collect();
+                (!numbers.is_empty()).then(|| mean(&numbers).value)
+            };
+            mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
+        };
         let time = mean_of(&|program| (program.ended.unwrap_or(program.came) - program.came) as f64);
         let waste = mean_of(&|program| program.cycles.waste() as f64 / program.work as f64);
         let (work, critical_path) = of().next().map_or((0, 0), |program| (program.work, program.critical_path));
@@ -116,7 +124,7 @@ fn table(runs: &[Outcome]) -> String {
     let plural = if runs.len() == 1 { "" } else { "s" };
     let _ = writeln!(
         text,
-        "{} run{plural} of {} steps; utilization {}. Times and waste are means of the programs that ended.",
+        "{} run{plural} of {} steps; utilization {}. Times and waste are means over the runs, of the programs that ended.",
         runs.len(),
         steps(length),
         part(utilization)

@@ -121,6 +121,7 @@ impl Sweep {
             Some(workers) => builder.num_threads(workers.into()),
             None => builder,
         };
+        let setting = format!("{setting}, simulator {}", comity_sim::REVISION);
         let pool = builder.build().map_err(|error| Failure::Run(error.to_string()))?;
         Ok(Sweep { options, setting, pool })
     }
@@ -163,7 +164,12 @@ impl Runner for Sweep {
         let mut outcomes: Vec<OnceLock<R>> = Vec::new();
         outcomes.resize_with(runs, OnceLock::new);
         for folder in &self.options.merge {
-            read(&folder.join(RUNS).join(format!("{name}.jsonl")), &header, &outcomes)?;
+            let folder = folder.join(RUNS);
+            if !folder.is_dir() {
+                let what = format!("there is no folder '{}': name one that was an --out", folder.display());
+                return Err(Stop::Failed(Failure::Usage(what)));
+            }
+            read(&folder.join(format!("{name}.jsonl")), &header, &outcomes)?;
         }
         let file = match self.out() {
             Some(out) => Some(Mutex::new(open(&out.join(RUNS).join(format!("{name}.jsonl")), &header, &outcomes)?)),
@@ -186,6 +192,10 @@ impl Runner for Sweep {
         self.pool.install(|| {
             comity::for_range(0..ours.len(), 1, |part| {
                 for run in part.map(|nth| ours[nth]) {
+                    // What could not be filed would be lost.
+                    if failure.lock().expect("nobody panics with it").is_some() {
+                        return;
+                    }
                     let line = Line { run, outcome: work(run) };
                     if let Some(file) = &file {
                         let mut text = serde_json::to_vec(&line).expect("outcomes have string keys");

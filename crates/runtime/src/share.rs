@@ -22,7 +22,7 @@
 //! call, or runs a task that waits by looking, the coordinator recalls another in its place, core or no core.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use comity_os::cpu_clock::ThreadId;
@@ -105,24 +105,27 @@ pub(crate) enum State {
 }
 
 /// One worker in the books.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     state: State,
     /// The core that it was given. Only a name unless the policy binds workers to cores.
     core: Option<usize>,
     /// Where its thread may run, if that was changed.
     confined: Option<CoreSet>,
-    /// Where it ran before that was changed: a program may have its own ideas.
-    roams: Option<CoreSet>,
+    /// See [`Share::roams`].
+    roams: Roams,
     /// The core that its thread was led to, since it is awake.
     led_to: Option<usize>,
     /// A program's own thread, which comes and goes as it likes: it is in no count.
     adopted: bool,
 }
 
+/// Where a worker's thread ran before that was first changed: a program may have its own ideas. Written once.
+type Roams = Arc<OnceLock<CoreSet>>;
+
 impl Entry {
     fn roams(&mut self, thread: ThreadId) -> CoreSet {
-        *self.roams.get_or_insert_with(|| affinity::of(thread).into_iter().collect())
+        *self.roams.get_or_init(|| affinity::of(thread).into_iter().collect())
     }
 
     /// Confines the worker's thread, or lets it roam as before. Where that is refused, it runs where it ran.
@@ -227,6 +230,8 @@ pub(crate) struct Share<C = Member> {
     excess: AtomicBool,
     /// No other program wants cores.
     alone: AtomicBool,
+    /// By worker. Beside the books, for a forked child to read, where their lock may be held for ever.
+    roams: Box<[Roams]>,
     /// Some worker that is awake has no core: its queue may be mugged. See [`Share::without_core`].
     without_core: Box<[AtomicBool]>,
     anyone_without_core: AtomicBool,
@@ -241,11 +246,12 @@ impl<C: Cores> Share<C> {
         let (sharing, quantum) = policy.sharing()?;
         let may_use = roams();
         let most = comity_os::cores::usable_of(may_use.len()).get().min(workers as usize);
-        let entry = |nth| Entry {
+        let roams: Box<[Roams]> = (0..workers).map(|_| Roams::default()).collect();
+        let entry = |nth: u32| Entry {
             state: State::Awake,
             core: None,
             confined: None,
-            roams: None,
+            roams: Arc::clone(&roams[nth as usize]),
             led_to: None,
             adopted: adopts && nth == 0,
         };
@@ -256,6 +262,7 @@ impl<C: Cores> Share<C> {
             quantum,
             may_use,
             most: most.max(1) as u32,
+            roams,
             books: Mutex::new(Books { entries, awake, retired: 0, held: CoreSet::EMPTY, off_core: 0 }),
             member: OnceLock::new(),
             entered: AtomicBool::new(false),
@@ -623,7 +630,7 @@ impl<C: Cores> Share<C> {
 pub(crate) fn roams() -> CoreSet {
     let as_worker = current::with(|worker| {
         let worker = worker?;
-        worker.shared().share.as_ref()?.books().entries[worker.id().index()].roams
+        worker.shared().share.as_ref()?.books().entries[worker.id().index()].roams.get().copied()
     });
     as_worker.unwrap_or_else(here)
 }
@@ -643,8 +650,8 @@ pub(crate) fn confined() -> Option<(CoreSet, CoreSet)> {
 pub(crate) fn in_child() {
     let roams = current::with(|worker| {
         let worker = worker?;
-        // A lock that another thread of the parent's has is never given back here.
-        worker.shared().share.as_ref()?.books.try_lock().ok()?.entries[worker.id().index()].roams
+        // Not from the books: a lock that another thread of the parent's has is never given back here.
+        worker.shared().share.as_ref()?.roams[worker.id().index()].get().copied()
     });
     if let Some(roams) = roams {
         affinity::confine(ThreadId::current(), roams.iter());

@@ -170,11 +170,6 @@ impl Job {
         self.ended_at
     }
 
-    /// The program.
-    pub fn program(&self) -> &dyn Program {
-        &*self.program
-    }
-
     /// Runs the steps from `from` to before `to` on `allotment` processors, and returns what these did until then, or until
     /// the job ended.
     pub fn run(&mut self, from: u64, to: u64, allotment: u32) -> Cycles {

@@ -4,9 +4,12 @@
 //! jobs for a quantum at a time. Its thieves, its feedback and its allotments are those of `comity-policy`, which also run on
 //! threads.
 //!
-//! Deterministic: one seed gives one outcome, whatever runs beside what, optimised or not (`tests/determinism.rs`). The one thing that is
-//! not ours to fix is that `rand_distr` takes logarithms and exponentials from the system's C library.
+//! Deterministic: one seed gives one outcome, whatever runs beside what, optimised or not (`tests/determinism.rs`). What is
+//! not ours to fix: `rand_distr` and `statrs` take logarithms and exponentials from the system's C library.
 #![forbid(unsafe_code)]
+
+/// Changes whenever the same seed gives another outcome: what was filed before is not mixed with what comes after.
+pub const REVISION: u32 = 1;
 
 pub mod availability;
 pub mod experiments;

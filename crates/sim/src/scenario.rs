@@ -46,7 +46,7 @@ pub struct Machine {
     /// L, in steps.
     #[serde(default = "two_hundred")]
     pub quantum: u64,
-    /// After so many steps the run ends, whoever has ended by then.
+    /// After so many steps the run ends, whoever has ended by then; rounded up to whole quanta.
     pub steps: u64,
     /// How processors are allotted.
     #[serde(default)]
@@ -188,11 +188,14 @@ impl Scenario {
         let Machine { processors, quantum, steps, .. } = machine;
         // Strands are told apart by 32 bits, and so are workers.
         bounded("machine.processors", (*processors).into(), 1, 1 << 20)?;
-        bounded("machine.quantum", *quantum, 1, 1 << 40)?;
-        bounded("machine.steps", *steps, 1, 1 << 50)?;
+        bounded("machine.steps", *steps, 1, 1 << 40)?;
+        bounded("machine.steps over machine.quantum", steps.div_ceil(*quantum), 1, 1 << 30)?;
+        // Of so many cycles 64 bits can keep account.
+        bounded("machine.quantum", *quantum, 1, *steps)?;
         bounded("runs", *runs, 1, 1_000_000)?;
         bounded("the number of programs", programs.iter().map(|program| program.count).sum(), 1, 1_000_000)?;
-        let mut schedulers = Vec::new();
+        let (mut schedulers, mut names) = (Vec::new(), Vec::new());
+        let mut deques = 0u64;
         for program in programs {
             let place = |key: &str| format!("{key} of program '{}'", program.name);
             bounded(&place("count"), program.count, 1, 1_000_000)?;
@@ -202,9 +205,25 @@ impl Scenario {
             bounded(&place("parallel"), program.parallel, 1, 1 << 40)?;
             bounded(&place("width"), program.width.into(), 1, 1 << 22)?;
             bounded(&place("iterations"), program.iterations.into(), 1, 1 << 20)?;
+            let iteration = u128::from(program.serial) + u128::from(program.width) * (u128::from(program.parallel) + 1);
+            let work = u64::try_from(iteration * u128::from(program.iterations)).unwrap_or(u64::MAX);
+            bounded(&place("the work"), work, 1, 1 << 60)?;
+            if names.contains(&program.name.as_str()) {
+                return Err(format!(
+                    "two programs are called '{}'; a fault and the results could not tell them apart",
+                    program.name
+                ));
+            }
+            names.push(&program.name);
             let policy: Policy = program.policy.parse().map_err(|error| format!("{}: {error}", place("policy")))?;
-            schedulers.push(scheduler(policy).map_err(|error| format!("{}: {error}", place("policy")))?);
+            let scheduler = scheduler(policy).map_err(|error| format!("{}: {error}", place("policy")))?;
+            if scheduler.deques == Deques::PerProcessor {
+                deques = deques.saturating_add(program.count.saturating_mul((*processors).into()));
+            }
+            schedulers.push(scheduler);
         }
+        // Some 200 bytes each.
+        bounded("deques, a program without mugging having one for each processor, the number", deques, 0, 1 << 25)?;
         for fault in faults {
             match fault {
                 Fault::LostProcessors { at, until, processors: lost } => {
@@ -256,6 +275,11 @@ impl Scenario {
             if now >= steps || server.jobs() == 0 && arrivals.is_empty() {
                 break;
             }
+            if server.jobs() == 0 {
+                let next = arrivals.last().map_or(steps, |(at, _)| *at).min(steps);
+                there_were += self.available(now, server.skip_to(next));
+                continue;
+            }
             let left = processors - self.lost(now);
             let programs = &mut outcome.programs;
             let ended = |name: u64, end| programs[name as usize].ended = Some(end);
@@ -264,7 +288,7 @@ impl Scenario {
                 outcome.programs[name as usize].cycles += cycles;
                 outcome.cycles += cycles;
             }
-            there_were += u64::from(left) * quantum;
+            there_were += self.available(now, server.now());
             if turn % check_every == 0 {
                 server.check().map_err(|what| format!("seed {seed}, quantum {turn}: {what}"))?;
             }
@@ -301,6 +325,12 @@ impl Scenario {
             cycles: Cycles::default(),
         };
         (program, outcome)
+    }
+
+    /// The cycles of the quanta from one time to before another, on processors that are not lost.
+    fn available(&self, from: u64, to: u64) -> u64 {
+        let Machine { processors, quantum, .. } = self.written.machine;
+        (from..to).step_by(quantum as usize).map(|now| u64::from(processors - self.lost(now)) * quantum).sum()
     }
 
     fn lost(&self, now: u64) -> u32 {

@@ -1,4 +1,4 @@
-//! One seed gives the same bytes, on any machine, optimised or not.
+//! One seed gives the same bytes, in any order of the runs, optimised or not.
 
 use comity_sim::experiments::a_steal::{
     Practical, SECONDS_PER_QUANTUM, Setting, beyond, time, time_waste, utilization,
@@ -24,7 +24,7 @@ impl Runner for Backwards {
     }
 }
 
-/// All that comes out of a hundredth of each experiment.
+/// All that comes out of a hundredth of four of the experiments and one of those beyond them.
 fn outcomes(seed: u64, runner: &impl Runner<Stop = std::convert::Infallible>) -> String {
     let setting =
         Setting { one_in: 100, ..Setting::new(seed, Practical::synthetic(seed, SECONDS_PER_QUANTUM).unwrap()) };
@@ -45,7 +45,7 @@ fn one_seed_gives_one_outcome() {
     let outcome = outcomes(1, &Serial);
     assert_eq!(outcome, outcomes(1, &Backwards));
     assert_ne!(outcome, outcomes(2, &Serial));
-    // The same everywhere, so a difference to this number is a change of the simulator (note it in docs/papers/a-steal.md), or
+    // The same everywhere, so a difference to this number is a change of the simulator (raise `REVISION`), or
     // something that depends on the machine.
     assert_eq!(format!("{:016x}", digest(&outcome)), "051813e8289ee0c3");
 }

@@ -20,16 +20,15 @@ const POLICIES: [&str; 9] = [
 fn scenario(seed: u64) -> Written {
     let mut random = stream(seed, 0);
     let programs = random.random_range(1..6u32);
-    let program = |nth: u32| format!("program {}", nth % 3);
     let processors = random.random_range(1..40u32);
     let machine = Machine {
         processors,
         quantum: random.random_range(1..80),
-        steps: random.random_range(1..20_000),
+        steps: random.random_range(80..20_000),
         allot: if random.random() { Allot::Deq } else { Allot::Eq },
     };
     let mut submission = |nth| Submission {
-        name: program(nth),
+        name: format!("program {nth}"),
         policy: POLICIES[random.random_range(0..POLICIES.len())].to_owned(),
         at: random.random_range(0..500),
         count: random.random_range(1..4),
@@ -48,7 +47,7 @@ fn scenario(seed: u64) -> Written {
             let until = at + random.random_range(0..3_000);
             Fault::LostProcessors { at, until, processors: random.random_range(1..=processors) }
         } else {
-            Fault::Death { at, program: program(random.random_range(0..programs)) }
+            Fault::Death { at, program: format!("program {}", random.random_range(0..programs)) }
         }
     };
     let faults = (0..wrong).map(&mut fault).collect();
@@ -112,6 +111,20 @@ fn what_makes_no_sense_is_answered_with_what_would() {
             "policy of program 'first': no policy is called",
         ),
         (refused(|scenario| scenario.programs[0].policy = "bws".into()), "the thieves of bws sleep"),
+        (refused(|scenario| scenario.machine.steps = 1 << 45), "machine.steps is 35184372088832; it must be"),
+        (
+            refused(|scenario| {
+                (scenario.programs[0].width, scenario.programs[0].parallel) = (1 << 22, 1 << 40);
+            }),
+            "the work of program 'first' is",
+        ),
+        (
+            refused(|scenario| {
+                let again = scenario.programs[0].clone();
+                scenario.programs.push(again);
+            }),
+            "two programs are called 'first'",
+        ),
         (refused(|scenario| scenario.programs.clear()), "the number of programs is 0"),
         (
             refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "nobody".into() }]),

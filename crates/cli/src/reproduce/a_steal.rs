@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
     /// Fail if a number is not within its tolerance of the paper's
-    #[arg(long)]
+    #[arg(long, conflicts_with = "shard")]
     check: bool,
     /// Print JSON (schema comity-reproduce/1)
     #[arg(long)]
@@ -175,6 +175,9 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if sweep.shard().is_some() {
         return output::print(&sweep.elsewhere());
     }
+    if check && results.claims.is_empty() {
+        return Err(Failure::Usage("--check: the paper has no number for these experiments".to_owned()));
+    }
     results.present(name, &sweep, json)?;
     match results.claims.iter().filter(|claim| !claim.holds()).count() {
         wrong if check && wrong > 0 => {
@@ -208,7 +211,11 @@ fn practical(arguments: &Arguments) -> Result<(Practical, String), Failure> {
     let file = File::open(path).map_err(|error| refuse(&error))?;
     let jobs = swf::read(BufReader::new(file)).map_err(|error| refuse(&error))?;
     let file = path.file_name().unwrap_or_default().display();
-    let source = format!("log {file} of {processors} processors, {} jobs, {seconds} s per quantum", jobs.len());
+    let used: u128 = jobs.iter().map(|job| u128::from(job.processors) * u128::from(job.ran)).sum();
+    let source = format!(
+        "log {file} of {processors} processors, {} jobs, {used} processor-seconds, {seconds} s per quantum",
+        jobs.len()
+    );
     let practical = Practical::new(&jobs, processors, *seconds).map_err(|why| refuse(&why))?;
     Ok((practical, source))
 }
@@ -488,7 +495,8 @@ impl Results {
             let header = ["varied", "", "jobs", "T / (T₁/P̄ + T∞)", "waste / T₁"];
             table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
             for Beyond { varied, value, jobs, time, waste } in &self.beyond {
-                let [time, waste] = [time, waste].map(|of| estimate(of.value, Some(of.half_width)));
+                let [time, waste] =
+                    [time, waste].map(|of| estimate(of.value, (of.half_width > 0.0).then_some(of.half_width)));
                 table.add_row([*varied, value, &jobs.to_string(), &time, &waste]);
             }
             let _ = writeln!(text, "{table}");

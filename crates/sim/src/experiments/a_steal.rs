@@ -42,6 +42,9 @@ pub struct Setting {
     pub practical: Practical,
 }
 
+/// The machine of the time and the waste experiments, whose size the paper leaves unsaid, and the smaller one of §6.
+const PROCESSORS: u32 = 128;
+
 /// δ for all experiments but those on waste, in hundredths.
 pub const DELTA: u32 = 80;
 
@@ -82,16 +85,21 @@ impl Setting {
         let within = |least: f64, most: f64| {
             range(least, most).ok_or_else(|| format!("'{value}' is no range least-most within {least}-{most}"))
         };
-        let whole = |(from, to): (f64, f64)| (from as u32, to as u32);
+        let one =
+            |(from, to): (f64, f64)| if from == to { Ok(from) } else { Err(format!("'{value}' is not one number")) };
+        let whole = |(from, to): (f64, f64)| match (from.fract(), to.fract()) {
+            (0.0, 0.0) => Ok((from as u32, to as u32)),
+            _ => Err(format!("'{value}' is not a range of whole numbers")),
+        };
         match (key, value) {
             ("fork", "at-once") => self.fork = Fork::AtOnce,
             ("fork", "tree") => self.fork = Fork::Tree,
-            ("trimmed", _) => self.trimmed = within(0.0, 100.0)?.0,
+            ("trimmed", _) => self.trimmed = one(within(0.0, 100.0)?)?,
             ("critical-path", _) => self.both(|jobs, range| jobs.critical_path = range, within(10.0, 1e6)?),
             ("parallelism", _) => self.both(|jobs, range| jobs.parallelism = range, within(0.01, 1e3)?),
             ("serial", _) => self.both(|jobs, range| jobs.serial = range, within(0.0, 0.95)?),
-            ("iterations", _) => self.jobs.iterations = whole(within(1.0, 1e3)?),
-            ("alternating", _) => self.alternating.iterations = whole(within(1.0, 1e3)?),
+            ("iterations", _) => self.jobs.iterations = whole(within(1.0, 1e3)?)?,
+            ("alternating", _) => self.alternating.iterations = whole(within(1.0, 1e3)?)?,
             _ => return Err(wrong()),
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::iter;
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
 
+use super::PROCESSORS;
 use crate::availability::Profile;
 use crate::random::stream;
 use crate::workload::{Rigid, availability, first_come_first_served, lublin};
@@ -33,7 +34,7 @@ impl Family {
         }
     }
 
-    /// A profile of this kind on a machine of `processors`, long enough for any job.
+    /// A profile of this kind on a machine of `processors`, which is no smaller than [`PROCESSORS`] for practical ones.
     pub(super) fn draw(self, processors: u32, practical: &Practical, random: &mut impl Rng) -> Profile {
         match self {
             Family::Uniform => Profile::uniform(processors, QUANTA, random),
@@ -51,7 +52,7 @@ impl Family {
 /// Quanta that a job takes, more or less: it is drawn by the mean availability of so many.
 pub(super) const TYPICAL_QUANTA: u64 = 50;
 
-/// The length of the profiles that are drawn: a job that takes longer sees the same again.
+/// The length of the profiles that are drawn: a job that takes longer, as few do, sees the same again.
 const QUANTA: usize = 2_000;
 
 /// What ran on a machine, and what it left over.
@@ -67,6 +68,9 @@ pub const SECONDS_PER_QUANTUM: u64 = 1;
 /// Over so many quanta the profiles of the time-waste experiments have the mean that they are to have.
 const WINDOW: u64 = 500;
 
+/// Quanta of a log at the most: they are kept in memory.
+const LONGEST: u64 = 1 << 26;
+
 /// On a machine that others fill, nobody starts a parallel job: so many processors are available in the mean of the first
 /// [`TYPICAL_QUANTA`].
 const ROOM: u64 = 16;
@@ -81,6 +85,12 @@ impl Practical {
     /// # Panics
     /// If a quantum has no seconds.
     pub fn new(jobs: &[Rigid], machine: u32, seconds_per_quantum: u64) -> Result<Practical, String> {
+        let end = jobs.iter().map(|job| job.started().saturating_add(job.ran)).max().unwrap_or(0);
+        let start = jobs.iter().map(Rigid::started).min().unwrap_or(0);
+        let quanta = (end - start) / seconds_per_quantum;
+        if quanta > LONGEST {
+            return Err(format!("it has {quanta} quanta of {seconds_per_quantum} s, and {LONGEST} is the most"));
+        }
         let practical = Practical { profile: availability(jobs, machine, seconds_per_quantum) };
         let quanta = practical.profile.quanta();
         if quanta < WINDOW {
@@ -89,7 +99,9 @@ impl Practical {
             ));
         }
         let starts = quanta - TYPICAL_QUANTA;
-        let with_room = practical.sums(TYPICAL_QUANTA).filter(|sum| *sum >= ROOM * TYPICAL_QUANTA).count() as u64;
+        // As the smallest of the simulated machines sees it.
+        let chopped = Practical { profile: practical.profile.chopped(PROCESSORS) };
+        let with_room = chopped.sums(TYPICAL_QUANTA).filter(|sum| *sum >= ROOM * TYPICAL_QUANTA).count() as u64;
         if with_room * 100 < starts {
             return Err(format!(
                 "it hardly ever leaves {ROOM} of the {machine} processors free for the job under test"

@@ -19,11 +19,11 @@ pub struct Outcome {
     pub work: u64,
     /// T∞.
     pub critical_path: u64,
-    /// T; not there: the job had not ended after 2·T₁ + 100·T∞.
+    /// T; not there: the job had not ended after 2·T₁ + 100·T∞, in whole quanta.
     pub time: Option<u64>,
     /// P̄, over the time of the job.
     pub mean_availability: f64,
-    /// P̃, with R = T∞ + L·lg P.
+    /// P̃, with R = T∞ + L·lg P times what is chosen for `trimmed`.
     pub trimmed_availability: f64,
     /// What its processors did.
     pub cycles: Cycles,

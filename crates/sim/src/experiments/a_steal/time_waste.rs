@@ -91,7 +91,7 @@ pub fn claims(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Claim> {
             "slightly above 1",
             waste_ratio(small),
             1.0..=4.0,
-            "far from the 10 of P = 512",
+            "not as told, but far from the 10 of P = 512",
         ),
     ]
 }

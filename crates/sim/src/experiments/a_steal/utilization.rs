@@ -165,14 +165,6 @@ impl Set {
     pub fn completion_ratio(&self) -> f64 {
         self.abp.mean_completion() / self.a_steal.mean_completion()
     }
-
-    /// The same, of the jobs that ended under both.
-    pub fn completion_ratio_of_the_same_jobs(&self) -> f64 {
-        let both = self.abp.completions.iter().zip(&self.a_steal.completions);
-        let both = both.filter_map(|(abp, a_steal)| Some((abp.as_ref()?, a_steal.as_ref()?)));
-        let (abp, a_steal) = both.fold((0, 0), |(abp, a_steal), both| (abp + both.0, a_steal + both.1));
-        abp as f64 / a_steal as f64
-    }
 }
 
 impl Outcome {

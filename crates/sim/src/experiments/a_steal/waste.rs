@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::profiles::TYPICAL_QUANTA;
 use super::single::Single;
-use super::{Draws, Family, Jobs, Outcome, RHO, Setting};
+use super::{Draws, Family, Jobs, Outcome, PROCESSORS, RHO, Setting};
 use crate::experiments::Runner;
 use crate::experiments::claim::Claim;
 use crate::experiments::fit::{Estimate, mean};
@@ -14,9 +14,6 @@ const JOBS: usize = 300;
 
 /// In hundredths.
 pub const DELTAS: [u32; 6] = [50, 60, 70, 80, 90, 100];
-
-/// The machine's processors.
-const PROCESSORS: u32 = 128;
 
 /// Runs the same jobs for each δ; the outcomes by δ.
 pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Outcome>)>, R::Stop> {
@@ -36,7 +33,8 @@ fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
     let family = Family::ALL[nth % 3];
     let profile = family.draw(PROCESSORS, &setting.practical, random);
     let (least, most) = setting.jobs.parallelism;
-    let parallelism = if nth % 30 < 3 { (least, 5.0) } else { (5.0, most) };
+    let five = 5.0f64.clamp(least, most);
+    let parallelism = if nth % 30 < 3 { (least, five) } else { (five, most) };
     let jobs = Jobs { parallelism, ..setting.jobs.clone() };
     let shape = jobs.draw(profile.mean(1, TYPICAL_QUANTA), random);
     Single { family, processors: PROCESSORS, profile, shape }
