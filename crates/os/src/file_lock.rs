@@ -26,28 +26,6 @@ static OPEN: [AtomicU64; MOST] = [const { AtomicU64::new(NONE) }; MOST];
 
 static OPENINGS: AtomicU32 = AtomicU32::new(1);
 
-/// Held while a descriptor is opened and written down, or crossed out and closed, and across a fork: a child that came in
-/// between would not know of it.
-static OPENING: AtomicBool = AtomicBool::new(false);
-
-fn begin_opening() {
-    while OPENING.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        crate::yield_core();
-    }
-}
-
-fn end_opening() {
-    OPENING.store(false, Ordering::Release);
-}
-
-extern "C" fn before_fork() {
-    begin_opening();
-}
-
-extern "C" fn in_parent() {
-    end_opening();
-}
-
 extern "C" fn in_child() {
     for entry in &OPEN {
         let opened = entry.swap(NONE, Ordering::Relaxed);
@@ -57,7 +35,6 @@ extern "C" fn in_child() {
             unsafe { libc::close(opened as u32 as RawFd) };
         }
     }
-    end_opening();
 }
 
 /// A file of its own description, on whose bytes this process can hold locks.
@@ -75,30 +52,29 @@ impl LockFile {
     /// # Errors
     /// As the system says; also if this process has very many open.
     pub fn open(path: &Path) -> io::Result<LockFile> {
-        // No `Once`, which a fork might leave half-way for ever. Who comes while the first registers goes on unwatched.
+        // No `Once`, which a fork might leave half-way for ever. Two that come here at once are told of each fork twice.
         static WATCHED: AtomicBool = AtomicBool::new(false);
-        if !WATCHED.swap(true, Ordering::Relaxed) {
-            fork::call_around(before_fork, in_parent, in_child);
+        if !WATCHED.load(Ordering::Relaxed) {
+            fork::call_in_children(in_child);
+            WATCHED.store(true, Ordering::Relaxed);
         }
         let name = CString::new(path.as_os_str().as_bytes())?;
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        begin_opening();
+        // A child that came between the opening and its note would not know of it.
+        let _no_fork = fork::hold_off();
         // SAFETY: `name` is a string with an end.
         let descriptor = unsafe { libc::open(name.as_ptr(), flags) };
-        let opened = if descriptor < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
-            let free =
-                |entry: &&AtomicU64| entry.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-            OPEN.iter().find(free).map(|entry| LockFile { descriptor, opened, entry }).ok_or_else(|| {
-                // SAFETY: it was opened above, and nobody else knows of it.
-                drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
-                io::Error::other(format!("this process has {MOST} lock files open"))
-            })
-        };
-        end_opening();
-        opened
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
+        let free =
+            |entry: &&AtomicU64| entry.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        OPEN.iter().find(free).map(|entry| LockFile { descriptor, opened, entry }).ok_or_else(|| {
+            // SAFETY: it was opened above, and nobody else knows of it.
+            drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+            io::Error::other(format!("this process has {MOST} lock files open"))
+        })
     }
 
     /// Locks a byte for this process alone, if no other description has it locked. Waits for nobody.
@@ -158,13 +134,12 @@ impl AsFd for LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        begin_opening();
+        let _no_fork = fork::hold_off();
         // In a forked child it is closed, and the number may be another's.
         if self.entry.compare_exchange(self.opened, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             // SAFETY: it is this value's own, and the entry was still there.
             drop(unsafe { OwnedFd::from_raw_fd(self.descriptor) });
         }
-        end_opening();
     }
 }
 

@@ -73,7 +73,8 @@ impl ThreadSpawn for DefaultSpawn {
     }
 
     fn spawn(&mut self, thread: ThreadBuilder) -> io::Result<()> {
-        thread.thread().spawn(|| thread.run()).map(drop)
+        let described = thread.thread();
+        thread.worker.spawn(described).map(drop)
     }
 }
 

@@ -6,11 +6,11 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
+use comity_os::{affinity, fork};
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use comity_table::CoreSet;
 use crossbeam_deque::{Stealer, Worker as Spawns};
@@ -141,7 +141,7 @@ impl ThreadPoolBuilder {
             if let Some(bytes) = worker.stack_size() {
                 builder = builder.stack_size(bytes);
             }
-            threads.push(builder.spawn(|| worker.run())?);
+            threads.push(worker.spawn(builder)?);
             Ok(())
         });
         match built {
@@ -331,6 +331,15 @@ impl ThreadBuilder {
     /// What [`ThreadPoolBuilder::stack_size`] asked for, in bytes.
     pub fn stack_size(&self) -> Option<usize> {
         self.stack_size
+    }
+
+    /// Starts the thread that `thread` describes, which [runs](ThreadBuilder::run) the worker. A fork waits while it starts or
+    /// ends: the child could start no thread if the standard library was about to note this one.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn spawn(self, thread: thread::Builder) -> io::Result<JoinHandle<()>> {
+        fork::spawn(thread, || self.run())
     }
 
     /// Is the worker, until its pool ends.

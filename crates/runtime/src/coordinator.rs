@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::Times;
+use comity_os::fork;
 use comity_policy::{Account, Claims, Coordinator, Orders, WorkerId};
 use comity_table::{Location, Member, Profile, STOPPED_AFTER, draw_program};
 
@@ -26,13 +27,21 @@ const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// Starts the coordinator of a pool whose threads are there. It ends with the pool.
 pub(crate) fn start(pool: &Arc<Shared>, weight: u32) -> Option<JoinHandle<()>> {
     pool.share.as_ref()?;
+    let location = Location::from_environment()?;
     let shared = Arc::clone(pool);
-    let started = thread::Builder::new().name("comity-share".to_owned()).spawn(move || {
+    let started = fork::spawn(thread::Builder::new().name("comity-share".to_owned()), move || {
         let share = shared.share.as_ref().expect("it was there");
-        let Some(location) = Location::from_environment() else { return };
         match Member::join(&location, &profile(&shared, share, weight)) {
             Ok(member) => Coordination::new(&shared, share, share.enter(member)).run(),
-            Err(error) => say_once(&error.to_string()),
+            Err(error) => {
+                say_once(&error.to_string());
+                // It is not to end at the moment in which the pool's handle lets it go: see there.
+                while let heard = share.heard()
+                    && !shared.has_ended()
+                {
+                    share.wait(heard);
+                }
+            }
         }
     });
     started.inspect_err(|error| say_once(&format!("gets no coordinator, for there is no thread: {error}"))).ok()

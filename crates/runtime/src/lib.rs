@@ -21,7 +21,9 @@
 //! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not; `COMITY_TABLE` and `COMITY_WEIGHT` (1 to 10000, else 100)
 //! say by which table it shares cores with other programs, and how much it counts there; `COMITY=off` asks for plain work stealing; and
 //! with `COMITY_WATCH=SECS` a pool that has stood still for so long, with something to do, says who waits where. After a
-//! fork the child gets a global pool of its own; other pools of its parent's are of no use there, and say so.
+//! fork the child gets a global pool of its own; other pools of its parent's are of no use there, and say so. Pools hold a fork
+//! off while their threads start and end. Threads that the program starts itself do not: a child forked at the very moment in
+//! which the standard library notes one can start no thread at all.
 //!
 //! # Panics
 //!

@@ -204,6 +204,10 @@ impl std::fmt::Debug for ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         if self.shared.is_of_this_process() {
+            // The threads are let go before they can end: glibc's `pthread_detach` may read what a thread that ends has freed
+            // (its bug 19951).
+            self.threads.clear();
+            self.coordinator = None;
             self.shared.drop_reason_to_run();
         } else {
             // There is nobody to tell in a process that was forked from the pool's, and other threads may go by the names

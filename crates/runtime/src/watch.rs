@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::stack;
+use comity_os::{fork, stack};
 use comity_policy::WorkerId;
 
 use crate::shared::{Peer, Shared};
@@ -85,7 +85,7 @@ impl Activity {
 /// Starts to watch a pool that has its threads, until it ends.
 pub(crate) fn start(pool: &Arc<Shared>, period: Duration) {
     let pool = Arc::downgrade(pool);
-    let watch = thread::Builder::new().name("comity-watch".to_owned()).spawn(move || watch(&pool, period));
+    let watch = fork::spawn(thread::Builder::new().name("comity-watch".to_owned()), move || watch(&pool, period));
     if let Err(error) = watch {
         say(&format!("comity: COMITY_WATCH is without effect on a pool: it gets no thread: {error}\n"));
     }

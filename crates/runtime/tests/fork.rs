@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use comity::{Policy, ThreadPoolBuilder};
@@ -33,7 +33,8 @@ fn deep(levels: u32) -> u32 {
     if levels == 0 { 0 } else { deep(levels - 1) + u32::from(frame[levels as usize]) }
 }
 
-/// Forks, and returns whether `body` returned true in the child.
+/// Forks, and returns whether `body` returned true in the child. No thread of this process's own may start or end meanwhile,
+/// for the standard library's lock on that: only those of pools wait.
 fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this process hold
     // no lock that `body` needs: that is what is tested.
@@ -67,7 +68,15 @@ fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
 fn a_forked_child_has_a_global_pool_of_its_own() {
     let watchdog = Watchdog::start("a_forked_child_has_a_global_pool_of_its_own");
     for policy in Policy::all() {
-        for role in ["idle", "busy", "before its first use", "from a worker", "deep stacks", "with handles"] {
+        for role in [
+            "idle",
+            "busy",
+            "before its first use",
+            "from a worker",
+            "deep stacks",
+            "with handles",
+            "while pools come and go",
+        ] {
             watchdog.step(format!("{role} under {policy}"));
             let mut command = child::command(role);
             command.env("COMITY_POLICY", policy.to_string());
@@ -212,12 +221,15 @@ fn child() {
         "busy" => {
             build().unwrap();
             let end = AtomicBool::new(false);
+            let has_begun = Barrier::new(2);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
+                    has_begun.wait();
                     while !end.load(Ordering::Relaxed) {
                         assert_eq!(fib(15), 610);
                     }
                 });
+                has_begun.wait();
                 for _ in 0..30 {
                     assert!(in_a_fork(with_a_grandchild));
                 }
@@ -232,6 +244,23 @@ fn child() {
         "deep stacks" => {
             ThreadPoolBuilder::new().stack_size(64 << 20).build_global().unwrap();
             assert!(in_a_fork(|| comity::scope(|_| deep(40)) == 40));
+        }
+        "while pools come and go" => {
+            let end = AtomicBool::new(false);
+            let has_begun = Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    has_begun.wait();
+                    while !end.load(Ordering::Relaxed) {
+                        drop(ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+                    }
+                });
+                has_begun.wait();
+                for _ in 0..100 {
+                    assert!(in_a_fork(|| fib(20) == 6765));
+                }
+                end.store(true, Ordering::Relaxed);
+            });
         }
         "with handles" => {
             build().unwrap();
