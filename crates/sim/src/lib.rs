@@ -12,7 +12,9 @@
 pub const REVISION: u32 = 1;
 
 pub mod availability;
+pub mod conversation;
 pub mod experiments;
+pub mod host;
 pub mod job;
 pub mod machine;
 pub mod program;

@@ -1,18 +1,20 @@
 //! A machine, its programs and what goes wrong, as somebody writes it down; and what comes of it.
 //!
-//! `scenarios/README.md` documents each key. Programs run under the policies whose thieves never sleep: the machine of the A-STEAL
-//! paper has no sleepers.
+//! `scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::machine`]), which has no sleepers
+//! and so takes only policies whose thieves never sleep; or a host ([`crate::host`]), which takes all.
+
+mod run;
 
 use std::collections::BTreeMap;
 
 use comity_policy::{Policy, Waking};
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{Cycles, Deques};
-use crate::machine::{Feedback, Server, ThreadScheduler};
-use crate::program::{Fork, ForkJoin, Program};
-use crate::random::stream;
+pub use run::{Outcome, ProgramOutcome, Recorder};
+
+use crate::host::{Costs, Host};
+use crate::job::Deques;
+use crate::machine::{Feedback, ThreadScheduler};
 
 /// A scenario as it is written. [`Scenario::new`] looks whether it makes sense.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -37,25 +39,42 @@ fn one() -> u64 {
     1
 }
 
-/// The machine and its job scheduler.
+/// The machine.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
+    /// What kind it is.
+    #[serde(default)]
+    pub model: Model,
     /// P.
     pub processors: u32,
-    /// L, in steps.
-    #[serde(default = "two_hundred")]
-    pub quantum: u64,
-    /// After so many steps the run ends, whoever has ended by then; rounded up to whole quanta.
+    /// After so many steps the run ends, whoever has ended by then; where there are quanta, rounded up to whole ones. On a host a
+    /// step is a nanosecond.
     pub steps: u64,
-    /// How processors are allotted.
-    #[serde(default)]
-    pub allot: Allot,
+    /// L, in steps, 200 unless told. Only of [`Model::ASteal`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<u64>,
+    /// How processors are allotted. Only of [`Model::ASteal`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allot: Option<Allot>,
+    /// What things cost. Only of [`Model::Host`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
 }
 
-fn two_hundred() -> u64 {
-    200
+/// A kind of machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// Processors that are given to programs for a quantum at a time.
+    #[default]
+    ASteal,
+    /// Cores on which the threads of all programs take turns.
+    Host,
 }
+
+/// L where none is written.
+const QUANTUM: u64 = 200;
 
 /// A job scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -97,13 +116,16 @@ pub struct Submission {
     /// How the strands of a parallel phase come into being.
     #[serde(default)]
     pub fork: WrittenFork,
+    /// How many workers each has, as many as there are processors unless told. Only on a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
 }
 
 fn one_iteration() -> u32 {
     1
 }
 
-/// [`Fork`].
+/// [`Fork`](crate::program::Fork).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WrittenFork {
@@ -134,48 +156,31 @@ pub enum Fault {
         /// All that have this name and have come by then.
         program: String,
     },
+    /// Wake-ups come late, for a time. Only on a host.
+    LateWakeUps {
+        /// Those that are sent from then on,
+        at: u64,
+        /// to before then.
+        until: u64,
+        /// By so many steps at the most, each by a number that is drawn.
+        by: u64,
+    },
 }
 
 /// A scenario that makes sense.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     written: Written,
-    /// One for each of the programs.
-    schedulers: Vec<ThreadScheduler>,
+    programs: Programs,
 }
 
-/// What came of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// Its seed.
-    pub seed: u64,
-    /// When it ended: all programs had, or the steps were over.
-    pub steps: u64,
-    /// What all processors did.
-    pub cycles: Cycles,
-    /// Of the cycles that there were on processors that were not lost, the part that was spent working.
-    pub utilization: f64,
-    /// In the order in which they came.
-    pub programs: Vec<ProgramOutcome>,
-}
-
-/// What came of one program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProgramOutcome {
-    /// Its name.
-    pub name: String,
-    /// T₁.
-    pub work: u64,
-    /// T∞.
-    pub critical_path: u64,
-    /// When it came.
-    pub came: u64,
-    /// When it ended.
-    pub ended: Option<u64>,
-    /// When it died.
-    pub died: Option<u64>,
-    /// What its processors did.
-    pub cycles: Cycles,
+/// How each of the programs runs.
+#[derive(Clone, Debug)]
+enum Programs {
+    /// On the machine of the A-STEAL paper.
+    Jobs(Vec<ThreadScheduler>),
+    /// On a host.
+    Pools(Vec<Policy>),
 }
 
 impl Scenario {
@@ -185,17 +190,11 @@ impl Scenario {
     /// Says in a sentence what does not, and what can be written instead.
     pub fn new(written: Written) -> Result<Scenario, String> {
         let Written { runs, machine, programs, faults, .. } = &written;
-        let Machine { processors, quantum, steps, .. } = machine;
-        // Strands are told apart by 32 bits, and so are workers.
-        bounded("machine.processors", (*processors).into(), 1, 1 << 20)?;
-        bounded("machine.steps", *steps, 1, 1 << 40)?;
-        bounded("machine.steps over machine.quantum", steps.div_ceil(*quantum), 1, 1 << 30)?;
-        // Of so many cycles 64 bits can keep account.
-        bounded("machine.quantum", *quantum, 1, *steps)?;
+        machine.check()?;
+        let Machine { processors, .. } = machine;
         bounded("runs", *runs, 1, 1_000_000)?;
         bounded("the number of programs", programs.iter().map(|program| program.count).sum(), 1, 1_000_000)?;
-        let (mut schedulers, mut names) = (Vec::new(), Vec::new());
-        let mut deques = 0u64;
+        let (mut policies, mut names) = (Vec::new(), Vec::new());
         for program in programs {
             let place = |key: &str| format!("{key} of program '{}'", program.name);
             bounded(&place("count"), program.count, 1, 1_000_000)?;
@@ -216,18 +215,21 @@ impl Scenario {
             }
             names.push(&program.name);
             let policy: Policy = program.policy.parse().map_err(|error| format!("{}: {error}", place("policy")))?;
-            let scheduler = scheduler(policy).map_err(|error| format!("{}: {error}", place("policy")))?;
-            if scheduler.deques == Deques::PerProcessor {
-                deques = deques.saturating_add(program.count.saturating_mul((*processors).into()));
+            if let Some(workers) = program.workers {
+                machine.only_on_a_host(&place("workers"))?;
+                bounded(&place("workers"), workers.into(), 1, 1 << 16)?;
             }
-            schedulers.push(scheduler);
+            policies.push(policy);
         }
-        // Some 200 bytes each.
-        bounded("deques, a program without mugging having one for each processor, the number", deques, 0, 1 << 25)?;
+        let programs_run = match machine.model {
+            Model::Host => Programs::Pools(policies),
+            Model::ASteal => Programs::Jobs(schedulers(&policies, programs, *processors)?),
+        };
         for fault in faults {
             match fault {
                 Fault::LostProcessors { at, until, processors: lost } => {
-                    bounded("processors of a fault", (*lost).into(), 1, (*processors).into())?;
+                    let most = processors - u32::from(machine.model == Model::Host);
+                    bounded("processors of a fault", (*lost).into(), 1, most.into())?;
                     bounded("until of a fault", *until, *at, u64::MAX)?;
                 }
                 Fault::Death { program, .. } => {
@@ -236,9 +238,14 @@ impl Scenario {
                         return Err(format!("a fault kills '{program}'; the programs are {}", names.join(", ")));
                     }
                 }
+                Fault::LateWakeUps { at, until, by } => {
+                    machine.only_on_a_host("a fault of late wake-ups")?;
+                    bounded("until of a fault", *until, *at, u64::MAX)?;
+                    bounded("by of a fault", *by, 1, 1 << 40)?;
+                }
             }
         }
-        Ok(Scenario { written, schedulers })
+        Ok(Scenario { written, programs: programs_run })
     }
 
     /// How many runs it asks for.
@@ -250,130 +257,76 @@ impl Scenario {
     pub fn written(&self) -> &Written {
         &self.written
     }
+}
 
-    /// One of its runs, by its number from 0. What must hold at any time is looked at in every so many quanta.
-    ///
-    /// # Errors
-    /// Names what did not hold, and when: a mistake of the simulator.
-    pub fn run(&self, nth: u64, check_every: u64) -> Result<Outcome, String> {
-        let seed = self.written.seed.wrapping_add(nth);
-        let Machine { processors, quantum, steps, allot } = self.written.machine;
-        let mut server = Server::new(processors, quantum);
-        let mut arrivals = self.arrivals();
-        let mut outcome = Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, programs: Vec::new() };
-        let mut there_were = 0u64;
-        for turn in 0.. {
-            let now = server.now();
-            while let Some((at, submission)) = arrivals.pop_if(|(at, _)| *at <= now) {
-                let name = outcome.programs.len() as u64;
-                let (program, what) = self.submit(at, submission);
-                let random: ChaCha8Rng = stream(seed, name);
-                server.admit(name, self.schedulers[submission].submit(Box::new(program), processors, random));
-                outcome.programs.push(what);
+impl Machine {
+    fn check(&self) -> Result<(), String> {
+        let Machine { model, processors, steps, quantum, allot, costs } = self;
+        bounded("machine.steps", *steps, 1, 1 << 40)?;
+        match model {
+            Model::ASteal => {
+                // Strands are told apart by 32 bits, and so are workers.
+                bounded("machine.processors", (*processors).into(), 1, 1 << 20)?;
+                let quantum = quantum.unwrap_or(QUANTUM.min(*steps));
+                // Of so many cycles 64 bits can keep account.
+                bounded("machine.quantum", quantum, 1, *steps)?;
+                bounded("machine.steps over machine.quantum", steps.div_ceil(quantum), 1, 1 << 30)?;
+                costs.map_or(Ok(()), |_| self.only_on_a_host("machine.costs"))
             }
-            self.kill(now, &mut server, &mut outcome);
-            if now >= steps || server.jobs() == 0 && arrivals.is_empty() {
-                break;
-            }
-            if server.jobs() == 0 {
-                let next = arrivals.last().map_or(steps, |(at, _)| *at).min(steps);
-                there_were += self.available(now, server.skip_to(next));
-                continue;
-            }
-            let left = processors - self.lost(now);
-            let programs = &mut outcome.programs;
-            let ended = |name: u64, end| programs[name as usize].ended = Some(end);
-            let each = server.quantum(left, allot == Allot::Eq, ended);
-            for (name, cycles) in each {
-                outcome.programs[name as usize].cycles += cycles;
-                outcome.cycles += cycles;
-            }
-            there_were += self.available(now, server.now());
-            if turn % check_every == 0 {
-                server.check().map_err(|what| format!("seed {seed}, quantum {turn}: {what}"))?;
+            Model::Host => {
+                bounded("machine.processors", (*processors).into(), 1, Host::MOST_CORES as u64)?;
+                if quantum.is_some() || allot.is_some() {
+                    return Err(
+                        "machine.quantum and machine.allot are not of a host, where each policy has its quantum and the core \
+                         table allots; leave them out, or machine.model"
+                            .into(),
+                    );
+                }
+                Ok(())
             }
         }
-        outcome.steps = server.now();
-        outcome.utilization = if there_were == 0 { 0.0 } else { outcome.cycles.work as f64 / there_were as f64 };
-        Ok(outcome)
     }
 
-    /// When each comes and which of the programs it is, the first last.
-    fn arrivals(&self) -> Vec<(u64, usize)> {
-        let each = self.written.programs.iter().enumerate();
-        let mut arrivals: Vec<(u64, usize)> =
-            each.flat_map(|(nth, one)| (0..one.count).map(move |later| (one.at + later * one.every, nth))).collect();
-        arrivals.sort_unstable();
-        arrivals.reverse();
-        arrivals
-    }
-
-    fn submit(&self, came: u64, submission: usize) -> (ForkJoin, ProgramOutcome) {
-        let Submission { name, serial, parallel, width, iterations, fork, .. } = &self.written.programs[submission];
-        let fork = match fork {
-            WrittenFork::AtOnce => Fork::AtOnce,
-            WrittenFork::Tree => Fork::Tree,
-        };
-        let program = ForkJoin::new(*serial, *parallel, *width, *iterations, fork);
-        let outcome = ProgramOutcome {
-            name: name.clone(),
-            work: program.work(),
-            critical_path: program.critical_path(),
-            came,
-            ended: None,
-            died: None,
-            cycles: Cycles::default(),
-        };
-        (program, outcome)
-    }
-
-    /// The cycles of the quanta from one time to before another, on processors that are not lost.
-    fn available(&self, from: u64, to: u64) -> u64 {
-        let Machine { processors, quantum, .. } = self.written.machine;
-        (from..to).step_by(quantum as usize).map(|now| u64::from(processors - self.lost(now)) * quantum).sum()
-    }
-
-    fn lost(&self, now: u64) -> u32 {
-        let lost = |fault: &Fault| match fault {
-            Fault::LostProcessors { at, until, processors } if (*at..*until).contains(&now) => *processors,
-            _ => 0,
-        };
-        let lost: u64 = self.written.faults.iter().map(|fault| u64::from(lost(fault))).sum();
-        lost.min(self.written.machine.processors.into()) as u32
-    }
-
-    fn kill(&self, now: u64, server: &mut Server, outcome: &mut Outcome) {
-        let first = |at: u64| (now.saturating_sub(self.written.machine.quantum - 1)..=now).contains(&at);
-        for fault in &self.written.faults {
-            let Fault::Death { at, program } = fault else { continue };
-            if first(*at) {
-                let dies = |name: u64| outcome.programs[name as usize].name == *program;
-                let dead: Vec<u64> = server.kill(dies);
-                dead.into_iter().for_each(|name| outcome.programs[name as usize].died = Some(now));
+    fn only_on_a_host(&self, what: &str) -> Result<(), String> {
+        match self.model {
+            Model::Host => Ok(()),
+            Model::ASteal => {
+                Err(format!("{what}: only a host has that; write machine.model = \"host\", or leave it out"))
             }
         }
     }
 }
 
-/// The thread scheduler of a policy: those whose thieves mug have a deque for each allotted processor.
-fn scheduler(policy: Policy) -> Result<ThreadScheduler, String> {
-    if policy.row().waking != Waking::NobodySleeps {
-        let can = Policy::all().filter(|policy| policy.row().waking == Waking::NobodySleeps);
-        let names: Vec<&str> = can.map(|policy| policy.row().name).collect();
-        return Err(format!(
-            "the thieves of {policy} sleep, and on this machine nobody does yet; choose one of {}",
-            names.join(", ")
-        ));
-    }
+/// The thread schedulers of policies: those whose thieves mug have a deque for each allotted processor.
+fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> Result<Vec<ThreadScheduler>, String> {
     let known: BTreeMap<&str, ThreadScheduler> = [
         ("a-steal", ThreadScheduler::a_steal(80, 150)),
         ("abp-mug", ThreadScheduler::abp_mug()),
         ("abp", ThreadScheduler::abp()),
     ]
     .into();
-    let like = known.get(policy.row().name).copied();
-    let plain = ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None };
-    Ok(ThreadScheduler { policy, ..like.unwrap_or(plain) })
+    let (mut schedulers, mut deques) = (Vec::new(), 0u64);
+    for (policy, program) in policies.iter().copied().zip(programs) {
+        if policy.row().waking != Waking::NobodySleeps {
+            let can = Policy::all().filter(|policy| policy.row().waking == Waking::NobodySleeps);
+            let names: Vec<&str> = can.map(|policy| policy.row().name).collect();
+            return Err(format!(
+                "policy of program '{}': the thieves of {policy} sleep, and on this machine nobody does; write machine.model = \
+                 \"host\", or choose one of {}",
+                program.name,
+                names.join(", ")
+            ));
+        }
+        let plain = ThreadScheduler { policy, deques: Deques::PerProcessor, feedback: Feedback::None };
+        let like = known.get(policy.row().name).copied().unwrap_or(plain);
+        if like.deques == Deques::PerProcessor {
+            deques = deques.saturating_add(program.count.saturating_mul(processors.into()));
+        }
+        schedulers.push(ThreadScheduler { policy, ..like });
+    }
+    // Some 200 bytes each.
+    bounded("deques, a program without mugging having one for each processor, the number", deques, 0, 1 << 25)?;
+    Ok(schedulers)
 }
 
 fn bounded(what: &str, value: u64, least: u64, most: u64) -> Result<(), String> {

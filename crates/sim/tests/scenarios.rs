@@ -2,7 +2,7 @@
 //! `COMITY_SCENARIOS` is how many, 2000 otherwise.
 
 use comity_sim::random::stream;
-use comity_sim::scenario::{Allot, Fault, Machine, Outcome, Scenario, Submission, Written, WrittenFork};
+use comity_sim::scenario::{Allot, Fault, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork};
 use rand::RngExt;
 
 const POLICIES: [&str; 9] = [
@@ -22,10 +22,12 @@ fn scenario(seed: u64) -> Written {
     let programs = random.random_range(1..6u32);
     let processors = random.random_range(1..40u32);
     let machine = Machine {
+        model: Model::ASteal,
         processors,
-        quantum: random.random_range(1..80),
+        quantum: Some(random.random_range(1..80)),
         steps: random.random_range(80..20_000),
-        allot: if random.random() { Allot::Deq } else { Allot::Eq },
+        allot: Some(if random.random() { Allot::Deq } else { Allot::Eq }),
+        costs: None,
     };
     let mut submission = |nth| Submission {
         name: format!("program {nth}"),
@@ -38,6 +40,7 @@ fn scenario(seed: u64) -> Written {
         width: random.random_range(1..60),
         iterations: random.random_range(1..6),
         fork: if random.random() { WrittenFork::AtOnce } else { WrittenFork::Tree },
+        workers: None,
     };
     let submissions = (0..programs).map(&mut submission).collect();
     let wrong = random.random_range(0..4);
@@ -57,7 +60,7 @@ fn scenario(seed: u64) -> Written {
 fn sound(seed: u64) -> Result<Outcome, String> {
     let written = scenario(seed);
     let scenario = Scenario::new(written.clone())?;
-    let outcome = scenario.run(0, 1)?;
+    let outcome = scenario.run(0, 1, None)?;
     let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {outcome:#?}")) };
     for program in &outcome.programs {
         let done = program.cycles.work;
@@ -70,7 +73,7 @@ fn sound(seed: u64) -> Result<Outcome, String> {
     let sum: u64 = outcome.programs.iter().map(|program| program.cycles.total()).sum();
     expect(sum == outcome.cycles.total(), "no cycle is lost")?;
     expect((0.0..=1.0).contains(&outcome.utilization), "utilization is a part")?;
-    expect(scenario.run(0, 1)? == outcome, "one seed, one outcome")?;
+    expect(scenario.run(0, 1, None)? == outcome, "one seed, one outcome")?;
     Ok(outcome)
 }
 

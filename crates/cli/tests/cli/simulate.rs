@@ -17,7 +17,7 @@ fn every_example_runs() {
     let folder = fs::read_dir(scenario("")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let examples: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
-    assert_eq!(examples.len(), 3, "{examples:?}");
+    assert_eq!(examples.len(), 4, "{examples:?}");
     for example in examples {
         let report = json(comity().args(["simulate", &scenario(&example), "--json", "--check-every", "50"]));
         assert_eq!(report["schema"], "comity-simulate/1");
@@ -61,6 +61,13 @@ fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
         ("processors = 128", "processors = \"many\"", &["expected u32"]),
         ("kind = \"death\"", "kind = \"sleep\"", &["unknown variant `sleep`", "`death`"]),
         ("program = \"dies\"", "program = \"nobody\"", &["a fault kills 'nobody'"]),
+        ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "write machine.model = \"host\""]),
+        ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host has that"]),
+        (
+            "[machine]",
+            "[machine]\nmodel = \"host\"\nallot = \"eq\"",
+            &["machine.quantum and machine.allot are not of a host"],
+        ),
     ] {
         fs::write(&path, right.replacen(from, to, 1)).unwrap();
         let refused = comity().args(["simulate", path.to_str().unwrap()]).assert().code(2);
@@ -68,4 +75,32 @@ fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
         assert!(parts.iter().all(|part| errors.contains(part)), "{errors}");
     }
     comity().args(["simulate", "no/such.toml"]).assert().code(2);
+}
+
+#[test]
+fn what_thieves_said_is_recorded_and_held_again() {
+    let folder = TempDir::new().unwrap();
+    let record = folder.path().join("thieves.jsonl");
+    let path = record.to_str().unwrap();
+    let host = scenario("host.toml");
+    let report = json(comity().args(["simulate", &host, "--record", path, "--json"]));
+    assert_eq!(report["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(report["runs"][0], json(comity().args(["simulate", &host, "--json"]))["runs"][0]);
+    let held = comity().args(["simulate", "--replay", path]).assert().success();
+    assert!(String::from_utf8_lossy(&held.get_output().stdout).contains(" turns, all answered as they were"));
+
+    // What is there is not written over, and what is wrong is told with its line.
+    let lines = fs::read_to_string(&record).unwrap();
+    comity().args(["simulate", &host, "--record", path]).assert().code(1);
+    assert_eq!(fs::read_to_string(&record).unwrap(), lines);
+    for (wrong, code, part) in [
+        (lines.replacen("\"policy\":\"abp\"", "\"policy\":\"bws\"", 1), 1, "answers"),
+        (lines.replacen("\"line\":\"turn\"", "\"line\":\"turm\"", 1), 2, "line 2: unknown variant"),
+    ] {
+        fs::write(&record, wrong).unwrap();
+        let refused = comity().args(["simulate", "--replay", path]).assert().code(code);
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(errors.contains(part), "{errors}");
+    }
+    comity().args(["simulate", &scenario("server.toml"), "--record", "no/such/folder"]).assert().code(1);
 }

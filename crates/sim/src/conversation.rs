@@ -1,0 +1,188 @@
+//! Conversations of thieves, written down and held again.
+//!
+//! A thief is pure: who tells a new one of the same policy, place and seed the same events gets the same actions. So what was
+//! recorded shows whether a policy still does what it did.
+
+use std::collections::BTreeMap;
+
+use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
+use serde::{Deserialize, Serialize};
+
+/// A line of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "line")]
+pub enum Line {
+    /// A thief that has said nothing yet, instead of any that had its place.
+    Thief {
+        /// Its program's number.
+        program: u32,
+        /// Its worker's.
+        worker: u32,
+        /// As [`Policy`] parses it.
+        policy: String,
+        /// How many workers the program has.
+        workers: u32,
+        /// What fixes its random choices.
+        seed: u64,
+    },
+    /// It was told something, and answered.
+    Turn {
+        /// Its program's number.
+        program: u32,
+        /// Its worker's.
+        worker: u32,
+        /// What it was told.
+        #[serde(with = "EventText")]
+        event: Event,
+        /// What it answered.
+        #[serde(with = "ActionText")]
+        action: Action,
+    },
+}
+
+/// Holds a record's conversations again; how many turns there were.
+///
+/// # Errors
+/// Says which turn, counted from 1, is not answered as it was, and how; or what is wrong with the record.
+pub fn replay(lines: impl IntoIterator<Item = Line>) -> Result<u64, String> {
+    let mut thieves: BTreeMap<(u32, u32), Box<dyn Thief>> = BTreeMap::new();
+    let mut turns = 0;
+    for line in lines {
+        match line {
+            Line::Thief { program, worker, policy, workers, seed } => {
+                let policy: Policy = policy.parse().map_err(|error| format!("{error}"))?;
+                if worker >= workers {
+                    return Err(format!("worker {worker} is none of {workers}"));
+                }
+                thieves.insert((program, worker), policy.thief(WorkerId(worker), workers, seed));
+            }
+            Line::Turn { program, worker, event, action } => {
+                turns += 1;
+                let thief = thieves.get_mut(&(program, worker));
+                let thief =
+                    thief.ok_or_else(|| format!("turn {turns}: worker {worker} of program {program} has no thief"))?;
+                let now = thief.next(event);
+                if now != action {
+                    return Err(format!(
+                        "turn {turns}: worker {worker} of program {program} answers {event:?} with {now:?}, and answered \
+                         {action:?}"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(turns)
+}
+
+// The types of `comity-policy`, which depends on nothing, as they are written down.
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "WorkerId")]
+struct WorkerIdText(u32);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Event", rename_all = "kebab-case")]
+enum EventText {
+    DequeEmpty { wakeups_owed: u32 },
+    StealFailed(#[serde(with = "WorkerIdText")] WorkerId),
+    StealSucceeded(#[serde(with = "WorkerIdText")] WorkerId),
+    Injected,
+    Resumed,
+    Seen(#[serde(with = "VictimText")] Victim),
+    Counted { busy: u32, thieves: u32, sleepers: u32 },
+    Mugged(#[serde(with = "WorkerIdText")] WorkerId),
+    NothingToMug,
+    Yielded,
+    Paused { anyone_busy: bool, core_is_wanted: bool },
+    WakeupClaimed(#[serde(with = "optional")] Option<WorkerId>),
+    PeerWoken(#[serde(with = "optional")] Option<WorkerId>),
+    SleepRefused(#[serde(with = "SleepRefusalText")] SleepRefusal),
+    Woken(#[serde(with = "WakeReasonText")] WakeReason),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Action", rename_all = "kebab-case")]
+enum ActionText {
+    StealFrom(#[serde(with = "WorkerIdText")] WorkerId),
+    Mug,
+    Inspect(#[serde(with = "WorkerIdText")] WorkerId),
+    Count,
+    YieldTo(#[serde(with = "WorkerIdText")] WorkerId),
+    YieldCore,
+    Pause {
+        hints: u32,
+    },
+    ClaimWakeup {
+        #[serde(with = "WorkerIdText")]
+        from: WorkerId,
+    },
+    Wake {
+        #[serde(with = "optional")]
+        whom: Option<WorkerId>,
+        appoint: bool,
+    },
+    Sleep,
+    Run {
+        wakeups_owed: u32,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Victim")]
+struct VictimText {
+    #[serde(with = "WorkerIdText")]
+    id: WorkerId,
+    #[serde(with = "RoleText")]
+    role: Role,
+    #[serde(with = "RunStatusText")]
+    run_status: RunStatus,
+    wakeups_owed: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Role", rename_all = "kebab-case")]
+enum RoleText {
+    Rich,
+    Poor,
+    Thief,
+    Sleeper,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "RunStatus", rename_all = "kebab-case")]
+enum RunStatusText {
+    Running,
+    Preempted,
+    Parked,
+    Unknown,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "SleepRefusal", rename_all = "kebab-case")]
+enum SleepRefusalText {
+    WorkArrived,
+    YouAreWatchdog,
+    Alone,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "WakeReason", rename_all = "kebab-case")]
+enum WakeReasonText {
+    Peer,
+    Appointed,
+    Injected,
+    Coordinator,
+}
+
+mod optional {
+    use comity_policy::WorkerId;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(worker: &Option<WorkerId>, to: S) -> Result<S::Ok, S::Error> {
+        worker.map(|worker| worker.0).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WorkerId>, D::Error> {
+        Ok(Option::<u32>::deserialize(from)?.map(WorkerId))
+    }
+}

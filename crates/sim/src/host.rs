@@ -1,0 +1,327 @@
+//! A host: cores with run queues, on which the worker threads of several programs take turns. Time is in nanoseconds.
+//!
+//! Here every policy of the catalog runs: thieves sleep and are woken, and programs share cores by the core table. The policies,
+//! the words of the table and the partition are those that also run on threads; the shell around them is this one's own, with
+//! each step of a protocol at one instant. What it costs is in [`Costs`]; a coordinator's look and a push cost nothing.
+//!
+//! ```text
+//! host.rs      the clock, who comes, what goes wrong
+//! kernel.rs    the cores: run queues, slices, yields, who is moved where
+//! pool.rs      a program's workers: the shell around their thieves
+//! sleep.rs     who sleeps, and who wakes whom
+//! share.rs     which workers have a core, by the core table
+//! check.rs     what must hold after every event
+//! ```
+
+mod check;
+mod kernel;
+mod pool;
+mod share;
+mod sleep;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use comity_policy::Policy;
+use comity_table::{CORES, CoreWord, SLOTS};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::conversation::Line;
+use crate::job::Cycles;
+use crate::program::Program;
+use crate::random::stream;
+use kernel::Core;
+use pool::Pool;
+
+/// What things cost, in nanoseconds. The defaults are what a virtual machine of two x86 cores measures, rounded
+/// (`docs/decisions/0018-the-host.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Costs {
+    /// A steal, with success or without.
+    pub steal: u64,
+    /// Taking over a queue.
+    pub mug: u64,
+    /// Looking at a worker and whether it has a core; counting roles; claiming a wake-up.
+    pub look: u64,
+    /// One spin-loop hint.
+    pub hint: u64,
+    /// Offering the core to others.
+    pub yield_core: u64,
+    /// Falling asleep, or coming back to the policy after it.
+    pub sleep: u64,
+    /// Waking somebody, for the waker.
+    pub wake: u64,
+    /// From there until the sleeper is in a run queue, or a coordinator has heard its bell.
+    pub wake_latency: u64,
+    /// From one thread to another on a core.
+    pub switch: u64,
+    /// How long a thread runs while others wait for its core.
+    pub slice: u64,
+}
+
+impl Default for Costs {
+    fn default() -> Costs {
+        Costs {
+            steal: 100,
+            mug: 200,
+            look: 500,
+            hint: 40,
+            yield_core: 400,
+            sleep: 1_000,
+            wake: 2_000,
+            wake_latency: 5_000,
+            switch: 1_500,
+            slice: 3_000_000,
+        }
+    }
+}
+
+impl Costs {
+    /// With nothing free but a wake-up's way: time must pass, or a thief could hold a core at one instant for ever.
+    fn at_least_one(self) -> Costs {
+        let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice } = self;
+        let [steal, mug, look, hint, yield_core, sleep, wake, slice] =
+            [steal, mug, look, hint, yield_core, sleep, wake, slice].map(|cost| cost.max(1));
+        Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice }
+    }
+}
+
+/// A worker of a program, as the kernel knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Thread {
+    program: u32,
+    worker: u32,
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// What the core's thread does is over, or its slice is; unless it was planned anew since.
+    Core { core: usize, plan: u64 },
+    /// A wake-up arrives.
+    Up(Thread),
+    /// A coordinator's look, unless it was planned anew since.
+    Quantum { program: u32, plan: u64 },
+    /// A coordinator has heard its bell.
+    Rung(u32),
+    /// A program comes.
+    Comes(u32),
+    /// A program dies, in the middle of whatever it does.
+    Dies(u32),
+    /// So many cores are there from now on.
+    Online(usize),
+}
+
+/// How much a program's threads used their cores and the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Sleeps of its workers, those without a core among them.
+    pub sleeps: u64,
+    /// Threads taken off their core while they could have gone on.
+    pub preemptions: u64,
+    /// Cores that it lost to their owners.
+    pub lost: u64,
+    /// 1: the table was full, and it went on as without one.
+    pub unshared: u64,
+}
+
+/// How a program fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// When it died.
+    pub died: Option<u64>,
+    /// Nanoseconds in which its workers had a task, looked for one, or mugged.
+    pub spent: Cycles,
+    /// See there.
+    pub counts: Counts,
+}
+
+/// Between two times, wake-ups are late by up to so much.
+#[derive(Clone, Copy, Debug)]
+pub struct Lateness {
+    /// From then on,
+    pub from: u64,
+    /// to before then.
+    pub until: u64,
+    /// At most; each by an amount that is drawn.
+    pub most: u64,
+}
+
+/// See the module.
+pub struct Host {
+    costs: Costs,
+    now: u64,
+    /// Breaks ties of time: what was planned first comes first.
+    planned: u64,
+    due: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    cores: Vec<Core>,
+    table: Vec<CoreWord>,
+    /// Which program has which place in the table.
+    slots: Vec<Option<u32>>,
+    pools: Vec<Pool>,
+    /// Programs that have not ended or died.
+    left: usize,
+    /// Programs that the event has to do with.
+    touched: Vec<u32>,
+    late: Vec<Lateness>,
+    random: ChaCha8Rng,
+    record: Option<Box<dyn FnMut(Line)>>,
+    /// What was wrong first.
+    wrong: Option<String>,
+    handled: u64,
+}
+
+impl Host {
+    /// The most cores that the table has.
+    pub const MOST_CORES: usize = CORES;
+    /// The most programs that the table has room for.
+    pub const MOST_SHARING: usize = SLOTS;
+
+    /// A host without programs.
+    ///
+    /// # Panics
+    /// Without cores, or with more than [`Host::MOST_CORES`].
+    pub fn new(cores: usize, costs: Costs, seed: u64) -> Host {
+        assert!((1..=CORES).contains(&cores), "{cores} cores");
+        Host {
+            costs: costs.at_least_one(),
+            now: 0,
+            planned: 0,
+            due: BinaryHeap::new(),
+            cores: (0..cores).map(|_| Core::default()).collect(),
+            table: vec![CoreWord::UNUSED; cores],
+            slots: vec![None; SLOTS],
+            pools: Vec::new(),
+            left: 0,
+            touched: Vec::new(),
+            late: Vec::new(),
+            random: stream(seed, u64::MAX),
+            record: None,
+            wrong: None,
+            handled: 0,
+        }
+    }
+
+    /// From now on `record` is told every conversation of a thief.
+    pub fn record(&mut self, record: impl FnMut(Line) + 'static) {
+        self.record = Some(Box::new(record));
+    }
+
+    /// A program that comes at a time that is not over yet, with so many workers; its number, from 0 in the order of the calls.
+    ///
+    /// # Panics
+    /// Without workers.
+    pub fn submit(&mut self, at: u64, program: Box<dyn Program>, policy: Policy, workers: u32, seed: u64) -> u32 {
+        assert!(workers > 0, "a program has workers");
+        let number = self.pools.len() as u32;
+        self.pools.push(Pool::new(program, policy, workers, seed));
+        self.left += 1;
+        self.plan(at, Due::Comes(number));
+        number
+    }
+
+    /// The program dies then, if it is there.
+    pub fn kill(&mut self, at: u64, program: u32) {
+        self.plan(at, Due::Dies(program));
+    }
+
+    /// From then on so many cores are there, at least one: those with the lowest numbers.
+    pub fn resize(&mut self, at: u64, cores: usize) {
+        self.plan(at, Due::Online(cores.clamp(1, self.cores.len())));
+    }
+
+    /// Wake-ups will be late.
+    pub fn delay(&mut self, lateness: Lateness) {
+        self.late.push(lateness);
+    }
+
+    /// Handles what happens until `end`, or until every program that was submitted has ended or died. Looks at what must hold
+    /// after every event as far as that costs little, and at everything after one in `check_every`.
+    ///
+    /// # Errors
+    /// Names what did not hold, and when: a mistake of the shell, or of the policy.
+    pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
+        while self.left > 0
+            && let Some(Reverse((at, ..))) = self.due.peek().copied()
+            && at <= end
+        {
+            let Some(Reverse((at, _, due))) = self.due.pop() else { break };
+            if at < self.now {
+                return Err(format!("{due:?} comes at {at}, and it is {} already", self.now));
+            }
+            self.now = at;
+            self.handle(due);
+            let mut nth = 0;
+            while let Some(program) = self.touched.get(nth).copied() {
+                self.settle(program);
+                nth += 1;
+            }
+            self.handled += 1;
+            let whole = self.handled.is_multiple_of(check_every);
+            let checked = self.wrong.take().map_or_else(|| self.check(whole), Err);
+            checked.map_err(|what| format!("after {due:?} at {}: {what}", self.now))?;
+            self.touched.clear();
+        }
+        if self.left > 0 {
+            self.now = self.now.max(end);
+        }
+        (0..self.cores.len()).for_each(|core| self.charge(core));
+        self.check(true)
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> u64 {
+        self.handled
+    }
+
+    /// How a program fared until now.
+    pub fn fate(&self, program: u32) -> Fate {
+        self.pools[program as usize].fate()
+    }
+
+    fn handle(&mut self, due: Due) {
+        let program = match due {
+            Due::Core { core, .. } => self.cores[core].running.map(|thread| thread.program),
+            Due::Up(Thread { program, .. })
+            | Due::Quantum { program, .. }
+            | Due::Rung(program)
+            | Due::Comes(program)
+            | Due::Dies(program) => Some(program),
+            Due::Online(_) => None,
+        };
+        self.touched.extend(program);
+        match due {
+            Due::Core { core, plan } => self.core_is_due(core, plan),
+            Due::Up(thread) => self.arrives(thread),
+            Due::Quantum { program, plan } => self.quantum(program, plan),
+            Due::Rung(program) => self.rung(program),
+            Due::Comes(program) => self.comes(program),
+            Due::Dies(program) => self.dies(program),
+            Due::Online(cores) => self.go_online(cores),
+        }
+    }
+
+    fn plan(&mut self, at: u64, due: Due) {
+        self.planned += 1;
+        self.due.push(Reverse((at, self.planned, due)));
+    }
+
+    /// How long a wake-up takes that is sent now.
+    fn wake_latency(&mut self) -> u64 {
+        let now = self.now;
+        let is_late = |late: &&Lateness| (late.from..late.until).contains(&now);
+        let most: u64 = self.late.iter().filter(is_late).map(|late| late.most).sum();
+        let late = if most == 0 { 0 } else { self.random.random_range(0..=most) };
+        self.costs.wake_latency + late
+    }
+}

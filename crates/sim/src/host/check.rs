@@ -1,0 +1,279 @@
+//! What must hold after every event.
+//!
+//! The books of strands are kept a second time, by their names, from what is said of each: created, begun, done.
+
+use std::collections::HashMap;
+
+use comity_policy::Sleeper;
+
+use super::kernel::Place;
+use super::pool::{Doing, Pool, Rest};
+use super::{Host, Thread};
+
+/// The strands of one program.
+#[derive(Default)]
+pub(super) struct Ledger {
+    /// Those that are not done, and whether they have begun.
+    live: HashMap<u32, bool>,
+    created: u64,
+    pub(super) running: u64,
+    pub(super) done: u64,
+}
+
+impl Ledger {
+    pub(super) fn create(&mut self, strand: u32) -> Result<(), String> {
+        self.created += 1;
+        match self.live.insert(strand, false) {
+            None => Ok(()),
+            Some(_) => Err(format!("strand {strand} is created, and it is there already")),
+        }
+    }
+
+    pub(super) fn begin(&mut self, strand: u32) -> Result<(), String> {
+        self.running += 1;
+        match self.live.insert(strand, true) {
+            Some(false) => Ok(()),
+            Some(true) => Err(format!("strand {strand} is run twice")),
+            None => Err(format!("strand {strand} is run, and was not created, or is done")),
+        }
+    }
+
+    pub(super) fn end(&mut self, strand: u32) -> Result<(), String> {
+        self.running = self.running.saturating_sub(1);
+        self.done += 1;
+        match self.live.remove(&strand) {
+            Some(true) => Ok(()),
+            _ => Err(format!("strand {strand} is done, and was not begun")),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Created = done + running + waiting.
+    fn balances(&self, waiting: u64) -> Result<(), String> {
+        let Ledger { created, running, done, .. } = *self;
+        if created != done + running + waiting {
+            return Err(format!("{created} strands were created, {done} are done, {running} run, {waiting} wait"));
+        }
+        Ok(())
+    }
+}
+
+impl Host {
+    /// Looks at the programs that the event has touched; `whole`: at all programs, and at every worker and core.
+    pub(super) fn check(&self, whole: bool) -> Result<(), String> {
+        let all: Vec<u32>;
+        let programs = if whole {
+            all = (0..self.pools.len() as u32).collect();
+            &all
+        } else {
+            &self.touched
+        };
+        for number in programs {
+            let pool = self.pool(*number);
+            if !pool.is_there() {
+                continue;
+            }
+            let check = || {
+                pool.ledger.balances(pool.waiting())?;
+                is_alive(pool)?;
+                if whole { self.check_workers(*number, pool) } else { Ok(()) }
+            };
+            check().map_err(|what| format!("program {number}: {what}"))?;
+        }
+        if whole { self.check_cores() } else { Ok(()) }
+    }
+
+    fn check_workers(&self, program: u32, pool: &Pool) -> Result<(), String> {
+        let workers = || pool.workers.iter();
+        let count = |rest: Rest| workers().filter(|worker| worker.rest == rest).count() as u32;
+        let queued: usize = workers().map(|worker| worker.ready.len()).sum();
+        let running = workers().filter(|worker| matches!(worker.doing, Doing::Strand(_))).count() as u64;
+        if (queued as u64, running) != (pool.queued, pool.ledger.running) {
+            return Err(format!("{queued} strands are queued, {running} run; noted are others: {}", pool.numbers()));
+        }
+        let busy = workers().filter(|worker| worker.busy).count() as u32;
+        let rising = pool.workers.len() as u32 - count(Rest::Awake) - count(Rest::Asleep) - count(Rest::Retired);
+        if (count(Rest::Asleep), rising, busy) != (pool.asleep, pool.rising, pool.busy) {
+            return Err(format!("{} sleep, {rising} rise, {busy} are busy: {}", count(Rest::Asleep), pool.numbers()));
+        }
+        for (nth, worker) in pool.workers.iter().enumerate() {
+            let thread = Thread { program, worker: nth as u32 };
+            let is_there = match worker.place {
+                Place::Nowhere => worker.rest != Rest::Awake,
+                Place::Queued(core) => self.cores[core].queue.contains(&thread),
+                Place::On(core) => self.cores[core].running == Some(thread),
+            };
+            let is_up = worker.place == Place::Nowhere || matches!(worker.rest, Rest::Awake | Rest::Rising);
+            if !is_there || !is_up {
+                return Err(format!("worker {nth} is {:?}, and {:?}", worker.place, worker.rest));
+            }
+            if worker.busy && worker.rest != Rest::Awake {
+                return Err(format!("worker {nth} has a task, and is {:?}", worker.rest));
+            }
+        }
+        self.check_share(pool)
+    }
+
+    /// The cores that workers were given are the program's, one each.
+    fn check_share(&self, pool: &Pool) -> Result<(), String> {
+        let Some(share) = &pool.share else { return Ok(()) };
+        let mut given: Vec<usize> = pool.workers.iter().filter_map(|worker| worker.core).collect();
+        given.sort_unstable();
+        if let Some(twice) = given.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("core {} was given to two workers", twice[0]));
+        }
+        if let Some(core) = given.iter().find(|core| !share.known.contains(**core)) {
+            return Err(format!("core {core} was given to a worker, and the program does not hold it"));
+        }
+        let held = share.known.len() as u32;
+        if share.sharing.sleeper != Sleeper::KeepsCore && held > share.most {
+            return Err(format!("{held} cores are held, and {} can be used", share.most));
+        }
+        Ok(())
+    }
+
+    /// A thread is on one core or in one queue, and a core in use is some program's that is there.
+    fn check_cores(&self) -> Result<(), String> {
+        for (nth, core) in self.cores.iter().enumerate() {
+            let on = core.running.iter().map(|thread| (thread, Place::On(nth)));
+            let queued = core.queue.iter().map(|thread| (thread, Place::Queued(nth)));
+            for (thread, place) in on.chain(queued) {
+                if !self.pool(thread.program).is_there() || self.worker(*thread).place != place {
+                    return Err(format!("core {nth} has {thread:?}, which is {:?}", self.worker(*thread).place));
+                }
+                if !self.is_online(nth) {
+                    return Err(format!("core {nth} is offline, and has {thread:?}"));
+                }
+            }
+            if core.running.is_none() && !core.queue.is_empty() {
+                return Err(format!("core {nth} is idle, and threads wait for it"));
+            }
+            let word = self.table[nth];
+            for slot in word.holder().into_iter().chain(word.owner()) {
+                if self.slots[slot.index()].is_none() {
+                    return Err(format!("core {nth} is {word:?}, and nobody has that slot"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No ready strand waits without somebody awake, or a wake-up on its way; and while somebody sleeps whom a task should wake, a
+/// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet.
+fn is_alive(pool: &Pool) -> Result<(), String> {
+    let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.in_hand;
+    if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
+        return Err(format!("strands wait, and nobody is awake or woken: {}", pool.numbers()));
+    }
+    if pool.shows_task() && pool.asleep > 0 && looking + u64::from(pool.rising) == 0 {
+        return Err(format!("strands wait, some sleep, and nobody looks for any: {}", pool.numbers()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Costs;
+    use crate::program::{Fork, ForkJoin};
+
+    /// Two programs in the middle of a parallel phase, on four cores that they share by the table.
+    fn host() -> Host {
+        let mut host = Host::new(4, Costs::default(), 1);
+        for program in 0..2 {
+            let work = ForkJoin::new(1_000, 1_000_000, 60, 1, Fork::AtOnce);
+            host.submit(0, Box::new(work), "dws:quantum_us=100".parse().unwrap(), 6, program);
+        }
+        host.run(5_000_000, 1).unwrap();
+        assert!(host.pools.iter().all(|pool| pool.queued > 10 && pool.busy > 0));
+        host
+    }
+
+    /// What a change of a host that is as it should be is answered.
+    fn noticed(change: impl FnOnce(&mut Host)) -> String {
+        let mut host = host();
+        change(&mut host);
+        host.check(true).unwrap_err()
+    }
+
+    fn rich(host: &mut Host) -> &mut Pool {
+        &mut host.pools[0]
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_noticed() {
+        for (change, part) in [
+            (
+                (|host| {
+                    let pool = rich(host);
+                    (0..6).for_each(|worker| pool.set_rest(worker, Rest::Retired));
+                }) as fn(&mut Host),
+                "nobody is awake or woken",
+            ),
+            (
+                |host| {
+                    let pool = rich(host);
+                    let thieves = (0..6).filter(|worker| !pool.workers[*worker as usize].busy).collect::<Vec<_>>();
+                    thieves.into_iter().for_each(|worker| pool.set_rest(worker, Rest::Asleep));
+                },
+                "some sleep, and nobody looks for any",
+            ),
+            (
+                |host| {
+                    let worker = rich(host).workers.iter_mut().find(|worker| !worker.ready.is_empty()).unwrap();
+                    worker.ready.pop_back();
+                },
+                "noted are others",
+            ),
+            (|host| rich(host).queued += 1, "strands were created"),
+            (
+                |host| {
+                    let thread = host.cores[0].running.unwrap();
+                    host.cores[1].queue.push_back(thread);
+                },
+                "core 1 has",
+            ),
+            (|host| host.cores[2].running = None, "and Awake"),
+            (
+                |host| {
+                    let cores: Vec<usize> = rich(host).workers.iter().filter_map(|worker| worker.core).collect();
+                    let none = rich(host).workers.iter_mut().find(|worker| worker.core.is_none()).unwrap();
+                    none.core = Some(cores[0]);
+                },
+                "was given to two workers",
+            ),
+            (
+                |host| {
+                    let held = rich(host).share.as_ref().unwrap().known;
+                    let foreign = (0..4).find(|core| !held.contains(*core)).unwrap();
+                    rich(host).workers.iter_mut().find(|worker| worker.core.is_none()).unwrap().core = Some(foreign);
+                },
+                "and the program does not hold it",
+            ),
+            (|host| host.slots[1] = None, "nobody has that slot"),
+        ] {
+            let noticed = noticed(change);
+            assert!(noticed.contains(part), "{noticed}");
+        }
+    }
+
+    #[test]
+    fn a_strand_that_is_run_twice_or_lost_is_noticed() {
+        let mut ledger = Ledger::default();
+        ledger.create(7).unwrap();
+        ledger.balances(1).unwrap();
+        assert_eq!(ledger.balances(0), Err("1 strands were created, 0 are done, 0 run, 0 wait".into()));
+        assert!(ledger.create(7).is_err() && ledger.end(7).is_err());
+
+        let mut ledger = Ledger::default();
+        ledger.create(7).unwrap();
+        ledger.begin(7).unwrap();
+        assert_eq!(ledger.begin(7), Err("strand 7 is run twice".into()));
+        ledger.end(7).unwrap();
+        assert!(ledger.is_empty() && ledger.begin(7).is_err() && ledger.begin(8).is_err());
+    }
+}

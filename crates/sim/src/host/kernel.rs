@@ -1,0 +1,213 @@
+//! The kernel: each core has a queue of threads that take turns, a slice each.
+//!
+//! A thread that wakes goes to an idle core, the one it ran on if that is idle, or else to the shortest queue. An idle core takes a
+//! thread from the longest queue. A newcomer waits until the slice of the thread that runs is over, which is at once if that
+//! began long ago.
+
+use std::collections::VecDeque;
+
+use super::{Due, Host, Thread};
+
+/// One core.
+#[derive(Default)]
+pub(super) struct Core {
+    pub(super) running: Option<Thread>,
+    pub(super) queue: VecDeque<Thread>,
+    offline: bool,
+    /// Until when the running thread's time is accounted for; later than now while the core switches to it.
+    since: u64,
+    /// When its turn is over, if others wait.
+    pub(super) slice_end: u64,
+    /// The last thread.
+    last: Option<Thread>,
+    /// Plans that were made for it: only the newest counts.
+    plan: u64,
+}
+
+impl Core {
+    fn load(&self) -> usize {
+        self.queue.len() + usize::from(self.running.is_some())
+    }
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It sleeps, or is not there.
+    Nowhere,
+    /// It waits for this core.
+    Queued(usize),
+    /// It runs.
+    On(usize),
+}
+
+impl Host {
+    pub(super) fn is_online(&self, core: usize) -> bool {
+        !self.cores[core].offline
+    }
+
+    /// Where the thread may run. If all of that is offline, anywhere.
+    fn cores_of(&self, thread: Thread) -> impl Fn(&Host, usize) -> bool + use<> {
+        let confined = self.confined(thread);
+        let confined =
+            confined.filter(|cores| cores.iter().any(|core| core < self.cores.len() && self.is_online(core)));
+        move |host, core| host.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
+    }
+
+    /// The core to whose queue a thread goes that can run.
+    fn choose_core(&self, thread: Thread) -> usize {
+        let may_run = self.cores_of(thread);
+        let worker = self.worker(thread);
+        let cores = self.cores.len();
+        let around = (0..cores).map(|nth| (worker.last_core + nth) % cores);
+        let preferred = worker.core.filter(|core| may_run(self, *core) && self.cores[*core].load() == 0);
+        let candidates = preferred.into_iter().chain(around).filter(|core| may_run(self, *core));
+        candidates.min_by_key(|core| self.cores[*core].load()).expect("there is always a core")
+    }
+
+    /// A thread can run: it gets a core now, or waits for one.
+    pub(super) fn enqueue(&mut self, thread: Thread) {
+        let core = self.choose_core(thread);
+        self.cores[core].queue.push_back(thread);
+        self.worker_mut(thread).place = Place::Queued(core);
+        self.attend(core);
+    }
+
+    /// Gives an idle core a thread; or has the one that runs there end its turn in time for those that wait.
+    fn attend(&mut self, core: usize) {
+        if self.cores[core].running.is_none() {
+            self.dispatch(core);
+        } else {
+            self.charge(core);
+            self.plan_core(core);
+        }
+    }
+
+    /// Gives a core without a thread the next.
+    pub(super) fn dispatch(&mut self, core: usize) {
+        if self.cores[core].offline || self.cores[core].running.is_some() {
+            return;
+        }
+        let Some(thread) = self.cores[core].queue.pop_front().or_else(|| self.pull(core)) else { return };
+        let switch = if self.cores[core].last == Some(thread) { 0 } else { self.costs.switch };
+        let state = &mut self.cores[core];
+        (state.running, state.last) = (Some(thread), Some(thread));
+        state.since = self.now + switch;
+        state.slice_end = state.since + self.costs.slice;
+        let worker = self.worker_mut(thread);
+        (worker.place, worker.last_core) = (Place::On(core), core);
+        self.plan_core(core);
+    }
+
+    /// Takes a thread that waits elsewhere and may run here.
+    fn pull(&mut self, core: usize) -> Option<Thread> {
+        let found = |other: usize| {
+            let mut queue = self.cores[other].queue.iter();
+            let nth = queue.position(|thread| self.cores_of(*thread)(self, core))?;
+            Some((self.cores[other].queue.len(), other, nth))
+        };
+        // Of equally long ones the one with the highest number.
+        let (_, other, nth) = (0..self.cores.len()).filter_map(found).max_by_key(|(length, ..)| *length)?;
+        self.cores[other].queue.remove(nth)
+    }
+
+    /// Brings the time of the thread that runs up to date.
+    pub(super) fn charge(&mut self, core: usize) {
+        let Some(thread) = self.cores[core].running else { return };
+        let elapsed = self.now.saturating_sub(self.cores[core].since);
+        self.cores[core].since = self.cores[core].since.max(self.now);
+        let elapsed = elapsed.min(self.worker(thread).left);
+        self.spend(thread, elapsed);
+    }
+
+    fn plan_core(&mut self, core: usize) {
+        let Some(thread) = self.cores[core].running else { return };
+        let state = &self.cores[core];
+        let mut at = state.since.max(self.now) + self.worker(thread).left;
+        if !state.queue.is_empty() {
+            at = at.min(state.slice_end.max(self.now));
+        }
+        self.cores[core].plan += 1;
+        self.plan(at, Due::Core { core, plan: self.cores[core].plan });
+    }
+
+    pub(super) fn core_is_due(&mut self, core: usize, plan: u64) {
+        if self.cores[core].plan != plan {
+            return;
+        }
+        self.charge(core);
+        let Some(thread) = self.cores[core].running else { return };
+        if self.worker(thread).left == 0 {
+            self.complete(thread);
+        }
+        if self.cores[core].running != Some(thread) {
+            return self.dispatch(core);
+        }
+        if self.now >= self.cores[core].slice_end && !self.cores[core].queue.is_empty() {
+            self.preempt(core);
+            self.dispatch(core);
+        } else {
+            self.plan_core(core);
+        }
+    }
+
+    /// The thread's turn is over: it waits at the end of the queue.
+    fn preempt(&mut self, core: usize) {
+        let Some(thread) = self.cores[core].running.take() else { return };
+        self.pool_mut(thread.program).counts.preemptions += u64::from(!self.worker(thread).gives_way);
+        self.cores[core].queue.push_back(thread);
+        self.worker_mut(thread).place = Place::Queued(core);
+    }
+
+    /// Takes a thread from wherever it is; who runs goes on accounting for nothing.
+    pub(super) fn take_off(&mut self, thread: Thread) {
+        match std::mem::replace(&mut self.worker_mut(thread).place, Place::Nowhere) {
+            Place::Nowhere => {}
+            Place::Queued(core) => self.cores[core].queue.retain(|other| *other != thread),
+            Place::On(core) => {
+                self.charge(core);
+                self.cores[core].running = None;
+            }
+        }
+    }
+
+    /// Moves the threads of a program that are where they may not run.
+    pub(super) fn move_astray(&mut self, program: u32) {
+        for worker in 0..self.pool(program).workers.len() as u32 {
+            let thread = Thread { program, worker };
+            let (Place::Queued(core) | Place::On(core)) = self.worker(thread).place else { continue };
+            if !self.cores_of(thread)(self, core) {
+                self.take_off(thread);
+                self.enqueue(thread);
+                self.dispatch(core);
+            }
+        }
+    }
+
+    /// `peer` gets this core next, if it waits for one and may run here (BWS's yield to a preempted worker).
+    pub(super) fn give_turn_to(&mut self, core: usize, peer: Thread) {
+        if let Place::Queued(other) = self.worker(peer).place
+            && self.cores_of(peer)(self, core)
+        {
+            self.cores[other].queue.retain(|thread| *thread != peer);
+            self.cores[core].queue.push_front(peer);
+            self.worker_mut(peer).place = Place::Queued(core);
+        }
+    }
+
+    pub(super) fn go_online(&mut self, cores: usize) {
+        for core in 0..self.cores.len() {
+            self.cores[core].offline = core >= cores;
+        }
+        for core in cores..self.cores.len() {
+            self.charge(core);
+            let queue = std::mem::take(&mut self.cores[core].queue);
+            for thread in self.cores[core].running.take().into_iter().chain(queue) {
+                self.enqueue(thread);
+            }
+        }
+        (0..cores).for_each(|core| self.dispatch(core));
+        // Who could run nowhere else was anywhere.
+        (0..self.pools.len() as u32).for_each(|program| self.move_astray(program));
+    }
+}

@@ -1,0 +1,567 @@
+//! A program's workers: the third shell around the catalog's thieves, beside the runtime's and that of [`crate::job`].
+
+use std::collections::VecDeque;
+
+use comity_policy::{
+    Action, Event, Policy, Role, RunStatus, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId,
+};
+
+use super::check::Ledger;
+use super::kernel::Place;
+use super::share::{Share, State};
+use super::{Counts, Fate, Host, Thread};
+use crate::conversation::Line;
+use crate::job::Cycles;
+use crate::program::{Program, Strand};
+
+/// What a worker does with its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It is between two things, or not there.
+    Nothing,
+    /// It runs a strand.
+    Strand(u32),
+    /// It does what its thief wants; what comes of it shows when its time is over.
+    Acting(Action),
+    /// It has been woken.
+    Rising(WakeReason),
+}
+
+/// Whether a worker sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    Awake,
+    /// Until a task or a peer wakes it.
+    Asleep,
+    /// Without a core, until the coordinator has one.
+    Retired,
+    /// It was woken, and has not been on a core since.
+    Rising,
+}
+
+pub(super) struct Worker {
+    thief: Box<dyn Thief>,
+    /// Ready strands, the oldest first.
+    pub(super) ready: VecDeque<Strand>,
+    pub(super) place: Place,
+    pub(super) doing: Doing,
+    /// Nanoseconds of its doing that are left.
+    pub(super) left: u64,
+    pub(super) rest: Rest,
+    /// It has a task.
+    pub(super) busy: bool,
+    /// A strand that it has found and not begun.
+    found: Option<Strand>,
+    /// What its thief may still do before it begins.
+    farewells: u32,
+    wakeups_owed: u32,
+    pub(super) is_scout: bool,
+    /// It has offered its core.
+    pub(super) gives_way: bool,
+    pub(super) last_core: usize,
+    /// In the books of a program that shares cores,
+    pub(super) state: State,
+    /// and the core that it was given there.
+    pub(super) core: Option<usize>,
+}
+
+/// One program.
+pub(super) struct Pool {
+    pub(super) policy: Policy,
+    program: Box<dyn Program>,
+    seed: u64,
+    /// How many workers it has while it is there.
+    size: u32,
+    pub(super) workers: Vec<Worker>,
+    /// Handed in from outside.
+    pub(super) injected: VecDeque<Strand>,
+    /// Strands in the workers' deques.
+    pub(super) queued: u64,
+    /// Those that are found and not begun.
+    pub(super) in_hand: u64,
+    pub(super) busy: u32,
+    pub(super) asleep: u32,
+    retired: u32,
+    pub(super) rising: u32,
+    /// See [`comity_policy::Waking::Watchdog`].
+    pub(super) watchdog: Option<u32>,
+    /// See [`comity_policy::Waking::Hungry`].
+    pub(super) scout_is_out: bool,
+    pub(super) share: Option<Share>,
+    pub(super) ledger: Ledger,
+    spent: Cycles,
+    pub(super) counts: Counts,
+    came: bool,
+    pub(super) ended: Option<u64>,
+    pub(super) died: Option<u64>,
+    /// Its threads may be where they may not run.
+    pub(super) is_astray: bool,
+}
+
+impl Worker {
+    fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
+        Worker {
+            thief,
+            ready: VecDeque::new(),
+            place: Place::Nowhere,
+            doing: Doing::Nothing,
+            left: 0,
+            rest: Rest::Awake,
+            busy: false,
+            found: None,
+            farewells: 0,
+            wakeups_owed: 0,
+            is_scout: false,
+            gives_way: false,
+            last_core,
+            state: State::Awake,
+            core: None,
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn new(program: Box<dyn Program>, policy: Policy, size: u32, seed: u64) -> Pool {
+        Pool {
+            policy,
+            program,
+            seed,
+            size,
+            workers: Vec::new(),
+            injected: VecDeque::new(),
+            queued: 0,
+            in_hand: 0,
+            busy: 0,
+            asleep: 0,
+            retired: 0,
+            rising: 0,
+            watchdog: None,
+            scout_is_out: false,
+            share: None,
+            ledger: Ledger::default(),
+            spent: Cycles::default(),
+            counts: Counts::default(),
+            came: false,
+            ended: None,
+            died: None,
+            is_astray: false,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.ended.is_some() || self.died.is_some()
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.came && !self.is_over()
+    }
+
+    /// Strands that are ready and not begun.
+    pub(super) fn waiting(&self) -> u64 {
+        self.queued + self.injected.len() as u64 + self.in_hand
+    }
+
+    /// Strands that a thief could take.
+    pub(super) fn shows_task(&self) -> bool {
+        self.queued > 0 || !self.injected.is_empty()
+    }
+
+    /// Workers that are up.
+    pub(super) fn awake(&self) -> u32 {
+        self.workers.len() as u32 - self.asleep - self.retired - self.rising
+    }
+
+    pub(super) fn work_done(&self) -> u64 {
+        self.spent.work
+    }
+
+    pub(super) fn fate(&self) -> Fate {
+        Fate { ended: self.ended, died: self.died, spent: self.spent, counts: self.counts }
+    }
+
+    pub(super) fn numbers(&self) -> String {
+        let Pool { queued, in_hand, busy, asleep, retired, rising, watchdog, scout_is_out, .. } = self;
+        format!(
+            "{queued} strands queued, {} injected, {in_hand} in hand; of {} workers {busy} busy, {asleep} asleep, {retired} \
+             retired, {rising} rising; watchdog {watchdog:?}, scout out: {scout_is_out}; {}",
+            self.injected.len(),
+            self.workers.len(),
+            self.policy
+        )
+    }
+
+    pub(super) fn set_rest(&mut self, worker: u32, rest: Rest) {
+        let before = std::mem::replace(&mut self.workers[worker as usize].rest, rest);
+        for (rest, change) in [(before, -1), (rest, 1)] {
+            let count = match rest {
+                Rest::Awake => continue,
+                Rest::Asleep => &mut self.asleep,
+                Rest::Retired => &mut self.retired,
+                Rest::Rising => &mut self.rising,
+            };
+            *count = count.wrapping_add_signed(change);
+        }
+    }
+}
+
+impl Host {
+    pub(super) fn pool(&self, program: u32) -> &Pool {
+        &self.pools[program as usize]
+    }
+
+    pub(super) fn pool_mut(&mut self, program: u32) -> &mut Pool {
+        &mut self.pools[program as usize]
+    }
+
+    pub(super) fn worker(&self, Thread { program, worker }: Thread) -> &Worker {
+        &self.pools[program as usize].workers[worker as usize]
+    }
+
+    pub(super) fn worker_mut(&mut self, Thread { program, worker }: Thread) -> &mut Worker {
+        &mut self.pools[program as usize].workers[worker as usize]
+    }
+
+    /// A thread has used its core for so long.
+    pub(super) fn spend(&mut self, thread: Thread, elapsed: u64) {
+        let worker = self.worker_mut(thread);
+        worker.left -= elapsed;
+        let doing = worker.doing;
+        let spent = &mut self.pool_mut(thread.program).spent;
+        match doing {
+            Doing::Strand(_) => spent.work += elapsed,
+            Doing::Acting(Action::Mug) => spent.mug += elapsed,
+            Doing::Acting(_) | Doing::Rising(_) | Doing::Nothing => spent.steal += elapsed,
+        }
+    }
+
+    fn expect(&mut self, holds: Result<(), String>) {
+        if let Err(what) = holds
+            && self.wrong.is_none()
+        {
+            self.wrong = Some(what);
+        }
+    }
+
+    // ---- Coming and going. ----
+
+    pub(super) fn comes(&mut self, program: u32) {
+        let pool = self.pool_mut(program);
+        if pool.is_over() {
+            return;
+        }
+        pool.came = true;
+        let root = pool.program.root();
+        pool.injected.push_back(root);
+        let created = pool.ledger.create(root.id);
+        self.expect(created);
+        let Pool { policy, seed, size, .. } = *self.pool(program);
+        let cores = self.cores.len();
+        // They start all over the machine.
+        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
+        self.pool_mut(program).workers = (0..size).map(worker).collect();
+        self.join_table(program);
+        for worker in 0..size {
+            if let Some(record) = &mut self.record {
+                record(Line::Thief { program, worker, policy: policy.to_string(), workers: size, seed });
+            }
+            let thread = Thread { program, worker };
+            self.tell(thread, Event::DequeEmpty { wakeups_owed: 0 });
+            self.enqueue(thread);
+        }
+        self.begin_to_share(program);
+    }
+
+    pub(super) fn dies(&mut self, program: u32) {
+        let now = self.now;
+        let pool = self.pool_mut(program);
+        if pool.is_there() {
+            pool.died = Some(now);
+        }
+    }
+
+    /// What is left to do at the end of an event, for a program that it has touched.
+    pub(super) fn settle(&mut self, program: u32) {
+        let pool = self.pool_mut(program);
+        if pool.is_over() && !pool.workers.is_empty() {
+            let workers = pool.workers.len() as u32;
+            self.left -= 1;
+            for worker in 0..workers {
+                self.take_off(Thread { program, worker });
+            }
+            self.pool_mut(program).workers = Vec::new();
+            (0..self.cores.len()).for_each(|core| self.dispatch(core));
+            // Who has died does not leave the table: others bury it.
+            if self.pool(program).ended.is_some() {
+                self.leave_table(program);
+            }
+        } else if std::mem::take(&mut pool.is_astray) {
+            self.move_astray(program);
+        }
+    }
+
+    // ---- With a task. ----
+
+    fn begin(&mut self, thread: Thread, strand: Strand) {
+        let worker = self.worker_mut(thread);
+        (worker.doing, worker.left) = (Doing::Strand(strand.id), strand.length.get());
+        let begun = self.pool_mut(thread.program).ledger.begin(strand.id);
+        self.expect(begun);
+    }
+
+    fn finish(&mut self, thread: Thread, strand: u32) {
+        let now = self.now;
+        let pool = self.pool_mut(thread.program);
+        let mut made = Vec::new();
+        pool.program.done(strand, &mut made);
+        let mut noted = pool.ledger.end(strand);
+        for strand in &made {
+            noted = noted.and(pool.ledger.create(strand.id));
+        }
+        if pool.ledger.is_empty() {
+            pool.ended = Some(now);
+            return self.expect(noted);
+        }
+        // It goes on with the newest, which nobody sees.
+        let mut next = made.pop();
+        let pushed = made.len() as u64;
+        pool.queued += pushed;
+        let ready = &mut pool.workers[thread.worker as usize].ready;
+        ready.extend(made);
+        if next.is_none() {
+            next = ready.pop_back();
+            pool.queued -= u64::from(next.is_some());
+        }
+        self.expect(noted);
+        self.pushed(thread, pushed);
+        match next {
+            Some(next) => self.begin(thread, next),
+            None => {
+                self.pool_mut(thread.program).busy -= 1;
+                let worker = self.worker_mut(thread);
+                worker.busy = false;
+                let wakeups_owed = std::mem::take(&mut worker.wakeups_owed);
+                self.tell(thread, Event::DequeEmpty { wakeups_owed });
+            }
+        }
+    }
+
+    // ---- As a thief. ----
+
+    /// What the worker did is over.
+    pub(super) fn complete(&mut self, thread: Thread) {
+        let worker = self.worker_mut(thread);
+        worker.gives_way = false;
+        match std::mem::replace(&mut worker.doing, Doing::Nothing) {
+            Doing::Strand(strand) => self.finish(thread, strand),
+            Doing::Rising(reason) => self.rises(thread, reason),
+            Doing::Acting(action) => self.acted(thread, action),
+            Doing::Nothing => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
+        }
+    }
+
+    /// Tells the thief, and begins with what it answers.
+    fn tell(&mut self, thread: Thread, event: Event) {
+        let worker = self.worker_mut(thread);
+        let action = worker.thief.next(event);
+        let has_task = worker.found.is_some();
+        worker.farewells = worker.farewells.saturating_sub(u32::from(has_task));
+        let has_said_enough = has_task && worker.farewells == 0;
+        if let Some(record) = &mut self.record {
+            let Thread { program, worker } = thread;
+            record(Line::Turn { program, worker, event, action });
+        }
+        let costs = &self.costs;
+        let left = match action {
+            Action::Run { wakeups_owed } if has_task => return self.leave(thread, wakeups_owed),
+            // It goes on looking although it has work: it is cut short.
+            Action::StealFrom(_)
+            | Action::Mug
+            | Action::YieldTo(_)
+            | Action::YieldCore
+            | Action::Pause { .. }
+            | Action::Sleep
+                if has_task =>
+            {
+                return self.leave(thread, 0);
+            }
+            Action::Inspect(_) | Action::Count | Action::ClaimWakeup { .. } | Action::Wake { .. }
+                if has_said_enough =>
+            {
+                return self.leave(thread, 0);
+            }
+            Action::StealFrom(_) => costs.steal,
+            Action::Mug => costs.mug,
+            Action::Inspect(_) | Action::Count | Action::ClaimWakeup { .. } | Action::Run { .. } => costs.look,
+            Action::YieldTo(_) | Action::YieldCore => costs.yield_core,
+            Action::Pause { hints } => costs.hint * u64::from(hints.max(1)),
+            Action::Wake { .. } => costs.wake,
+            Action::Sleep => costs.sleep,
+        };
+        let worker = self.worker_mut(thread);
+        (worker.doing, worker.left) = (Doing::Acting(action), left);
+    }
+
+    /// What comes of an action.
+    fn acted(&mut self, thread: Thread, action: Action) {
+        let Thread { program, .. } = thread;
+        let event = match action {
+            Action::StealFrom(victim) => self.steal_from(thread, victim),
+            Action::Mug => self.mug(thread),
+            Action::Inspect(victim) => Event::Seen(self.inspect(program, victim)),
+            Action::Count => {
+                let pool = self.pool(program);
+                let (busy, sleepers) = (pool.busy, pool.asleep);
+                Event::Counted { busy, thieves: pool.workers.len() as u32 - busy - sleepers, sleepers }
+            }
+            Action::ClaimWakeup { from } => {
+                let owed = &mut self.worker_mut(Thread { program, worker: from.0 }).wakeups_owed;
+                let claimed = (*owed > 0).then_some(from);
+                *owed = owed.saturating_sub(1);
+                Event::WakeupClaimed(claimed)
+            }
+            Action::Wake { whom, appoint } => Event::PeerWoken(self.wake_peer(thread, whom, appoint)),
+            Action::YieldTo(peer) => {
+                self.give_way(thread, Some(peer));
+                Event::Yielded
+            }
+            Action::YieldCore => {
+                self.give_way(thread, None);
+                Event::Yielded
+            }
+            Action::Pause { .. } => {
+                Event::Paused { anyone_busy: self.pool(program).busy > 0, core_is_wanted: self.is_core_wanted(program) }
+            }
+            Action::Sleep => match self.rest(thread) {
+                Ok(()) => return,
+                Err(refusal) => Event::SleepRefused(refusal),
+            },
+            // Nothing was found: to a policy that runs all the same, the deque is still empty.
+            Action::Run { wakeups_owed } => Event::DequeEmpty { wakeups_owed },
+        };
+        let workers = self.pool(program).workers.len() as u32;
+        let worker = self.worker_mut(thread);
+        if worker.found.is_some() {
+            if !std::mem::replace(&mut worker.busy, true) {
+                worker.farewells = 2 * workers + 8;
+                self.pool_mut(program).busy += 1;
+            }
+        } else if self.has_excess(program) && self.retire(thread, false) {
+            return;
+        }
+        self.tell(thread, event);
+    }
+
+    /// Begins with what was found.
+    fn leave(&mut self, thread: Thread, wakeups_owed: u32) {
+        let worker = self.worker_mut(thread);
+        worker.wakeups_owed = wakeups_owed;
+        let strand = worker.found.take().expect("it has found one");
+        self.pool_mut(thread.program).in_hand -= 1;
+        self.hand_over(thread);
+        self.begin(thread, strand);
+    }
+
+    fn find(&mut self, thread: Thread, strand: Strand) {
+        self.pool_mut(thread.program).in_hand += 1;
+        self.worker_mut(thread).found = Some(strand);
+    }
+
+    fn steal_from(&mut self, thread: Thread, victim: WorkerId) -> Event {
+        let pool = self.pool_mut(thread.program);
+        let others = if victim.0 == thread.worker { None } else { pool.workers[victim.index()].ready.pop_front() };
+        if let Some(strand) = others {
+            pool.queued -= 1;
+            self.find(thread, strand);
+            return Event::StealSucceeded(victim);
+        }
+        match pool.injected.pop_front() {
+            Some(strand) => {
+                self.find(thread, strand);
+                Event::Injected
+            }
+            None => Event::StealFailed(victim),
+        }
+    }
+
+    /// Takes over the queue of a worker without a core.
+    fn mug(&mut self, thread: Thread) -> Event {
+        let victims = self.without_core(thread.program);
+        let pool = self.pool_mut(thread.program);
+        let has_queue = |victim: &u32| *victim != thread.worker && !pool.workers[*victim as usize].ready.is_empty();
+        let Some(victim) = victims.into_iter().find(has_queue) else { return Event::NothingToMug };
+        let mut queue = std::mem::take(&mut pool.workers[victim as usize].ready);
+        let strand = queue.pop_front().expect("it is not empty");
+        pool.queued -= 1;
+        pool.workers[thread.worker as usize].ready = queue;
+        self.find(thread, strand);
+        Event::Mugged(WorkerId(victim))
+    }
+
+    fn inspect(&self, program: u32, victim: WorkerId) -> Victim {
+        let worker = self.worker(Thread { program, worker: victim.0 });
+        let role = match (worker.busy, worker.ready.is_empty(), worker.rest) {
+            (true, false, _) => Role::Rich,
+            (true, true, _) => Role::Poor,
+            (false, _, Rest::Asleep) => Role::Sleeper,
+            (false, _, Rest::Awake | Rest::Retired | Rest::Rising) => Role::Thief,
+        };
+        let run_status = match (role.has_task(), worker.place) {
+            (false, _) => RunStatus::Unknown,
+            (true, Place::On(_)) => RunStatus::Running,
+            (true, Place::Queued(_)) => RunStatus::Preempted,
+            (true, Place::Nowhere) => RunStatus::Parked,
+        };
+        Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
+    }
+
+    fn give_way(&mut self, thread: Thread, peer: Option<WorkerId>) {
+        let Place::On(core) = self.worker(thread).place else { return };
+        self.worker_mut(thread).gives_way = true;
+        if let Some(peer) = peer {
+            self.give_turn_to(core, Thread { worker: peer.0, ..thread });
+        }
+        self.cores[core].slice_end = self.now;
+    }
+
+    /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
+    fn rest(&mut self, thread: Thread) -> Result<(), SleepRefusal> {
+        if let Some(share) = &self.pool(thread.program).share
+            && share.sharing.sleeper == Sleeper::LeavesCore
+        {
+            if share.sharing.plain_alone && share.alone {
+                if self.pool(thread.program).busy > 0 {
+                    return Err(SleepRefusal::Alone);
+                }
+            } else if self.retire(thread, true) {
+                return Ok(());
+            }
+        }
+        self.admit(thread)?;
+        self.lie_down(thread, Rest::Asleep);
+        self.fell_asleep(thread);
+        Ok(())
+    }
+
+    /// The worker leaves its core.
+    pub(super) fn lie_down(&mut self, thread: Thread, rest: Rest) {
+        self.take_off(thread);
+        let pool = self.pool_mut(thread.program);
+        pool.counts.sleeps += 1;
+        pool.set_rest(thread.worker, rest);
+    }
+
+    /// A wake-up has arrived: the worker wants a core.
+    pub(super) fn arrives(&mut self, thread: Thread) {
+        if self.pool(thread.program).is_there() {
+            self.worker_mut(thread).left = self.costs.sleep;
+            self.enqueue(thread);
+        }
+    }
+
+    fn rises(&mut self, thread: Thread, reason: WakeReason) {
+        self.pool_mut(thread.program).set_rest(thread.worker, Rest::Awake);
+        if self.woke(thread) {
+            self.tell(thread, Event::Woken(reason));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Runs of a scenario, and what comes of them.
+
+use comity_policy::Policy;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::{Allot, Fault, Machine, Programs, QUANTUM, Scenario, Submission, WrittenFork};
+use crate::conversation::Line;
+use crate::host::{Counts, Host, Lateness};
+use crate::job::Cycles;
+use crate::machine::{Server, ThreadScheduler};
+use crate::program::{Fork, ForkJoin, Program};
+use crate::random::stream;
+
+/// Is told what thieves are told and answer.
+pub type Recorder = Box<dyn FnMut(Line)>;
+
+/// What came of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// When it ended: all programs had, or the steps were over.
+    pub steps: u64,
+    /// What all processors did.
+    pub cycles: Cycles,
+    /// Of the cycles that there were on processors that were not lost, the part that was spent working.
+    pub utilization: f64,
+    /// In the order in which they came.
+    pub programs: Vec<ProgramOutcome>,
+}
+
+/// What came of one program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramOutcome {
+    /// Its name.
+    pub name: String,
+    /// T₁.
+    pub work: u64,
+    /// T∞.
+    pub critical_path: u64,
+    /// When it came.
+    pub came: u64,
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// When it died.
+    pub died: Option<u64>,
+    /// What its processors did; on a host, the nanoseconds that its workers had a task, looked for one, and mugged.
+    pub cycles: Cycles,
+    /// On a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+}
+
+impl Scenario {
+    /// One of its runs, by its number from 0. Everything that must hold at any time is looked at in one of so many quanta, or on a
+    /// host after one of so many events; there, what costs little is after every one. With `record`, which only a host takes, it
+    /// is told the conversations of all thieves.
+    ///
+    /// # Errors
+    /// Names what did not hold, and when: a mistake of the simulator.
+    pub fn run(&self, nth: u64, check_every: u64, record: Option<Recorder>) -> Result<Outcome, String> {
+        let seed = self.written.seed.wrapping_add(nth);
+        let outcome = match &self.programs {
+            Programs::Jobs(_) if record.is_some() => return Err("only a host's conversations can be recorded".into()),
+            Programs::Jobs(schedulers) => self.run_jobs(schedulers, seed, check_every),
+            Programs::Pools(policies) => self.run_host(policies, seed, check_every, record),
+        };
+        outcome.map_err(|what| format!("seed {seed}, {what}"))
+    }
+
+    fn run_host(
+        &self,
+        policies: &[Policy],
+        seed: u64,
+        check_every: u64,
+        record: Option<Recorder>,
+    ) -> Result<Outcome, String> {
+        let Machine { processors, steps, costs, .. } = self.written.machine;
+        let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
+        if let Some(record) = record {
+            host.record(record);
+        }
+        let mut outcome = Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, programs: Vec::new() };
+        for (at, submission) in self.arrivals().into_iter().rev() {
+            let (program, what) = self.submit(at, submission);
+            let workers = self.written.programs[submission].workers.unwrap_or(processors);
+            let number = outcome.programs.len() as u64;
+            host.submit(at, Box::new(program), policies[submission], workers, seed.wrapping_add(number));
+            outcome.programs.push(what);
+        }
+        for fault in &self.written.faults {
+            match fault {
+                Fault::LostProcessors { at, until, .. } => {
+                    for at in [*at, *until] {
+                        host.resize(at, (processors - self.lost(at)) as usize);
+                    }
+                }
+                Fault::Death { at, program } => {
+                    for (number, what) in outcome.programs.iter().enumerate() {
+                        if what.name == *program && what.came <= *at {
+                            host.kill(*at, number as u32);
+                        }
+                    }
+                }
+                Fault::LateWakeUps { at, until, by } => {
+                    host.delay(Lateness { from: *at, until: *until, most: *by });
+                }
+            }
+        }
+        host.run(steps, check_every)?;
+        for (number, program) in outcome.programs.iter_mut().enumerate() {
+            let fate = host.fate(number as u32);
+            (program.ended, program.died) = (fate.ended, fate.died);
+            (program.cycles, program.counts) = (fate.spent, Some(fate.counts));
+            outcome.cycles += fate.spent;
+        }
+        outcome.steps = host.now();
+        let there_were = self.core_time(outcome.steps);
+        outcome.utilization = if there_were == 0 { 0.0 } else { outcome.cycles.work as f64 / there_were as f64 };
+        Ok(outcome)
+    }
+
+    /// The time until `end` of all cores that were there.
+    fn core_time(&self, end: u64) -> u64 {
+        let mut changes = vec![0, end];
+        for fault in &self.written.faults {
+            if let Fault::LostProcessors { at, until, .. } = fault {
+                changes.extend([*at, *until].map(|at| at.min(end)));
+            }
+        }
+        changes.sort_unstable();
+        let cores = |at| u64::from((self.written.machine.processors - self.lost(at)).max(1));
+        changes.windows(2).map(|pair| cores(pair[0]) * (pair[1] - pair[0])).sum()
+    }
+
+    fn run_jobs(&self, schedulers: &[ThreadScheduler], seed: u64, check_every: u64) -> Result<Outcome, String> {
+        let Machine { processors, steps, allot, .. } = self.written.machine;
+        let quantum = self.quantum();
+        let mut server = Server::new(processors, quantum);
+        let mut arrivals = self.arrivals();
+        let mut outcome = Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, programs: Vec::new() };
+        let mut there_were = 0u64;
+        for turn in 0.. {
+            let now = server.now();
+            while let Some((at, submission)) = arrivals.pop_if(|(at, _)| *at <= now) {
+                let name = outcome.programs.len() as u64;
+                let (program, what) = self.submit(at, submission);
+                let random: ChaCha8Rng = stream(seed, name);
+                server.admit(name, schedulers[submission].submit(Box::new(program), processors, random));
+                outcome.programs.push(what);
+            }
+            self.kill(now, &mut server, &mut outcome);
+            if now >= steps || server.jobs() == 0 && arrivals.is_empty() {
+                break;
+            }
+            if server.jobs() == 0 {
+                let next = arrivals.last().map_or(steps, |(at, _)| *at).min(steps);
+                there_were += self.available(now, server.skip_to(next));
+                continue;
+            }
+            let left = processors - self.lost(now);
+            let programs = &mut outcome.programs;
+            let ended = |name: u64, end| programs[name as usize].ended = Some(end);
+            let each = server.quantum(left, allot == Some(Allot::Eq), ended);
+            for (name, cycles) in each {
+                outcome.programs[name as usize].cycles += cycles;
+                outcome.cycles += cycles;
+            }
+            there_were += self.available(now, server.now());
+            if turn % check_every == 0 {
+                server.check().map_err(|what| format!("quantum {turn}: {what}"))?;
+            }
+        }
+        outcome.steps = server.now();
+        outcome.utilization = if there_were == 0 { 0.0 } else { outcome.cycles.work as f64 / there_were as f64 };
+        Ok(outcome)
+    }
+
+    /// L.
+    fn quantum(&self) -> u64 {
+        let Machine { quantum, steps, .. } = self.written.machine;
+        quantum.unwrap_or(QUANTUM.min(steps))
+    }
+
+    /// When each comes and which of the programs it is, the first last.
+    fn arrivals(&self) -> Vec<(u64, usize)> {
+        let each = self.written.programs.iter().enumerate();
+        let mut arrivals: Vec<(u64, usize)> =
+            each.flat_map(|(nth, one)| (0..one.count).map(move |later| (one.at + later * one.every, nth))).collect();
+        arrivals.sort_unstable();
+        arrivals.reverse();
+        arrivals
+    }
+
+    fn submit(&self, came: u64, submission: usize) -> (ForkJoin, ProgramOutcome) {
+        let Submission { name, serial, parallel, width, iterations, fork, .. } = &self.written.programs[submission];
+        let fork = match fork {
+            WrittenFork::AtOnce => Fork::AtOnce,
+            WrittenFork::Tree => Fork::Tree,
+        };
+        let program = ForkJoin::new(*serial, *parallel, *width, *iterations, fork);
+        let outcome = ProgramOutcome {
+            name: name.clone(),
+            work: program.work(),
+            critical_path: program.critical_path(),
+            came,
+            ended: None,
+            died: None,
+            cycles: Cycles::default(),
+            counts: None,
+        };
+        (program, outcome)
+    }
+
+    /// The cycles of the quanta from one time to before another, on processors that are not lost.
+    fn available(&self, from: u64, to: u64) -> u64 {
+        let Machine { processors, .. } = self.written.machine;
+        let quantum = self.quantum();
+        (from..to).step_by(quantum as usize).map(|now| u64::from(processors - self.lost(now)) * quantum).sum()
+    }
+
+    fn lost(&self, now: u64) -> u32 {
+        let lost = |fault: &Fault| match fault {
+            Fault::LostProcessors { at, until, processors } if (*at..*until).contains(&now) => *processors,
+            _ => 0,
+        };
+        let lost: u64 = self.written.faults.iter().map(|fault| u64::from(lost(fault))).sum();
+        lost.min(self.written.machine.processors.into()) as u32
+    }
+
+    fn kill(&self, now: u64, server: &mut Server, outcome: &mut Outcome) {
+        let first = |at: u64| (now.saturating_sub(self.quantum() - 1)..=now).contains(&at);
+        for fault in &self.written.faults {
+            let Fault::Death { at, program } = fault else { continue };
+            if first(*at) {
+                let dies = |name: u64| outcome.programs[name as usize].name == *program;
+                let dead: Vec<u64> = server.kill(dies);
+                dead.into_iter().for_each(|name| outcome.programs[name as usize].died = Some(now));
+            }
+        }
+    }
+}
