@@ -1,8 +1,8 @@
 //! Many independent runs: on all cores, filed one by one, divided among machines.
 //!
 //! With a folder, each run that is done is a line of a file there, so an interrupted sweep goes on where it was. With
-//! `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards. What comes out is the same, whoever ran
-//! what on how many threads.
+//! `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or several. What comes out is
+//! the same, whoever ran what on how many threads.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::sync::OnceLock;
 
 use clap::Args;
+use comity_os::file_lock::LockFile;
 use comity_sim::experiments::Runner;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::de::DeserializeOwned;
@@ -31,7 +32,7 @@ pub struct Options {
     /// Do the runs of one shard of so many only, from 1/N to N/N, and file them: for batch systems
     #[arg(long, value_name = "I/N", requires = "out")]
     pub shard: Option<Shard>,
-    /// Take what is filed in this folder, of a shard say, and do no run that is not; can be repeated
+    /// Take what is filed in this folder, by shards say, and do no run that is not; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "shard")]
     pub merge: Vec<PathBuf>,
     /// Threads [default: the usable cores]
@@ -144,6 +145,14 @@ impl Sweep {
         )
     }
 
+    /// The name of this sweep's own file: shards may have one folder.
+    fn file(&self, name: &str) -> String {
+        match self.shard() {
+            Some(Shard { nth, of }) => format!("{name}{SHARD}{}-of-{of}.jsonl", nth + 1),
+            None => format!("{name}.jsonl"),
+        }
+    }
+
     fn header(&self, runs: usize) -> Header {
         Header { schema: "comity-sweep/1".to_owned(), setting: self.setting.clone(), runs }
     }
@@ -151,6 +160,9 @@ impl Sweep {
 
 /// Where the lines are, within a results' folder.
 const RUNS: &str = "runs";
+
+/// Between the name of an experiment's part and the shard, in the name of a file.
+const SHARD: &str = ".shard-";
 
 impl Runner for Sweep {
     type Stop = Stop;
@@ -169,10 +181,18 @@ impl Runner for Sweep {
                 let what = format!("there is no folder '{}': name one that was an --out", folder.display());
                 return Err(Stop::Failed(Failure::Usage(what)));
             }
-            read(&folder.join(format!("{name}.jsonl")), &header, &outcomes)?;
+            read(&folder, name, &header, &outcomes)?;
         }
         let file = match self.out() {
-            Some(out) => Some(Mutex::new(open(&out.join(RUNS).join(format!("{name}.jsonl")), &header, &outcomes)?)),
+            Some(out) => {
+                let folder = out.join(RUNS);
+                let own = open(&folder.join(self.file(name)), &header, &outcomes)?;
+                // What shards have filed there is done.
+                if self.shard().is_none() {
+                    read(&folder, name, &header, &outcomes)?;
+                }
+                Some((Mutex::new(own.0), own.1))
+            }
             None => None,
         };
         let is_ours = |run: usize| self.shard().is_none_or(|shard| shard.has(run));
@@ -197,7 +217,7 @@ impl Runner for Sweep {
                         return;
                     }
                     let line = Line { run, outcome: work(run) };
-                    if let Some(file) = &file {
+                    if let Some((file, _lock)) = &file {
                         let mut text = serde_json::to_vec(&line).expect("outcomes have string keys");
                         text.push(b'\n');
                         // One write for each line: who interrupts loses none that is done.
@@ -227,19 +247,40 @@ fn bar(name: &str, runs: usize) -> ProgressBar {
     bar
 }
 
-/// Takes what a file has, if it is there.
-fn read<R: DeserializeOwned>(path: &Path, header: &Header, outcomes: &[OnceLock<R>]) -> Result<(), Failure> {
-    match fs::read(path) {
-        Ok(bytes) => take(path, &bytes, header, outcomes).map(drop),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::Run(format!("cannot read '{}': {error}", path.display()))),
+/// Takes what a folder's files have, the whole sweep's and those of shards.
+fn read<R: DeserializeOwned>(
+    folder: &Path,
+    name: &str,
+    header: &Header,
+    outcomes: &[OnceLock<R>],
+) -> Result<(), Failure> {
+    let failed = |path: &Path, error| Failure::Run(format!("cannot read '{}': {error}", path.display()));
+    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
+        let path = entry.map_err(|error| failed(folder, error))?.path();
+        let stem = path.file_name().and_then(|file| file.to_str()?.strip_suffix(".jsonl"));
+        if stem.is_some_and(|stem| stem.split(SHARD).next() == Some(name)) {
+            let bytes = fs::read(&path).map_err(|error| failed(&path, error))?;
+            take(&path, &bytes, header, outcomes)?;
+        }
     }
+    Ok(())
 }
 
-/// Opens a file for more lines, and takes those that it has. A line that was cut off goes.
-fn open<R: DeserializeOwned>(path: &Path, header: &Header, outcomes: &[OnceLock<R>]) -> Result<File, Failure> {
+/// Opens a file for more lines, and takes those that it has. A line that was cut off goes. Nobody else may open it meanwhile: both
+/// would do the same runs.
+fn open<R: DeserializeOwned>(
+    path: &Path,
+    header: &Header,
+    outcomes: &[OnceLock<R>],
+) -> Result<(File, LockFile), Failure> {
     let failed = |error: std::io::Error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
     let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
+    let lock = LockFile::open(path).map_err(failed)?;
+    // Where locks are unknown, nobody is there.
+    if !lock.try_lock(0).unwrap_or(true) {
+        let what = "another command files its runs there; let it end, or choose another --out";
+        return Err(Failure::Run(format!("'{}': {what}", path.display())));
+    }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed)?;
     let whole = take(path, &bytes, header, outcomes)?;
@@ -249,7 +290,7 @@ fn open<R: DeserializeOwned>(path: &Path, header: &Header, outcomes: &[OnceLock<
         text.push(b'\n');
         file.write_all(&text).map_err(failed)?;
     }
-    Ok(file)
+    Ok((file, lock))
 }
 
 /// Takes the whole lines of a file, and says how many bytes they have.
@@ -354,7 +395,30 @@ mod tests {
         let all: Vec<&Path> = folders.iter().map(|folder| folder.path()).collect();
         assert!(squares(&sweep(None, None, &all), 10).ok().unwrap() == expected(10));
         let two = sentence(squares(&sweep(None, None, &all[..2]), 10));
+        // All in one folder, and then the whole, which has nothing left to do.
+        let one = tempfile::tempdir().unwrap();
+        for nth in 1..=3 {
+            let shard = sweep(Some(one.path()), Some(&format!("{nth}/3")), &[]);
+            assert_eq!(sentence(squares(&shard, 10)), "elsewhere");
+        }
+        assert!(squares(&sweep(None, None, &[one.path()]), 10).ok().unwrap() == expected(10));
+        let whole = sweep(Some(one.path()), None, &[]);
+        let again = whole.run("squares", 10, |run| -> f64 { panic!("{run} is run again") });
+        assert!(again.ok().unwrap() == expected(10));
         assert!(two.contains("3 of the 10 runs of 'squares'") && two.contains("number 2, 5, 8"), "{two}");
+    }
+
+    #[test]
+    fn two_at_once_do_not_file_in_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let sweep = sweep(Some(folder.path()), None, &[]);
+        let outcomes = sweep.run("squares", 2, |run| {
+            let meanwhile = sentence(squares(&sweep, 2));
+            assert!(meanwhile.contains("another command files its runs there"), "{meanwhile}");
+            (run as f64).sqrt()
+        });
+        assert!(outcomes.ok().unwrap() == expected(2));
+        assert!(squares(&sweep, 2).ok().unwrap() == expected(2));
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
 //! pool.rs      a program's workers: the shell around their thieves
 //! sleep.rs     who sleeps, and who wakes whom
-//! share.rs     which workers have a core, by the core table
+//! table.rs     the core table, and a program's part in it
+//! share.rs     which workers have a core, and the coordinator
 //! check.rs     what must hold after every event
 //! ```
 
@@ -18,6 +19,7 @@ mod kernel;
 mod pool;
 mod share;
 mod sleep;
+mod table;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use comity_policy::{Account, Coordinator, Orders, Policy};
 use comity_sim::experiments::Serial;
-use comity_sim::experiments::a_steal::{Practical, SECONDS_PER_QUANTUM, Setting, time, waste};
+use comity_sim::experiments::a_steal::{Practical, SECONDS_PER_QUANTUM, Setting, time, time_waste, utilization, waste};
 use comity_sim::experiments::claim::Claim;
 use comity_sim::job::Deques;
 use comity_sim::machine::{Feedback, ThreadScheduler};
@@ -82,4 +82,26 @@ fn not_with_feedback_that_comes_ten_quanta_late() {
         ..ThreadScheduler::a_steal(delta, 150)
     };
     assert!(!broken(scheduler).is_empty());
+}
+
+/// The claims of the time-waste experiments that do not hold for a thread scheduler.
+fn broken_head_to_head(a_steal: fn(u32) -> ThreadScheduler) -> Vec<Claim> {
+    let setting = setting(10, a_steal);
+    let [Ok(large), Ok(small)] = time_waste::MACHINES.map(|machine| time_waste::run(&setting, machine, &Serial));
+    not_holding(time_waste::claims(&large, &small))
+}
+
+#[test]
+fn a_steal_is_to_abp_as_the_paper_says() {
+    assert!(broken_head_to_head(|delta| ThreadScheduler::a_steal(delta, 150)).is_empty());
+}
+
+#[test]
+fn abp_is_not() {
+    assert!(broken_head_to_head(|_| ThreadScheduler::abp()).len() >= 2);
+    // The claims of many jobs hold for A-STEAL at the paper's size only: `comity reproduce a-steal utilization --check`.
+    let Ok(sets) = utilization::run(&setting(100, |_| ThreadScheduler::abp()), &Serial);
+    let claims = utilization::claims(&sets);
+    let count = claims.len();
+    assert_eq!(not_holding(claims).len(), count);
 }

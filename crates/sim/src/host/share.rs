@@ -1,11 +1,11 @@
-//! Which workers of a program have a core, by the core table: what the runtime's `share.rs` and `coordinator.rs` do, where nobody is
-//! interrupted between two steps and no task blocks.
+//! Which workers of a program have a core: what the runtime's `share.rs` and `coordinator.rs` do, where nobody is interrupted between
+//! two steps and no task blocks.
 
-use comity_policy::allotment::Claim;
 use comity_policy::{Account, Claims, Coordinator, Placement, Sharing, Sleeper, WakeReason};
-use comity_table::{CoreSet, CoreWord, Party, STOPPED_AFTER, SlotId, TURN, partition};
+use comity_table::{CoreSet, STOPPED_AFTER, SlotId};
 
 use super::pool::Rest;
+use super::table::Standing;
 use super::{Due, Host, Thread};
 
 /// What a worker is, as the books have it.
@@ -19,261 +19,39 @@ pub(super) enum State {
 /// A program's place in the table.
 pub(super) struct Share {
     pub(super) sharing: Sharing,
-    coordinator: Box<dyn Coordinator>,
+    pub(super) coordinator: Box<dyn Coordinator>,
     /// Nanoseconds.
-    quantum: u64,
-    slot: SlotId,
+    pub(super) quantum: u64,
+    pub(super) slot: SlotId,
     /// The most cores that it can use.
     pub(super) most: u32,
     /// No other program wants cores.
     pub(super) alone: bool,
     /// It has looked for the first time.
-    entered: bool,
+    pub(super) entered: bool,
     /// The cores that it holds, as far as it knows.
     pub(super) known: CoreSet,
     /// More workers are awake than there is room for.
-    excess: bool,
+    pub(super) excess: bool,
     /// It waits for a core.
-    wants: bool,
-    desire: u32,
+    pub(super) wants: bool,
+    pub(super) desire: u32,
     /// At the last look: when, the work that was done, and the cores that were had from then on.
-    looked: u64,
-    work: u64,
-    allotment: u32,
+    pub(super) looked: u64,
+    pub(super) work: u64,
+    pub(super) allotment: u32,
     /// When it looks next, and how often that was changed.
-    next: u64,
-    plan: u64,
-}
-
-/// How things stand for one program.
-#[derive(Default)]
-struct Standing {
-    owned: u32,
-    held: u32,
-    free: u32,
-    own_free: u32,
-    lent: u32,
+    pub(super) next: u64,
+    pub(super) plan: u64,
 }
 
 impl Host {
-    fn share(&self, program: u32) -> Option<&Share> {
+    pub(super) fn share(&self, program: u32) -> Option<&Share> {
         self.pool(program).share.as_ref()
     }
 
-    fn share_mut(&mut self, program: u32) -> Option<&mut Share> {
+    pub(super) fn share_mut(&mut self, program: u32) -> Option<&mut Share> {
         self.pool_mut(program).share.as_mut()
-    }
-
-    // ---- The table. ----
-
-    pub(super) fn join_table(&mut self, program: u32) {
-        let pool = self.pool(program);
-        let (Some((sharing, quantum)), Some(coordinator)) = (pool.policy.sharing(), pool.policy.coordinator()) else {
-            return;
-        };
-        let Some(free) = self.slots.iter().position(Option::is_none) else {
-            self.pool_mut(program).counts.unshared = 1;
-            return;
-        };
-        let most = (pool.workers.len() as u32).min(self.cores.len() as u32);
-        self.slots[free] = Some(program);
-        self.pool_mut(program).share = Some(Share {
-            sharing,
-            coordinator,
-            quantum: quantum.as_nanos() as u64,
-            slot: SlotId::new(free).expect("there are as many"),
-            most,
-            alone: true,
-            entered: false,
-            known: CoreSet::EMPTY,
-            excess: false,
-            wants: false,
-            desire: 0,
-            looked: self.now,
-            work: 0,
-            allotment: 0,
-            next: 0,
-            plan: 0,
-        });
-    }
-
-    pub(super) fn begin_to_share(&mut self, program: u32) {
-        if self.share(program).is_some() {
-            self.quantum(program, 0);
-        }
-    }
-
-    /// Nothing of the program's is left in the table; those who wait for a core are told.
-    pub(super) fn leave_table(&mut self, program: u32) {
-        let Some(slot) = self.share(program).map(|share| share.slot) else { return };
-        if self.slots[slot.index()] != Some(program) {
-            return;
-        }
-        self.slots[slot.index()] = None;
-        for word in &mut self.table {
-            *word = word.without(slot).unwrap_or(*word);
-        }
-        for other in self.members() {
-            if self.wants(other) {
-                self.ring(other);
-            }
-        }
-    }
-
-    /// The programs in the table, by their places.
-    fn members(&self) -> Vec<u32> {
-        self.slots.iter().flatten().copied().collect()
-    }
-
-    fn wants(&self, program: u32) -> bool {
-        self.pool(program).is_there() && self.share(program).is_some_and(|share| share.wants)
-    }
-
-    pub(super) fn is_core_wanted(&self, program: u32) -> bool {
-        let shares = self.share(program).is_some_and(|share| share.entered && !share.alone);
-        shares && self.slots.iter().flatten().any(|other| *other != program && self.wants(*other))
-    }
-
-    fn ring(&mut self, program: u32) {
-        let latency = self.wake_latency();
-        self.plan(self.now + latency, Due::Rung(program));
-    }
-
-    fn program_of(&self, slot: SlotId) -> Option<u32> {
-        self.slots[slot.index()]
-    }
-
-    fn change(&mut self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
-        let changed = |(core, word): (usize, &CoreWord)| Some((core, *word, next(*word)?));
-        let (core, before, next) = self.table.iter().enumerate().find_map(changed)?;
-        self.table[core] = next;
-        Some((core, before))
-    }
-
-    /// Claims a core that nobody uses.
-    fn claim(&mut self, program: u32, own_only: bool) -> bool {
-        let Some(Share { slot, most, known, .. }) = self.share(program) else { return false };
-        let slot = *slot;
-        if known.len() as u32 >= *most {
-            return false;
-        }
-        let mut claimed = self.change(|word| word.claimed(slot).filter(|_| word.owner() == Some(slot)));
-        if claimed.is_none() && !own_only {
-            claimed = self.change(|word| word.claimed(slot).filter(|_| word.owner().is_none()));
-            claimed = claimed.or_else(|| self.change(|word| word.claimed(slot)));
-        }
-        self.gains(program, claimed.map(|(core, _)| core))
-    }
-
-    /// Takes a core back from who uses it.
-    fn take_back(&mut self, program: u32) -> bool {
-        let Some(Share { slot, most, known, .. }) = self.share(program) else { return false };
-        let slot = *slot;
-        if known.len() as u32 >= *most {
-            return false;
-        }
-        let taken = self.change(|word| word.taken_back(slot));
-        if let Some(borrower) = taken.and_then(|(_, before)| self.program_of(before.holder()?)) {
-            self.ring(borrower);
-        }
-        self.gains(program, taken.map(|(core, _)| core))
-    }
-
-    fn gains(&mut self, program: u32, core: Option<usize>) -> bool {
-        if let (Some(core), Some(share)) = (core, self.share_mut(program)) {
-            share.known.insert(core);
-        }
-        core.is_some()
-    }
-
-    /// Uses one core less: `core`, or one that is not its own, or any.
-    fn release(&mut self, program: u32, core: Option<usize>) -> bool {
-        let Some(slot) = self.share(program).map(|share| share.slot) else { return false };
-        let released = match core {
-            Some(core) => self.table[core].released(slot).map(|next| {
-                let before = std::mem::replace(&mut self.table[core], next);
-                (core, before)
-            }),
-            None => {
-                let others = self.change(|word| word.released(slot).filter(|_| word.owner() != Some(slot)));
-                others.or_else(|| self.change(|word| word.released(slot)))
-            }
-        };
-        let Some((core, before)) = released else { return false };
-        self.forget(program, core);
-        self.offer(before.owner().and_then(|owner| self.program_of(owner)), program);
-        true
-    }
-
-    fn forget(&mut self, program: u32, core: usize) {
-        let pool = self.pool_mut(program);
-        if let Some(share) = &mut pool.share {
-            share.known.remove(core);
-        }
-        for worker in &mut pool.workers {
-            worker.core = worker.core.filter(|given| *given != core);
-        }
-    }
-
-    /// A core is free: its owner is told, if it waits for one, or else the next program that does.
-    fn offer(&mut self, owner: Option<u32>, but: u32) {
-        let others = self.slots.iter().flatten().copied().filter(|other| *other != but);
-        let told = owner.into_iter().chain(others).find(|program| self.wants(*program));
-        if let Some(program) = told {
-            self.ring(program);
-        }
-    }
-
-    fn any_free(&self) -> bool {
-        self.table.iter().any(|word| word.is_free())
-    }
-
-    /// Buries the dead, and brings the owners of the cores up to date with what all desire.
-    fn round(&mut self, program: u32, desire: u32) -> Standing {
-        for other in self.members() {
-            if self.pool(other).died.is_some() {
-                self.leave_table(other);
-            }
-        }
-        if let Some(share) = self.share_mut(program) {
-            share.desire = desire;
-        }
-        let parties = self.parties();
-        let owners: Vec<Option<SlotId>> = self.table.iter().map(|word| word.owner()).collect();
-        let turn = self.now / TURN.as_nanos() as u64;
-        let after = partition(&parties, &owners, |core| self.table[core].holder(), turn);
-        for (word, owner) in self.table.iter_mut().zip(after) {
-            *word = word.granted(owner).unwrap_or(*word);
-        }
-        let alone = parties.iter().all(|party| self.program_of(party.slot) == Some(program));
-        if let Some(share) = self.share_mut(program) {
-            share.alone = alone;
-        }
-        self.standing(program)
-    }
-
-    fn parties(&self) -> Vec<Party> {
-        let may_use: CoreSet = (0..self.table.len()).collect();
-        let party = |number: &u32| {
-            let share = self.share(*number).filter(|share| share.desire > 0)?;
-            let claim = Claim { program: u64::from(*number), weight: 100, desire: share.desire };
-            Some(Party { slot: share.slot, claim, may_use })
-        };
-        self.slots.iter().flatten().filter_map(party).collect()
-    }
-
-    fn standing(&self, program: u32) -> Standing {
-        let mut standing = Standing::default();
-        let Some(slot) = self.share(program).map(|share| Some(share.slot)) else { return standing };
-        for word in &self.table {
-            let (own, held, free) = (word.owner() == slot, word.holder() == slot, word.is_free());
-            standing.owned += u32::from(own);
-            standing.held += u32::from(held);
-            standing.free += u32::from(free);
-            standing.own_free += u32::from(free && own);
-            standing.lent += u32::from(own && !free && !held);
-        }
-        standing
     }
 
     // ---- The books. ----
