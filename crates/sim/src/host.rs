@@ -25,7 +25,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use comity_policy::Policy;
-use comity_table::{CORES, CoreWord, SLOTS};
+use comity_table::{CORES, CoreSet, CoreWord, SLOTS};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -162,6 +162,10 @@ pub struct Host {
     planned: u64,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
     cores: Vec<Core>,
+    /// Those that are there and have no thread.
+    idle: CoreSet,
+    /// Threads that wait for a core.
+    queued: usize,
     table: Vec<CoreWord>,
     /// Which program has which place in the table.
     slots: Vec<Option<u32>>,
@@ -196,6 +200,8 @@ impl Host {
             planned: 0,
             due: BinaryHeap::new(),
             cores: (0..cores).map(|_| Core::default()).collect(),
+            idle: (0..cores).collect(),
+            queued: 0,
             table: vec![CoreWord::UNUSED; cores],
             slots: vec![None; SLOTS],
             pools: Vec::new(),

@@ -137,6 +137,10 @@ impl Host {
 
     /// A thread is on one core or in one queue, and a core in use is some program's that is there.
     fn check_cores(&self) -> Result<(), String> {
+        let queued: usize = self.cores.iter().map(|core| core.queue.len()).sum();
+        if queued != self.queued {
+            return Err(format!("{queued} threads wait for cores, and {} are noted", self.queued));
+        }
         for (nth, core) in self.cores.iter().enumerate() {
             let on = core.running.iter().map(|thread| (thread, Place::On(nth)));
             let queued = core.queue.iter().map(|thread| (thread, Place::Queued(nth)));
@@ -150,6 +154,9 @@ impl Host {
             }
             if core.running.is_none() && !core.queue.is_empty() {
                 return Err(format!("core {nth} is idle, and threads wait for it"));
+            }
+            if self.idle.contains(nth) != (core.running.is_none() && self.is_online(nth)) {
+                return Err(format!("core {nth} has {:?}, and is not noted so", core.running));
             }
             let word = self.table[nth];
             for slot in word.holder().into_iter().chain(word.owner()) {
@@ -234,10 +241,13 @@ mod tests {
                 |host| {
                     let thread = host.cores[0].running.unwrap();
                     host.cores[1].queue.push_back(thread);
+                    host.queued += 1;
                 },
                 "core 1 has",
             ),
             (|host| host.cores[2].running = None, "and Awake"),
+            (|host| host.idle.insert(1), "and is not noted so"),
+            (|host| host.queued += 1, "threads wait for cores"),
             (
                 |host| {
                     let cores: Vec<usize> = rich(host).workers.iter().filter_map(|worker| worker.core).collect();

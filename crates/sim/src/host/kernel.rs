@@ -24,12 +24,6 @@ pub(super) struct Core {
     plan: u64,
 }
 
-impl Core {
-    fn load(&self) -> usize {
-        self.queue.len() + usize::from(self.running.is_some())
-    }
-}
-
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -59,17 +53,40 @@ impl Host {
         let may_run = self.cores_of(thread);
         let worker = self.worker(thread);
         let cores = self.cores.len();
-        let around = (0..cores).map(|nth| (worker.last_core + nth) % cores);
-        let preferred = worker.core.filter(|core| may_run(self, *core) && self.cores[*core].load() == 0);
-        let candidates = preferred.into_iter().chain(around).filter(|core| may_run(self, *core));
-        candidates.min_by_key(|core| self.cores[*core].load()).expect("there is always a core")
+        let away = |core: &usize| (core + cores - worker.last_core) % cores;
+        let idle = self.idle.iter().filter(|core| may_run(self, *core));
+        let preferred = worker.core.filter(|core| self.idle.contains(*core) && may_run(self, *core));
+        let found = preferred.or_else(|| idle.min_by_key(away)).or_else(|| {
+            let all = (0..cores).filter(|core| may_run(self, *core));
+            all.min_by_key(|core| (self.cores[*core].queue.len(), away(core)))
+        });
+        found.expect("there is always a core")
+    }
+
+    fn set_running(&mut self, core: usize, thread: Option<Thread>) -> Option<Thread> {
+        if thread.is_some() || self.cores[core].offline {
+            self.idle.remove(core);
+        } else {
+            self.idle.insert(core);
+        }
+        std::mem::replace(&mut self.cores[core].running, thread)
+    }
+
+    fn push_back(&mut self, core: usize, thread: Thread) {
+        self.cores[core].queue.push_back(thread);
+        self.queued += 1;
+        self.worker_mut(thread).place = Place::Queued(core);
+    }
+
+    fn remove(&mut self, core: usize, thread: Thread) {
+        self.cores[core].queue.retain(|other| *other != thread);
+        self.queued -= 1;
     }
 
     /// A thread can run: it gets a core now, or waits for one.
     pub(super) fn enqueue(&mut self, thread: Thread) {
         let core = self.choose_core(thread);
-        self.cores[core].queue.push_back(thread);
-        self.worker_mut(thread).place = Place::Queued(core);
+        self.push_back(core, thread);
         self.attend(core);
     }
 
@@ -89,9 +106,11 @@ impl Host {
             return;
         }
         let Some(thread) = self.cores[core].queue.pop_front().or_else(|| self.pull(core)) else { return };
-        let switch = if self.cores[core].last == Some(thread) { 0 } else { self.costs.switch };
+        self.queued -= 1;
+        self.set_running(core, Some(thread));
         let state = &mut self.cores[core];
-        (state.running, state.last) = (Some(thread), Some(thread));
+        let switch = if state.last == Some(thread) { 0 } else { self.costs.switch };
+        state.last = Some(thread);
         state.since = self.now + switch;
         state.slice_end = state.since + self.costs.slice;
         let worker = self.worker_mut(thread);
@@ -101,6 +120,9 @@ impl Host {
 
     /// Takes a thread that waits elsewhere and may run here.
     fn pull(&mut self, core: usize) -> Option<Thread> {
+        if self.queued == 0 {
+            return None;
+        }
         let found = |other: usize| {
             let mut queue = self.cores[other].queue.iter();
             let nth = queue.position(|thread| self.cores_of(*thread)(self, core))?;
@@ -153,20 +175,19 @@ impl Host {
 
     /// The thread's turn is over: it waits at the end of the queue.
     fn preempt(&mut self, core: usize) {
-        let Some(thread) = self.cores[core].running.take() else { return };
+        let Some(thread) = self.set_running(core, None) else { return };
         self.pool_mut(thread.program).counts.preemptions += u64::from(!self.worker(thread).gives_way);
-        self.cores[core].queue.push_back(thread);
-        self.worker_mut(thread).place = Place::Queued(core);
+        self.push_back(core, thread);
     }
 
     /// Takes a thread from wherever it is; who runs goes on accounting for nothing.
     pub(super) fn take_off(&mut self, thread: Thread) {
         match std::mem::replace(&mut self.worker_mut(thread).place, Place::Nowhere) {
             Place::Nowhere => {}
-            Place::Queued(core) => self.cores[core].queue.retain(|other| *other != thread),
+            Place::Queued(core) => self.remove(core, thread),
             Place::On(core) => {
                 self.charge(core);
-                self.cores[core].running = None;
+                self.set_running(core, None);
             }
         }
     }
@@ -189,7 +210,8 @@ impl Host {
         if let Place::Queued(other) = self.worker(peer).place
             && self.cores_of(peer)(self, core)
         {
-            self.cores[other].queue.retain(|thread| *thread != peer);
+            self.remove(other, peer);
+            self.queued += 1;
             self.cores[core].queue.push_front(peer);
             self.worker_mut(peer).place = Place::Queued(core);
         }
@@ -197,16 +219,22 @@ impl Host {
 
     pub(super) fn go_online(&mut self, cores: usize) {
         for core in 0..self.cores.len() {
+            self.charge(core);
             self.cores[core].offline = core >= cores;
         }
         for core in cores..self.cores.len() {
-            self.charge(core);
             let queue = std::mem::take(&mut self.cores[core].queue);
-            for thread in self.cores[core].running.take().into_iter().chain(queue) {
+            self.queued -= queue.len();
+            for thread in self.set_running(core, None).into_iter().chain(queue) {
                 self.enqueue(thread);
             }
         }
-        (0..cores).for_each(|core| self.dispatch(core));
+        for core in 0..cores {
+            if self.cores[core].running.is_none() {
+                self.set_running(core, None);
+            }
+            self.dispatch(core);
+        }
         // Who could run nowhere else was anywhere.
         (0..self.pools.len() as u32).for_each(|program| self.move_astray(program));
     }
