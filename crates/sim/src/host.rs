@@ -169,6 +169,8 @@ pub struct Host {
     table: Vec<CoreWord>,
     /// Which program has which place in the table.
     slots: Vec<Option<u32>>,
+    /// Programs that wait for a core in it.
+    wanting: Vec<u32>,
     pools: Vec<Pool>,
     /// Programs that have not ended or died.
     left: usize,
@@ -204,6 +206,7 @@ impl Host {
             queued: 0,
             table: vec![CoreWord::UNUSED; cores],
             slots: vec![None; SLOTS],
+            wanting: Vec::new(),
             pools: Vec::new(),
             left: 0,
             touched: Vec::new(),

@@ -33,8 +33,6 @@ pub(super) struct Share {
     pub(super) known: CoreSet,
     /// More workers are awake than there is room for.
     pub(super) excess: bool,
-    /// It waits for a core.
-    pub(super) wants: bool,
     pub(super) desire: u32,
     /// At the last look: when, the work that was done, and the cores that were had from then on.
     pub(super) looked: u64,
@@ -223,16 +221,15 @@ impl Host {
         let Some(share) = self.share(program) else { return };
         let held = share.known.len() as u32;
         let is_short = awake > held;
-        let mut wants = (is_short || retired > 0) && held < share.most && !Self::wakes_by_push(share);
-        if wants && retired > 0 && self.any_free() {
+        let wants = (is_short || retired > 0) && held < share.most && !Self::wakes_by_push(share);
+        let may_have_some = wants && retired > 0 && self.any_free();
+        self.want(program, wants && (is_short || !may_have_some));
+        if may_have_some {
             self.restore_hunger(program);
-            wants = is_short;
-        }
-        let has_none = !self.pool(program).shows_task();
-        let stops = self.share_mut(program).is_some_and(|share| std::mem::replace(&mut share.wants, wants) && !wants);
-        if stops && has_none && self.any_free() {
-            // Others may have some.
-            self.offer(None, program);
+            if !self.pool(program).shows_task() {
+                // Others may have some.
+                self.decline(program);
+            }
         }
     }
 

@@ -38,7 +38,6 @@ impl Host {
             entered: false,
             known: CoreSet::EMPTY,
             excess: false,
-            wants: false,
             desire: 0,
             looked: self.now,
             work: 0,
@@ -61,6 +60,7 @@ impl Host {
             return;
         }
         self.slots[slot.index()] = None;
+        self.want(program, false);
         for word in &mut self.table {
             *word = word.without(slot).unwrap_or(*word);
         }
@@ -77,12 +77,28 @@ impl Host {
     }
 
     pub(super) fn wants(&self, program: u32) -> bool {
-        self.pool(program).is_there() && self.share(program).is_some_and(|share| share.wants)
+        self.wanting.contains(&program) && self.pool(program).is_there()
+    }
+
+    /// From now on the program is told when a core becomes free; or no longer.
+    pub(super) fn want(&mut self, program: u32, wants: bool) {
+        self.wanting.retain(|other| *other != program);
+        if wants {
+            self.wanting.push(program);
+        }
+    }
+
+    /// The program leaves the cores that are free to others: tells those who want one.
+    pub(super) fn decline(&mut self, program: u32) {
+        let free: Vec<CoreWord> = self.table.iter().copied().filter(|word| word.is_free()).collect();
+        for word in free {
+            self.offer(word.owner().and_then(|owner| self.program_of(owner)), program);
+        }
     }
 
     pub(super) fn is_core_wanted(&self, program: u32) -> bool {
         let shares = self.share(program).is_some_and(|share| share.entered && !share.alone);
-        shares && self.slots.iter().flatten().any(|other| *other != program && self.wants(*other))
+        shares && self.wanting.iter().any(|other| *other != program && self.pool(*other).is_there())
     }
 
     pub(super) fn ring(&mut self, program: u32) {
@@ -169,6 +185,9 @@ impl Host {
     /// A core is free: its owner is told, if it waits for one, or else the next program that does.
     pub(super) fn offer(&mut self, owner: Option<u32>, but: u32) {
         let others = self.slots.iter().flatten().copied().filter(|other| *other != but);
+        if self.wanting.is_empty() {
+            return;
+        }
         let told = owner.into_iter().chain(others).find(|program| self.wants(*program));
         if let Some(program) = told {
             self.ring(program);
