@@ -13,7 +13,7 @@ use comity_sim::conversation::{Line, replay};
 use comity_sim::experiments::Runner;
 use comity_sim::experiments::fit::{Estimate, mean};
 use comity_sim::host::Counts;
-use comity_sim::scenario::{Outcome, ProgramOutcome, Scenario, Written};
+use comity_sim::scenario::{Model, Outcome, ProgramOutcome, Scenario, Written};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -106,6 +106,11 @@ fn print(scenario: &Scenario, runs: &[Outcome], json: bool, out: Option<&Path>) 
 
 /// The first run, with the conversations of its thieves written to a file.
 fn recorded(scenario: &Scenario, check_every: u64, path: &Path) -> Result<Outcome, Failure> {
+    if scenario.written().machine.model != Model::Host {
+        return Err(Failure::Usage(
+            "--record: only a host's thieves are recorded; write machine.model = \"host\"".into(),
+        ));
+    }
     let cannot = |error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
     let file = Rc::new(RefCell::new((BufWriter::new(File::create_new(path).map_err(cannot)?), Ok(()))));
     let record = Rc::clone(&file);
@@ -115,7 +120,8 @@ fn recorded(scenario: &Scenario, check_every: u64, path: &Path) -> Result<Outcom
             *result = serde_json::to_writer(&mut *file, &line).map_err(Into::into).and_then(|()| file.write_all(b"\n"));
         }
     };
-    let outcome = scenario.run(0, check_every, Some(Box::new(record))).map_err(Failure::Usage)?;
+    let outcome = scenario.run(0, check_every, Some(Box::new(record)));
+    let outcome = outcome.unwrap_or_else(|what| panic!("please report it: {what}"));
     let (mut file, result) = Rc::into_inner(file).expect("the run is over").into_inner();
     result.and_then(|()| file.flush()).map_err(cannot)?;
     Ok(outcome)

@@ -82,6 +82,13 @@ impl Default for Costs {
 }
 
 impl Costs {
+    /// The largest.
+    pub fn most(&self) -> u64 {
+        let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice } = *self;
+        let all = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
+        all.into_iter().max().unwrap_or(0)
+    }
+
     /// With nothing free but a wake-up's way: time must pass, or a thief could hold a core at one instant for ever.
     fn at_least_one(self) -> Costs {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice } = self;
@@ -92,7 +99,7 @@ impl Costs {
 }
 
 /// A worker of a program, as the kernel knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Thread {
     program: u32,
     worker: u32,
@@ -137,7 +144,7 @@ pub struct Fate {
     pub ended: Option<u64>,
     /// When it died.
     pub died: Option<u64>,
-    /// Nanoseconds in which its workers had a task, looked for one, or mugged.
+    /// Nanoseconds on a core in which its workers had a task, looked for one, or mugged.
     pub spent: Cycles,
     /// See there.
     pub counts: Counts,
@@ -177,6 +184,7 @@ pub struct Host {
     /// Programs that the event has to do with.
     touched: Vec<u32>,
     late: Vec<Lateness>,
+    directed_yield: bool,
     random: ChaCha8Rng,
     record: Option<Box<dyn FnMut(Line)>>,
     /// What was wrong first.
@@ -211,6 +219,7 @@ impl Host {
             left: 0,
             touched: Vec::new(),
             late: Vec::new(),
+            directed_yield: false,
             random: stream(seed, u64::MAX),
             record: None,
             wrong: None,
@@ -221,6 +230,12 @@ impl Host {
     /// From now on `record` is told every conversation of a thief.
     pub fn record(&mut self, record: impl FnMut(Line) + 'static) {
         self.record = Some(Box::new(record));
+    }
+
+    /// Whether a yield to a preempted peer gives it this core's next turn, as in the kernel of the BWS paper, or is a plain one, as on
+    /// threads; which it is unless told.
+    pub fn yield_to_peers(&mut self, directed: bool) {
+        self.directed_yield = directed;
     }
 
     /// A program that comes at a time that is not over yet, with so many workers; its number, from 0 in the order of the calls.

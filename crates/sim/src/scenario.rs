@@ -60,6 +60,9 @@ pub struct Machine {
     /// What things cost. Only of [`Model::Host`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
+    /// Whether a yield to a preempted peer gives it the core's next turn, or is a plain one. Only of [`Model::Host`].
+    #[serde(default)]
+    pub directed_yield: bool,
 }
 
 /// A kind of machine.
@@ -193,7 +196,8 @@ impl Scenario {
         machine.check()?;
         let Machine { processors, .. } = machine;
         bounded("runs", *runs, 1, 1_000_000)?;
-        bounded("the number of programs", programs.iter().map(|program| program.count).sum(), 1, 1_000_000)?;
+        let count = programs.iter().fold(0u64, |sum, program| sum.saturating_add(program.count));
+        bounded("the number of programs", count, 1, 1_000_000)?;
         let (mut policies, mut names) = (Vec::new(), Vec::new());
         for program in programs {
             let place = |key: &str| format!("{key} of program '{}'", program.name);
@@ -219,6 +223,12 @@ impl Scenario {
                 machine.only_on_a_host(&place("workers"))?;
                 bounded(&place("workers"), workers.into(), 1, 1 << 16)?;
             }
+            if machine.model == Model::Host {
+                // Some 400 bytes each.
+                let at_once = if program.every == 0 { program.count } else { 1 };
+                let threads = at_once * u64::from(program.workers.unwrap_or(*processors));
+                bounded(&place("the number of threads that come at once"), threads, 1, 1 << 24)?;
+            }
             policies.push(policy);
         }
         let programs_run = match machine.model {
@@ -229,6 +239,9 @@ impl Scenario {
             match fault {
                 Fault::LostProcessors { at, until, processors: lost } => {
                     let most = processors - u32::from(machine.model == Model::Host);
+                    if most == 0 {
+                        return Err("a host keeps one core, so one with a single core can lose none".into());
+                    }
                     bounded("processors of a fault", (*lost).into(), 1, most.into())?;
                     bounded("until of a fault", *until, *at, u64::MAX)?;
                 }
@@ -261,7 +274,7 @@ impl Scenario {
 
 impl Machine {
     fn check(&self) -> Result<(), String> {
-        let Machine { model, processors, steps, quantum, allot, costs } = self;
+        let Machine { model, processors, steps, quantum, allot, costs, directed_yield } = self;
         bounded("machine.steps", *steps, 1, 1 << 40)?;
         match model {
             Model::ASteal => {
@@ -271,10 +284,16 @@ impl Machine {
                 // Of so many cycles 64 bits can keep account.
                 bounded("machine.quantum", quantum, 1, *steps)?;
                 bounded("machine.steps over machine.quantum", steps.div_ceil(quantum), 1, 1 << 30)?;
+                if *directed_yield {
+                    self.only_on_a_host("machine.directed_yield")?;
+                }
                 costs.map_or(Ok(()), |_| self.only_on_a_host("machine.costs"))
             }
             Model::Host => {
                 bounded("machine.processors", (*processors).into(), 1, Host::MOST_CORES as u64)?;
+                if let Some(costs) = costs {
+                    bounded("a cost of machine.costs", costs.most(), 0, 1 << 40)?;
+                }
                 if quantum.is_some() || allot.is_some() {
                     return Err(
                         "machine.quantum and machine.allot are not of a host, where each policy has its quantum and the core \

@@ -61,6 +61,7 @@ fn host(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
             }),
         }
     }
+    host.yield_to_peers(random.random());
     (host, submitted)
 }
 
@@ -124,7 +125,7 @@ fn one_seed_gives_one_outcome() {
     let digest = format!("{outcome:?}")
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    assert_eq!(format!("{digest:016x}"), "35412eafa181aef9");
+    assert_eq!(format!("{digest:016x}"), "08afa6f2924c8500");
 }
 
 #[test]
@@ -164,8 +165,14 @@ fn who_finds_the_table_full_goes_on_without_it() {
         let program = ForkJoin::new(1_000, 10_000, 4, 1, Fork::AtOnce);
         host.submit(0, Box::new(program), Policy::default(), 1, nth);
     }
+    // The places of the dead can be had again.
+    for nth in 0..10 {
+        host.kill(10, nth);
+        host.submit(20 + u64::from(nth), Box::new(ForkJoin::new(1, 1, 1, 1, Fork::AtOnce)), Policy::default(), 1, 7);
+    }
     host.run(1_000_000_000, 10_000).unwrap();
-    let fates: Vec<Fate> = (0..=Host::MOST_SHARING as u32).map(|program| host.fate(program)).collect();
-    assert!(fates.iter().all(|fate| fate.ended.is_some()));
+    let fates: Vec<Fate> = (0..=Host::MOST_SHARING as u32 + 10).map(|program| host.fate(program)).collect();
+    assert_eq!(fates.iter().filter(|fate| fate.died.is_some()).count(), 10);
+    assert!(fates.iter().all(|fate| fate.ended.is_some() != fate.died.is_some()));
     assert_eq!(fates.iter().map(|fate| fate.counts.unshared).sum::<u64>(), 1);
 }

@@ -1,6 +1,7 @@
 //! Small random scenarios with faults, under every policy that the machine takes: what must hold is looked at in every quantum.
 //! `COMITY_SCENARIOS` is how many, 2000 otherwise.
 
+use comity_sim::host::Costs;
 use comity_sim::random::stream;
 use comity_sim::scenario::{Allot, Fault, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork};
 use rand::RngExt;
@@ -28,6 +29,7 @@ fn scenario(seed: u64) -> Written {
         steps: random.random_range(80..20_000),
         allot: Some(if random.random() { Allot::Deq } else { Allot::Eq }),
         costs: None,
+        directed_yield: false,
     };
     let mut submission = |nth| Submission {
         name: format!("program {nth}"),
@@ -95,6 +97,10 @@ fn what_must_hold_holds_in_random_scenarios() {
     assert!(ended > count && died > count / 20 && left > count / 20, "the scenarios are too much alike");
 }
 
+fn on_a_host(scenario: &mut Written) {
+    scenario.machine = Machine { model: Model::Host, quantum: None, allot: None, ..scenario.machine.clone() };
+}
+
 #[test]
 fn what_makes_no_sense_is_answered_with_what_would() {
     let refused = |change: fn(&mut Written)| {
@@ -129,6 +135,38 @@ fn what_makes_no_sense_is_answered_with_what_would() {
             "two programs are called 'first'",
         ),
         (refused(|scenario| scenario.programs.clear()), "the number of programs is 0"),
+        (
+            refused(|scenario| {
+                let mut other = scenario.programs[0].clone();
+                other.name = "other".into();
+                (scenario.programs[0].count, other.count) = (u64::MAX, u64::MAX);
+                scenario.programs.push(other);
+            }),
+            "the number of programs is 18446744073709551615",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.machine.costs = Some(Costs { switch: 1 << 50, ..Costs::default() });
+            }),
+            "a cost of machine.costs is 1125899906842624; it must be",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                (scenario.programs[0].count, scenario.programs[0].every) = (1 << 19, 0);
+                scenario.programs[0].workers = Some(1 << 16);
+            }),
+            "the number of threads that come at once of program 'first' is",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.machine.processors = 1;
+                scenario.faults = vec![Fault::LostProcessors { at: 0, until: 9, processors: 1 }];
+            }),
+            "one with a single core can lose none",
+        ),
         (
             refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "nobody".into() }]),
             "a fault kills 'nobody'; the programs are first",

@@ -102,5 +102,8 @@ fn what_thieves_said_is_recorded_and_held_again() {
         let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
         assert!(errors.contains(part), "{errors}");
     }
-    comity().args(["simulate", &scenario("server.toml"), "--record", "no/such/folder"]).assert().code(1);
+    comity().args(["simulate", &host, "--record", "no/such/folder"]).assert().code(1);
+    let other = folder.path().join("other.jsonl");
+    comity().args(["simulate", &scenario("server.toml"), "--record", other.to_str().unwrap()]).assert().code(2);
+    assert!(!other.exists());
 }

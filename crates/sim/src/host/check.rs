@@ -2,13 +2,12 @@
 //!
 //! The books of strands are kept a second time, by their names, from what is said of each: created, begun, done.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use comity_policy::Sleeper;
-
+use super::Host;
 use super::kernel::Place;
 use super::pool::{Doing, Pool, Rest};
-use super::{Host, Thread};
+use super::share::State;
 
 /// The strands of one program.
 #[derive(Default)]
@@ -66,6 +65,7 @@ impl Host {
     pub(super) fn check(&self, whole: bool) -> Result<(), String> {
         let all: Vec<u32>;
         let programs = if whole {
+            self.check_cores()?;
             all = (0..self.pools.len() as u32).collect();
             &all
         } else {
@@ -83,7 +83,7 @@ impl Host {
             };
             check().map_err(|what| format!("program {number}: {what}"))?;
         }
-        if whole { self.check_cores() } else { Ok(()) }
+        Ok(())
     }
 
     fn check_workers(&self, program: u32, pool: &Pool) -> Result<(), String> {
@@ -91,35 +91,61 @@ impl Host {
         let count = |rest: Rest| workers().filter(|worker| worker.rest == rest).count() as u32;
         let queued: usize = workers().map(|worker| worker.ready.len()).sum();
         let running = workers().filter(|worker| matches!(worker.doing, Doing::Strand(_))).count() as u64;
-        if (queued as u64, running) != (pool.queued, pool.ledger.running) {
-            return Err(format!("{queued} strands are queued, {running} run; noted are others: {}", pool.numbers()));
+        let in_hand = workers().filter(|worker| worker.has_found()).count() as u64;
+        if (queued as u64, running, in_hand) != (pool.queued, pool.ledger.running, pool.in_hand) {
+            let what = format!("{queued} strands are queued, {running} run, {in_hand} are in hand");
+            return Err(format!("{what}; noted are others: {}", pool.numbers()));
         }
         let busy = workers().filter(|worker| worker.busy).count() as u32;
         let rising = pool.workers.len() as u32 - count(Rest::Awake) - count(Rest::Asleep) - count(Rest::Retired);
-        if (count(Rest::Asleep), rising, busy) != (pool.asleep, pool.rising, pool.busy) {
-            return Err(format!("{} sleep, {rising} rise, {busy} are busy: {}", count(Rest::Asleep), pool.numbers()));
+        let [asleep, retired] = [Rest::Asleep, Rest::Retired].map(count);
+        if [asleep, retired, rising, busy] != [pool.asleep, pool.retired, pool.rising, pool.busy] {
+            let what = format!("{asleep} sleep, {retired} have retired, {rising} rise, {busy} are busy");
+            return Err(format!("{what}; noted are others: {}", pool.numbers()));
+        }
+        if workers().filter(|worker| worker.is_scout).count() != usize::from(pool.scout_is_out) {
+            return Err(format!("a scout is out that is none, or there are two: {}", pool.numbers()));
         }
         for (nth, worker) in pool.workers.iter().enumerate() {
-            let thread = Thread { program, worker: nth as u32 };
-            let is_there = match worker.place {
+            let is_right = match worker.place {
                 Place::Nowhere => worker.rest != Rest::Awake,
-                Place::Queued(core) => self.cores[core].queue.contains(&thread),
-                Place::On(core) => self.cores[core].running == Some(thread),
+                Place::Queued(_) | Place::On(_) => matches!(worker.rest, Rest::Awake | Rest::Rising),
             };
-            let is_up = worker.place == Place::Nowhere || matches!(worker.rest, Rest::Awake | Rest::Rising);
-            if !is_there || !is_up {
+            if !is_right {
                 return Err(format!("worker {nth} is {:?}, and {:?}", worker.place, worker.rest));
             }
             if worker.busy && worker.rest != Rest::Awake {
                 return Err(format!("worker {nth} has a task, and is {:?}", worker.rest));
             }
         }
-        self.check_share(pool)
+        self.check_share(program, pool)
     }
 
-    /// The cores that workers were given are the program's, one each.
-    fn check_share(&self, pool: &Pool) -> Result<(), String> {
+    /// The cores that workers were given are the program's, one each; those that the table says it holds it knows of; and the books say
+    /// of each worker what it does.
+    fn check_share(&self, program: u32, pool: &Pool) -> Result<(), String> {
         let Some(share) = &pool.share else { return Ok(()) };
+        let holds = |core: &usize| self.table[*core].holder() == Some(share.slot);
+        if let Some(core) = (0..self.table.len()).find(|core| holds(core) && !share.known.contains(*core)) {
+            return Err(format!("core {core} is held in the table, and the program does not know"));
+        }
+        for (nth, worker) in pool.workers.iter().enumerate() {
+            let is_right = match worker.state {
+                State::Awake => matches!(worker.rest, Rest::Awake | Rest::Rising),
+                State::Asleep => matches!(worker.rest, Rest::Asleep | Rest::Rising),
+                State::Retired => worker.rest == Rest::Retired,
+            };
+            if !is_right {
+                return Err(format!("worker {nth} is {:?} in the books, and {:?}", worker.state, worker.rest));
+            }
+        }
+        let count = |state| pool.workers.iter().filter(|worker| worker.state == state).count() as u32;
+        if [State::Awake, State::Asleep, State::Retired].map(count) != pool.in_books {
+            return Err(format!("the books have {:?} workers awake, asleep, retired", pool.in_books));
+        }
+        if share.excess != (pool.in_books[State::Awake as usize] > self.room(program)) {
+            return Err(format!("whether there are too many awake is not as noted: {}", share.excess));
+        }
         let mut given: Vec<usize> = pool.workers.iter().filter_map(|worker| worker.core).collect();
         given.sort_unstable();
         if let Some(twice) = given.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -129,7 +155,7 @@ impl Host {
             return Err(format!("core {core} was given to a worker, and the program does not hold it"));
         }
         let held = share.known.len() as u32;
-        if share.sharing.sleeper != Sleeper::KeepsCore && held > share.most {
+        if held > share.most {
             return Err(format!("{held} cores are held, and {} can be used", share.most));
         }
         Ok(())
@@ -141,11 +167,13 @@ impl Host {
         if queued != self.queued {
             return Err(format!("{queued} threads wait for cores, and {} are noted", self.queued));
         }
+        let mut found = HashSet::new();
         for (nth, core) in self.cores.iter().enumerate() {
             let on = core.running.iter().map(|thread| (thread, Place::On(nth)));
             let queued = core.queue.iter().map(|thread| (thread, Place::Queued(nth)));
             for (thread, place) in on.chain(queued) {
-                if !self.pool(thread.program).is_there() || self.worker(*thread).place != place {
+                let is_there = self.pool(thread.program).is_there() && self.worker(*thread).place == place;
+                if !is_there || !found.insert(*thread) {
                     return Err(format!("core {nth} has {thread:?}, which is {:?}", self.worker(*thread).place));
                 }
                 if !self.is_online(nth) {
@@ -164,6 +192,11 @@ impl Host {
                     return Err(format!("core {nth} is {word:?}, and nobody has that slot"));
                 }
             }
+        }
+        let there = self.pools.iter().filter(|pool| pool.is_there()).flat_map(|pool| &pool.workers);
+        let placed = there.filter(|worker| worker.place != Place::Nowhere).count();
+        if placed != found.len() {
+            return Err(format!("{placed} threads are somewhere, and the cores have {}", found.len()));
         }
         Ok(())
     }
@@ -245,7 +278,73 @@ mod tests {
                 },
                 "core 1 has",
             ),
-            (|host| host.cores[2].running = None, "and Awake"),
+            (|host| host.cores[2].running = None, "is not noted so"),
+            (
+                |host| {
+                    let thread = host.cores[2].running.take().unwrap();
+                    host.idle.insert(2);
+                    host.worker_mut(thread).place = Place::Nowhere;
+                },
+                "is Nowhere, and Awake",
+            ),
+            (
+                |host| {
+                    host.cores[2].running = None;
+                    host.idle.insert(2);
+                },
+                "threads are somewhere, and the cores have",
+            ),
+            (
+                |host| {
+                    let thread = host.cores[3].running.take().unwrap();
+                    for _ in 0..2 {
+                        host.cores[0].queue.push_back(thread);
+                    }
+                    host.worker_mut(thread).place = Place::Queued(0);
+                    host.queued += 2;
+                    host.idle.insert(3);
+                },
+                "core 0 has",
+            ),
+            (
+                |host| {
+                    let thread = host.cores[3].running.take().unwrap();
+                    host.cores[3].queue.push_back(thread);
+                    host.worker_mut(thread).place = Place::Queued(3);
+                    host.queued += 1;
+                },
+                "core 3 is idle, and threads wait for it",
+            ),
+            (|host| host.cores[1].set_offline(), "core 1 is offline, and has"),
+            (|host| rich(host).scout_is_out = true, "a scout is out that is none"),
+            (|host| rich(host).busy += 1, "noted are others"),
+            (|host| rich(host).retired += 1, "noted are others"),
+            (
+                |host| {
+                    let pool = rich(host);
+                    let busy = pool.workers.iter().position(|worker| worker.busy).unwrap();
+                    pool.set_rest(busy as u32, Rest::Rising);
+                },
+                "has a task, and is Rising",
+            ),
+            (
+                |host| {
+                    let worker = rich(host).workers.iter_mut().find(|worker| worker.rest == Rest::Awake).unwrap();
+                    worker.state = State::Retired;
+                },
+                "is Retired in the books, and Awake",
+            ),
+            (|host| rich(host).in_books[0] += 1, "the books have"),
+            (|host| rich(host).share.as_mut().unwrap().excess ^= true, "is not as noted"),
+            (
+                |host| {
+                    let share = rich(host).share.as_mut().unwrap();
+                    let core = share.known.iter().next().unwrap();
+                    share.known.remove(core);
+                },
+                "is held in the table, and the program does not know",
+            ),
+            (|host| rich(host).share.as_mut().unwrap().most = 0, "and 0 can be used"),
             (|host| host.idle.insert(1), "and is not noted so"),
             (|host| host.queued += 1, "threads wait for cores"),
             (

@@ -1,6 +1,7 @@
 //! The kernel: each core has a queue of threads that take turns, a slice each.
 //!
-//! A thread that wakes goes to an idle core, the one it ran on if that is idle, or else to the shortest queue. An idle core takes a
+//! A thread that wakes goes to an idle core, the one that its program gave it, or the one it ran on, if that is idle; or else to the
+//! shortest queue. An idle core takes a
 //! thread from the longest queue. A newcomer waits until the slice of the thread that runs is over, which is at once if that
 //! began long ago.
 
@@ -22,6 +23,13 @@ pub(super) struct Core {
     last: Option<Thread>,
     /// Plans that were made for it: only the newest counts.
     plan: u64,
+}
+
+#[cfg(test)]
+impl Core {
+    pub(super) fn set_offline(&mut self) {
+        self.offline = true;
+    }
 }
 
 /// Where a thread is.
@@ -133,6 +141,14 @@ impl Host {
         self.cores[other].queue.remove(nth)
     }
 
+    /// The thread is in the kernel for so long before it goes on, if it has a core.
+    pub(super) fn detain(&mut self, thread: Thread, time: u64) {
+        if let Place::On(core) = self.worker(thread).place {
+            self.charge(core);
+            self.cores[core].since += time;
+        }
+    }
+
     /// Brings the time of the thread that runs up to date.
     pub(super) fn charge(&mut self, core: usize) {
         let Some(thread) = self.cores[core].running else { return };
@@ -198,6 +214,8 @@ impl Host {
             let thread = Thread { program, worker };
             let (Place::Queued(core) | Place::On(core)) = self.worker(thread).place else { continue };
             if !self.cores_of(thread)(self, core) {
+                let ran = self.cores[core].running == Some(thread);
+                self.pool_mut(program).counts.preemptions += u64::from(ran);
                 self.take_off(thread);
                 self.enqueue(thread);
                 self.dispatch(core);
@@ -225,7 +243,11 @@ impl Host {
         for core in cores..self.cores.len() {
             let queue = std::mem::take(&mut self.cores[core].queue);
             self.queued -= queue.len();
-            for thread in self.set_running(core, None).into_iter().chain(queue) {
+            let running = self.set_running(core, None);
+            if let Some(thread) = running {
+                self.pool_mut(thread.program).counts.preemptions += 1;
+            }
+            for thread in running.into_iter().chain(queue) {
                 self.enqueue(thread);
             }
         }

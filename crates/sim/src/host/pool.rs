@@ -80,8 +80,12 @@ pub(super) struct Pool {
     /// Those that are found and not begun.
     pub(super) in_hand: u64,
     pub(super) busy: u32,
+    /// Nanoseconds in which workers had a task, on a core or not, up to a time.
+    busy_time: (u64, u64),
+    /// How many are in each state of the books.
+    pub(super) in_books: [u32; 3],
     pub(super) asleep: u32,
-    retired: u32,
+    pub(super) retired: u32,
     pub(super) rising: u32,
     /// See [`comity_policy::Waking::Watchdog`].
     pub(super) watchdog: Option<u32>,
@@ -99,6 +103,11 @@ pub(super) struct Pool {
 }
 
 impl Worker {
+    /// It has a strand in hand, and has not begun it.
+    pub(super) fn has_found(&self) -> bool {
+        self.found.is_some()
+    }
+
     fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
         Worker {
             thief,
@@ -132,6 +141,8 @@ impl Pool {
             queued: 0,
             in_hand: 0,
             busy: 0,
+            busy_time: (0, 0),
+            in_books: [size, 0, 0],
             asleep: 0,
             retired: 0,
             rising: 0,
@@ -171,8 +182,15 @@ impl Pool {
         self.workers.len() as u32 - self.asleep - self.retired - self.rising
     }
 
-    pub(super) fn work_done(&self) -> u64 {
-        self.spent.work
+    fn set_busy(&mut self, now: u64, change: i32) {
+        self.busy_time = (self.busy_time(now), now);
+        self.busy = self.busy.wrapping_add_signed(change);
+    }
+
+    /// What A-STEAL's usage is on threads: the time that workers have had a task, preempted or not.
+    pub(super) fn busy_time(&self, now: u64) -> u64 {
+        let (sum, until) = self.busy_time;
+        sum + u64::from(self.busy) * (now - until)
     }
 
     pub(super) fn fate(&self) -> Fate {
@@ -336,7 +354,8 @@ impl Host {
         match next {
             Some(next) => self.begin(thread, next),
             None => {
-                self.pool_mut(thread.program).busy -= 1;
+                let now = self.now;
+                self.pool_mut(thread.program).set_busy(now, -1);
                 let worker = self.worker_mut(thread);
                 worker.busy = false;
                 let wakeups_owed = std::mem::take(&mut worker.wakeups_owed);
@@ -391,10 +410,13 @@ impl Host {
             }
             Action::StealFrom(_) => costs.steal,
             Action::Mug => costs.mug,
-            Action::Inspect(_) | Action::Count | Action::ClaimWakeup { .. } | Action::Run { .. } => costs.look,
+            Action::Inspect(_)
+            | Action::Count
+            | Action::ClaimWakeup { .. }
+            | Action::Wake { .. }
+            | Action::Run { .. } => costs.look,
             Action::YieldTo(_) | Action::YieldCore => costs.yield_core,
             Action::Pause { hints } => costs.hint * u64::from(hints.max(1)),
-            Action::Wake { .. } => costs.wake,
             Action::Sleep => costs.sleep,
         };
         let worker = self.worker_mut(thread);
@@ -443,7 +465,8 @@ impl Host {
         if worker.found.is_some() {
             if !std::mem::replace(&mut worker.busy, true) {
                 worker.farewells = 2 * workers + 8;
-                self.pool_mut(program).busy += 1;
+                let now = self.now;
+                self.pool_mut(program).set_busy(now, 1);
             }
         } else if self.has_excess(program) && self.retire(thread, false) {
             return;
@@ -517,7 +540,7 @@ impl Host {
     fn give_way(&mut self, thread: Thread, peer: Option<WorkerId>) {
         let Place::On(core) = self.worker(thread).place else { return };
         self.worker_mut(thread).gives_way = true;
-        if let Some(peer) = peer {
+        if let Some(peer) = peer.filter(|_| self.directed_yield) {
             self.give_turn_to(core, Thread { worker: peer.0, ..thread });
         }
         self.cores[core].slice_end = self.now;

@@ -60,7 +60,7 @@ impl Host {
     }
 
     fn count(&self, program: u32, state: State) -> u32 {
-        self.in_state(program, state).count() as u32
+        self.pool(program).in_books[state as usize]
     }
 
     fn held(&self, program: u32) -> u32 {
@@ -80,14 +80,17 @@ impl Host {
 
     fn set_state(&mut self, thread: Thread, state: State) {
         let worker = self.worker_mut(thread);
-        worker.state = state;
+        let before = std::mem::replace(&mut worker.state, state);
         if state != State::Awake {
             worker.core = None;
         }
+        let in_books = &mut self.pool_mut(thread.program).in_books;
+        in_books[before as usize] -= 1;
+        in_books[state as usize] += 1;
     }
 
     /// How many workers may be awake.
-    fn room(&self, program: u32) -> u32 {
+    pub(super) fn room(&self, program: u32) -> u32 {
         let workers = self.pool(program).workers.len() as u32;
         let Some(share) = self.share(program) else { return workers };
         match share.sharing.sleeper {
@@ -199,14 +202,13 @@ impl Host {
         if share.sharing.sleeper == Sleeper::LendsCore {
             self.ask_for_cores(program);
         }
-        let awake: Vec<u32> = self.in_state(program, State::Awake).collect();
-        for worker in &awake {
-            let thread = Thread { program, worker: *worker };
-            if self.worker(thread).core.is_none() {
-                self.worker_mut(thread).core = self.spare(program);
-            }
-        }
-        let excess = awake.len() as u32 > self.room(program);
+        let given = self.given(program);
+        let known = self.share(program).map_or(CoreSet::EMPTY, |share| share.known);
+        let spare = known.iter().filter(|core| !given.contains(*core));
+        let workers = self.pool_mut(program).workers.iter_mut();
+        let without = workers.filter(|worker| worker.state == State::Awake && worker.core.is_none());
+        without.zip(spare).for_each(|(worker, core)| worker.core = Some(core));
+        let excess = self.count(program, State::Awake) > self.room(program);
         if let Some(share) = self.share_mut(program) {
             share.excess = excess;
         }
@@ -268,7 +270,7 @@ impl Host {
             self.set_state(thread, State::Awake);
             self.worker_mut(thread).core = core;
             if self.worker(thread).rest == Rest::Retired {
-                self.wake(thread, WakeReason::Coordinator);
+                self.wake(thread, WakeReason::Coordinator, None);
             }
         }
     }
@@ -281,11 +283,11 @@ impl Host {
         for core in &lost {
             self.forget(program, *core);
         }
+        let held = (0..self.table.len()).filter(|core| self.table[*core].holder() == slot).collect();
         self.pool_mut(program).counts.lost += lost.len() as u64;
-        if let Some(share) = self.share_mut(program)
-            && !lost.is_empty()
-        {
-            share.alone = false;
+        if let Some(share) = self.share_mut(program) {
+            share.known = held;
+            share.alone &= lost.is_empty();
         }
         !lost.is_empty()
     }
@@ -306,8 +308,7 @@ impl Host {
             self.recall(program, queued);
         }
         if !keeps {
-            while self.held(program) > self.count(program, State::Awake) && self.release(program, self.spare(program)) {
-            }
+            while self.held(program) > self.count(program, State::Awake) && self.release(program, None) {}
         }
         self.balance(program);
     }
@@ -361,7 +362,7 @@ impl Host {
         let Standing { owned, held, free, own_free, lent } = self.round(program, desire);
         let now = self.now;
         let pool = self.pool(program);
-        let (workers, queued, work) = (pool.workers.len() as u32, pool.waiting(), pool.work_done());
+        let (workers, queued, work) = (pool.workers.len() as u32, pool.waiting(), pool.busy_time(now));
         let (awake, retired) = (self.count(program, State::Awake), self.count(program, State::Retired));
         let Some(share) = self.share_mut(program) else { return };
         let account = Account {

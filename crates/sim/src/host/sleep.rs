@@ -13,12 +13,18 @@ impl Host {
     /// The first that sleeps after `me`, or from the start.
     fn sleeper(&self, me: Thread) -> Option<u32> {
         let workers = &self.pool(me.program).workers;
+        if self.pool(me.program).asleep == 0 {
+            return None;
+        }
         let around = (me.worker + 1..workers.len() as u32).chain(0..=me.worker);
         around.into_iter().find(|peer| workers[*peer as usize].rest == Rest::Asleep)
     }
 
-    /// Sends a wake-up.
-    pub(super) fn wake(&mut self, thread: Thread, reason: WakeReason) {
+    /// Sends a wake-up. Who sends it, if that has a core, is busy with it for a while.
+    pub(super) fn wake(&mut self, thread: Thread, reason: WakeReason, waker: Option<Thread>) {
+        if let Some(waker) = waker {
+            self.detain(waker, self.costs.wake);
+        }
         self.pool_mut(thread.program).set_rest(thread.worker, Rest::Rising);
         self.worker_mut(thread).doing = Doing::Rising(reason);
         let latency = self.wake_latency();
@@ -32,7 +38,7 @@ impl Host {
             Waking::EveryPush { sleepers } => {
                 for _ in 0..strands * u64::from(sleepers) {
                     let Some(sleeper) = self.sleeper(me) else { return };
-                    self.wake(Thread { worker: sleeper, ..me }, WakeReason::Peer);
+                    self.wake(Thread { worker: sleeper, ..me }, WakeReason::Peer, Some(me));
                 }
             }
             Waking::Hungry | Waking::NobodySleeps | Waking::Watchdog => {}
@@ -47,7 +53,7 @@ impl Host {
             let scout = Thread { worker: sleeper, ..me };
             self.pool_mut(me.program).scout_is_out = true;
             self.worker_mut(scout).is_scout = true;
-            self.wake(scout, WakeReason::Peer);
+            self.wake(scout, WakeReason::Peer, Some(me));
         }
     }
 
@@ -97,7 +103,7 @@ impl Host {
         match self.waking(me.program) {
             Waking::NobodySleeps => {
                 while let Some(sleeper) = self.sleeper(me) {
-                    self.wake(Thread { worker: sleeper, ..me }, WakeReason::Peer);
+                    self.wake(Thread { worker: sleeper, ..me }, WakeReason::Peer, Some(me));
                 }
             }
             Waking::Watchdog if pool.watchdog.is_none_or(|holder| holder == me.worker) => {
@@ -113,7 +119,7 @@ impl Host {
         let successor = self.sleeper(me);
         self.pool_mut(me.program).watchdog = successor;
         if let Some(worker) = successor {
-            self.wake(Thread { worker, ..me }, WakeReason::Appointed);
+            self.wake(Thread { worker, ..me }, WakeReason::Appointed, Some(me));
         }
         successor
     }
@@ -129,7 +135,7 @@ impl Host {
             Some(whom) if self.worker(Thread { worker: whom.0, ..me }).rest == Rest::Asleep => whom.0,
             Some(_) => return None,
         };
-        self.wake(Thread { worker: sleeper, ..me }, WakeReason::Peer);
+        self.wake(Thread { worker: sleeper, ..me }, WakeReason::Peer, Some(me));
         Some(WorkerId(sleeper))
     }
 
@@ -140,7 +146,7 @@ impl Host {
         } else if !self.pool(me.program).injected.is_empty()
             && let Some(sleeper) = self.sleeper(me)
         {
-            self.wake(Thread { worker: sleeper, ..me }, WakeReason::Injected);
+            self.wake(Thread { worker: sleeper, ..me }, WakeReason::Injected, Some(me));
         }
     }
 }

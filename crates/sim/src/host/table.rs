@@ -22,7 +22,13 @@ impl Host {
         let (Some((sharing, quantum)), Some(coordinator)) = (pool.policy.sharing(), pool.policy.coordinator()) else {
             return;
         };
-        let Some(free) = self.slots.iter().position(Option::is_none) else {
+        let can_have = |slot: &Option<u32>| slot.is_none_or(|other| self.pool(other).died.is_some());
+        let free = self.slots.iter().position(can_have);
+        if let Some(dead) = free.and_then(|slot| self.slots[slot]) {
+            self.leave_table(dead);
+        }
+        let pool = self.pool(program);
+        let Some(free) = free else {
             self.pool_mut(program).counts.unshared = 1;
             return;
         };
@@ -184,10 +190,12 @@ impl Host {
 
     /// A core is free: its owner is told, if it waits for one, or else the next program that does.
     pub(super) fn offer(&mut self, owner: Option<u32>, but: u32) {
-        let others = self.slots.iter().flatten().copied().filter(|other| *other != but);
         if self.wanting.is_empty() {
             return;
         }
+        let own = self.share(but).map_or(0, |share| share.slot.index());
+        let others = (1..self.slots.len()).filter_map(|after| self.slots[(own + after) % self.slots.len()]);
+        let owner = owner.filter(|owner| *owner != but);
         let told = owner.into_iter().chain(others).find(|program| self.wants(*program));
         if let Some(program) = told {
             self.ring(program);

@@ -1,6 +1,7 @@
 //! Runs of a scenario, and what comes of them.
 
 use comity_policy::Policy;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
@@ -76,8 +77,9 @@ impl Scenario {
         check_every: u64,
         record: Option<Recorder>,
     ) -> Result<Outcome, String> {
-        let Machine { processors, steps, costs, .. } = self.written.machine;
+        let Machine { processors, steps, costs, directed_yield, .. } = self.written.machine;
         let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
+        host.yield_to_peers(directed_yield);
         if let Some(record) = record {
             host.record(record);
         }
@@ -85,8 +87,8 @@ impl Scenario {
         for (at, submission) in self.arrivals().into_iter().rev() {
             let (program, what) = self.submit(at, submission);
             let workers = self.written.programs[submission].workers.unwrap_or(processors);
-            let number = outcome.programs.len() as u64;
-            host.submit(at, Box::new(program), policies[submission], workers, seed.wrapping_add(number));
+            let own = stream(seed, outcome.programs.len() as u64).random();
+            host.submit(at, Box::new(program), policies[submission], workers, own);
             outcome.programs.push(what);
         }
         for fault in &self.written.faults {
