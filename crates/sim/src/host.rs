@@ -37,7 +37,7 @@ use crate::random::stream;
 use kernel::Core;
 use pool::Pool;
 
-/// What things cost, in nanoseconds. The defaults are what a virtual machine of two x86 cores measures, rounded
+/// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]

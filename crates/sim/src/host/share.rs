@@ -2,10 +2,9 @@
 //! two steps and no task blocks.
 
 use comity_policy::{Account, Claims, Coordinator, Placement, Sharing, Sleeper, WakeReason};
-use comity_table::{CoreSet, STOPPED_AFTER, SlotId};
+use comity_table::{CoreSet, STOPPED_AFTER, SlotId, Standing};
 
 use super::pool::Rest;
-use super::table::Standing;
 use super::{Due, Host, Thread};
 
 /// What a worker is, as the books have it.
@@ -359,7 +358,7 @@ impl Host {
         (0..self.cores.len()).for_each(|core| self.charge(core));
         self.note_losses(program);
         let desire = self.share(program).map_or(0, |share| share.desire);
-        let Standing { owned, held, free, own_free, lent } = self.round(program, desire);
+        let Standing { owned, held, free, own_free, lent, .. } = self.round(program, desire);
         let now = self.now;
         let pool = self.pool(program);
         let (workers, queued, work) = (pool.workers.len() as u32, pool.waiting(), pool.busy_time(now));

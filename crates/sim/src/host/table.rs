@@ -1,20 +1,10 @@
 //! The core table, and a program's part in it: what `comity_table::Member` does on a mapped file.
 
 use comity_policy::allotment::Claim;
-use comity_table::{CoreSet, CoreWord, Party, SlotId, TURN, partition};
+use comity_table::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, partition};
 
 use super::share::Share;
 use super::{Due, Host};
-
-/// How things stand for one program.
-#[derive(Default)]
-pub(super) struct Standing {
-    pub(super) owned: u32,
-    pub(super) held: u32,
-    pub(super) free: u32,
-    pub(super) own_free: u32,
-    pub(super) lent: u32,
-}
 
 impl Host {
     pub(super) fn join_table(&mut self, program: u32) {
