@@ -273,6 +273,11 @@ impl Scenario {
 }
 
 impl Machine {
+    /// L.
+    fn quantum(&self) -> u64 {
+        self.quantum.unwrap_or(QUANTUM.min(self.steps))
+    }
+
     fn check(&self) -> Result<(), String> {
         let Machine { model, processors, steps, quantum, allot, costs, directed_yield } = self;
         bounded("machine.steps", *steps, 1, 1 << 40)?;
@@ -280,7 +285,7 @@ impl Machine {
             Model::ASteal => {
                 // Strands are told apart by 32 bits, and so are workers.
                 bounded("machine.processors", (*processors).into(), 1, 1 << 20)?;
-                let quantum = quantum.unwrap_or(QUANTUM.min(*steps));
+                let quantum = self.quantum();
                 // Of so many cycles 64 bits can keep account.
                 bounded("machine.quantum", quantum, 1, *steps)?;
                 bounded("machine.steps over machine.quantum", steps.div_ceil(quantum), 1, 1 << 30)?;

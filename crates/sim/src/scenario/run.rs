@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::{Allot, Fault, Machine, Programs, QUANTUM, Scenario, Submission, WrittenFork};
+use super::{Allot, Fault, Machine, Programs, Scenario, Submission, WrittenFork};
 use crate::conversation::Line;
 use crate::host::{Counts, Host, Lateness};
 use crate::job::Cycles;
@@ -138,7 +138,7 @@ impl Scenario {
 
     fn run_jobs(&self, schedulers: &[ThreadScheduler], seed: u64, check_every: u64) -> Result<Outcome, String> {
         let Machine { processors, steps, allot, .. } = self.written.machine;
-        let quantum = self.quantum();
+        let quantum = self.written.machine.quantum();
         let mut server = Server::new(processors, quantum);
         let mut arrivals = self.arrivals();
         let mut outcome = Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, programs: Vec::new() };
@@ -179,12 +179,6 @@ impl Scenario {
         Ok(outcome)
     }
 
-    /// L.
-    fn quantum(&self) -> u64 {
-        let Machine { quantum, steps, .. } = self.written.machine;
-        quantum.unwrap_or(QUANTUM.min(steps))
-    }
-
     /// When each comes and which of the programs it is, the first last.
     fn arrivals(&self) -> Vec<(u64, usize)> {
         let each = self.written.programs.iter().enumerate();
@@ -218,7 +212,7 @@ impl Scenario {
     /// The cycles of the quanta from one time to before another, on processors that are not lost.
     fn available(&self, from: u64, to: u64) -> u64 {
         let Machine { processors, .. } = self.written.machine;
-        let quantum = self.quantum();
+        let quantum = self.written.machine.quantum();
         (from..to).step_by(quantum as usize).map(|now| u64::from(processors - self.lost(now)) * quantum).sum()
     }
 
@@ -232,7 +226,7 @@ impl Scenario {
     }
 
     fn kill(&self, now: u64, server: &mut Server, outcome: &mut Outcome) {
-        let first = |at: u64| (now.saturating_sub(self.quantum() - 1)..=now).contains(&at);
+        let first = |at: u64| (now.saturating_sub(self.written.machine.quantum() - 1)..=now).contains(&at);
         for fault in &self.written.faults {
             let Fault::Death { at, program } = fault else { continue };
             if first(*at) {
