@@ -294,7 +294,9 @@ pub struct PolicyRow {
     pub summary: &'static str,
     /// Paper and section.
     pub source: &'static str,
-    /// What can be set.
+    /// Where an unblocked task goes, unless `place=` says otherwise.
+    pub place: &'static str,
+    /// What else can be set.
     pub parameters: Vec<PolicyParameter>,
 }
 

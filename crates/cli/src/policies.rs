@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use clap::Args;
+use comity_policy::Place;
 use comity_policy::catalog::{Parameter, ROWS, Row};
 
 use crate::failure::Failure;
@@ -28,6 +29,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (nth, row) in ROWS.iter().enumerate() {
         let default = if nth == 0 { " (default)" } else { "" };
         let _ = writeln!(text, "{}{default}\n    {}\n    source: {}", row.name, row.summary, row.source);
+        let _ = writeln!(
+            text,
+            "    place={}: where an unblocked task goes ({})",
+            row.place,
+            Place::ALL.map(Place::name).join(", ")
+        );
         for Parameter { key, default, least, most, help } in row.parameters {
             let _ = writeln!(text, "    {key}={default}: {help} ({least} to {most})");
         }
@@ -47,6 +54,7 @@ fn row(row: &Row) -> PolicyRow {
         name: row.name,
         summary: row.summary,
         source: row.source,
+        place: row.place.name(),
         parameters: row.parameters.iter().map(parameter).collect(),
     }
 }

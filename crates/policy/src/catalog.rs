@@ -9,7 +9,7 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use crate::policies;
-use crate::{Coordinator, Thief, Victims, WorkerId};
+use crate::{Coordinator, Place, Thief, Victims, WorkerId};
 
 /// Who wakes the sleepers of a pool, and so by which protocol the shell keeps the pool alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,9 @@ pub struct Parameter {
     pub help: &'static str,
 }
 
+/// The key of [`Policy::place`].
+const PLACE: &str = "place";
+
 /// How many parameters a policy may have.
 const MAX_PARAMETERS: usize = 4;
 
@@ -116,6 +119,8 @@ pub struct Row {
     /// The most spawned tasks that a thief without any other work takes from a victim at once. The right halves of joins go
     /// one by one: each stands for half of what is left.
     pub batch: u16,
+    /// Where an unblocked task goes, unless a setting says otherwise.
+    pub place: Place,
     /// How its programs come by their cores.
     pub share: Share,
     /// What can be set.
@@ -140,15 +145,18 @@ pub const ROWS: &[Row] = &[
     policies::a_steal::ROW,
     policies::abp_eq::ROW,
     policies::abp_mug::ROW,
+    policies::ws_last::ROW,
 ];
 
 /// A policy of the catalog with its parameters: what a pool is built with.
 ///
-/// Parse one from `NAME[:key=value,…]`, or take the default, `comity`.
+/// Parse one from `NAME[:key=value,…]`, or take the default, `comity`. Every policy takes `place=current`, `last` or
+/// `last-if-up` beside its own parameters.
 #[derive(Clone, Copy)]
 pub struct Policy {
     row: &'static Row,
     values: Values,
+    place: Place,
 }
 
 impl Policy {
@@ -158,7 +166,7 @@ impl Policy {
         for (value, parameter) in values.iter_mut().zip(row.parameters) {
             *value = parameter.default;
         }
-        Policy { row, values }
+        Policy { row, values, place: row.place }
     }
 
     /// Plain work stealing, with nothing of Comity's: what `COMITY=off` asks for.
@@ -174,6 +182,11 @@ impl Policy {
     /// The catalog's row.
     pub fn row(&self) -> &'static Row {
         self.row
+    }
+
+    /// Where an unblocked task goes.
+    pub fn place(&self) -> Place {
+        self.place
     }
 
     /// How its programs come by their cores, and how long a quantum is.
@@ -210,7 +223,7 @@ impl Default for Policy {
 
 impl PartialEq for Policy {
     fn eq(&self, other: &Policy) -> bool {
-        self.row.name == other.row.name && self.values == other.values
+        self.row.name == other.row.name && self.values == other.values && self.place == other.place
     }
 }
 
@@ -227,6 +240,10 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.row.name)?;
         let mut separator = ':';
+        if self.place != self.row.place {
+            write!(f, "{separator}place={}", self.place)?;
+            separator = ',';
+        }
         for (parameter, value) in self.row.parameters.iter().zip(self.values) {
             if value != parameter.default {
                 write!(f, "{separator}{}={value}", parameter.key)?;
@@ -273,6 +290,13 @@ impl Policy {
         let (key, value) = setting
             .split_once('=')
             .ok_or_else(|| PolicyError(format!("{name}: '{setting}' is not of the form key=value")))?;
+        if key == PLACE {
+            self.place = Place::named(value).ok_or_else(|| {
+                let names = Place::ALL.map(Place::name).join(", ");
+                PolicyError(format!("policy {name}: place={value} is not one of {names}"))
+            })?;
+            return Ok(());
+        }
         let position = self.row.parameters.iter().position(|parameter| parameter.key == key).ok_or_else(|| {
             let keys: Vec<&str> = self.row.parameters.iter().map(|parameter| parameter.key).collect();
             let known = if keys.is_empty() { "it has none".to_string() } else { format!("it has {}", keys.join(", ")) };
@@ -304,10 +328,21 @@ mod tests {
 
     #[test]
     fn what_is_displayed_parses_back() {
-        let policy: Policy = "bws:sleep_threshold=4096".parse().unwrap();
-        assert_eq!(policy.to_string(), "bws:sleep_threshold=4096");
-        assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
-        assert_eq!("bws:sleep_threshold=64".parse::<Policy>().unwrap().to_string(), "bws");
+        for text in [
+            "bws:sleep_threshold=4096",
+            "bws:place=last",
+            "ws-last:place=current",
+            "bws:place=last-if-up,sleep_threshold=99",
+        ] {
+            let policy: Policy = text.parse().unwrap();
+            assert_eq!(policy.to_string(), text);
+            assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
+        }
+        for (default, name) in
+            [("bws:sleep_threshold=64", "bws"), ("abp:place=current", "abp"), ("ws-last:place=last", "ws-last")]
+        {
+            assert_eq!(default.parse::<Policy>().unwrap().to_string(), name);
+        }
     }
 
     #[test]
@@ -320,6 +355,7 @@ mod tests {
             ("bws:sleep_threshold", "not of the form key=value"),
             ("bws:sleep_threshold=0", "is not a whole number from 1 to"),
             ("bws:sleep_threshold=many", "is not a whole number from 1 to"),
+            ("abp:place=first", "place=first is not one of current, last, last-if-up"),
         ] {
             let error = text.parse::<Policy>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

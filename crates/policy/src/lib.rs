@@ -26,11 +26,13 @@ extern crate alloc;
 pub mod allotment;
 pub mod catalog;
 mod coordinator;
+mod place;
 pub mod policies;
 mod thief;
 mod victims;
 
 pub use catalog::{Placement, Policy, PolicyError, Share, Sharing, Sleeper, Waking};
 pub use coordinator::{Account, Claims, Coordinator, Orders};
+pub use place::{Place, Unblocked};
 pub use thief::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 pub use victims::Victims;

@@ -13,4 +13,5 @@ pub mod dws_nc;
 pub mod equipartition;
 pub mod plain;
 pub mod selective_yield;
+pub mod ws_last;
 pub mod wsgi;

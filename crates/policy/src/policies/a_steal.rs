@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::dws;
 use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Waking};
-use crate::{Account, Action, Claims, Coordinator, Event, Orders, Thief, Victims};
+use crate::{Account, Action, Claims, Coordinator, Event, Orders, Place, Thief, Victims};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -14,6 +14,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    place: Place::Current,
     share: Share::Cores(Sharing {
         placement: Placement::WithinCores,
         sleeper: Sleeper::KeepsCore,

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::catalog::{Row, Share, Waking};
-use crate::{Action, Event, Thief, Victims};
+use crate::{Action, Event, Place, Thief, Victims};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    place: Place::Current,
     share: Share::Time,
     parameters: &[],
     rest: |victims, _| Box::new(Abp { victims }),

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::catalog::{Parameter, Row, Share, Waking};
-use crate::{Action, Event, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
+use crate::{Action, Event, Place, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
 use crate::{Role, WorkerId};
 
 /// SleepThreshold, as `bws` and its ablations take it (BWS §5.1; §5.4 varies it from 32 to 4096).
@@ -23,6 +23,7 @@ pub const ROW: Row = Row {
     waking: Waking::Watchdog,
     counts_roles: false,
     batch: 1,
+    place: Place::Current,
     share: Share::Time,
     parameters: &[SLEEP_THRESHOLD],
     rest: |victims, values| {

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::bws::SLEEP_THRESHOLD;
 use crate::catalog::{Row, Share, Waking};
-use crate::{Action, Event, RunStatus, Thief, Victims};
+use crate::{Action, Event, Place, RunStatus, Thief, Victims};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -14,6 +14,7 @@ pub const ROW: Row = Row {
     waking: Waking::EveryPush { sleepers: 2 },
     counts_roles: false,
     batch: 1,
+    place: Place::Current,
     share: Share::Time,
     parameters: &[SLEEP_THRESHOLD],
     rest: |victims, values| Box::new(BusyWakes { victims, sleep_threshold: values[0], steal_counter: 0 }),

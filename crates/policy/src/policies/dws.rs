@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Values, Waking};
-use crate::{Account, Action, Claims, Coordinator, Event, Orders, SleepRefusal, Thief, Victims};
+use crate::{Account, Action, Claims, Coordinator, Event, Orders, Place, SleepRefusal, Thief, Victims};
 
 /// T of DWS §3.4, how often a coordinator looks. One that looked less often than twice a second would count as stopped.
 pub(super) const QUANTUM: Parameter = Parameter {
@@ -31,6 +31,7 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 1,
+    place: Place::Current,
     share: Share::Cores(SHARING),
     parameters: &[T_SLEEP, QUANTUM],
     rest,

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::{abp, dws};
 use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
-use crate::{Account, Claims, Coordinator, Orders};
+use crate::{Account, Claims, Coordinator, Orders, Place};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -14,6 +14,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    place: Place::Current,
     share: Share::Cores(SHARING),
     parameters: &[dws::QUANTUM],
     rest: abp::ROW.rest,

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use crate::catalog::{Parameter, Row, Share, Waking};
-use crate::{Action, Event, Thief, Victims};
+use crate::{Action, Event, Place, Thief, Victims};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    place: Place::Current,
     share: Share::Time,
     parameters: &[Parameter { key: "every", default: 64, least: 1, most: 65_536, help: "failed steals per yield" }],
     rest: |victims, values| Box::new(SelectiveYield { victims, every: values[0], failures: 0 }),

@@ -1,0 +1,53 @@
+//! `ws-last`: an unblocked task goes back where it last ran.
+
+use alloc::boxed::Box;
+
+use crate::catalog::{Row, Share, Waking};
+use crate::{Action, Event, Place, Thief, Victims};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "ws-last",
+    summary: "a task that can go on is queued where it last ran; thieves yield after every failed steal and never sleep",
+    source: "WS-LAST §2, §3; place=current is the paper's WS-CUR",
+    waking: Waking::NobodySleeps,
+    counts_roles: false,
+    batch: 1,
+    place: Place::Last,
+    share: Share::Time,
+    parameters: &[],
+    rest: |victims, _| Box::new(WsLast { victims }),
+};
+
+/// §2: "chooses a random thread and tries to steal"; if that fails, and the program is not finished, `sched_yield` "before
+/// starting the next loop iteration". So one attempt comes before the first yield, unlike ABP's.
+struct WsLast {
+    victims: Victims,
+}
+
+impl Thief for WsLast {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
+            Event::StealFailed(_) => Action::YieldCore,
+            _ => Action::StealFrom(self.victims.pick()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, WorkerId};
+
+    #[test]
+    fn yields_after_every_failed_attempt() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
+        assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::StealFrom(WorkerId(1)));
+        for _ in 0..100 {
+            assert_eq!(thief.next(Event::StealFailed(WorkerId(1))), Action::YieldCore);
+            assert_eq!(thief.next(Event::Yielded), Action::StealFrom(WorkerId(1)));
+        }
+        assert_eq!(thief.next(Event::StealSucceeded(WorkerId(1))), Action::Run { wakeups_owed: 0 });
+    }
+}
