@@ -8,6 +8,7 @@
 //! host.rs      the clock, who comes, what goes wrong
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
 //! pool.rs      a program's workers: the shell around their thieves
+//! queue.rs     run queues of workers: their locks, and where unblocked tasks go
 //! sleep.rs     who sleeps, and who wakes whom
 //! table.rs     the core table, and a program's part in it
 //! share.rs     which workers have a core, and the coordinator
@@ -17,6 +18,7 @@
 mod check;
 mod kernel;
 mod pool;
+mod queue;
 mod share;
 mod sleep;
 mod table;
@@ -32,10 +34,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::Line;
 use crate::job::Cycles;
+use crate::network::Network;
 use crate::program::Program;
 use crate::random::stream;
 use kernel::Core;
-use pool::Pool;
+use pool::{Pool, Work};
 
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
@@ -62,6 +65,11 @@ pub struct Costs {
     pub switch: u64,
     /// How long a thread runs while others wait for its core.
     pub slice: u64,
+    /// How long the lock of a worker's run queue is held, by whoever puts a task there or looks for one; those who come meanwhile
+    /// wait, in the order in which they came. 0: queues have no lock.
+    pub queue: u64,
+    /// From one task that can block to another, on a worker.
+    pub switch_task: u64,
 }
 
 impl Default for Costs {
@@ -77,6 +85,8 @@ impl Default for Costs {
             wake_latency: 5_000,
             switch: 1_500,
             slice: 3_000_000,
+            queue: 0,
+            switch_task: 0,
         }
     }
 }
@@ -84,17 +94,18 @@ impl Default for Costs {
 impl Costs {
     /// The largest.
     pub fn most(&self) -> u64 {
-        let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice } = *self;
-        let all = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
+        let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, queue, switch_task } =
+            *self;
+        let all = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, queue, switch_task];
         all.into_iter().max().unwrap_or(0)
     }
 
-    /// With nothing free but a wake-up's way: time must pass, or a thief could hold a core at one instant for ever.
+    /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.
     fn at_least_one(self) -> Costs {
-        let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice } = self;
+        let Costs { steal, mug, look, hint, yield_core, sleep, wake, slice, .. } = self;
         let [steal, mug, look, hint, yield_core, sleep, wake, slice] =
             [steal, mug, look, hint, yield_core, sleep, wake, slice].map(|cost| cost.max(1));
-        Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice }
+        Costs { steal, mug, look, hint, yield_core, sleep, wake, slice, ..self }
     }
 }
 
@@ -135,6 +146,10 @@ pub struct Counts {
     pub lost: u64,
     /// 1: the table was full, and it went on as without one.
     pub unshared: u64,
+    /// Attempts to steal from another worker.
+    pub attempts: u64,
+    /// Unblocked tasks that went to another worker than the one that unblocked them.
+    pub placed: u64,
 }
 
 /// How a program fared.
@@ -243,9 +258,21 @@ impl Host {
     /// # Panics
     /// Without workers.
     pub fn submit(&mut self, at: u64, program: Box<dyn Program>, policy: Policy, workers: u32, seed: u64) -> u32 {
+        self.add(at, Work::Graph(program), policy, workers, seed)
+    }
+
+    /// The same of a program whose tasks block. Where one goes that is unblocked the policy says ([`Policy::place`]).
+    ///
+    /// # Panics
+    /// Without workers.
+    pub fn submit_network(&mut self, at: u64, network: Network, policy: Policy, workers: u32, seed: u64) -> u32 {
+        self.add(at, Work::Network(network), policy, workers, seed)
+    }
+
+    fn add(&mut self, at: u64, work: Work, policy: Policy, workers: u32, seed: u64) -> u32 {
         assert!(workers > 0, "a program has workers");
         let number = self.pools.len() as u32;
-        self.pools.push(Pool::new(program, policy, workers, seed));
+        self.pools.push(Pool::new(work, policy, workers, seed));
         self.left += 1;
         self.plan(at, Due::Comes(number));
         number
@@ -313,6 +340,14 @@ impl Host {
     /// How a program fared until now.
     pub fn fate(&self, program: u32) -> Fate {
         self.pools[program as usize].fate()
+    }
+
+    /// A program whose tasks block, as it is now.
+    pub fn network(&self, program: u32) -> Option<&Network> {
+        match &self.pools[program as usize].work {
+            Work::Graph(_) => None,
+            Work::Network(network) => Some(network),
+        }
     }
 
     fn handle(&mut self, due: Due) {

@@ -17,6 +17,7 @@ pub mod experiments;
 pub mod host;
 pub mod job;
 pub mod machine;
+pub mod network;
 pub mod program;
 pub mod random;
 pub mod scenario;

@@ -6,23 +6,32 @@ use std::collections::{HashMap, HashSet};
 
 use super::Host;
 use super::kernel::Place;
-use super::pool::{Doing, Pool, Rest};
+use super::pool::{Doing, Pool, Rest, Work};
 use super::share::State;
 
 /// The strands of one program.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Ledger {
-    /// Those that are not done, and whether they have begun.
-    live: HashMap<u32, bool>,
+    /// Those that are not done.
+    live: HashMap<u32, Stage>,
     created: u64,
     pub(super) running: u64,
+    pub(super) blocked: u64,
     pub(super) done: u64,
+}
+
+/// What a strand does; of tasks that can block, all strands of one have its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waits,
+    Runs,
+    IsBlocked,
 }
 
 impl Ledger {
     pub(super) fn create(&mut self, strand: u32) -> Result<(), String> {
         self.created += 1;
-        match self.live.insert(strand, false) {
+        match self.live.insert(strand, Stage::Waits) {
             None => Ok(()),
             Some(_) => Err(format!("strand {strand} is created, and it is there already")),
         }
@@ -30,9 +39,10 @@ impl Ledger {
 
     pub(super) fn begin(&mut self, strand: u32) -> Result<(), String> {
         self.running += 1;
-        match self.live.insert(strand, true) {
-            Some(false) => Ok(()),
-            Some(true) => Err(format!("strand {strand} is run twice")),
+        match self.live.insert(strand, Stage::Runs) {
+            Some(Stage::Waits) => Ok(()),
+            Some(Stage::IsBlocked) => Err(format!("strand {strand} is run, and is blocked")),
+            Some(Stage::Runs) => Err(format!("strand {strand} is run twice")),
             None => Err(format!("strand {strand} is run, and was not created, or is done")),
         }
     }
@@ -41,8 +51,33 @@ impl Ledger {
         self.running = self.running.saturating_sub(1);
         self.done += 1;
         match self.live.remove(&strand) {
-            Some(true) => Ok(()),
+            Some(Stage::Runs) => Ok(()),
             _ => Err(format!("strand {strand} is done, and was not begun")),
+        }
+    }
+
+    /// A task goes on with its next strand.
+    pub(super) fn goes_on(&self, task: u32) -> Result<(), String> {
+        match self.live.get(&task) {
+            Some(Stage::Runs) => Ok(()),
+            other => Err(format!("task {task} goes on, and was {other:?}")),
+        }
+    }
+
+    pub(super) fn block(&mut self, task: u32) -> Result<(), String> {
+        self.running = self.running.saturating_sub(1);
+        self.blocked += 1;
+        match self.live.insert(task, Stage::IsBlocked) {
+            Some(Stage::Runs) => Ok(()),
+            other => Err(format!("task {task} blocks, and was {other:?}")),
+        }
+    }
+
+    pub(super) fn unblock(&mut self, task: u32) -> Result<(), String> {
+        self.blocked = self.blocked.saturating_sub(1);
+        match self.live.insert(task, Stage::Waits) {
+            Some(Stage::IsBlocked) => Ok(()),
+            other => Err(format!("task {task} is unblocked, and was {other:?}")),
         }
     }
 
@@ -50,13 +85,21 @@ impl Ledger {
         self.live.is_empty()
     }
 
-    /// Created = done + running + waiting.
+    /// Created = done + running + blocked + waiting; and whoever is blocked waits for one that is not.
     fn balances(&self, waiting: u64) -> Result<(), String> {
-        let Ledger { created, running, done, .. } = *self;
-        if created != done + running + waiting {
-            return Err(format!("{created} strands were created, {done} are done, {running} run, {waiting} wait"));
+        let Ledger { created, running, blocked, done, .. } = *self;
+        if created != done + running + blocked + waiting {
+            let what = format!("{created} strands were created, {done} are done, {running} run, {waiting} wait");
+            return Err(if blocked > 0 { format!("{what}, {blocked} are blocked") } else { what });
+        }
+        if blocked > 0 && running + waiting == 0 {
+            return Err(format!("a standstill: all {blocked} tasks that are left are blocked"));
         }
         Ok(())
+    }
+
+    fn is_blocked(&self, task: u32) -> bool {
+        self.live.get(&task) == Some(&Stage::IsBlocked)
     }
 }
 
@@ -90,12 +133,16 @@ impl Host {
         let workers = || pool.workers.iter();
         let count = |rest: Rest| workers().filter(|worker| worker.rest == rest).count() as u32;
         let queued: usize = workers().map(|worker| worker.ready.len()).sum();
-        let running = workers().filter(|worker| matches!(worker.doing, Doing::Strand(_))).count() as u64;
+        let doing = |what: fn(&Doing) -> bool| workers().filter(|worker| what(&worker.doing)).count() as u64;
+        let running = doing(|doing| matches!(doing, Doing::Strand(_) | Doing::Placing { next: Some(_), .. }));
+        let carried = doing(|doing| matches!(doing, Doing::Placing { .. }));
         let in_hand = workers().filter(|worker| worker.has_found()).count() as u64;
-        if (queued as u64, running, in_hand) != (pool.queued, pool.ledger.running, pool.in_hand) {
-            let what = format!("{queued} strands are queued, {running} run, {in_hand} are in hand");
+        let noted = (pool.queued, pool.ledger.running, pool.in_hand, pool.carried);
+        if (queued as u64, running, in_hand, carried) != noted {
+            let what = format!("{queued} strands are queued, {running} run, {in_hand} are in hand, {carried} carried");
             return Err(format!("{what}; noted are others: {}", pool.numbers()));
         }
+        check_tasks(pool)?;
         let busy = workers().filter(|worker| worker.busy).count() as u32;
         let rising = pool.workers.len() as u32 - count(Rest::Awake) - count(Rest::Asleep) - count(Rest::Retired);
         let [asleep, retired] = [Rest::Asleep, Rest::Retired].map(count);
@@ -107,6 +154,10 @@ impl Host {
             return Err(format!("a scout is out that is none, or there are two: {}", pool.numbers()));
         }
         for (nth, worker) in pool.workers.iter().enumerate() {
+            let rests = matches!(worker.rest, Rest::Asleep | Rest::Retired);
+            if rests && !worker.ready.is_empty() {
+                return Err(format!("worker {nth} is {:?}, and tasks lie in its queue", worker.rest));
+            }
             let is_right = match worker.place {
                 Place::Nowhere => worker.rest != Rest::Awake,
                 Place::Queued(_) | Place::On(_) => matches!(worker.rest, Rest::Awake | Rest::Rising),
@@ -202,6 +253,37 @@ impl Host {
     }
 }
 
+/// Of tasks that can block each is in one place: in a queue, with a worker, or blocked, as the channels have it too.
+fn check_tasks(pool: &Pool) -> Result<(), String> {
+    let Work::Network(network) = &pool.work else { return Ok(()) };
+    network.check()?;
+    let mut found = HashSet::new();
+    let ready = pool.workers.iter().flat_map(|worker| &worker.ready).chain(&pool.injected);
+    let with_workers = pool.workers.iter().flat_map(|worker| match worker.doing {
+        Doing::Strand(task) => [Some(task), None],
+        Doing::Placing { task, next, .. } => [Some(task.id), next.map(|strand| strand.id)],
+        Doing::Nothing | Doing::Acting(_) | Doing::Rising(_) | Doing::Taking { .. } => {
+            [worker.found().map(|strand| strand.id), None]
+        }
+    });
+    for task in ready.map(|strand| strand.id).chain(with_workers.flatten()) {
+        if !found.insert(task) {
+            return Err(format!("task {task} is in two places"));
+        }
+        if network.is_blocked(task) {
+            return Err(format!("task {task} is blocked, and somewhere"));
+        }
+    }
+    let blocked = (0..network.processes() as u32).filter(|task| network.is_blocked(*task));
+    if let Some(task) = blocked.clone().find(|task| !pool.ledger.is_blocked(*task)) {
+        return Err(format!("task {task} is blocked, and is not noted so"));
+    }
+    if blocked.count() as u64 != pool.ledger.blocked {
+        return Err(format!("{} tasks are noted as blocked, and fewer are", pool.ledger.blocked));
+    }
+    Ok(())
+}
+
 /// No ready strand waits without somebody awake, or a wake-up on its way; and while somebody sleeps whom a task should wake, a
 /// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet.
 fn is_alive(pool: &Pool) -> Result<(), String> {
@@ -218,8 +300,11 @@ fn is_alive(pool: &Pool) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU64;
+
     use crate::host::Costs;
-    use crate::program::{Fork, ForkJoin};
+    use crate::network::{Network, Step, Then};
+    use crate::program::{Fork, ForkJoin, Strand};
 
     /// Two programs in the middle of a parallel phase, on four cores that they share by the table.
     fn host() -> Host {
@@ -368,6 +453,106 @@ mod tests {
             let noticed = noticed(change);
             assert!(noticed.contains(part), "{noticed}");
         }
+    }
+
+    /// Tasks that block, in the middle of their rounds.
+    fn noticed_of_tasks(change: impl FnOnce(&mut Pool)) -> String {
+        let mut host = Host::new(4, Costs::default(), 1);
+        let network = Network::scatter_gather(40, 1_000, 20_000, 500);
+        host.submit_network(0, network, "bws:place=last".parse().unwrap(), 4, 1);
+        host.run(1_000_000, 1).unwrap();
+        change(&mut host.pools[0]);
+        host.check(true).unwrap_err()
+    }
+
+    fn blocked(pool: &Pool) -> Strand {
+        let Work::Network(network) = &pool.work else { panic!("it is one") };
+        let id = (0..).find(|task| network.is_blocked(*task)).unwrap();
+        Strand { id, length: NonZeroU64::MIN }
+    }
+
+    #[test]
+    fn a_blocked_task_that_is_somewhere_is_noticed() {
+        for (change, part) in [
+            (
+                (|pool| {
+                    let task = blocked(pool);
+                    pool.workers[0].ready.push_back(task);
+                    pool.queued += 1;
+                }) as fn(&mut Pool),
+                "strands were created",
+            ),
+            (
+                |pool| {
+                    let task = blocked(pool);
+                    let queue = pool.workers.iter_mut().find(|worker| !worker.ready.is_empty()).unwrap();
+                    queue.ready[0] = task;
+                },
+                "is blocked, and somewhere",
+            ),
+            (
+                |pool| {
+                    let queue = pool.workers.iter_mut().find(|worker| worker.ready.len() > 1).unwrap();
+                    queue.ready[0] = queue.ready[1];
+                },
+                "is in two places",
+            ),
+            (
+                |pool| {
+                    let task = blocked(pool);
+                    pool.ledger.unblock(task.id).unwrap();
+                    pool.carried += 1;
+                },
+                "are in hand, 0 carried; noted are others",
+            ),
+            (
+                |pool| {
+                    let task = blocked(pool);
+                    pool.ledger.live.insert(task.id, Stage::Waits);
+                },
+                "is blocked, and is not noted so",
+            ),
+            (
+                |pool| {
+                    let rich = (0..4).find(|worker| !pool.workers[*worker].ready.is_empty()).unwrap();
+                    pool.set_rest(rich as u32, Rest::Retired);
+                },
+                "and tasks lie in its queue",
+            ),
+        ] {
+            let noticed = noticed_of_tasks(change);
+            assert!(noticed.contains(part), "{noticed}");
+        }
+    }
+
+    #[test]
+    fn a_standstill_is_noticed() {
+        // Each waits for the other's message.
+        let process = |from, to| (vec![Step::new(5, Then::Receive(from)), Step::new(5, Then::Send(to))], 1);
+        for policy in ["ws-last", "comity"] {
+            let mut host = Host::new(2, Costs::default(), 1);
+            let network = Network::new(vec![process(0, 1), process(1, 0)], &[1, 1]);
+            host.submit_network(0, network, policy.parse().unwrap(), 2, 1);
+            let noticed = host.run(1_000_000, 1).unwrap_err();
+            assert!(noticed.contains("a standstill: all 2 tasks that are left are blocked"), "{noticed}");
+        }
+    }
+
+    #[test]
+    fn a_task_that_is_run_while_it_is_blocked_is_noticed() {
+        let mut ledger = Ledger::default();
+        ledger.create(7).unwrap();
+        assert!(ledger.goes_on(7).is_err() && ledger.clone().block(7).is_err());
+        ledger.begin(7).unwrap();
+        ledger.goes_on(7).unwrap();
+        ledger.block(7).unwrap();
+        assert!(ledger.is_blocked(7) && ledger.clone().end(7).is_err());
+        assert_eq!(ledger.clone().begin(7), Err("strand 7 is run, and is blocked".into()));
+        ledger.create(8).unwrap();
+        ledger.balances(1).unwrap();
+        assert!(ledger.balances(0).unwrap_err().ends_with("0 wait, 1 are blocked"));
+        ledger.unblock(7).unwrap();
+        assert!(ledger.unblock(7).is_err() && !ledger.is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::share::{Share, State};
 use super::{Counts, Fate, Host, Thread};
 use crate::conversation::Line;
 use crate::job::Cycles;
+use crate::network::{Done, Network, Next};
 use crate::program::{Program, Strand};
 
 /// What a worker does with its time.
@@ -25,6 +26,18 @@ pub(super) enum Doing {
     Acting(Action),
     /// It has been woken.
     Rising(WakeReason),
+    /// It puts an unblocked task into a worker's queue, and then goes on with its own, if it has one.
+    Placing { task: Strand, at: u32, next: Option<Strand> },
+    /// It takes a task from its own queue: a worker without one, or a thief that was about to hear of something else.
+    Taking { instead: Option<Event> },
+}
+
+/// What a program is.
+pub(super) enum Work {
+    /// Its tasks run until they are done.
+    Graph(Box<dyn Program>),
+    /// Its tasks block.
+    Network(Network),
 }
 
 /// Whether a worker sleeps.
@@ -43,6 +56,8 @@ pub(super) struct Worker {
     thief: Box<dyn Thief>,
     /// Ready strands, the oldest first.
     pub(super) ready: VecDeque<Strand>,
+    /// When the lock of that queue will have been given back by all who have come.
+    pub(super) queue_free: u64,
     pub(super) place: Place,
     pub(super) doing: Doing,
     /// Nanoseconds of its doing that are left.
@@ -68,7 +83,7 @@ pub(super) struct Worker {
 /// One program.
 pub(super) struct Pool {
     pub(super) policy: Policy,
-    program: Box<dyn Program>,
+    pub(super) work: Work,
     seed: u64,
     /// How many workers it has while it is there.
     size: u32,
@@ -79,6 +94,10 @@ pub(super) struct Pool {
     pub(super) queued: u64,
     /// Those that are found and not begun.
     pub(super) in_hand: u64,
+    /// Those that are unblocked and in no queue yet.
+    pub(super) carried: u64,
+    /// On which worker each task that can block ran last.
+    pub(super) ran_on: Vec<u32>,
     pub(super) busy: u32,
     /// Nanoseconds in which workers had a task, on a core or not, up to a time.
     busy_time: (u64, u64),
@@ -108,10 +127,15 @@ impl Worker {
         self.found.is_some()
     }
 
+    pub(super) fn found(&self) -> Option<Strand> {
+        self.found
+    }
+
     fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
         Worker {
             thief,
             ready: VecDeque::new(),
+            queue_free: 0,
             place: Place::Nowhere,
             doing: Doing::Nothing,
             left: 0,
@@ -130,16 +154,18 @@ impl Worker {
 }
 
 impl Pool {
-    pub(super) fn new(program: Box<dyn Program>, policy: Policy, size: u32, seed: u64) -> Pool {
+    pub(super) fn new(work: Work, policy: Policy, size: u32, seed: u64) -> Pool {
         Pool {
             policy,
-            program,
+            work,
             seed,
             size,
             workers: Vec::new(),
             injected: VecDeque::new(),
             queued: 0,
             in_hand: 0,
+            carried: 0,
+            ran_on: Vec::new(),
             busy: 0,
             busy_time: (0, 0),
             in_books: [size, 0, 0],
@@ -169,7 +195,7 @@ impl Pool {
 
     /// Strands that are ready and not begun.
     pub(super) fn waiting(&self) -> u64 {
-        self.queued + self.injected.len() as u64 + self.in_hand
+        self.queued + self.injected.len() as u64 + self.in_hand + self.carried
     }
 
     /// Strands that a thief could take.
@@ -198,9 +224,9 @@ impl Pool {
     }
 
     pub(super) fn numbers(&self) -> String {
-        let Pool { queued, in_hand, busy, asleep, retired, rising, watchdog, scout_is_out, .. } = self;
+        let Pool { queued, in_hand, carried, busy, asleep, retired, rising, watchdog, scout_is_out, .. } = self;
         format!(
-            "{queued} strands queued, {} injected, {in_hand} in hand; of {} workers {busy} busy, {asleep} asleep, {retired} \
+            "{queued} strands queued, {} injected, {in_hand} in hand, {carried} carried; of {} workers {busy} busy, {asleep} asleep, {retired} \
              retired, {rising} rising; watchdog {watchdog:?}, scout out: {scout_is_out}; {}",
             self.injected.len(),
             self.workers.len(),
@@ -248,11 +274,13 @@ impl Host {
         match doing {
             Doing::Strand(_) => spent.work += elapsed,
             Doing::Acting(Action::Mug) => spent.mug += elapsed,
-            Doing::Acting(_) | Doing::Rising(_) | Doing::Nothing => spent.steal += elapsed,
+            Doing::Acting(_) | Doing::Rising(_) | Doing::Placing { .. } | Doing::Taking { .. } | Doing::Nothing => {
+                spent.steal += elapsed
+            }
         }
     }
 
-    fn expect(&mut self, holds: Result<(), String>) {
+    pub(super) fn expect(&mut self, holds: Result<(), String>) {
         if let Err(what) = holds
             && self.wrong.is_none()
         {
@@ -268,9 +296,13 @@ impl Host {
             return;
         }
         pool.came = true;
-        let root = pool.program.root();
-        pool.injected.push_back(root);
-        let created = pool.ledger.create(root.id);
+        let roots = match &mut pool.work {
+            Work::Graph(program) => vec![program.root()],
+            Work::Network(network) => network.start(),
+        };
+        pool.ran_on = vec![0; roots.len()];
+        let created = roots.iter().try_for_each(|root| pool.ledger.create(root.id));
+        pool.injected.extend(roots);
         self.expect(created);
         let Pool { policy, seed, size, .. } = *self.pool(program);
         let cores = self.cores.len();
@@ -319,18 +351,36 @@ impl Host {
 
     // ---- With a task. ----
 
-    fn begin(&mut self, thread: Thread, strand: Strand) {
+    pub(super) fn begin(&mut self, thread: Thread, strand: Strand) {
+        self.run_strand(thread, strand);
+        let pool = self.pool_mut(thread.program);
+        let begun = pool.ledger.begin(strand.id);
+        let can_block = matches!(pool.work, Work::Network(_));
+        if can_block {
+            pool.ran_on[strand.id as usize] = thread.worker;
+        }
+        self.expect(begun);
+        if can_block {
+            self.detain(thread, self.costs.switch_task);
+        }
+    }
+
+    pub(super) fn run_strand(&mut self, thread: Thread, strand: Strand) {
         let worker = self.worker_mut(thread);
         (worker.doing, worker.left) = (Doing::Strand(strand.id), strand.length.get());
-        let begun = self.pool_mut(thread.program).ledger.begin(strand.id);
-        self.expect(begun);
     }
 
     fn finish(&mut self, thread: Thread, strand: u32) {
         let now = self.now;
         let pool = self.pool_mut(thread.program);
         let mut made = Vec::new();
-        pool.program.done(strand, &mut made);
+        match &mut pool.work {
+            Work::Graph(program) => program.done(strand, &mut made),
+            Work::Network(network) => {
+                let done = network.done(strand);
+                return self.step_is_done(thread, strand, done);
+            }
+        }
         let mut noted = pool.ledger.end(strand);
         for strand in &made {
             noted = noted.and(pool.ledger.create(strand.id));
@@ -340,28 +390,62 @@ impl Host {
             return self.expect(noted);
         }
         // It goes on with the newest, which nobody sees.
-        let mut next = made.pop();
+        let next = made.pop();
         let pushed = made.len() as u64;
         pool.queued += pushed;
-        let ready = &mut pool.workers[thread.worker as usize].ready;
-        ready.extend(made);
-        if next.is_none() {
-            next = ready.pop_back();
-            pool.queued -= u64::from(next.is_some());
-        }
+        pool.workers[thread.worker as usize].ready.extend(made);
         self.expect(noted);
-        self.pushed(thread, pushed);
+        if pushed > 0 {
+            let held = self.hold_queue(thread, pushed);
+            self.detain(thread, held);
+            self.pushed(thread, pushed);
+        }
         match next {
             Some(next) => self.begin(thread, next),
-            None => {
-                let now = self.now;
-                self.pool_mut(thread.program).set_busy(now, -1);
-                let worker = self.worker_mut(thread);
-                worker.busy = false;
-                let wakeups_owed = std::mem::take(&mut worker.wakeups_owed);
-                self.tell(thread, Event::DequeEmpty { wakeups_owed });
-            }
+            None => self.take_own(thread, None),
         }
+    }
+
+    /// A task that can block has come to the end of a step.
+    fn step_is_done(&mut self, thread: Thread, task: u32, Done { next, unblocked }: Done) {
+        let now = self.now;
+        let pool = self.pool_mut(thread.program);
+        let mut noted = match next {
+            Next::GoesOn(_) => pool.ledger.goes_on(task),
+            Next::Blocks => pool.ledger.block(task),
+            Next::Ends => pool.ledger.end(task),
+        };
+        if let Some(other) = unblocked {
+            noted = noted.and(pool.ledger.unblock(other.id));
+        }
+        if pool.ledger.is_empty() {
+            pool.ended = Some(now);
+            return self.expect(noted);
+        }
+        self.expect(noted);
+        let next = if let Next::GoesOn(strand) = next { Some(strand) } else { None };
+        match unblocked {
+            Some(other) => self.carry(thread, other, next),
+            None => self.go_on(thread, next),
+        }
+    }
+
+    /// With its task, or with the newest of its queue.
+    pub(super) fn go_on(&mut self, thread: Thread, next: Option<Strand>) {
+        match next {
+            Some(strand) => self.run_strand(thread, strand),
+            None => self.take_own(thread, None),
+        }
+    }
+
+    /// The worker has no task any more.
+    pub(super) fn becomes_thief(&mut self, thread: Thread) {
+        let now = self.now;
+        self.pool_mut(thread.program).set_busy(now, -1);
+        let worker = self.worker_mut(thread);
+        worker.busy = false;
+        let wakeups_owed = std::mem::take(&mut worker.wakeups_owed);
+        self.tell(thread, Event::DequeEmpty { wakeups_owed });
     }
 
     // ---- As a thief. ----
@@ -374,12 +458,14 @@ impl Host {
             Doing::Strand(strand) => self.finish(thread, strand),
             Doing::Rising(reason) => self.rises(thread, reason),
             Doing::Acting(action) => self.acted(thread, action),
+            Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
+            Doing::Taking { instead } => self.taken(thread, instead),
             Doing::Nothing => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
         }
     }
 
     /// Tells the thief, and begins with what it answers.
-    fn tell(&mut self, thread: Thread, event: Event) {
+    pub(super) fn tell(&mut self, thread: Thread, event: Event) {
         let worker = self.worker_mut(thread);
         let action = worker.thief.next(event);
         let has_task = worker.found.is_some();
@@ -389,7 +475,7 @@ impl Host {
             let Thread { program, worker } = thread;
             record(Line::Turn { program, worker, event, action });
         }
-        let costs = &self.costs;
+        let costs = self.costs;
         let left = match action {
             Action::Run { wakeups_owed } if has_task => return self.leave(thread, wakeups_owed),
             // It goes on looking although it has work: it is cut short.
@@ -408,8 +494,11 @@ impl Host {
             {
                 return self.leave(thread, 0);
             }
+            Action::StealFrom(victim) if victim.0 != thread.worker => {
+                costs.steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
+            }
             Action::StealFrom(_) => costs.steal,
-            Action::Mug => costs.mug,
+            Action::Mug => costs.mug + costs.queue,
             Action::Inspect(_)
             | Action::Count
             | Action::ClaimWakeup { .. }
@@ -453,6 +542,8 @@ impl Host {
             Action::Pause { .. } => {
                 Event::Paused { anyone_busy: self.pool(program).busy > 0, core_is_wanted: self.is_core_wanted(program) }
             }
+            // What was placed here meanwhile is its own business.
+            Action::Sleep if !self.worker(thread).ready.is_empty() => Event::SleepRefused(SleepRefusal::WorkArrived),
             Action::Sleep => match self.rest(thread) {
                 Ok(()) => return,
                 Err(refusal) => Event::SleepRefused(refusal),
@@ -460,18 +551,27 @@ impl Host {
             // Nothing was found: to a policy that runs all the same, the deque is still empty.
             Action::Run { wakeups_owed } => Event::DequeEmpty { wakeups_owed },
         };
-        let workers = self.pool(program).workers.len() as u32;
-        let worker = self.worker_mut(thread);
+        let worker = self.worker(thread);
         if worker.found.is_some() {
-            if !std::mem::replace(&mut worker.busy, true) {
-                worker.farewells = 2 * workers + 8;
-                let now = self.now;
-                self.pool_mut(program).set_busy(now, 1);
-            }
+            self.has_found(thread);
+        } else if !worker.ready.is_empty() {
+            return self.take_own(thread, Some(event));
         } else if self.has_excess(program) && self.retire(thread, false) {
             return;
         }
         self.tell(thread, event);
+    }
+
+    /// It has a task.
+    pub(super) fn has_found(&mut self, thread: Thread) {
+        let now = self.now;
+        let pool = self.pool_mut(thread.program);
+        let workers = pool.workers.len() as u32;
+        let worker = &mut pool.workers[thread.worker as usize];
+        if !std::mem::replace(&mut worker.busy, true) {
+            worker.farewells = 2 * workers + 8;
+            pool.set_busy(now, 1);
+        }
     }
 
     /// Begins with what was found.
@@ -484,13 +584,14 @@ impl Host {
         self.begin(thread, strand);
     }
 
-    fn find(&mut self, thread: Thread, strand: Strand) {
+    pub(super) fn find(&mut self, thread: Thread, strand: Strand) {
         self.pool_mut(thread.program).in_hand += 1;
         self.worker_mut(thread).found = Some(strand);
     }
 
     fn steal_from(&mut self, thread: Thread, victim: WorkerId) -> Event {
         let pool = self.pool_mut(thread.program);
+        pool.counts.attempts += u64::from(victim.0 != thread.worker);
         let others = if victim.0 == thread.worker { None } else { pool.workers[victim.index()].ready.pop_front() };
         if let Some(strand) = others {
             pool.queued -= 1;
@@ -515,6 +616,8 @@ impl Host {
         let mut queue = std::mem::take(&mut pool.workers[victim as usize].ready);
         let strand = queue.pop_front().expect("it is not empty");
         pool.queued -= 1;
+        // What was placed here meanwhile is newer.
+        queue.append(&mut pool.workers[thread.worker as usize].ready);
         pool.workers[thread.worker as usize].ready = queue;
         self.find(thread, strand);
         Event::Mugged(WorkerId(victim))
@@ -584,7 +687,12 @@ impl Host {
     fn rises(&mut self, thread: Thread, reason: WakeReason) {
         self.pool_mut(thread.program).set_rest(thread.worker, Rest::Awake);
         if self.woke(thread) {
-            self.tell(thread, Event::Woken(reason));
+            let event = Event::Woken(reason);
+            if self.worker(thread).ready.is_empty() {
+                self.tell(thread, event);
+            } else {
+                self.take_own(thread, Some(event));
+            }
         }
     }
 }

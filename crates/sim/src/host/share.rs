@@ -121,7 +121,8 @@ impl Host {
         let Some(share) = self.share(program).filter(|share| share.entered) else { return false };
         let lends = share.sharing.sleeper == Sleeper::LendsCore;
         let is_surplus = self.count(program, State::Awake) > self.room(program);
-        if !self.may_retire(me) || !(by_itself || is_surplus) {
+        let has_tasks = !self.worker(me).ready.is_empty();
+        if has_tasks || !self.may_retire(me) || !(by_itself || is_surplus) {
             return false;
         }
         if is_surplus && lends {
@@ -424,6 +425,13 @@ impl Host {
             (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
             (Placement::WithinCores | Placement::OnePerCore, _) => Some(share.known),
         }
+    }
+
+    /// Whether the worker, should it be up, has a core, as far as its program knows.
+    pub(super) fn has_core(&self, thread: Thread) -> bool {
+        let Some(share) = self.share(thread.program) else { return true };
+        let worker = self.worker(thread);
+        share.alone || share.known.is_empty() || worker.state != State::Awake || worker.core.is_some()
     }
 
     /// Workers whose queue a thief may take over.

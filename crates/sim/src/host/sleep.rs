@@ -45,6 +45,18 @@ impl Host {
         }
     }
 
+    /// An unblocked task was placed at `whom`. If that sleeps it is woken, and answers for the task as a scout would.
+    pub(super) fn placed_at(&mut self, me: Thread, whom: Thread) {
+        if self.worker(whom).rest != Rest::Asleep {
+            return self.pushed(me, 1);
+        }
+        if self.waking(me.program) == Waking::Hungry && !self.pool(me.program).scout_is_out {
+            self.pool_mut(me.program).scout_is_out = true;
+            self.worker_mut(whom).is_scout = true;
+        }
+        self.wake(whom, WakeReason::Peer, Some(me));
+    }
+
     /// Wakes exactly one sleeper, unless one that was woken before is still on its way.
     pub(super) fn send_scout(&mut self, me: Thread) {
         if !self.pool(me.program).scout_is_out

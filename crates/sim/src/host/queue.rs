@@ -1,0 +1,86 @@
+//! Run queues of workers: what it costs to reach one, and where unblocked tasks go.
+//!
+//! A queue has a lock ([`super::Costs::queue`]), which is given to those who want it in the order in which they come. What an
+//! owner or an unblocker does there shows when it gives the lock back; a thief's attempt a little later, when it is over.
+
+use comity_policy::{Event, Unblocked};
+
+use super::pool::{Doing, Rest};
+use super::{Host, Thread};
+use crate::program::Strand;
+
+impl Host {
+    /// How long it takes to get the lock of `whose` queue, hold it for so many accesses and give it back.
+    pub(super) fn hold_queue(&mut self, whose: Thread, accesses: u64) -> u64 {
+        let held = self.costs.queue * accesses;
+        if held == 0 {
+            return 0;
+        }
+        let now = self.now;
+        let free = &mut self.worker_mut(whose).queue_free;
+        *free = (*free).max(now) + held;
+        *free - now
+    }
+
+    fn access(&mut self, me: Thread, whose: u32, doing: Doing) {
+        let left = self.hold_queue(Thread { worker: whose, ..me }, 1);
+        let worker = self.worker_mut(me);
+        (worker.doing, worker.left) = (doing, left);
+        if left == 0 {
+            self.complete(me);
+        }
+    }
+
+    /// The worker takes the newest task of its own queue. A thief hears of that instead of what it was about to hear.
+    pub(super) fn take_own(&mut self, me: Thread, instead: Option<Event>) {
+        self.access(me, me.worker, Doing::Taking { instead });
+    }
+
+    pub(super) fn taken(&mut self, me: Thread, instead: Option<Event>) {
+        let newest = self.worker_mut(me).ready.pop_back();
+        self.pool_mut(me.program).queued -= u64::from(newest.is_some());
+        match (newest, instead) {
+            (Some(strand), None) => self.begin(me, strand),
+            (None, None) => self.becomes_thief(me),
+            (Some(strand), Some(_)) => {
+                self.find(me, strand);
+                self.has_found(me);
+                self.tell(me, Event::Resumed);
+            }
+            // A thief was faster.
+            (None, Some(event)) => self.tell(me, event),
+        }
+    }
+
+    /// The worker's task has unblocked `task`: it goes where the policy says. Then the worker goes on with `next`.
+    pub(super) fn carry(&mut self, me: Thread, task: Strand, next: Option<Strand>) {
+        let pool = self.pool(me.program);
+        let last = Thread { worker: pool.ran_on[task.id as usize], ..me };
+        let unblocked = Unblocked {
+            last_is_up: matches!(self.worker(last).rest, Rest::Awake | Rest::Rising) && self.has_core(last),
+            current_has_more: !self.worker(me).ready.is_empty(),
+        };
+        let goes_to_last = pool.policy.place().goes_to_last(unblocked) && self.takes_tasks(last);
+        let at = if goes_to_last { last.worker } else { me.worker };
+        self.pool_mut(me.program).carried += 1;
+        self.access(me, at, Doing::Placing { task, at, next });
+    }
+
+    /// Whether tasks may be placed there: a worker without a core would not come to them.
+    fn takes_tasks(&self, thread: Thread) -> bool {
+        self.worker(thread).rest != Rest::Retired && self.has_core(thread)
+    }
+
+    pub(super) fn placed(&mut self, me: Thread, task: Strand, at: u32, next: Option<Strand>) {
+        // Meanwhile it may have lost its core.
+        let whose = Thread { worker: at, ..me };
+        let whose = if self.takes_tasks(whose) { whose } else { me };
+        let pool = self.pool_mut(me.program);
+        pool.counts.placed += u64::from(whose != me);
+        pool.carried -= 1;
+        pool.queued += 1;
+        self.worker_mut(whose).ready.push_back(task);
+        self.placed_at(me, whose);
+        self.go_on(me, next);
+    }
+}

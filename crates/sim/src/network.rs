@@ -1,0 +1,369 @@
+//! Programs whose tasks wait for each other: processes that send messages over channels, as in a Kahn process network.
+//!
+//! A channel has one sender, one receiver and room for so many messages; who sends into a full one or receives from an empty one
+//! is blocked until the other end has done its part. What the processes compute does not depend on who runs when (Kahn 1974), and
+//! neither does whether they end.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::num::NonZeroU64;
+
+use crate::program::Strand;
+
+/// A part of a process: so many instructions, and what comes after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How many instructions, and so nanoseconds.
+    pub work: NonZeroU64,
+    /// What it does then, at one instant.
+    pub then: Then,
+}
+
+/// What a process does at the end of a step. Channels are numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// It goes on with the next.
+    GoOn,
+    /// It sends a message.
+    Send(usize),
+    /// It receives one.
+    Receive(usize),
+}
+
+impl Step {
+    /// A step.
+    ///
+    /// # Panics
+    /// Without work.
+    pub fn new(work: u64, then: Then) -> Step {
+        Step { work: NonZeroU64::new(work).expect("a step has work"), then }
+    }
+}
+
+/// What comes of a process' step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It goes on with this.
+    GoesOn(Strand),
+    /// It waits for the other end of a channel.
+    Blocks,
+    /// It has ended.
+    Ends,
+}
+
+/// What comes of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// What the process does next.
+    pub next: Next,
+    /// Another, which was blocked, can go on with this.
+    pub unblocked: Option<Strand>,
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    steps: Vec<Step>,
+    /// How often it does them all.
+    times: u32,
+    past: u32,
+    at: usize,
+    blocked_on: Option<usize>,
+    /// Of all that it has received, in order.
+    digest: u64,
+}
+
+impl Process {
+    fn step(&self) -> Option<Step> {
+        (self.past < self.times).then(|| self.steps[self.at])
+    }
+
+    fn advance(&mut self) {
+        self.at += 1;
+        if self.at == self.steps.len() {
+            (self.at, self.past) = (0, self.past + 1);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    number: u64,
+    value: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Channel {
+    from: usize,
+    to: usize,
+    capacity: usize,
+    messages: VecDeque<Message>,
+    sent: u64,
+    received: u64,
+}
+
+/// Processes and their channels. Each process' strands are named by its number, from 0.
+#[derive(Clone, Debug)]
+pub struct Network {
+    processes: Vec<Process>,
+    channels: Vec<Channel>,
+    wrong: Option<String>,
+}
+
+impl Network {
+    /// Processes, each of which does its steps so many times; and the capacities of the channels that they name.
+    ///
+    /// # Panics
+    /// If a process has no step, or a channel no room, or not one sender and one receiver.
+    pub fn new(processes: Vec<(Vec<Step>, u32)>, capacities: &[usize]) -> Network {
+        let mut ends = vec![(None, None); capacities.len()];
+        for (nth, (steps, _)) in processes.iter().enumerate() {
+            assert!(!steps.is_empty(), "process {nth} has no step");
+            for step in steps {
+                let end: &mut Option<usize> = match step.then {
+                    Then::GoOn => continue,
+                    Then::Send(channel) => &mut ends[channel].0,
+                    Then::Receive(channel) => &mut ends[channel].1,
+                };
+                assert!(end.is_none_or(|other| other == nth), "process {nth} has another's end of a channel");
+                *end = Some(nth);
+            }
+        }
+        let channel = |((from, to), capacity): ((Option<usize>, Option<usize>), &usize)| {
+            assert!(*capacity > 0, "a channel has room for a message");
+            let [from, to] = [from, to].map(|end| end.expect("a channel has a sender and a receiver"));
+            Channel { from, to, capacity: *capacity, messages: VecDeque::new(), sent: 0, received: 0 }
+        };
+        let channels = ends.into_iter().zip(capacities).map(channel).collect();
+        let process = |(nth, (steps, times)): (usize, (Vec<Step>, u32))| Process {
+            steps,
+            times,
+            past: 0,
+            at: 0,
+            blocked_on: None,
+            digest: nth as u64,
+        };
+        Network { processes: processes.into_iter().enumerate().map(process).collect(), channels, wrong: None }
+    }
+
+    /// WS-LAST §4, figure 2: in each round process 0 sends a message to each worker, and then receives one from each, in the same
+    /// order; upon receipt a worker works for so long, and replies. Sending and receiving take `message` each.
+    ///
+    /// # Panics
+    /// Without workers, or if a message takes no time.
+    pub fn scatter_gather(workers: usize, rounds: u32, work: u64, message: u64) -> Network {
+        let there = (0..workers).map(|worker| Step::new(message, Then::Send(worker)));
+        let back = (0..workers).map(|worker| Step::new(message, Then::Receive(workers + worker)));
+        let mut processes = vec![(there.chain(back).collect(), rounds)];
+        processes.extend((0..workers).map(|worker| {
+            let receive = Step::new(message, Then::Receive(worker));
+            (vec![receive, Step::new(work + message, Then::Send(workers + worker))], rounds)
+        }));
+        Network::new(processes, &vec![1; 2 * workers])
+    }
+
+    /// How many processes it has.
+    pub fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The first strand of each process.
+    pub fn start(&self) -> Vec<Strand> {
+        (0..self.processes.len()).map(|process| self.strand(process)).collect()
+    }
+
+    /// What a process does next; at last it ends, by an instruction of its own.
+    fn strand(&self, process: usize) -> Strand {
+        let length = self.processes[process].step().map_or(NonZeroU64::MIN, |step| step.work);
+        Strand { id: process as u32, length }
+    }
+
+    /// The process' strand is done.
+    pub fn done(&mut self, process: u32) -> Done {
+        let process = process as usize;
+        let Some(step) = self.processes[process].step() else { return Done { next: Next::Ends, unblocked: None } };
+        let (channel, other) = match step.then {
+            Then::GoOn => {
+                self.processes[process].advance();
+                return Done { next: Next::GoesOn(self.strand(process)), unblocked: None };
+            }
+            Then::Send(channel) => (channel, self.channels[channel].to),
+            Then::Receive(channel) => (channel, self.channels[channel].from),
+        };
+        if !self.operate(process, step.then) {
+            self.processes[process].blocked_on = Some(channel);
+            return Done { next: Next::Blocks, unblocked: None };
+        }
+        let mut unblocked = None;
+        if self.processes[other].blocked_on == Some(channel)
+            && let Some(waits) = self.processes[other].step()
+            && self.operate(other, waits.then)
+        {
+            self.processes[other].blocked_on = None;
+            unblocked = Some(self.strand(other));
+        }
+        Done { next: Next::GoesOn(self.strand(process)), unblocked }
+    }
+
+    /// Sends or receives. False: there is no room, or no message.
+    fn operate(&mut self, process: usize, then: Then) -> bool {
+        let state = &mut self.processes[process];
+        match then {
+            Then::GoOn => {}
+            Then::Send(channel) => {
+                let Channel { capacity, messages, sent, .. } = &mut self.channels[channel];
+                if messages.len() == *capacity {
+                    return false;
+                }
+                messages.push_back(Message { number: *sent, value: state.digest });
+                *sent += 1;
+                state.digest = mixed(state.digest, *sent);
+            }
+            Then::Receive(channel) => {
+                let Channel { messages, received, .. } = &mut self.channels[channel];
+                let Some(message) = messages.pop_front() else { return false };
+                if message.number != *received {
+                    self.wrong = Some(format!("channel {channel} gives message {} after {received}", message.number));
+                }
+                *received += 1;
+                state.digest = mixed(state.digest, message.value);
+            }
+        }
+        state.advance();
+        true
+    }
+
+    /// Whether a process waits for the other end of a channel.
+    pub fn is_blocked(&self, process: u32) -> bool {
+        self.processes[process as usize].blocked_on.is_some()
+    }
+
+    /// For each process a digest of all messages that it has received, and of their senders' then: the same whoever ran when.
+    pub fn digests(&self) -> Vec<u64> {
+        self.processes.iter().map(|process| process.digest).collect()
+    }
+
+    /// T₁: the nanoseconds of all steps.
+    pub fn work(&self) -> u64 {
+        let of = |process: &Process| {
+            let steps: u64 = process.steps.iter().map(|step| step.work.get()).sum();
+            u64::from(process.times) * steps + 1
+        };
+        self.processes.iter().map(of).sum()
+    }
+
+    /// T∞: how long it takes from the start if each process that is not blocked runs. If it comes to a standstill, until then.
+    pub fn critical_path(&self) -> u64 {
+        let mut network = self.clone();
+        let mut running: BinaryHeap<Reverse<(u64, u32)>> =
+            network.start().iter().map(|strand| Reverse((strand.length.get(), strand.id))).collect();
+        let mut now = 0;
+        while let Some(Reverse((at, process))) = running.pop() {
+            now = at;
+            let Done { next, unblocked } = network.done(process);
+            let next = if let Next::GoesOn(strand) = next { Some(strand) } else { None };
+            running
+                .extend(next.into_iter().chain(unblocked).map(|strand| Reverse((at + strand.length.get(), strand.id))));
+        }
+        now
+    }
+
+    /// Looks whether what must hold of channels does: no message more than there is room for, none out of order, and nobody
+    /// blocked who could go on.
+    ///
+    /// # Errors
+    /// Says what does not.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        for (nth, Channel { from, to, capacity, messages, sent, received }) in self.channels.iter().enumerate() {
+            let (length, most) = (messages.len(), *capacity);
+            if length > most {
+                return Err(format!("channel {nth} has {length} messages, and room for {most}"));
+            }
+            let numbers = messages.iter().map(|message| message.number);
+            if !numbers.eq(*received..*sent) {
+                return Err(format!(
+                    "{sent} messages were sent over channel {nth}, {received} received, {length} lie there"
+                ));
+            }
+            let blocked = |process: &usize| self.processes[*process].blocked_on == Some(nth);
+            if blocked(from) && length < most || blocked(to) && length > 0 {
+                return Err(format!(
+                    "who waits at channel {nth} could go on: it has {length} messages, and room for {most}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Depends on both, and on which is which (FNV's prime).
+fn mixed(digest: u64, value: u64) -> u64 {
+    (digest.rotate_left(23) ^ value).wrapping_mul(0x0100_0000_01b3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets all that can go on do so in turns, the last or the first each time.
+    fn played(mut network: Network, last: bool) -> Network {
+        let mut ready: VecDeque<u32> = network.start().iter().map(|strand| strand.id).collect();
+        while let Some(process) = if last { ready.pop_back() } else { ready.pop_front() } {
+            let Done { next, unblocked } = network.done(process);
+            network.check().unwrap();
+            ready.extend(unblocked.map(|strand| strand.id));
+            if let Next::GoesOn(strand) = next {
+                ready.push_back(strand.id);
+            }
+        }
+        network
+    }
+
+    #[test]
+    fn a_round_is_a_barrier() {
+        let network = Network::scatter_gather(3, 5, 100, 10);
+        assert_eq!(network.work(), 5 * (3 * 2 * 10 + 3 * 120) + 4);
+        // The last reply comes 110 after the last message was sent, to a process that waits; and at the end it ends.
+        assert_eq!(network.critical_path(), 5 * (3 * 10 + 110) + 1);
+    }
+
+    #[test]
+    fn who_runs_when_does_not_show() {
+        let network = Network::scatter_gather(5, 7, 3, 1);
+        let [first, last] = [false, true].map(|last| played(network.clone(), last).digests());
+        assert_eq!(first, last);
+        let other = played(Network::scatter_gather(5, 8, 3, 1), false).digests();
+        assert!(first.iter().zip(&other).all(|(digest, other)| digest != other));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_channel_is_noticed() {
+        let wrong = |change: fn(&mut Network)| {
+            let mut network = Network::scatter_gather(2, 1, 3, 1);
+            assert_eq!(network.done(1).next, Next::Blocks);
+            network.check().unwrap();
+            change(&mut network);
+            network.check().unwrap_err()
+        };
+        fn message(number: u64) -> Message {
+            Message { number, value: 0 }
+        }
+        assert!(wrong(|network| network.processes[1].blocked_on = Some(2)).contains("could go on"));
+        assert!(wrong(|network| network.channels[0].messages.push_back(message(0))).contains("messages were sent"));
+        assert!(wrong(|network| network.channels[1].messages.extend([0, 1].map(message))).contains("and room for 1"));
+        let out_of_order = wrong(|network| {
+            network.channels[1].messages.push_back(message(4));
+            assert!(network.operate(2, Then::Receive(1)));
+        });
+        assert!(out_of_order.contains("gives message 4 after 0"), "{out_of_order}");
+    }
+
+    #[test]
+    #[should_panic(expected = "another's end of a channel")]
+    fn a_channel_has_one_sender() {
+        let send = || (vec![Step::new(1, Then::Send(0))], 1);
+        Network::new(vec![send(), send()], &[1]);
+    }
+}
