@@ -2,6 +2,8 @@
 
 mod a_steal;
 pub mod figure;
+mod findings;
+mod ws_last;
 
 use clap::{Args, Subcommand};
 
@@ -17,11 +19,13 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Paper {
     ASteal(a_steal::Arguments),
+    WsLast(ws_last::Arguments),
 }
 
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.paper {
         Paper::ASteal(arguments) => a_steal::run(arguments),
+        Paper::WsLast(arguments) => ws_last::run(arguments),
     }
 }

@@ -6,6 +6,7 @@
 pub mod a_steal;
 pub mod claim;
 pub mod fit;
+pub mod ws_last;
 
 use std::convert::Infallible;
 

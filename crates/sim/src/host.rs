@@ -68,6 +68,8 @@ pub struct Costs {
     /// How long the lock of a worker's run queue is held, by whoever puts a task there or looks for one; those who come meanwhile
     /// wait, in the order in which they came. 0: queues have no lock.
     pub queue: u64,
+    /// From when such a lock is given back until somebody who waits for it has it. More than nothing where those who wait sleep.
+    pub handover: u64,
     /// From one task that can block to another, on a worker.
     pub switch_task: u64,
 }
@@ -86,6 +88,7 @@ impl Default for Costs {
             switch: 1_500,
             slice: 3_000_000,
             queue: 0,
+            handover: 0,
             switch_task: 0,
         }
     }
@@ -94,10 +97,10 @@ impl Default for Costs {
 impl Costs {
     /// The largest.
     pub fn most(&self) -> u64 {
-        let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, queue, switch_task } =
-            *self;
-        let all = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, queue, switch_task];
-        all.into_iter().max().unwrap_or(0)
+        let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
+        let Costs { queue, handover, switch_task, .. } = *self;
+        let thread = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
+        thread.into_iter().chain([queue, handover, switch_task]).max().unwrap_or(0)
     }
 
     /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.

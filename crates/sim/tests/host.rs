@@ -126,9 +126,9 @@ fn host_of_networks(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     let all: Vec<Policy> = Policy::all().collect();
     let cores = random.random_range(1..7);
     let mut cost = || if random.random() { random.random_range(1..3_000) } else { 0 };
-    let (queue, switch_task) = (cost(), cost());
+    let (queue, handover, switch_task) = (cost(), cost(), cost());
     let slice = random.random_range(10_000..500_000);
-    let mut host = Host::new(cores, Costs { slice, queue, switch_task, ..Costs::default() }, seed);
+    let mut host = Host::new(cores, Costs { slice, queue, handover, switch_task, ..Costs::default() }, seed);
     let mut submitted = Vec::new();
     for nth in 0..random.random_range(1..4u64) {
         let policy = if nth == 0 { policy } else { *all.choose(&mut random).unwrap() };

@@ -11,15 +11,15 @@ use comity_sim::experiments::a_steal::beyond::{self, Point};
 use comity_sim::experiments::a_steal::time_waste::{self, HeadToHead, MACHINES};
 use comity_sim::experiments::a_steal::utilization::{self, Set};
 use comity_sim::experiments::a_steal::{Family, Outcome, Practical, SECONDS_PER_QUANTUM, Setting, time, waste};
-use comity_sim::experiments::claim::Claim;
 use comity_sim::experiments::fit::Estimate;
 use comity_sim::workload::swf;
 use serde::Serialize;
 
 use super::figure::{Axis, Figure, Legend, Marks, Series};
+use super::findings::{Findings, estimate, here, one_in};
 use crate::failure::Failure;
 use crate::output;
-use crate::sweep::{self, Stop, Sweep};
+use crate::sweep::{self, Sweep};
 
 const EXAMPLES: &str = "Examples:
   comity reproduce a-steal --check
@@ -67,7 +67,7 @@ pub struct Arguments {
     vary: Vec<String>,
     /// Do one run of so many only, for a quick look, 1 to 100
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_in)]
-    one_in: usize,
+    one_in: u32,
     #[command(flatten)]
     sweep: sweep::Options,
 }
@@ -86,19 +86,9 @@ enum Experiment {
     Beyond,
 }
 
-fn one_in(text: &str) -> Result<usize, &'static str> {
-    text.parse().ok().filter(|one_in| (1..=100).contains(one_in)).ok_or("write a whole number from 1 to 100")
-}
-
-/// Everything that came out.
+/// What the paper has no number for.
 #[derive(Serialize)]
-struct Report {
-    schema: &'static str,
-    comity: &'static str,
-    setting: String,
-    /// The numbers, beside the paper's.
-    claims: Vec<Row>,
-    /// What the paper has no number for.
+struct Extra {
     beyond: Vec<Beyond>,
 }
 
@@ -114,18 +104,11 @@ struct Beyond {
     waste: Estimate,
 }
 
-#[derive(Serialize)]
-struct Row {
-    #[serde(flatten)]
-    claim: Claim,
-    holds: bool,
-}
-
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (practical, source) = practical(&arguments)?;
     let Arguments { experiments, check, json, seed, one_in, vary, sweep, .. } = arguments;
-    let mut setting = Setting { one_in, ..Setting::new(seed, practical) };
+    let mut setting = Setting { one_in: one_in as usize, ..Setting::new(seed, practical) };
     let mut name = format!("a-steal, seed {seed}, {source}");
     for varied in &vary {
         setting.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
@@ -175,25 +158,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if sweep.shard().is_some() {
         return output::print(&sweep.elsewhere());
     }
-    if check && results.claims.is_empty() {
-        return Err(Failure::Usage("--check: the paper has no number for these experiments".to_owned()));
-    }
-    results.present(name, &sweep, json)?;
-    match results.claims.iter().filter(|claim| !claim.holds()).count() {
-        wrong if check && wrong > 0 => {
-            Err(Failure::Run(format!("{wrong} of {} numbers are not the paper's", results.claims.len())))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Nothing, if the outcomes are not all here.
-fn here<T>(outcomes: Result<T, Stop>) -> Result<Option<T>, Failure> {
-    match outcomes {
-        Ok(outcomes) => Ok(Some(outcomes)),
-        Err(Stop::Elsewhere) => Ok(None),
-        Err(Stop::Failed(failure)) => Err(failure),
-    }
+    let (table, extra) = (results.table(), Extra { beyond: results.beyond });
+    results.findings.present(name, &sweep, json, check, &table, extra)
 }
 
 /// Where practical profiles come from, and in words.
@@ -223,14 +189,13 @@ fn practical(arguments: &Arguments) -> Result<(Practical, String), Failure> {
 /// The claims and the figures of the experiments that were run.
 #[derive(Default)]
 struct Results {
-    claims: Vec<Claim>,
+    findings: Findings,
     beyond: Vec<Beyond>,
-    figures: Vec<(&'static str, Figure)>,
 }
 
 impl Results {
     fn time(&mut self, outcomes: &[Outcome]) {
-        self.claims.extend(time::claims(outcomes));
+        self.findings.claims.extend(time::claims(outcomes));
         let by_family = |point: fn(&Outcome) -> (f64, f64)| {
             let series = |family: Family| Series {
                 name: family.name().to_owned(),
@@ -250,7 +215,7 @@ impl Results {
             marks: Marks::Line,
             points: vec![(least, least), (most, most)],
         });
-        self.figures.push((
+        self.findings.figures.push((
             "figure-3",
             Figure {
                 title: "A-STEAL figure 3: mean and trimmed availability".into(),
@@ -274,7 +239,7 @@ impl Results {
                 .map(|outcome| (outcome.parallelism() / outcome.mean_availability, outcome.time() / predicted(outcome)))
                 .collect(),
         });
-        self.figures.push((
+        self.findings.figures.push((
             "time-fit",
             Figure {
                 title: "A-STEAL §4: time over the fit of equation 4".into(),
@@ -287,7 +252,7 @@ impl Results {
     }
 
     fn waste(&mut self, setting: &Setting, by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome]) {
-        self.claims.extend(waste::claims(by_delta, time));
+        self.findings.claims.extend(waste::claims(by_delta, time));
         let line = |name: &str, of: &dyn Fn(f64, &[Outcome]) -> f64| Series {
             name: name.to_owned(),
             marks: Marks::Line,
@@ -300,7 +265,7 @@ impl Results {
                 .collect(),
         };
         let length = setting.quantum as f64;
-        self.figures.push((
+        self.findings.figures.push((
             "figure-4",
             Figure {
                 title: "A-STEAL figure 4: waste and its bounds, by δ".into(),
@@ -323,7 +288,7 @@ impl Results {
                 .map(|outcome| (outcome.parallelism() / outcome.mean_availability, outcome.waste()))
                 .collect(),
         });
-        self.figures.push((
+        self.findings.figures.push((
             "figure-5",
             Figure {
                 title: "A-STEAL figure 5: waste and parallelism".into(),
@@ -336,7 +301,7 @@ impl Results {
     }
 
     fn time_waste(&mut self, large: &[HeadToHead], small: &[HeadToHead]) {
-        self.claims.extend(time_waste::claims(large, small));
+        self.findings.claims.extend(time_waste::claims(large, small));
         for (runs, processors, names) in
             [(large, 512, ["figure-6-time", "figure-6-waste"]), (small, 128, ["figure-7-time", "figure-7-waste"])]
         {
@@ -376,12 +341,12 @@ impl Results {
                     ],
                 },
             ];
-            self.figures.extend(names.into_iter().zip(figures));
+            self.findings.figures.extend(names.into_iter().zip(figures));
         }
     }
 
     fn utilization(&mut self, sets: &[Set]) {
-        self.claims.extend(utilization::claims(sets));
+        self.findings.claims.extend(utilization::claims(sets));
         const NAMES: [&str; 6] = ["u-u", "u-ht1", "ht1-u", "ht1-ht1", "ht2-u", "ht2-ht2"];
         for (name, set) in NAMES.into_iter().zip(sets) {
             let line = |name: &str, outcome: &utilization::Outcome| Series {
@@ -392,7 +357,7 @@ impl Results {
                     .zip(outcome.utilization.clone())
                     .collect(),
             };
-            self.figures.push((
+            self.findings.figures.push((
                 name,
                 Figure {
                     title: format!("A-STEAL figure 8: utilization over time, {} (parallelism/critical path)", set.name),
@@ -431,7 +396,7 @@ impl Results {
                     .map(|point| (point.varied as f64, of(point).value))
                     .collect(),
             };
-            self.figures.push((
+            self.findings.figures.push((
                 name,
                 Figure {
                     title: format!("Beyond the paper: A-STEAL over {varied}"),
@@ -447,49 +412,9 @@ impl Results {
         }
     }
 
-    fn present(&self, setting: String, sweep: &Sweep, json: bool) -> Result<(), Failure> {
-        let report = Report {
-            schema: "comity-reproduce/1",
-            comity: env!("CARGO_PKG_VERSION"),
-            setting,
-            claims: self.claims.iter().map(|claim| Row { claim: claim.clone(), holds: claim.holds() }).collect(),
-            beyond: self.beyond.clone(),
-        };
-        let mut text = if json { output::to_json(&report) } else { self.table() };
-        if let Some(out) = sweep.out() {
-            let write = |name: &str, text: &str| {
-                let path = out.join(name);
-                output::replace(&path, text.as_bytes())
-                    .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))
-            };
-            write("result.json", &output::to_json(&report))?;
-            for (name, figure) in &self.figures {
-                write(&format!("{name}.svg"), &figure.svg())?;
-            }
-            if !json {
-                let _ = writeln!(text, "result.json and {} figures are in '{}'.", self.figures.len(), out.display());
-            }
-        }
-        output::print(&text)
-    }
-
+    /// What the paper has no number for.
     fn table(&self) -> String {
         let mut text = String::new();
-        let estimate = |value: f64, half_width: Option<f64>| match half_width {
-            Some(half_width) => format!("{value:.3} ± {half_width:.3}"),
-            None => format!("{value:.3}"),
-        };
-        if !self.claims.is_empty() {
-            let mut table = Table::new();
-            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["", "what", "paper", "here", "accepted"]);
-            for claim in &self.claims {
-                let here = estimate(claim.here, claim.half_width);
-                let verdict = if claim.holds() { "ok" } else { "NO" };
-                let accepted = format!("{} to {}", claim.accepted.0, claim.accepted.1);
-                table.add_row([verdict, &claim.what, claim.paper, &here, &accepted]);
-            }
-            let _ = writeln!(text, "{table}");
-        }
         if !self.beyond.is_empty() {
             let mut table = Table::new();
             let header = ["varied", "", "jobs", "T / (T₁/P̄ + T∞)", "waste / T₁"];

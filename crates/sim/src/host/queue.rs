@@ -16,9 +16,10 @@ impl Host {
         if held == 0 {
             return 0;
         }
-        let now = self.now;
+        let (now, handover) = (self.now, self.costs.handover);
         let free = &mut self.worker_mut(whose).queue_free;
-        *free = (*free).max(now) + held;
+        let begins = if *free > now { *free + handover } else { now };
+        *free = begins + held;
         *free - now
     }
 
