@@ -98,6 +98,9 @@ pub struct Submission {
     pub name: String,
     /// As in `--policy`.
     pub policy: String,
+    /// What it does.
+    #[serde(default)]
+    pub kind: Kind,
     /// When the first comes.
     #[serde(default)]
     pub at: u64,
@@ -107,13 +110,13 @@ pub struct Submission {
     /// one after so many steps.
     #[serde(default)]
     pub every: u64,
-    /// w₁.
+    /// w₁; or what sending and receiving a message take.
     pub serial: u64,
-    /// w₂.
+    /// w₂; or what a worker does upon a message.
     pub parallel: u64,
-    /// h.
+    /// h; or how many workers there are.
     pub width: u32,
-    /// How often both phases follow each other.
+    /// How often both phases follow each other; or how many rounds there are.
     #[serde(default = "one_iteration")]
     pub iterations: u32,
     /// How the strands of a parallel phase come into being.
@@ -126,6 +129,17 @@ pub struct Submission {
 
 fn one_iteration() -> u32 {
     1
+}
+
+/// A kind of program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Serial and parallel phases: [`ForkJoin`](crate::program::ForkJoin).
+    #[default]
+    ForkJoin,
+    /// Tasks that block: [`Network::scatter_gather`](crate::network::Network::scatter_gather). Only on a host.
+    ScatterGather,
 }
 
 /// [`Fork`](crate::program::Fork).
@@ -208,6 +222,17 @@ impl Scenario {
             bounded(&place("parallel"), program.parallel, 1, 1 << 40)?;
             bounded(&place("width"), program.width.into(), 1, 1 << 22)?;
             bounded(&place("iterations"), program.iterations.into(), 1, 1 << 20)?;
+            if program.kind == Kind::ScatterGather {
+                machine.only_on_a_host(&place("kind = \"scatter-gather\""))?;
+                let messages = u64::from(program.width) * u64::from(program.iterations);
+                bounded(&place("width times iterations"), messages, 1, 1 << 22)?;
+                if program.fork != WrittenFork::AtOnce {
+                    return Err(format!(
+                        "{}: the tasks of scatter-gather are there from the start; leave it out",
+                        place("fork")
+                    ));
+                }
+            }
             let iteration = u128::from(program.serial) + u128::from(program.width) * (u128::from(program.parallel) + 1);
             let work = u64::try_from(iteration * u128::from(program.iterations)).unwrap_or(u64::MAX);
             bounded(&place("the work"), work, 1, 1 << 60)?;

@@ -3,7 +3,7 @@
 
 use comity_sim::host::Costs;
 use comity_sim::random::stream;
-use comity_sim::scenario::{Allot, Fault, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork};
+use comity_sim::scenario::{Allot, Fault, Kind, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork};
 use rand::RngExt;
 
 const POLICIES: [&str; 9] = [
@@ -34,6 +34,7 @@ fn scenario(seed: u64) -> Written {
     let mut submission = |nth| Submission {
         name: format!("program {nth}"),
         policy: POLICIES[random.random_range(0..POLICIES.len())].to_owned(),
+        kind: Kind::ForkJoin,
         at: random.random_range(0..500),
         count: random.random_range(1..4),
         every: random.random_range(0..300),
@@ -95,6 +96,25 @@ fn what_must_hold_holds_in_random_scenarios() {
     }
     println!("{count} scenarios: {ended} programs ended, {died} died, {left} were left");
     assert!(ended > count && died > count / 20 && left > count / 20, "the scenarios are too much alike");
+}
+
+#[test]
+fn tasks_that_block_share_a_host_with_those_that_do_not() {
+    let mut written = scenario(1);
+    on_a_host(&mut written);
+    (written.machine.processors, written.machine.steps) = (4, 1 << 40);
+    (written.faults, written.programs) = (Vec::new(), written.programs[..1].to_vec());
+    let mut other = written.programs[0].clone();
+    (other.name, other.count, other.policy) = ("other".into(), 1, "comity".into());
+    (written.programs[0].kind, written.programs[0].fork) = (Kind::ScatterGather, WrittenFork::AtOnce);
+    written.programs.push(other);
+    for policy in ["comity:place=last", "ws-last", "dws:place=last-if-up"] {
+        written.programs[0].policy = policy.into();
+        let outcome = Scenario::new(written.clone()).unwrap().run(0, 1, None).unwrap();
+        let first = &outcome.programs[0];
+        assert!(outcome.programs.iter().all(|program| program.ended.is_some()), "{policy}: {outcome:#?}");
+        assert!(first.cycles.work == first.work && first.counts.unwrap().placed > 0, "{policy}: {outcome:#?}");
+    }
 }
 
 fn on_a_host(scenario: &mut Written) {
@@ -166,6 +186,26 @@ fn what_makes_no_sense_is_answered_with_what_would() {
                 scenario.faults = vec![Fault::LostProcessors { at: 0, until: 9, processors: 1 }];
             }),
             "one with a single core can lose none",
+        ),
+        (
+            refused(|scenario| scenario.programs[0].kind = Kind::ScatterGather),
+            "kind = \"scatter-gather\" of program 'first': only a host has that",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                let first = &mut scenario.programs[0];
+                (first.kind, first.fork) = (Kind::ScatterGather, WrittenFork::Tree);
+            }),
+            "fork of program 'first': the tasks of scatter-gather are there from the start",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                let first = &mut scenario.programs[0];
+                (first.kind, first.iterations) = (Kind::ScatterGather, 1 << 20);
+            }),
+            "width times iterations of program 'first' is",
         ),
         (
             refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "nobody".into() }]),

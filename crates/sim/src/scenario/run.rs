@@ -5,11 +5,12 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::{Allot, Fault, Machine, Programs, Scenario, Submission, WrittenFork};
+use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork};
 use crate::conversation::Line;
 use crate::host::{Counts, Host, Lateness};
 use crate::job::Cycles;
 use crate::machine::{Server, ThreadScheduler};
+use crate::network::Network;
 use crate::program::{Fork, ForkJoin, Program};
 use crate::random::stream;
 
@@ -85,10 +86,23 @@ impl Scenario {
         }
         let mut outcome = Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, programs: Vec::new() };
         for (at, submission) in self.arrivals().into_iter().rev() {
-            let (program, what) = self.submit(at, submission);
-            let workers = self.written.programs[submission].workers.unwrap_or(processors);
+            let Submission { kind, serial, parallel, width, iterations, workers, .. } =
+                self.written.programs[submission];
+            let (policy, workers) = (policies[submission], workers.unwrap_or(processors));
             let own = stream(seed, outcome.programs.len() as u64).random();
-            host.submit(at, Box::new(program), policies[submission], workers, own);
+            let what = match kind {
+                Kind::ForkJoin => {
+                    let (program, what) = self.submit(at, submission);
+                    host.submit(at, Box::new(program), policy, workers, own);
+                    what
+                }
+                Kind::ScatterGather => {
+                    let network = Network::scatter_gather(width as usize, iterations, parallel, serial);
+                    let what = self.begins(at, submission, network.work(), network.critical_path());
+                    host.submit_network(at, network, policy, workers, own);
+                    what
+                }
+            };
             outcome.programs.push(what);
         }
         for fault in &self.written.faults {
@@ -190,23 +204,27 @@ impl Scenario {
     }
 
     fn submit(&self, came: u64, submission: usize) -> (ForkJoin, ProgramOutcome) {
-        let Submission { name, serial, parallel, width, iterations, fork, .. } = &self.written.programs[submission];
+        let Submission { serial, parallel, width, iterations, fork, .. } = &self.written.programs[submission];
         let fork = match fork {
             WrittenFork::AtOnce => Fork::AtOnce,
             WrittenFork::Tree => Fork::Tree,
         };
         let program = ForkJoin::new(*serial, *parallel, *width, *iterations, fork);
-        let outcome = ProgramOutcome {
-            name: name.clone(),
-            work: program.work(),
-            critical_path: program.critical_path(),
+        let outcome = self.begins(came, submission, program.work(), program.critical_path());
+        (program, outcome)
+    }
+
+    fn begins(&self, came: u64, submission: usize, work: u64, critical_path: u64) -> ProgramOutcome {
+        ProgramOutcome {
+            name: self.written.programs[submission].name.clone(),
+            work,
+            critical_path,
             came,
             ended: None,
             died: None,
             cycles: Cycles::default(),
             counts: None,
-        };
-        (program, outcome)
+        }
     }
 
     /// The cycles of the quanta from one time to before another, on processors that are not lost.
