@@ -4,9 +4,9 @@ use comity_sim::experiments::Serial;
 use comity_sim::experiments::claim::Claim;
 use comity_sim::experiments::ws_last::{Outcome, Point, Setting, Variant, divisions, messages, sawtooth, workers};
 
-/// A quarter of the rounds, measured once.
+/// A sixth of the rounds, measured once.
 fn setting(policy: fn(Variant) -> &'static str) -> Setting {
-    Setting { policy, one_in: 4, measurements: 1, ..Setting::new(1) }
+    Setting { policy, one_in: 6, measurements: 1, ..Setting::new(1) }
 }
 
 /// The claims that do not hold.

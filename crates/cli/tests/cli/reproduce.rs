@@ -101,3 +101,22 @@ fn practical_profiles_come_from_a_log_in_the_standard_format() {
         assert!(errors.contains(part), "{errors}");
     }
 }
+
+#[test]
+fn ws_last_is_checked_too() {
+    let quick = ["reproduce", "ws-last", "exp2", "exp4", "--one-in", "25"];
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let report = json(comity().args(quick).args(["--json", "--check", "--out", out]));
+    let (claims, points) = (report["claims"].as_array().unwrap(), report["points"].as_array().unwrap());
+    assert!(claims.len() == 11 && points.len() == 14 + 33, "{report}");
+    let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["figure-4-speedup.svg", "figure-4-steals.svg", "figure-6.svg", "result.json"]);
+    // With free yields thieves soon find what there is.
+    let failed = comity().args(quick).args(["--vary", "yield=1", "--vary", "steal=1", "--check"]).assert().code(1);
+    let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(errors.contains("of 11 numbers are not the paper's"), "{errors}");
+    let refused = comity().args(["reproduce", "ws-last", "--vary", "yield"]).assert().code(2);
+    let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(errors.contains("--vary: '' is no whole number of nanoseconds from 1"), "{errors}");
+}

@@ -165,11 +165,11 @@ impl Setting {
         Ok(())
     }
 
-    /// m. The paper has as many rounds as make seconds; here as many as make a second of work, but at least 20: all rounds but the first few
-    /// are alike, and both times are of as many.
+    /// m. The paper has as many rounds as make seconds. Here as many as make two seconds of work, but from 50 to 500: all but the
+    /// first few are alike, and both times are of as many.
     fn rounds(&self, point: Point) -> u32 {
-        let rounds = T / (u64::from(point.workers) * point.work);
-        (rounds.clamp(20, 500) as u32 / self.one_in).max(5)
+        let rounds = 2 * T / (u64::from(point.workers) * point.work);
+        (rounds.clamp(50, 500) as u32 / self.one_in).max(5)
     }
 
     /// One running time in nanoseconds, and the attempts to steal.

@@ -85,3 +85,51 @@ impl Host {
         self.go_on(me, next);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::conversation::Line;
+    use crate::host::Costs;
+    use crate::network::Network;
+
+    fn host(policy: &str, costs: Costs) -> Host {
+        let mut host = Host::new(4, costs, 1);
+        host.submit_network(0, Network::scatter_gather(20, 50, 20_000, 200), policy.parse().unwrap(), 4, 1);
+        host
+    }
+
+    #[test]
+    fn who_comes_to_a_queue_waits_in_turn() {
+        let mut host = host("ws-last", Costs { queue: 100, handover: 10, ..Costs::default() });
+        host.run(100_000, 1).unwrap();
+        let whose = Thread { program: 0, worker: 2 };
+        host.worker_mut(whose).queue_free = host.now;
+        assert_eq!([1, 1, 2].map(|accesses| host.hold_queue(whose, accesses)), [100, 210, 420]);
+        host.now += 300;
+        assert_eq!(host.hold_queue(whose, 1), 230);
+        host.now += 230;
+        assert_eq!(host.hold_queue(whose, 1), 100);
+    }
+
+    #[test]
+    fn a_thief_hears_of_what_was_placed_at_its_own_worker() {
+        let resumed = |policy: &str| {
+            let mut host = host(policy, Costs { queue: 100, ..Costs::default() });
+            let count = Rc::new(RefCell::new(0));
+            let counter = Rc::clone(&count);
+            host.record(move |line| {
+                *counter.borrow_mut() += u32::from(matches!(line, Line::Turn { event: Event::Resumed, .. }));
+            });
+            host.run(u64::MAX, 1).unwrap();
+            let count = *count.borrow();
+            (count, host.fate(0).counts.placed)
+        };
+        let (last, placed) = resumed("ws-last");
+        assert!(last > 50 && placed > u64::from(last), "{last}, {placed}");
+        assert_eq!(resumed("ws-last:place=current"), (0, 0));
+    }
+}
