@@ -23,7 +23,7 @@ use crate::raw::job::JobRef;
 use crate::share;
 use crate::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
 use crate::watch;
-use crate::worker::Own;
+use crate::worker::{Own, Turn};
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 65_535;
@@ -386,6 +386,7 @@ impl ThreadBuilder {
             busy_since: Cell::new(Instant::now()),
             adopted: false,
             stolen_depth: Cell::new(0),
+            turn: Turn::default(),
         };
         (self.id, own)
     }

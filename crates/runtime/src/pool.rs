@@ -160,6 +160,10 @@ impl ThreadPool {
         self.if_current(Worker::has_pending_tasks)
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// What `ask` answers for this thread's worker, if it is one of this pool.
     fn if_current<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
         current::with(|worker| worker.filter(|worker| Arc::ptr_eq(worker.shared(), &self.shared)).map(ask))

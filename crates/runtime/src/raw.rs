@@ -5,4 +5,5 @@ pub(crate) mod current;
 pub(crate) mod deque;
 pub(crate) mod job;
 pub(crate) mod latch;
+pub(crate) mod resumable;
 pub(crate) mod sync;

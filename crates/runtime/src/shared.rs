@@ -14,7 +14,7 @@ use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
-use crate::counters::Live;
+use crate::counters::{Counter, Live};
 use crate::fork;
 use crate::raw::current;
 use crate::raw::deque::Deque;
@@ -50,12 +50,13 @@ pub(crate) struct Handlers {
 /// | `deque` | its own protocol | all |
 /// | `spawns` | the queue's own protocol | thieves |
 /// | `fifo` | the owner | whoever runs one of its turns |
+/// | `placed` | anybody | the owner, thieves |
 /// | `inbox` | anybody | the owner |
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
 /// | `raid_takes` | raiders | thieves |
 /// | `own` | the owner | the owner |
-/// | `counters`, `busy_since`, `activity` | the owner | anybody |
+/// | `counters`, `jobs`, `busy_since`, `activity` | the owner | anybody |
 pub(crate) struct Peer {
     /// The right halves of joins.
     pub(crate) deque: Deque<Header>,
@@ -64,6 +65,8 @@ pub(crate) struct Peer {
     spawns: Stealer<JobRef>,
     /// Those of `spawn_fifo`, whose turns are among the former.
     pub(crate) fifo: JobFifo,
+    /// Tasks that others have unblocked, and that last ran here.
+    pub(crate) placed: Injector<JobRef>,
     /// Jobs that only this worker may run: its part of a broadcast.
     pub(crate) inbox: Injector<JobRef>,
     /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
@@ -74,6 +77,8 @@ pub(crate) struct Peer {
     /// What the worker's thread has for itself, while it runs: see [`Worker::own`](crate::Worker).
     pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
+    /// Jobs that it has taken from a queue.
+    pub(crate) jobs: Counter,
     /// When it got the task that it has, in nanoseconds of the pool's life; 0 for a thief.
     pub(crate) busy_since: AtomicU64,
     /// What the worker is doing, for a watch.
@@ -87,12 +92,14 @@ impl Peer {
             id,
             spawns,
             fifo: JobFifo::new(),
+            placed: Injector::new(),
             inbox: Injector::new(),
             wakeups_owed: AtomicU32::new(0),
             thread: AtomicI32::new(0),
             raid_takes: AtomicU64::new(0),
             own: AtomicPtr::new(ptr::null_mut()),
             counters: Live::default(),
+            jobs: Counter::default(),
             busy_since: AtomicU64::new(0),
             activity: Activity::default(),
         }
@@ -105,12 +112,12 @@ impl Peer {
 
     /// How many tasks nobody has begun.
     pub(crate) fn queued(&self) -> usize {
-        self.deque.len() + self.spawns.len() + self.inbox.len()
+        self.deque.len() + self.spawns.len() + self.placed.len() + self.inbox.len()
     }
 
     /// Whether there is a task that a thief could take.
     pub(crate) fn has_task(&self) -> bool {
-        !self.deque.is_empty() || !self.spawns.is_empty()
+        !self.deque.is_empty() || !self.spawns.is_empty() || !self.placed.is_empty()
     }
 
     /// Takes a task from this worker for `thief`: what is shared, else what was spawned. Of that up to `batch` tasks, and
@@ -124,7 +131,8 @@ impl Peer {
         now: impl Fn() -> u64,
     ) -> Option<JobRef> {
         let spawned = || self.spawns.steal_batch_with_limit_and_pop(to, batch);
-        let shared = self.deque.steal().map(JobRef::of).or_else(|| take(spawned));
+        let placed = || self.placed.steal_batch_with_limit_and_pop(to, batch);
+        let shared = self.deque.steal().map(JobRef::of).or_else(|| take(spawned)).or_else(|| take(placed));
         if shared.is_some() {
             return shared;
         }
@@ -145,6 +153,11 @@ impl Peer {
         self.deque.steal().map(JobRef::of)
     }
 
+    /// Takes the oldest task that was spawned here, or unblocked here.
+    pub(crate) fn spawned(&self) -> Steal<JobRef> {
+        self.spawns.steal()
+    }
+
     /// Takes the whole queue of this worker, for `thief`, whose own queue gets all but the oldest task.
     pub(crate) fn mug(&self, thief: WorkerId, to: &Spawns<JobRef>) -> Option<JobRef> {
         let mut oldest = None;
@@ -158,7 +171,7 @@ impl Peer {
             self.deque.raid(thief.0);
             self.deque.steal_all(|task| keep(JobRef::of(task)));
         }
-        while let Some(job) = take(|| self.spawns.steal()) {
+        while let Some(job) = take(|| self.spawns.steal()).or_else(|| take(|| self.placed.steal())) {
             keep(job);
         }
         oldest
@@ -439,7 +452,8 @@ impl Work for View<'_> {
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        (self.awaited)() || !self.shared.peer(worker).inbox.is_empty()
+        let peer = self.shared.peer(worker);
+        (self.awaited)() || !peer.inbox.is_empty() || !peer.placed.is_empty()
     }
 }
 

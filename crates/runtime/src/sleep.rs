@@ -148,6 +148,11 @@ impl Sleep {
         self.rest(worker).word.load(Ordering::Relaxed) == word::ASLEEP
     }
 
+    /// Whether the worker has no core.
+    pub(crate) fn is_retired(&self, worker: WorkerId) -> bool {
+        self.rest(worker).word.load(Ordering::Relaxed) == word::RETIRED
+    }
+
     /// Whether the worker sleeps or has retired.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn is_at_rest(&self, worker: WorkerId) -> bool {
@@ -226,20 +231,41 @@ impl Sleep {
         }
     }
 
+    /// After a task was queued at `last`, where thieves can take it too, by the worker `me` or by a thread of no pool.
+    pub(crate) fn after_placing(&self, last: WorkerId, me: Option<WorkerId>, work: &impl Work) {
+        // Lemma 11. A worker that places is busy, so the sleeper it may miss where `membarrier` is refused looks again.
+        match self.waking {
+            Waking::Hungry if me.is_some() => light(),
+            _ => fence(Ordering::SeqCst),
+        }
+        if !self.rouse_for_business(last, Waker::GoesOn) {
+            match me {
+                Some(me) => self.after_spawn(me, work),
+                // Whoever sleeps now need not: `last` may be in the middle of something long.
+                None => self.after_injection(Waker::GoesOn, work),
+            }
+        }
+    }
+
     /// Wakes `worker`, if it sleeps, for something that only it can act on. The caller has made that visible.
     pub(crate) fn wake_for_business(&self, worker: WorkerId) {
         // Lemma 3: the business before the look at the word; the sleeper announces itself before it looks for business.
         fence(Ordering::SeqCst);
+        // Whoever finishes what another waits for is about to look for work itself.
+        self.rouse_for_business(worker, Waker::MakesRoom);
+    }
+
+    /// False: it is up, or somebody else has woken it.
+    fn rouse_for_business(&self, worker: WorkerId, waker: Waker) -> bool {
         loop {
             let claimed = match self.rest(worker).word.load(Ordering::Relaxed) {
                 word::ASLEEP => self.claim(worker, word::WOKEN_FOR_BUSINESS),
                 word::RETIRED => self.exchange(worker, word::RETIRED, word::WOKEN_FOR_BUSINESS),
-                _ => return,
+                _ => return false,
             };
             if claimed {
-                // Whoever finishes what another waits for is about to look for work itself.
-                self.rouse(worker, Waker::MakesRoom);
-                return;
+                self.rouse(worker, waker);
+                return true;
             }
         }
     }

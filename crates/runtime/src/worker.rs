@@ -27,6 +27,10 @@ const MOST_NAPS: u32 = 20;
 /// Attempts to steal back before the policy is asked.
 const STEAL_BACKS: u32 = 16;
 
+/// After so many jobs in a row a worker takes one that would wait longest otherwise: a task from outside, the oldest of its own, or one
+/// that waits for a peer that is in the middle of something long. Prime, so that it falls in with no rhythm of a program's.
+const TURN: u32 = 61;
+
 /// The worker that runs on this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
 ///
 /// Passing it along saves each [`join`](crate::join()) the way through the thread's local storage. It stays on its thread:
@@ -50,6 +54,19 @@ pub(crate) struct Own {
     pub(crate) adopted: bool,
     /// Jobs on this worker's stack that it laid there while it waited for something else.
     pub(crate) stolen_depth: Cell<u32>,
+    /// What is to come first some time.
+    pub(crate) turn: Turn,
+}
+
+/// What a worker that always has tasks must not forget.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// Jobs since the last turn.
+    jobs: Cell<u32>,
+    /// Counts the turns.
+    turns: Cell<u32>,
+    /// A peer, and how many jobs it had taken at the last look.
+    looked_at: Cell<(u32, u64)>,
 }
 
 impl Peer {
@@ -135,9 +152,14 @@ impl Worker {
             // As in `answer_bell`.
             let abort =
                 AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
-            let mine = self.job_to_run_here(thief.is_none() || naps >= MOST_NAPS);
+            let in_turn = if thief.is_none() { self.job_in_turn() } else { None };
+            let mine = match in_turn {
+                None => self.job_to_run_here(thief.is_none() || naps >= MOST_NAPS),
+                _ => None,
+            };
             let deepens = mine.is_none();
             let job = match mine {
+                None if in_turn.is_some() => in_turn,
                 None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(done, thief),
                 None => {
                     naps = MOST_NAPS.min(naps + 1);
@@ -158,8 +180,71 @@ impl Worker {
     /// A job that only this worker may run, or with `spawns` the newest that it spawned: most likely a part of what it
     /// waits for, if that is a scope.
     fn job_to_run_here(&self, spawns: bool) -> Option<JobRef> {
-        let spawned = if spawns { self.own().spawns.pop() } else { None };
+        let spawned = if spawns { self.own_task() } else { None };
         spawned.or_else(|| take(|| self.peer.inbox.steal()))
+    }
+
+    /// The newest task of this worker's own that no join waits for.
+    fn own_task(&self) -> Option<JobRef> {
+        self.own().spawns.pop().or_else(|| self.placed_task())
+    }
+
+    /// Whether it has such.
+    pub(crate) fn has_own_tasks(&self) -> bool {
+        !self.own().spawns.is_empty() || !self.peer.placed.is_empty()
+    }
+
+    /// What others have unblocked and placed here: all of it, the newest first.
+    fn placed_task(&self) -> Option<JobRef> {
+        if self.peer.placed.is_empty() {
+            return None;
+        }
+        let own = self.own();
+        let mut newest = take(|| self.peer.placed.steal())?;
+        let mut carried = false;
+        while let Some(newer) = take(|| self.peer.placed.steal()) {
+            own.spawns.push(std::mem::replace(&mut newest, newer));
+            carried = true;
+        }
+        if carried {
+            // Who looked while they were on their way has not seen them.
+            own.shared.sleep.after_spawn(self.id(), &View { shared: &own.shared, awaited: &|| false });
+        }
+        Some(newest)
+    }
+
+    /// Once every [`TURN`] jobs, one that would wait longest if this worker never ran out of tasks.
+    fn job_in_turn(&self) -> Option<JobRef> {
+        let turn = &self.own().turn;
+        let jobs = turn.jobs.get() + 1;
+        if jobs < TURN || self.own().stolen_depth.get() >= DEEPEST {
+            turn.jobs.set(jobs.min(TURN));
+            return None;
+        }
+        turn.jobs.set(0);
+        turn.turns.set(turn.turns.get().wrapping_add(1));
+        let from_outside = || take(|| self.peer.inbox.steal()).or_else(|| take(|| self.shared().injector.steal()));
+        match turn.turns.get() % 3 {
+            0 => from_outside(),
+            1 => take(|| self.shared().peer(self.id()).spawned()).or_else(|| take(|| self.peer.placed.steal())),
+            _ => self.job_of_the_stuck(),
+        }
+    }
+
+    /// A task that others have placed at a peer that has begun none since this worker's last look at it. So the escape from a worker that is busy for
+    /// long costs no clock: long is what takes longer than some hundred tasks here.
+    fn job_of_the_stuck(&self) -> Option<JobRef> {
+        let shared = self.shared();
+        let looked_at = &self.own().turn.looked_at;
+        let (peer, jobs) = looked_at.get();
+        let stuck = shared.peer(WorkerId(peer));
+        let waits = || stuck.id != self.id() && stuck.jobs.get() == jobs;
+        let job = if waits() { take(|| stuck.placed.steal()).or_else(|| take(|| stuck.spawned())) } else { None };
+        self.peer.counters.steals.add(u64::from(job.is_some()));
+        self.peer.counters.steal_attempts.add(u64::from(waits()));
+        let next = (peer + 1) % shared.workers();
+        looked_at.set((next, shared.peer(WorkerId(next)).jobs.get()));
+        job
     }
 
     /// A job that this frame does not need to have run here.
@@ -172,7 +257,7 @@ impl Worker {
         if back.is_some() || done() {
             return back;
         }
-        let own = self.own().spawns.pop();
+        let own = self.own_task();
         // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But a
         // scope or an `install` may wait inside of a join's left half.
         let own = own.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of));
@@ -238,6 +323,7 @@ impl Worker {
 
     /// Runs a job that was taken from a queue. `deepens`: it lies on this worker's stack without need.
     fn execute(&self, job: JobRef, deepens: bool) {
+        self.peer.jobs.add(1);
         let depth = &self.own().stolen_depth;
         depth.set(depth.get() + u32::from(deepens));
         // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a job in its
@@ -290,8 +376,8 @@ impl Worker {
         // Not a wait of any task's.
         self.peer.activity.count_wait(-1);
         // A batch may still lie here when the pool ends, if what waits for it keeps no pool running.
-        self.serve(&|| self.shared().has_ended() && self.own().spawns.is_empty(), None, Doing::Looking);
-        let nothing_is_queued = self.own().spawns.is_empty() && self.peer.deque.is_empty();
+        self.serve(&|| self.shared().has_ended() && !self.has_own_tasks(), None, Doing::Looking);
+        let nothing_is_queued = !self.has_own_tasks() && self.peer.deque.is_empty();
         assert!(nothing_is_queued, "a pool ends only when nothing is queued");
     }
 }

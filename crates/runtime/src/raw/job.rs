@@ -29,6 +29,12 @@ pub(crate) struct JobRef(NonNull<Header>);
 // SAFETY: a job is created only from closures that are `Send`, and whoever holds the one `JobRef` executes it.
 unsafe impl Send for JobRef {}
 
+impl Header {
+    pub(crate) fn new(execute: unsafe fn(NonNull<Header>, &Worker)) -> Header {
+        Header { execute }
+    }
+}
+
 impl JobRef {
     /// The reference to the job behind `header`, as the deques hold it.
     pub(crate) fn of(header: NonNull<Header>) -> JobRef {

@@ -1,0 +1,41 @@
+//! Tasks that block, on Comity's workers: futures beside fork and join, and Kahn process networks.
+//!
+//! A future that is [spawned](spawn) becomes a task of a pool: the same workers run it that run [`comity::join`], which it may
+//! call. A task that waits uses no thread. When it is woken, the pool's policy says where it goes on: under `comity` on the worker that it last
+//! ran on, if that is up and whoever woke it has other things to do.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! let answer = comity_flow::block_on(async {
+//!     let sum = comity_flow::spawn(async { comity::join(|| 20, || 22) });
+//!     async_io::Timer::after(Duration::from_millis(1)).await;
+//!     let (left, right) = sum.await;
+//!     left + right
+//! });
+//! assert_eq!(answer, 42);
+//! ```
+//!
+//! Timers, sockets and channels are those of any crate that needs no executor of its own, such as async-io and async-channel.
+//!
+//! A [`Network`] is a program of processes that share nothing but channels: whatever the policy and the number of workers, the
+//! same input gives the same output.
+#![forbid(unsafe_code)]
+
+#[cfg(not(loom))]
+mod block_on;
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(not(loom))]
+mod network;
+#[cfg(any(test, not(loom)))]
+mod state;
+#[cfg(not(loom))]
+mod task;
+
+#[cfg(not(loom))]
+pub use block_on::block_on;
+#[cfg(not(loom))]
+pub use network::{Deadlock, Failure, Network, Panic, Ports, Receiver, Sender, Wait};
+#[cfg(not(loom))]
+pub use task::{Task, spawn, spawn_in};

@@ -1,0 +1,186 @@
+//! A task's word under every interleaving of a waker, a worker and the handle.
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use crate::state::{Begun, Pended, State};
+
+/// A task whose future counts its polls and is ready when what it waits for has come.
+struct Task {
+    state: State,
+    /// Entries in queues: two at once would be polled by two at once.
+    queued: AtomicUsize,
+    /// What the future waits for.
+    come: AtomicUsize,
+    /// The future: touched only by whoever polls or drops it. `None`: dropped.
+    future: Mutex<Option<usize>>,
+    /// What the task leaves: `true` until it is taken.
+    left: Mutex<bool>,
+    taken: AtomicUsize,
+}
+
+impl Task {
+    fn queued() -> Arc<Task> {
+        Arc::new(Task {
+            state: State::queued(),
+            queued: AtomicUsize::new(1),
+            come: AtomicUsize::new(0),
+            future: Mutex::new(Some(0)),
+            left: Mutex::new(false),
+            taken: AtomicUsize::new(0),
+        })
+    }
+
+    /// A waker: what is waited for comes, and the task is told. Relaxed: it is the task's word that must carry it.
+    fn wake(&self) {
+        self.come.fetch_add(1, Ordering::Relaxed);
+        if self.state.wake() {
+            self.queue();
+        }
+    }
+
+    fn cancel(&self) {
+        if self.state.cancel() {
+            self.queue();
+        }
+    }
+
+    fn abandon(&self) {
+        if self.state.abandon() {
+            self.take();
+        }
+    }
+
+    fn queue(&self) {
+        assert_eq!(self.queued.fetch_add(1, Ordering::AcqRel), 0, "a task is queued once");
+    }
+
+    fn take(&self) {
+        assert!(std::mem::take(&mut *self.left.try_lock().expect("one takes it")), "there is something left");
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A worker that runs the task if it is queued; its future is ready when `wanted` have come.
+    fn work(&self, wanted: usize) {
+        if self.queued.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        self.queued.fetch_sub(1, Ordering::AcqRel);
+        if self.state.begin() == Begun::Cancelled {
+            return self.end();
+        }
+        let come = self.come.load(Ordering::Relaxed);
+        *self.future.try_lock().expect("one polls").as_mut().expect("it is polled before it is dropped") += 1;
+        if come >= wanted {
+            return self.end();
+        }
+        match self.state.pend() {
+            Pended::Waits => {}
+            Pended::Again => self.queue(),
+            Pended::Cancelled => self.end(),
+        }
+    }
+
+    fn end(&self) {
+        *self.future.try_lock().expect("one drops") = None;
+        *self.left.try_lock().expect("one leaves it") = true;
+        if self.state.end() {
+            self.take();
+        }
+    }
+}
+
+/// With three threads: all schedules with up to three preemptions.
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Two wakers and a worker: when all is quiet the task has ended, or it is queued.
+#[test]
+fn loom_no_wake_up_is_lost() {
+    explore(|| {
+        let task = Task::queued();
+        let wakers: Vec<_> = (0..2)
+            .map(|_| {
+                let task = Arc::clone(&task);
+                thread::spawn(move || task.wake())
+            })
+            .collect();
+        task.work(2);
+        task.work(2);
+        wakers.into_iter().for_each(|waker| waker.join().unwrap());
+        // Whatever is queued now is all that is left to do.
+        task.work(2);
+        task.work(2);
+        assert!(task.state.has_ended(), "both have come, and nobody would poll again");
+        assert_eq!(task.queued.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// A waker and a canceller beside a worker: the future is dropped, once, and never polled afterwards.
+#[test]
+fn loom_a_cancelled_task_ends_however_it_is_woken() {
+    explore(|| {
+        let task = Task::queued();
+        let waker = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.wake())
+        };
+        let canceller = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.cancel())
+        };
+        task.work(2);
+        task.work(2);
+        waker.join().unwrap();
+        canceller.join().unwrap();
+        task.work(2);
+        task.work(2);
+        assert!(task.state.has_ended(), "it was cancelled, and nobody would drop its future");
+        assert!(task.future.lock().unwrap().is_none());
+    });
+}
+
+/// A worker that ends the task beside a handle that gives it up: one of them takes what is left.
+#[test]
+fn loom_what_a_task_leaves_is_taken_once() {
+    explore(|| {
+        let task = Task::queued();
+        let handle = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.abandon())
+        };
+        task.work(0);
+        handle.join().unwrap();
+        assert_eq!(task.taken.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// A handle that is dropped cancels and gives up, beside a worker and a waker.
+#[test]
+fn loom_a_dropped_handle_leaves_nothing() {
+    explore(|| {
+        let task = Task::queued();
+        let handle = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || {
+                task.cancel();
+                task.abandon();
+            })
+        };
+        let waker = {
+            let task = Arc::clone(&task);
+            thread::spawn(move || task.wake())
+        };
+        task.work(1);
+        handle.join().unwrap();
+        waker.join().unwrap();
+        task.work(1);
+        task.work(1);
+        assert!(task.state.has_ended());
+        assert_eq!(task.taken.load(Ordering::Relaxed), 1);
+    });
+}

@@ -1,0 +1,208 @@
+//! The ends of a network's channels, over tokio's bounded channel.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use futures_lite::future::yield_now;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
+
+use super::ledger::{Edge, Ledger, Process, Side};
+
+/// After so many values that it did not have to wait for, an end lets other tasks run.
+const BUDGET: u32 = 256;
+
+pub(super) fn channel<T: Send>(ledger: &mut Ledger, name: String, capacity: usize) -> (Sender<T>, Receiver<T>) {
+    assert!(capacity > 0, "channel '{name}' of a network has a capacity of 0; it takes at least 1");
+    let (sender, receiver) = mpsc::channel(capacity);
+    let end = End::new(ledger.add_channel(name, capacity), ledger.stopped());
+    (Sender { values: sender, end: end.clone() }, Receiver { values: receiver, end })
+}
+
+/// What both ends have.
+#[derive(Clone)]
+struct End {
+    edge: Arc<Edge>,
+    /// The process that owns this end, if one does.
+    process: Option<Arc<Process>>,
+    /// Whether the network is being stopped.
+    stopped: Arc<AtomicBool>,
+    /// Values since this end last waited.
+    spent: u32,
+}
+
+impl End {
+    fn new(edge: Arc<Edge>, stopped: Arc<AtomicBool>) -> End {
+        End { edge, process: None, stopped, spent: 0 }
+    }
+
+    fn bind(&mut self, process: &Arc<Process>, side: Side) {
+        self.edge.bind(side, process.id());
+        self.process = Some(Arc::clone(process));
+    }
+
+    /// Waits for `value`, with a word about it in the ledger.
+    async fn wait<V>(&mut self, side: Side, value: impl Future<Output = V>) -> V {
+        self.spent = 0;
+        let _waits = self.process.as_deref().map(|process| process.waits(&self.edge, side));
+        value.await
+    }
+
+    /// Before a value.
+    async fn pay(&mut self) {
+        self.spent += 1;
+        if self.spent == BUDGET {
+            self.spent = 0;
+            yield_now().await;
+        }
+    }
+
+    /// A process whose network is being stopped goes no further.
+    async fn unless_stopped(&self) {
+        if self.process.is_some() && self.stopped.load(Ordering::Acquire) {
+            pending().await
+        }
+    }
+
+    /// Before an end is dropped: what a panic ends is no end of a stream.
+    fn drop(&self) {
+        if self.process.is_some() && thread::panicking() {
+            self.stopped.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// The end of a channel that is written to.
+pub struct Sender<T> {
+    values: mpsc::Sender<T>,
+    end: End,
+}
+
+impl<T> Sender<T> {
+    /// Sends a value, after waiting while the channel is full. What is sent to a reader that has ended is lost: in a Kahn network
+    /// nobody can tell whether a value was read.
+    pub async fn send(&mut self, value: T) {
+        self.end.pay().await;
+        let sent = match self.values.try_send(value) {
+            Ok(()) => true,
+            Err(TrySendError::Full(value)) => self.end.wait(Side::Writes, self.values.send(value)).await.is_ok(),
+            Err(TrySendError::Closed(_)) => false,
+        };
+        if sent {
+            self.end.edge.has_sent();
+        } else {
+            self.end.unless_stopped().await;
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.end.drop();
+    }
+}
+
+/// The end of a channel that is read from.
+pub struct Receiver<T> {
+    values: mpsc::Receiver<T>,
+    end: End,
+}
+
+impl<T> Receiver<T> {
+    /// The next value, after waiting while the channel is empty. `None`: the writer has ended, and all that it sent has been
+    /// received.
+    pub async fn recv(&mut self) -> Option<T> {
+        self.end.pay().await;
+        let value = match self.values.try_recv() {
+            Ok(value) => Some(value),
+            Err(TryRecvError::Empty) => self.end.wait(Side::Reads, self.values.recv()).await,
+            Err(TryRecvError::Disconnected) => None,
+        };
+        match value {
+            Some(_) => self.end.edge.has_received(),
+            None => self.end.unless_stopped().await,
+        }
+        value
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        self.end.drop();
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("channel", &self.end.edge.name()).finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("channel", &self.end.edge.name()).finish_non_exhaustive()
+    }
+}
+
+/// Ends of channels that a process can own.
+pub trait Ports {
+    /// Makes them the process's.
+    #[doc(hidden)]
+    fn bind(&mut self, process: &Arc<Process>);
+}
+
+impl<T> Ports for Sender<T> {
+    fn bind(&mut self, process: &Arc<Process>) {
+        self.end.bind(process, Side::Writes);
+    }
+}
+
+impl<T> Ports for Receiver<T> {
+    fn bind(&mut self, process: &Arc<Process>) {
+        self.end.bind(process, Side::Reads);
+    }
+}
+
+impl<P: Ports> Ports for Vec<P> {
+    fn bind(&mut self, process: &Arc<Process>) {
+        self.iter_mut().for_each(|port| port.bind(process));
+    }
+}
+
+impl<P: Ports> Ports for Option<P> {
+    fn bind(&mut self, process: &Arc<Process>) {
+        self.iter_mut().for_each(|port| port.bind(process));
+    }
+}
+
+impl<P: Ports, const N: usize> Ports for [P; N] {
+    fn bind(&mut self, process: &Arc<Process>) {
+        self.iter_mut().for_each(|port| port.bind(process));
+    }
+}
+
+impl Ports for () {
+    fn bind(&mut self, _: &Arc<Process>) {}
+}
+
+macro_rules! ports_of_tuples {
+    ($($name:ident)*) => {
+        impl<$($name: Ports),*> Ports for ($($name,)*) {
+            fn bind(&mut self, process: &Arc<Process>) {
+                #[allow(non_snake_case)]
+                let ($($name,)*) = self;
+                $($name.bind(process);)*
+            }
+        }
+    };
+}
+
+ports_of_tuples!(A);
+ports_of_tuples!(A B);
+ports_of_tuples!(A B C);
+ports_of_tuples!(A B C D);
+ports_of_tuples!(A B C D E);
+ports_of_tuples!(A B C D E F);

@@ -1,0 +1,258 @@
+//! Who waits for whom: what a network's processes note when they wait, and how a deadlock is read from that.
+//!
+//! Each process writes its own word, and only where it has to wait. A look at all words finds a cycle: a process that reads an empty
+//! channel waits for its writer, one that writes a full channel for its reader. The look is not one moment. So each word counts, and a cycle counts
+//! only if none of its words has moved between a first and a second reading, and each of its channels was empty, or full, in between:
+//! whoever is in it waited all the time, and only those in it could have ended each other's waits.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A process's number in its network.
+pub(super) type ProcessId = usize;
+
+/// What a process does with a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Reads = 1,
+    Writes = 2,
+}
+
+/// The processes and channels of a network.
+#[derive(Default)]
+pub(super) struct Ledger {
+    processes: Vec<Arc<Process>>,
+    edges: Vec<Arc<Edge>>,
+    stopped: Arc<AtomicBool>,
+}
+
+/// One process, as it is seen by others.
+///
+/// Public only because [`Ports`](super::Ports) names it.
+#[derive(Debug)]
+pub struct Process {
+    id: ProcessId,
+    name: String,
+    /// Twice the number of its waits, one less while it waits; see also `RUNS` and `HAS_ENDED`. Written by whoever polls the process.
+    waits: AtomicU64,
+    /// Where it waits: the channel's number, and the side. Valid while it waits.
+    at: AtomicU64,
+}
+
+/// `Process::waits` after its end.
+const HAS_ENDED: u64 = u64::MAX - 1;
+
+impl Process {
+    pub(super) fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// From here until the answer is dropped, the process waits.
+    pub(super) fn waits(&self, edge: &Edge, side: Side) -> impl Drop {
+        self.at.store(edge.id as u64 * 4 + side as u64, Ordering::Relaxed);
+        self.waits.store(self.waits.load(Ordering::Relaxed) + 1, Ordering::Release);
+        Waits(self)
+    }
+
+    pub(super) fn has_ended(&self) {
+        self.waits.store(HAS_ENDED, Ordering::Release);
+    }
+}
+
+struct Waits<'a>(&'a Process);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.waits.store(self.0.waits.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+/// One channel. Its counts are written by its ends, each by one.
+#[derive(Debug)]
+pub(super) struct Edge {
+    id: usize,
+    name: String,
+    capacity: u64,
+    writer: OnceLock<ProcessId>,
+    reader: OnceLock<ProcessId>,
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Edge {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn bind(&self, side: Side, process: ProcessId) {
+        let end = match side {
+            Side::Reads => &self.reader,
+            Side::Writes => &self.writer,
+        };
+        end.set(process).expect("an end is owned once: it moves into its process");
+    }
+
+    pub(super) fn has_sent(&self) {
+        self.sent.store(self.sent.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    pub(super) fn has_received(&self) {
+        self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Whether who uses it so has to wait.
+    fn holds_up(&self, side: Side) -> bool {
+        let received = self.received.load(Ordering::Acquire);
+        let held = self.sent.load(Ordering::Acquire).saturating_sub(received);
+        match side {
+            Side::Reads => held == 0,
+            Side::Writes => held >= self.capacity,
+        }
+    }
+
+    /// Who ends such a wait.
+    fn other(&self, side: Side) -> Option<ProcessId> {
+        match side {
+            Side::Reads => self.writer.get().copied(),
+            Side::Writes => self.reader.get().copied(),
+        }
+    }
+}
+
+impl Ledger {
+    pub(super) fn add_process(&mut self, name: String) -> Arc<Process> {
+        let id = self.processes.len();
+        let process = Arc::new(Process { id, name, waits: AtomicU64::new(0), at: AtomicU64::new(0) });
+        self.processes.push(Arc::clone(&process));
+        process
+    }
+
+    pub(super) fn add_channel(&mut self, name: String, capacity: usize) -> Arc<Edge> {
+        let edge = Arc::new(Edge {
+            id: self.edges.len(),
+            name,
+            capacity: capacity as u64,
+            writer: OnceLock::new(),
+            reader: OnceLock::new(),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+        });
+        self.edges.push(Arc::clone(&edge));
+        edge
+    }
+
+    pub(super) fn stopped(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stopped)
+    }
+
+    pub(super) fn process(&self, id: ProcessId) -> &str {
+        &self.processes[id].name
+    }
+
+    /// Where the process waits, and for whom, if it waits for another process of this network.
+    fn wait_of(&self, process: &Process) -> Option<(u64, &Edge, Side, ProcessId)> {
+        let count = process.waits.load(Ordering::Acquire);
+        if count == HAS_ENDED || count.is_multiple_of(2) {
+            return None;
+        }
+        let at = process.at.load(Ordering::Relaxed);
+        let side = if at % 4 == Side::Reads as u64 { Side::Reads } else { Side::Writes };
+        let edge = self.edges.get((at / 4) as usize)?;
+        Some((count, edge, side, edge.other(side)?))
+    }
+
+    /// A cycle of processes that wait for each other, if there is one.
+    pub(super) fn deadlock(&self) -> Option<Deadlock> {
+        let waits: Vec<_> = self.processes.iter().map(|process| self.wait_of(process)).collect();
+        let holds = |id: ProcessId| {
+            let (count, edge, side, _) = waits[id].expect("all in a cycle wait");
+            edge.holds_up(side) && self.processes[id].waits.load(Ordering::Acquire) == count
+        };
+        let next = |id: ProcessId| waits[id].map(|(.., other)| other);
+        // Each process waits for one other at most: from where a walk meets its own track, it is in a cycle.
+        let mut met = vec![usize::MAX; waits.len()];
+        for start in 0..waits.len() {
+            let mut at = Some(start);
+            while let Some(id) = at.filter(|id| met[*id] == usize::MAX) {
+                met[id] = start;
+                at = next(id);
+            }
+            let Some(first) = at.filter(|id| met[*id] == start) else { continue };
+            let rest = std::iter::successors(next(first), |id| next(*id)).take_while(|id| *id != first);
+            let cycle: Vec<ProcessId> = std::iter::once(first).chain(rest).collect();
+            if cycle.iter().all(|id| holds(*id)) {
+                let wait = |id: &ProcessId| {
+                    let (_, edge, side, other) = waits[*id].expect("as above");
+                    Wait {
+                        process: self.process(*id).to_owned(),
+                        channel: edge.name.clone(),
+                        full: (side == Side::Writes).then_some(edge.capacity as usize),
+                        other: self.process(other).to_owned(),
+                    }
+                };
+                return Some(Deadlock { cycle: cycle.iter().map(wait).collect() });
+            }
+        }
+        None
+    }
+}
+
+/// Processes that wait for each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    cycle: Vec<Wait>,
+}
+
+impl Deadlock {
+    /// Who waits for whom, each for the next, and the last for the first.
+    pub fn cycle(&self) -> &[Wait] {
+        &self.cycle
+    }
+
+    /// Whether it comes from a channel that is full: with more room there the network would go on.
+    pub fn is_artificial(&self) -> bool {
+        self.cycle.iter().any(|wait| wait.full.is_some())
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a deadlock: ")?;
+        for (nth, Wait { process, channel, full, other }) in self.cycle.iter().enumerate() {
+            let separator = if nth == 0 { "" } else { "; " };
+            match full {
+                None => {
+                    write!(f, "{separator}'{process}' waits for '{other}' to write to the empty channel '{channel}'")?
+                }
+                Some(held) => write!(
+                    f,
+                    "{separator}'{process}' waits for '{other}' to read from the channel '{channel}', which is full with {held}"
+                )?,
+            }
+        }
+        if self.is_artificial() {
+            let full: Vec<String> = self
+                .cycle
+                .iter()
+                .filter(|wait| wait.full.is_some())
+                .map(|wait| format!("'{}'", wait.channel))
+                .collect();
+            write!(f, ". It is artificial: give {} a larger capacity", full.join(" or "))?;
+        }
+        Ok(())
+    }
+}
+
+/// One process of a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Who waits.
+    pub process: String,
+    /// Where.
+    pub channel: String,
+    /// The process waits to write, and the channel holds as many values as it can; `None`: it waits to read, and the channel is empty.
+    pub full: Option<usize>,
+    /// Who would end the wait.
+    pub other: String,
+}

@@ -1,0 +1,279 @@
+//! Futures as tasks of a pool.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use comity::{Resumable, Resume, ThreadPool};
+use futures_util::task::AtomicWaker;
+
+use crate::state::{Begun, Pended, State};
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// Runs `future` as a task of the pool that this thread is a worker of, or of the global one.
+///
+/// The pool runs until the task has ended. See [`Task`] for what becomes of its result.
+pub fn spawn<F>(future: F) -> Task<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    start(Resumable::new(Body::new(future)))
+}
+
+/// [`spawn`] into this pool.
+///
+/// # Panics
+/// In a process that was forked from the pool's.
+pub fn spawn_in<F>(pool: &ThreadPool, future: F) -> Task<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    start(Resumable::new_in(pool, Body::new(future)))
+}
+
+fn start<F>(body: Arc<Resumable<Body<F>>>) -> Task<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Arc::clone(&body).unblock();
+    Task { body: Some(body) }
+}
+
+/// A task's handle: a future of its result.
+///
+/// Awaiting it gives the result, or goes on with the task's panic. Dropping it cancels the task: its future is not polled again,
+/// and is dropped by a worker, some time. After [`Task::detach`] the task runs on.
+///
+/// A panic that nobody awaits is reported to the pool's panic handler; without one, the process aborts.
+#[must_use = "a task is cancelled when its handle is dropped; `detach` lets it run"]
+pub struct Task<T> {
+    /// `None` once it is detached or its result is taken.
+    body: Option<Arc<dyn Ended<T>>>,
+}
+
+impl<T> Task<T> {
+    /// Lets the task run on without a handle.
+    pub fn detach(mut self) {
+        if let Some(body) = self.body.take() {
+            body.abandon();
+        }
+    }
+
+    /// Cancels the task, and waits until its future is dropped. `Some`: it had ended before.
+    ///
+    /// Goes on with the task's panic, if it panicked.
+    pub async fn cancel(mut self) -> Option<T> {
+        if let Some(body) = &self.body {
+            Arc::clone(body).cancel();
+        }
+        let outcome = std::future::poll_fn(|context| self.poll_outcome(context)).await;
+        outcome.map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload)))
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.body.as_ref().is_none_or(|body| body.has_ended())
+    }
+
+    /// `None`: it was cancelled.
+    fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Payload>>> {
+        let body = self.body.as_ref().expect("a task is not polled again after its result was taken");
+        let outcome = body.poll_outcome(context);
+        if outcome.is_ready() {
+            self.body = None;
+        }
+        outcome
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = T;
+
+    /// # Panics
+    /// With the task's panic, and when polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        self.poll_outcome(context).map(|outcome| {
+            let outcome = outcome.expect("only its handle cancels a task");
+            outcome.unwrap_or_else(|payload| resume_unwind(payload))
+        })
+    }
+}
+
+impl<T> Unpin for Task<T> {}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take() {
+            Arc::clone(&body).cancel();
+            body.abandon();
+        }
+    }
+}
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("is_finished", &self.is_finished()).finish_non_exhaustive()
+    }
+}
+
+/// A task as its handle sees it, whatever its future.
+trait Ended<T>: Send + Sync {
+    fn cancel(self: Arc<Self>);
+    fn abandon(&self);
+    fn has_ended(&self) -> bool;
+    fn poll_outcome(&self, context: &mut Context<'_>) -> Poll<Option<Result<T, Payload>>>;
+}
+
+/// A future and what becomes of it.
+struct Body<F: Future> {
+    state: State,
+    /// Locked by the worker that polls, and after the end by whoever takes what is left: never by two at once.
+    stage: Mutex<Stage<F>>,
+    /// Who awaits the handle.
+    awaiter: AtomicWaker,
+}
+
+enum Stage<F: Future> {
+    Future(Pin<Box<F>>),
+    Ended(Result<F::Output, Payload>),
+    /// Cancelled, or its result was taken.
+    Empty,
+}
+
+impl<F> Body<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn new(future: F) -> Body<F> {
+        Body { state: State::queued(), stage: Mutex::new(Stage::Future(Box::pin(future))), awaiter: AtomicWaker::new() }
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage<F>> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: still pending.
+    fn poll(this: &Arc<Resumable<Self>>) -> Option<Result<F::Output, Payload>> {
+        let mut stage = this.stage();
+        let Stage::Future(future) = &mut *stage else { unreachable!("a task that has ended is not queued") };
+        let waker = Waker::from(Arc::clone(this));
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker)))) {
+            Ok(Poll::Pending) => None,
+            Ok(Poll::Ready(result)) => Some(Ok(result)),
+            Err(payload) => Some(Err(payload)),
+        }
+    }
+
+    /// Drops the future, and leaves what came of it.
+    fn end(this: &Arc<Resumable<Self>>, result: Option<Result<F::Output, Payload>>) {
+        let future = std::mem::replace(&mut *this.stage(), Stage::Empty);
+        // It may do anything, even wake the task.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        *this.stage() = match (result, dropped) {
+            // The first panic wins.
+            (Some(Err(payload)), _) | (_, Err(payload)) => Stage::Ended(Err(payload)),
+            (Some(Ok(result)), Ok(())) => Stage::Ended(Ok(result)),
+            (None, Ok(())) => Stage::Empty,
+        };
+        let nobody_asks = this.state.end();
+        this.awaiter.wake();
+        if nobody_asks {
+            this.drop_what_is_left();
+        }
+        this.done();
+    }
+}
+
+trait Left {
+    fn drop_what_is_left(&self);
+}
+
+impl<F> Left for Resumable<Body<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    /// Nobody will ask for the result. A panic is told to the pool.
+    fn drop_what_is_left(&self) {
+        let left = std::mem::replace(&mut *self.stage(), Stage::Empty);
+        let payload = match left {
+            Stage::Ended(Err(payload)) => Some(payload),
+            other => catch_unwind(AssertUnwindSafe(|| drop(other))).err(),
+        };
+        if let Some(payload) = payload {
+            self.report_panic(payload);
+        }
+    }
+}
+
+impl<F> Resume for Body<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn resume(this: &Arc<Resumable<Self>>) {
+        if this.state.begin() == Begun::Cancelled {
+            return Body::end(this, None);
+        }
+        if let Some(result) = Body::poll(this) {
+            return Body::end(this, Some(result));
+        }
+        match this.state.pend() {
+            Pended::Waits => {}
+            Pended::Again => Arc::clone(this).give_way(),
+            Pended::Cancelled => Body::end(this, None),
+        }
+    }
+
+    fn wake(this: &Arc<Resumable<Self>>) {
+        if this.state.wake() {
+            Arc::clone(this).unblock();
+        }
+    }
+}
+
+impl<F> Ended<F::Output> for Resumable<Body<F>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn cancel(self: Arc<Self>) {
+        if self.state.cancel() {
+            self.unblock();
+        }
+    }
+
+    fn abandon(&self) {
+        if self.state.abandon() {
+            self.drop_what_is_left();
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state.has_ended()
+    }
+
+    fn poll_outcome(&self, context: &mut Context<'_>) -> Poll<Option<Result<F::Output, Payload>>> {
+        if !self.state.has_ended() {
+            self.awaiter.register(context.waker());
+            // It may have ended before the waker was there.
+            if !self.state.has_ended() {
+                return Poll::Pending;
+            }
+        }
+        match std::mem::replace(&mut *self.stage(), Stage::Empty) {
+            Stage::Ended(result) => Poll::Ready(Some(result)),
+            _ => Poll::Ready(None),
+        }
+    }
+}

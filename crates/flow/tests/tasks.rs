@@ -1,0 +1,445 @@
+//! Futures as tasks: results, panics, cancellation, wake-ups from everywhere, beside joins, under every policy.
+#![cfg(not(loom))]
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comity::{Policy, ThreadPool, ThreadPoolBuilder};
+use comity_flow::{block_on, spawn, spawn_in};
+use futures::future::join_all;
+use futures::{FutureExt, SinkExt, StreamExt};
+
+/// Waits for what must come, and says what did not.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn pool(workers: usize, policy: Policy) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap()
+}
+
+/// Every policy with each place, for 1 to 4 workers.
+fn everywhere(test: impl Fn(&ThreadPool, &str)) {
+    for row in comity_policies() {
+        for workers in [1, 2, 4] {
+            let pool = pool(workers, row.parse().unwrap());
+            test(&pool, &format!("{row} with {workers} workers"));
+            pool.shutdown();
+        }
+    }
+}
+
+fn comity_policies() -> Vec<String> {
+    let names = ["comity", "plain", "abp", "bws", "bws-busy-wakes", "wsgi", "dws", "a-steal", "ws-last"];
+    let places = ["current", "last", "last-if-up"];
+    names.iter().flat_map(|name| places.map(|place| format!("{name}:place={place}"))).collect()
+}
+
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn results_come_back_from_tasks_that_wait_for_tasks() {
+    fn sum(from: u64, to: u64) -> Pin<Box<dyn Future<Output = u64> + Send>> {
+        async move {
+            if to - from < 4 {
+                return (from..to).sum();
+            }
+            let middle = from.midpoint(to);
+            let (left, right) = (spawn(sum(from, middle)), spawn(sum(middle, to)));
+            left.await + right.await
+        }
+        .boxed()
+    }
+    everywhere(|pool, name| assert_eq!(block_on(spawn_in(pool, sum(0, 1000))), 499_500, "{name}"));
+}
+
+#[test]
+fn tasks_join_and_joins_run_beside_tasks() {
+    fn fib(n: u32) -> u64 {
+        if n < 2 {
+            return n.into();
+        }
+        let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+        a + b
+    }
+    everywhere(|pool, name| {
+        let tasks: Vec<_> = (0..20)
+            .map(|nth| {
+                spawn_in(pool, async move {
+                    let (mut sender, mut receiver) = futures::channel::mpsc::channel(1);
+                    let inner = spawn(async move { sender.send(fib(10 + nth % 5)).await.unwrap() });
+                    let (left, right) = comity::join(|| fib(12), || fib(11));
+                    inner.await;
+                    left + right + receiver.next().await.unwrap()
+                })
+            })
+            .collect();
+        let outside = pool.install(|| fib(15));
+        let sums = block_on(join_all(tasks));
+        let expected: Vec<u64> = (0..20).map(|nth| 144 + 89 + [55, 89, 144, 233, 377][nth % 5]).collect();
+        assert_eq!((outside, sums), (610, expected), "{name}");
+    });
+}
+
+/// Tasks that never end keep every worker busy: what comes from outside runs all the same, and so does a join among them.
+#[test]
+fn neither_a_join_nor_another_task_is_starved_by_tasks() {
+    for place in ["current", "last", "last-if-up"] {
+        for workers in [1, 2] {
+            let pool = pool(workers, format!("comity:place={place}").parse().unwrap());
+            let stop = Arc::new(AtomicBool::new(false));
+            // Pairs that wake each other for ever: the newest task of a worker is always one of them.
+            let mut pairs = Vec::new();
+            for _ in 0..2 * workers {
+                let (to_left, from_right) = async_channel::bounded::<()>(1);
+                let (to_right, from_left) = async_channel::bounded::<()>(1);
+                for (sender, receiver) in [(to_left, from_left), (to_right, from_right)] {
+                    let stop = Arc::clone(&stop);
+                    pairs.push(spawn_in(&pool, async move {
+                        while !stop.load(Ordering::Relaxed) {
+                            if sender.send(()).await.is_err() || receiver.recv().await.is_err() {
+                                break;
+                            }
+                        }
+                    }));
+                }
+            }
+            let (done, installed) = mpsc::channel();
+            thread::scope(|scope| {
+                scope.spawn(|| done.send(pool.install(|| comity::join(|| 1, || 2))).unwrap());
+                assert_eq!(installed.recv_timeout(PATIENCE), Ok((1, 2)), "place={place}, {workers} workers");
+            });
+            let (done, ran) = mpsc::channel();
+            spawn_in(&pool, async move { done.send(()).unwrap() }).detach();
+            assert_eq!(ran.recv_timeout(PATIENCE), Ok(()), "place={place}, {workers} workers");
+            stop.store(true, Ordering::Relaxed);
+            drop(pairs);
+            pool.shutdown();
+        }
+    }
+}
+
+/// A task whose last worker is in the middle of something long, while all others always have tasks: it is taken by one of these.
+#[test]
+fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
+    let pool = pool(2, "ws-last".parse().unwrap());
+    let (wake, woken) = async_channel::bounded::<()>(1);
+    let (ready, is_ready) = mpsc::channel();
+    let (go_on, long) = mpsc::channel::<()>();
+    let (done, went_on) = mpsc::channel();
+    // Its last worker is that of the long task: it has it there spawned, and waits before the long task begins.
+    spawn_in(&pool, async move {
+        let wait = spawn(async move {
+            ready.send(comity::current_thread_index().unwrap()).unwrap();
+            woken.recv().await.unwrap();
+            done.send(comity::current_thread_index().unwrap()).unwrap();
+        });
+        wait.detach();
+    })
+    .detach();
+    let last = is_ready.recv_timeout(PATIENCE).unwrap();
+    // One long task on each worker, and the one on the other worker ends.
+    let (began, beginnings) = mpsc::channel();
+    let long = Arc::new(Mutex::new(long));
+    pool.spawn_broadcast(move |context| {
+        began.send(()).unwrap();
+        if context.index() == last {
+            let _ = long.lock().unwrap().recv();
+        }
+    });
+    beginnings.recv_timeout(PATIENCE).unwrap();
+    beginnings.recv_timeout(PATIENCE).unwrap();
+    // The other worker has tasks without end.
+    let stop = Arc::new(AtomicBool::new(false));
+    let endless = {
+        let stop = Arc::clone(&stop);
+        spawn_in(&pool, async move {
+            while !stop.load(Ordering::Relaxed) {
+                futures_lite_yield().await;
+            }
+        })
+    };
+    let waker = spawn_in(&pool, async move { wake.send(()).await.unwrap() });
+    let on = went_on.recv_timeout(PATIENCE).expect("the task is taken from where its last worker never comes to it");
+    assert_ne!(on, last);
+    stop.store(true, Ordering::Relaxed);
+    go_on.send(()).unwrap();
+    block_on(async {
+        endless.await;
+        waker.await;
+    });
+    pool.shutdown();
+}
+
+async fn futures_lite_yield() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[test]
+fn a_panic_goes_on_where_the_task_is_awaited() {
+    everywhere(|pool, name| {
+        let task = spawn_in(pool, async { panic!("lost its way") });
+        let outcome = catch_unwind(AssertUnwindSafe(|| block_on(task)));
+        let payload = outcome.expect_err("it panicked");
+        assert_eq!(payload.downcast_ref::<&str>(), Some(&"lost its way"), "{name}");
+    });
+}
+
+#[test]
+fn a_panic_that_nobody_awaits_goes_to_the_pools_handler() {
+    let (panicked, panics) = mpsc::channel();
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(2)
+        .panic_handler(move |payload| panicked.send(*payload.downcast::<&str>().unwrap()).unwrap())
+        .build()
+        .unwrap();
+    spawn_in(&pool, async { panic!("detached") }).detach();
+    assert_eq!(panics.recv_timeout(PATIENCE), Ok("detached"));
+    // A handle that is dropped after the panic.
+    let task = spawn_in(&pool, async { panic!("ended before") });
+    eventually("it has ended", || task.is_finished());
+    drop(task);
+    assert_eq!(panics.recv_timeout(PATIENCE), Ok("ended before"));
+    // A future that panics when it is dropped.
+    struct Sore;
+    impl Drop for Sore {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    let sore = Sore;
+    drop(spawn_in(&pool, async move {
+        std::future::pending::<()>().await;
+        drop(sore);
+    }));
+    assert_eq!(panics.recv_timeout(PATIENCE), Ok("dropped"));
+    pool.shutdown();
+}
+
+/// Counts itself while it lives.
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn new(count: &Arc<AtomicUsize>) -> Alive {
+        count.fetch_add(1, Ordering::SeqCst);
+        Alive(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_dropped_handle_cancels_and_a_detached_one_does_not() {
+    everywhere(|pool, name| {
+        let alive = Arc::new(AtomicUsize::new(0));
+        let waits = |guard: Alive| async move {
+            std::future::pending::<()>().await;
+            drop(guard);
+        };
+        let waiting: Vec<_> = (0..10).map(|_| spawn_in(pool, waits(Alive::new(&alive)))).collect();
+        drop(waiting);
+        eventually(&format!("all futures are dropped under {name}"), || alive.load(Ordering::SeqCst) == 0);
+
+        let task = spawn_in(pool, waits(Alive::new(&alive)));
+        assert_eq!(block_on(task.cancel()), None, "{name}");
+        assert_eq!(alive.load(Ordering::SeqCst), 0, "{name}: its future is dropped before `cancel` is ready");
+
+        let task = spawn_in(pool, async { 7 });
+        eventually("it has ended", || task.is_finished());
+        assert_eq!(block_on(task.cancel()), Some(7), "{name}");
+
+        let (done, ran) = mpsc::channel();
+        spawn_in(pool, async move {
+            async_io::Timer::after(Duration::from_millis(1)).await;
+            done.send(()).unwrap();
+        })
+        .detach();
+        assert_eq!(ran.recv_timeout(PATIENCE), Ok(()), "{name}");
+    });
+}
+
+/// A future that gives its waker away at each poll, and is ready at the last of so many.
+struct GivesAway {
+    polls: usize,
+    last: usize,
+    wakers: mpsc::Sender<Waker>,
+}
+
+impl Future for GivesAway {
+    type Output = usize;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<usize> {
+        self.polls += 1;
+        if self.polls == self.last {
+            return Poll::Ready(self.polls);
+        }
+        self.wakers.send(context.waker().clone()).unwrap();
+        Poll::Pending
+    }
+}
+
+#[test]
+fn wakers_work_from_any_thread_after_the_end_and_twice() {
+    everywhere(|pool, name| {
+        let (wakers, given) = mpsc::channel();
+        let task = spawn_in(pool, GivesAway { polls: 0, last: 3, wakers });
+        let first = given.recv_timeout(PATIENCE).unwrap();
+        assert!(given.try_recv().is_err(), "{name}: it is polled only when it is woken");
+        first.wake_by_ref();
+        let second = given.recv_timeout(PATIENCE).unwrap();
+        // From another thread that is no worker.
+        thread::spawn(move || second.wake()).join().unwrap();
+        assert_eq!(block_on(task), 3, "{name}");
+        // After its end, and twice.
+        first.wake_by_ref();
+        first.wake();
+
+        // Woken often, it is polled at least once more, and never by two at once.
+        let (wakers, given) = mpsc::channel();
+        let task = spawn_in(pool, GivesAway { polls: 0, last: 2, wakers });
+        let waker = given.recv_timeout(PATIENCE).unwrap();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..100).for_each(|_| waker.wake_by_ref()));
+            }
+        });
+        assert_eq!(block_on(task), 2, "{name}");
+    });
+}
+
+#[test]
+fn a_task_that_wakes_itself_is_polled_again_and_others_run_meanwhile() {
+    everywhere(|pool, name| {
+        let met = Arc::new(AtomicUsize::new(0));
+        let tasks: Vec<_> = (0..3)
+            .map(|_| {
+                let met = Arc::clone(&met);
+                spawn_in(pool, async move {
+                    met.fetch_add(1, Ordering::SeqCst);
+                    // Each goes on only when all have begun.
+                    while met.load(Ordering::SeqCst) < 3 {
+                        futures_lite_yield().await;
+                    }
+                })
+            })
+            .collect();
+        block_on(join_all(tasks));
+        assert_eq!(met.load(Ordering::SeqCst), 3, "{name}");
+    });
+}
+
+/// `COMITY_ROUND_TRIPS` asks for more.
+#[test]
+fn no_wake_up_is_lost_in_many_round_trips() {
+    let trips: usize = std::env::var("COMITY_ROUND_TRIPS").map_or(100_000, |trips| trips.parse().unwrap());
+    let policies =
+        ["comity", "comity:place=last", "comity:place=current", "ws-last", "bws:place=last", "plain", "dws:place=last"];
+    let each = trips.div_ceil(policies.len() * 3);
+    for policy in policies {
+        for workers in [1, 2, 8] {
+            let pool = pool(workers, policy.parse().unwrap());
+            // A spawned task, woken by its spawner, which it wakes by ending.
+            let trip = async move {
+                for nth in 0..each {
+                    let (sender, receiver) = futures::channel::oneshot::channel();
+                    let task = spawn(async move { receiver.await.unwrap() + 1 });
+                    if nth % 2 == 0 {
+                        futures_lite_yield().await;
+                    }
+                    sender.send(nth).unwrap();
+                    assert_eq!(task.await, nth + 1);
+                }
+            };
+            let ended = spawn_in(&pool, trip);
+            let (done, in_time) = mpsc::channel();
+            spawn_in(&pool, async move { done.send(ended.await).unwrap() }).detach();
+            // A minute for each 10^5, and never less.
+            let patience = PATIENCE * (1 + each as u32 / 100_000);
+            in_time
+                .recv_timeout(patience)
+                .unwrap_or_else(|_| panic!("a wake-up was lost under {policy}, {workers} workers"));
+            pool.shutdown();
+        }
+    }
+}
+
+#[test]
+fn timers_sockets_and_channels_of_other_crates_work_unchanged() {
+    use async_io::{Async, Timer};
+    use futures::{AsyncReadExt, AsyncWriteExt};
+    use std::net::{TcpListener, TcpStream};
+
+    let pool = pool(2, Policy::default());
+    let listener = Async::<TcpListener>::bind(([127, 0, 0, 1], 0)).unwrap();
+    let address = listener.get_ref().local_addr().unwrap();
+    let server = spawn_in(&pool, async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    });
+    let client = spawn_in(&pool, async move {
+        let mut stream = Async::<TcpStream>::connect(address).await.unwrap();
+        Timer::after(Duration::from_millis(5)).await;
+        stream.write_all(b"over the wire").await.unwrap();
+    });
+    let (sender, receiver) = async_channel::bounded(2);
+    let numbers = spawn_in(&pool, async move {
+        for number in 0..100 {
+            sender.send(number).await.unwrap();
+        }
+    });
+    let sum = spawn_in(&pool, async move { receiver.fold(0, |sum, number| async move { sum + number }).await });
+    let all = block_on(async { futures::join!(server, client, numbers, sum) });
+    assert_eq!(all, ("over the wire".to_owned(), (), (), 4950));
+    pool.shutdown();
+}
+
+#[test]
+fn a_worker_that_blocks_on_a_future_serves_its_pool() {
+    let pool = pool(1, Policy::default());
+    let answer = pool.install(|| block_on(async { spawn(async { 40 }).await + spawn(async { 2 }).await }));
+    assert_eq!(answer, 42);
+    pool.shutdown();
+}
+
+/// A pool runs until its tasks have ended, and one that waits keeps it running.
+#[test]
+fn a_pool_ends_after_its_tasks() {
+    let pool = pool(2, Policy::default());
+    let (go_on, waits) = async_channel::bounded::<()>(1);
+    let (done, ran) = mpsc::channel();
+    spawn_in(&pool, async move {
+        waits.recv().await.unwrap();
+        done.send(()).unwrap();
+    })
+    .detach();
+    let ending = thread::spawn(move || pool.shutdown());
+    thread::sleep(Duration::from_millis(20));
+    assert!(!ending.is_finished());
+    go_on.send_blocking(()).unwrap();
+    assert_eq!(ran.recv_timeout(PATIENCE), Ok(()));
+    ending.join().unwrap();
+}

@@ -1,0 +1,50 @@
+//! Where an unblocked task is queued.
+
+use comity_policy::{Unblocked, WorkerId};
+
+use crate::raw::current;
+use crate::raw::job::JobRef;
+use crate::raw::sync::Waker;
+use crate::shared::{Shared, View};
+
+impl Shared {
+    /// Queues a task that can go on, and last ran on the worker `last`, where the policy says.
+    pub(crate) fn place(&self, job: JobRef, last: Option<WorkerId>) {
+        current::with(|worker| {
+            let worker = worker.filter(|worker| std::ptr::eq(&**worker.shared(), self));
+            let another = last.filter(|last| worker.is_none_or(|worker| worker.id() != *last));
+            match (another.filter(|last| self.goes_to(*last, worker.map(|worker| worker.has_own_tasks()))), worker) {
+                (Some(last), _) => {
+                    self.peer(last).placed.push(job);
+                    let me = worker.map(|worker| worker.id());
+                    self.sleep.after_placing(last, me, &View { shared: self, awaited: &|| false });
+                }
+                (None, Some(worker)) => worker.push_spawn(job),
+                (None, None) => self.inject(job, Waker::GoesOn),
+            }
+        });
+    }
+
+    /// Whether the policy places at another worker. `has_more`: whether the current one has other tasks; a thread of no pool
+    /// never runs what it unblocks.
+    fn goes_to(&self, last: WorkerId, has_more: Option<bool>) -> bool {
+        // One without a core is brought up for its own business alone.
+        !self.sleep.is_retired(last)
+            && self.policy.place().goes_to_last(Unblocked {
+                last_is_up: !self.sleep.is_asleep(last),
+                current_has_more: has_more.unwrap_or(true),
+            })
+    }
+
+    /// Queues a task that lets others run first.
+    pub(crate) fn queue_last(&self, job: JobRef) {
+        current::with(|worker| match worker {
+            Some(worker) if std::ptr::eq(&**worker.shared(), self) => {
+                // Its worker comes to these when it has nothing else.
+                worker.peer.placed.push(job);
+                self.sleep.after_spawn(worker.id(), &View { shared: self, awaited: &|| false });
+            }
+            _ => self.inject(job, Waker::GoesOn),
+        });
+    }
+}
