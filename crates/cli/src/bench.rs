@@ -4,6 +4,7 @@
 //! as itself and as a control, so that a difference can be told from noise.
 
 mod abp;
+mod blocking;
 mod drop_in;
 mod floor;
 mod fork_join;
@@ -37,6 +38,7 @@ enum Bench {
     Idle(idle::Arguments),
     Lend(lend::Arguments),
     Simulator(simulator::Arguments),
+    Blocking(blocking::Arguments),
 }
 
 /// Runs the verb.
@@ -50,5 +52,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Idle(arguments) => idle::run(arguments),
         Bench::Lend(arguments) => lend::run(arguments),
         Bench::Simulator(arguments) => simulator::run(arguments),
+        Bench::Blocking(arguments) => blocking::run(arguments),
     }
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use comity::{Resumable, Resume, ThreadPool};
 use futures_util::task::AtomicWaker;
@@ -166,7 +166,7 @@ where
     fn poll(this: &Arc<Resumable<Self>>) -> Option<Result<F::Output, Payload>> {
         let mut stage = this.stage();
         let Stage::Future(future) = &mut *stage else { unreachable!("a task that has ended is not queued") };
-        let waker = Waker::from(Arc::clone(this));
+        let waker = this.waker();
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker)))) {
             Ok(Poll::Pending) => None,
             Ok(Poll::Ready(result)) => Some(Ok(result)),
@@ -235,10 +235,8 @@ where
         }
     }
 
-    fn wake(this: &Arc<Resumable<Self>>) {
-        if this.state.wake() {
-            Arc::clone(this).unblock();
-        }
+    fn wake(&self) -> bool {
+        self.state.wake()
     }
 }
 

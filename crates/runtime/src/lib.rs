@@ -62,7 +62,7 @@ pub use join::{FnContext, join, join_context, on_worker};
 pub use pool::{
     ThreadPool, current_num_threads, current_thread_has_pending_tasks, current_thread_index, yield_local, yield_now,
 };
-pub use raw::resumable::{Resumable, Resume};
+pub use raw::resumable::{BorrowedWaker, Resumable, Resume};
 pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
 pub use signal::Signal;
 pub use spawn::{spawn, spawn_fifo};

@@ -3,13 +3,13 @@
 use comity_policy::{Unblocked, WorkerId};
 
 use crate::raw::current;
-use crate::raw::job::JobRef;
+use crate::raw::inbox::LinkedRef;
 use crate::raw::sync::Waker;
 use crate::shared::{Shared, View};
 
 impl Shared {
     /// Queues a task that can go on, and last ran on the worker `last`, where the policy says.
-    pub(crate) fn place(&self, job: JobRef, last: Option<WorkerId>) {
+    pub(crate) fn place(&self, job: LinkedRef, last: Option<WorkerId>) {
         current::with(|worker| {
             let worker = worker.filter(|worker| std::ptr::eq(&**worker.shared(), self));
             let another = last.filter(|last| worker.is_none_or(|worker| worker.id() != *last));
@@ -19,8 +19,8 @@ impl Shared {
                     let me = worker.map(|worker| worker.id());
                     self.sleep.after_placing(last, me, &View { shared: self, awaited: &|| false });
                 }
-                (None, Some(worker)) => worker.push_spawn(job),
-                (None, None) => self.inject(job, Waker::GoesOn),
+                (None, Some(worker)) => worker.push_spawn(job.job()),
+                (None, None) => self.inject(job.job(), Waker::GoesOn),
             }
         });
     }
@@ -37,14 +37,14 @@ impl Shared {
     }
 
     /// Queues a task that lets others run first.
-    pub(crate) fn queue_last(&self, job: JobRef) {
+    pub(crate) fn queue_last(&self, job: LinkedRef) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.shared(), self) => {
                 // Its worker comes to these when it has nothing else.
                 worker.peer.placed.push(job);
                 self.sleep.after_spawn(worker.id(), &View { shared: self, awaited: &|| false });
             }
-            _ => self.inject(job, Waker::GoesOn),
+            _ => self.inject(job.job(), Waker::GoesOn),
         });
     }
 }

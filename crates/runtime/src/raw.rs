@@ -3,6 +3,7 @@
 
 pub(crate) mod current;
 pub(crate) mod deque;
+pub(crate) mod inbox;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod resumable;

@@ -18,6 +18,7 @@ use crate::counters::{Counter, Live};
 use crate::fork;
 use crate::raw::current;
 use crate::raw::deque::Deque;
+use crate::raw::inbox::Inbox;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
 use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::Waker;
@@ -66,7 +67,7 @@ pub(crate) struct Peer {
     /// Those of `spawn_fifo`, whose turns are among the former.
     pub(crate) fifo: JobFifo,
     /// Tasks that others have unblocked, and that last ran here.
-    pub(crate) placed: Injector<JobRef>,
+    pub(crate) placed: Inbox,
     /// Jobs that only this worker may run: its part of a broadcast.
     pub(crate) inbox: Injector<JobRef>,
     /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
@@ -92,7 +93,7 @@ impl Peer {
             id,
             spawns,
             fifo: JobFifo::new(),
-            placed: Injector::new(),
+            placed: Inbox::new(),
             inbox: Injector::new(),
             wakeups_owed: AtomicU32::new(0),
             thread: AtomicI32::new(0),
@@ -120,22 +121,16 @@ impl Peer {
         !self.deque.is_empty() || !self.spawns.is_empty() || !self.placed.is_empty()
     }
 
-    /// Takes a task from this worker for `thief`: what is shared, else what was spawned. Of that up to `batch` tasks, and
-    /// all but the first go `to` the thief's own. If there is neither, rings for the next push; if there are tasks all the
-    /// same, asks for them, at the time `now`, and does not wait for ever.
-    pub(crate) fn rob(
-        &self,
-        thief: WorkerId,
-        to: &Spawns<JobRef>,
-        batch: usize,
-        now: impl Fn() -> u64,
-    ) -> Option<JobRef> {
+    /// Takes what this worker shares: the right half of a join, else what was spawned. Of that up to `batch` tasks, and all but the
+    /// first go `to` the thief's own.
+    pub(crate) fn rob_shared(&self, to: &Spawns<JobRef>, batch: usize) -> Option<JobRef> {
         let spawned = || self.spawns.steal_batch_with_limit_and_pop(to, batch);
-        let placed = || self.placed.steal_batch_with_limit_and_pop(to, batch);
-        let shared = self.deque.steal().map(JobRef::of).or_else(|| take(spawned)).or_else(|| take(placed));
-        if shared.is_some() {
-            return shared;
-        }
+        self.deque.steal().map(JobRef::of).or_else(|| take(spawned))
+    }
+
+    /// Where this worker shares nothing: rings for the next push; if there are tasks all the same, asks for them, for `thief` at the time
+    /// `now`, and does not wait for ever.
+    pub(crate) fn rob_private(&self, thief: WorkerId, now: impl Fn() -> u64) -> Option<JobRef> {
         if self.deque.is_empty() {
             self.deque.ring();
             return None;
@@ -171,9 +166,10 @@ impl Peer {
             self.deque.raid(thief.0);
             self.deque.steal_all(|task| keep(JobRef::of(task)));
         }
-        while let Some(job) = take(|| self.spawns.steal()).or_else(|| take(|| self.placed.steal())) {
+        while let Some(job) = take(|| self.spawns.steal()) {
             keep(job);
         }
+        self.placed.take().for_each(|job| keep(job.job()));
         oldest
     }
 

@@ -196,21 +196,39 @@ impl Worker {
 
     /// What others have unblocked and placed here: all of it, the newest first.
     fn placed_task(&self) -> Option<JobRef> {
-        if self.peer.placed.is_empty() {
-            return None;
-        }
         let own = self.own();
-        let mut newest = take(|| self.peer.placed.steal())?;
+        let mut placed = self.peer.placed.take();
+        let mut newest = placed.next()?;
         let mut carried = false;
-        while let Some(newer) = take(|| self.peer.placed.steal()) {
-            own.spawns.push(std::mem::replace(&mut newest, newer));
+        for newer in placed {
+            own.spawns.push(std::mem::replace(&mut newest, newer).job());
             carried = true;
         }
         if carried {
             // Who looked while they were on their way has not seen them.
             own.shared.sleep.after_spawn(self.id(), &View { shared: &own.shared, awaited: &|| false });
         }
-        Some(newest)
+        Some(newest.job())
+    }
+
+    /// Takes the oldest task that was placed at a peer. The others stay where they were placed.
+    fn rob_placed(&self, victim: WorkerId) -> Option<JobRef> {
+        let shared = self.shared();
+        let peer = shared.peer(victim);
+        let mut placed = peer.placed.take();
+        let oldest = placed.next()?;
+        let mut put_back = false;
+        for job in placed {
+            peer.placed.push(job);
+            put_back = true;
+        }
+        if put_back {
+            // Who looked meanwhile, the victim first, has not seen them; and this worker may be a thief, which a sleeper does not
+            // rely on where `membarrier` is refused.
+            fence(Ordering::SeqCst);
+            shared.sleep.after_placing(victim, Some(self.id()), &View { shared, awaited: &|| false });
+        }
+        Some(oldest.job())
     }
 
     /// Once every [`TURN`] jobs, one that would wait longest if this worker never ran out of tasks.
@@ -226,7 +244,7 @@ impl Worker {
         let from_outside = || take(|| self.peer.inbox.steal()).or_else(|| take(|| self.shared().injector.steal()));
         match turn.turns.get() % 3 {
             0 => from_outside(),
-            1 => take(|| self.shared().peer(self.id()).spawned()).or_else(|| take(|| self.peer.placed.steal())),
+            1 => take(|| self.shared().peer(self.id()).spawned()).or_else(|| self.placed_task()),
             _ => self.job_of_the_stuck(),
         }
     }
@@ -239,7 +257,7 @@ impl Worker {
         let (peer, jobs) = looked_at.get();
         let stuck = shared.peer(WorkerId(peer));
         let waits = || stuck.id != self.id() && stuck.jobs.get() == jobs;
-        let job = if waits() { take(|| stuck.placed.steal()).or_else(|| take(|| stuck.spawned())) } else { None };
+        let job = if waits() { self.rob_placed(stuck.id).or_else(|| take(|| stuck.spawned())) } else { None };
         self.peer.counters.steals.add(u64::from(job.is_some()));
         self.peer.counters.steal_attempts.add(u64::from(waits()));
         let next = (peer + 1) % shared.workers();
@@ -339,7 +357,9 @@ impl Worker {
         let own = self.own();
         // In a frame that waits, its own tasks come first: what a batch brings would be taken for such.
         let batch = if self.peer.activity.waits() == 0 { shared.policy.row().batch } else { 1 };
-        let stolen = shared.peer(victim).rob(self.id(), &own.spawns, batch.into(), || shared.now());
+        let peer = shared.peer(victim);
+        let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
+        let stolen = stolen.or_else(|| peer.rob_private(self.id(), || shared.now()));
         counters.steals.add(u64::from(stolen.is_some()));
         if batch > 1 && stolen.is_some() && !own.spawns.is_empty() {
             // Who looked while the batch was on its way has not seen it. A full fence, since this thief does not count as

@@ -234,7 +234,7 @@ pub(super) fn piece(nth: usize, steps: u64) -> u64 {
 }
 
 /// How many steps take as long as `time`: the fastest of some tries, for which nobody else had the core.
-fn steps_in(time: Duration) -> u64 {
+pub(super) fn steps_in(time: Duration) -> u64 {
     const STEPS: u64 = 100_000;
     let tries = (0..50).map(|nth| {
         let start = Instant::now();

@@ -1,15 +1,18 @@
 //! Work that a pool runs whenever it is ready to go on.
 
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
 use comity_policy::WorkerId;
 
 use super::current;
-use super::job::{Header, JobRef};
+use super::inbox::{Linked, LinkedRef};
+use super::job::Header;
 use crate::global::global;
 use crate::pool::ThreadPool;
 use crate::shared::{AbortOnDrop, Shared};
@@ -26,15 +29,15 @@ pub trait Resume: Send + Sync + Sized + 'static {
     /// Goes on until the work blocks or ends. Must not unwind: the process would abort.
     fn resume(this: &Arc<Resumable<Self>>);
 
-    /// What the work waited for has come. Called by wakers, on any thread.
-    fn wake(this: &Arc<Resumable<Self>>);
+    /// What the work waited for has come, says a waker, on any thread. True: the work is to be queued.
+    fn wake(&self) -> bool;
 }
 
 /// A `T` that a pool can run whenever it is ready. It keeps its pool running until it is [done](Resumable::done) or dropped, and
 /// can be made a [`Waker`](std::task::Waker).
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Resumable<T> {
-    header: Header,
+    linked: Linked,
     /// The worker that it last ran on, for the policy's place.
     last: AtomicU32,
     /// Whether it keeps the pool running.
@@ -64,7 +67,7 @@ impl<T: Resume> Resumable<T> {
         pool.assert_of_this_process();
         pool.add_reason_to_run();
         Arc::new(Resumable {
-            header: Header::new(Self::execute),
+            linked: Linked::new(Header::new(Self::execute)),
             last: AtomicU32::new(NOWHERE),
             unfinished: AtomicBool::new(true),
             pool: Arc::clone(pool),
@@ -92,6 +95,13 @@ impl<T: Resume> Resumable<T> {
         pool.queue_last(self.into_job());
     }
 
+    /// A waker of this work, for as long as the work is held here.
+    pub fn waker(self: &Arc<Self>) -> BorrowedWaker<'_, Self> {
+        // SAFETY: this is not counted, and never dropped; `self` is, and outlives it.
+        let uncounted = unsafe { Arc::from_raw(Arc::as_ptr(self)) };
+        BorrowedWaker { waker: ManuallyDrop::new(Waker::from(uncounted)), of: PhantomData }
+    }
+
     /// The work has ended, and keeps the pool running no longer.
     pub fn done(&self) {
         if self.unfinished.swap(false, Ordering::Relaxed) {
@@ -107,15 +117,16 @@ impl<T: Resume> Resumable<T> {
         );
     }
 
-    fn into_job(self: Arc<Self>) -> JobRef {
+    fn into_job(self: Arc<Self>) -> LinkedRef {
         let this = NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is never null");
-        JobRef::of(this.cast())
+        // SAFETY: the reference counts as one to the `Resumable`, which begins with what a `LinkedRef` points to.
+        unsafe { LinkedRef::new(this.cast()) }
     }
 
     /// # Safety
     /// `header` is that of a `Resumable` of this type from `into_job`, each executed once.
     unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
-        // SAFETY: the pointer came from `Arc::into_raw` of this type, whose first field the header is, and is turned back once.
+        // SAFETY: the pointer came from `Arc::into_raw` of this type, which the header is at the beginning of, and is turned back once.
         let this = unsafe { Arc::from_raw(header.as_ptr().cast_const().cast::<Self>()) };
         this.last.store(worker.id().0, Ordering::Relaxed);
         let abort = AbortOnDrop("a task's executor panicked");
@@ -127,11 +138,29 @@ impl<T: Resume> Resumable<T> {
 
 impl<T: Resume> Wake for Resumable<T> {
     fn wake(self: Arc<Self>) {
-        T::wake(&self);
+        if self.body.wake() {
+            self.unblock();
+        }
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        T::wake(self);
+        if self.body.wake() {
+            Arc::clone(self).unblock();
+        }
+    }
+}
+
+/// The waker of work that somebody holds: it is none of those that are counted.
+pub struct BorrowedWaker<'a, T> {
+    waker: ManuallyDrop<Waker>,
+    of: PhantomData<&'a Arc<T>>,
+}
+
+impl<T> Deref for BorrowedWaker<'_, T> {
+    type Target = Waker;
+
+    fn deref(&self) -> &Waker {
+        &self.waker
     }
 }
 

@@ -1,0 +1,118 @@
+//! Tasks that others have unblocked and placed at a worker: a stack that anybody pushes on and whose whole is taken at once (Treiber 1986).
+//!
+//! The links lie in the tasks, which a pusher has just written to anyway: a push costs one compare-and-swap, and a worker that takes
+//! twenty tasks one swap. Nobody looks behind a link but who has taken it, so nothing can be freed or come back in between.
+
+use std::ptr::{self, NonNull};
+
+use crossbeam_utils::CachePadded;
+
+use super::job::{Header, JobRef};
+use super::sync::{AtomicPtr, AtomicUsize, Ordering};
+
+/// What a job begins with that can lie in an inbox.
+#[repr(C)]
+pub(crate) struct Linked {
+    header: Header,
+    /// The next older in the inbox; whoever has the job writes it.
+    older: AtomicPtr<Linked>,
+}
+
+impl Linked {
+    pub(crate) fn new(header: Header) -> Linked {
+        Linked { header, older: AtomicPtr::new(ptr::null_mut()) }
+    }
+}
+
+/// A job that can lie in an inbox.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkedRef(NonNull<Linked>);
+
+// SAFETY: as for `JobRef`, which it can be made.
+unsafe impl Send for LinkedRef {}
+
+impl LinkedRef {
+    /// # Safety
+    /// The job lives until it has been executed, and this is the one reference that is executed.
+    pub(crate) unsafe fn new(linked: NonNull<Linked>) -> LinkedRef {
+        LinkedRef(linked)
+    }
+
+    pub(crate) fn job(self) -> JobRef {
+        JobRef::of(self.0.cast())
+    }
+
+    fn older(&self) -> &AtomicPtr<Linked> {
+        // SAFETY: whoever has the reference has the job, which is alive.
+        unsafe { &(*self.0.as_ptr()).older }
+    }
+}
+
+/// The stack.
+pub(crate) struct Inbox {
+    newest: CachePadded<Newest>,
+}
+
+struct Newest {
+    job: AtomicPtr<Linked>,
+    /// How many there are, about.
+    len: AtomicUsize,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Inbox {
+        Inbox { newest: CachePadded::new(Newest { job: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0) }) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.newest.job.load(Ordering::Acquire).is_null()
+    }
+
+    /// How many jobs there are, or were a moment ago.
+    pub(crate) fn len(&self) -> usize {
+        if self.is_empty() { 0 } else { self.newest.len.load(Ordering::Relaxed).max(1) }
+    }
+
+    pub(crate) fn push(&self, job: LinkedRef) {
+        self.newest.len.fetch_add(1, Ordering::Relaxed);
+        let mut newest = self.newest.job.load(Ordering::Relaxed);
+        loop {
+            job.older().store(newest, Ordering::Relaxed);
+            // The links of all below are in the release sequence of their own pushes.
+            match self.newest.job.compare_exchange_weak(newest, job.0.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => newest = now,
+            }
+        }
+    }
+
+    /// Takes all jobs.
+    pub(crate) fn take(&self) -> Taken {
+        if self.is_empty() {
+            return Taken(ptr::null_mut());
+        }
+        self.newest.len.store(0, Ordering::Relaxed);
+        // The oldest first: turned round on the way.
+        let mut newer = self.newest.job.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut next = ptr::null_mut();
+        while let Some(job) = NonNull::new(newer).map(LinkedRef) {
+            newer = job.older().load(Ordering::Relaxed);
+            job.older().store(next, Ordering::Relaxed);
+            next = job.0.as_ptr();
+        }
+        Taken(next)
+    }
+}
+
+/// What was taken from an inbox, the oldest first.
+pub(crate) struct Taken(*mut Linked);
+
+impl Iterator for Taken {
+    type Item = LinkedRef;
+
+    fn next(&mut self) -> Option<LinkedRef> {
+        let job = LinkedRef(NonNull::new(self.0)?);
+        self.0 = job.older().load(Ordering::Relaxed);
+        Some(job)
+    }
+}
