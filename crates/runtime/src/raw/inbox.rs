@@ -3,6 +3,9 @@
 //! The links lie in the tasks, which a pusher has just written to anyway: a push costs one compare-and-swap, and a worker that takes
 //! twenty tasks one swap. Nobody looks behind a link but who has taken it, so nothing can be freed or come back in between.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::ptr::{self, NonNull};
 
 use crossbeam_utils::CachePadded;

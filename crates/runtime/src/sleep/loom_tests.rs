@@ -16,6 +16,8 @@ const W2: WorkerId = WorkerId(2);
 struct Pool {
     sleep: Sleep,
     deque: AtomicU32,
+    /// The inbox of `W1`.
+    placed: AtomicU32,
     injector: AtomicU32,
     /// Whose next push looks for sleepers: `Deque::limit` of the product.
     bells: Vec<AtomicBool>,
@@ -24,15 +26,15 @@ struct Pool {
 
 impl Work for Pool {
     fn deques_have_task(&self) -> bool {
-        self.deque.load(Ordering::Acquire) > 0
+        self.deque.load(Ordering::Acquire) > 0 || self.placed.load(Ordering::Acquire) > 0
     }
 
     fn injector_has_task(&self) -> bool {
         self.injector.load(Ordering::Acquire) > 0
     }
 
-    fn has_business(&self, _: WorkerId) -> bool {
-        self.ended.load(Ordering::Acquire)
+    fn has_business(&self, worker: WorkerId) -> bool {
+        self.ended.load(Ordering::Acquire) || worker == W1 && self.placed.load(Ordering::Acquire) > 0
     }
 
     /// As `Shared::ring_bells` and `Deque::ring`, but for those who never push here.
@@ -53,6 +55,7 @@ impl Pool {
         Arc::new(Pool {
             sleep,
             deque: AtomicU32::new(0),
+            placed: AtomicU32::new(0),
             injector: AtomicU32::new(0),
             bells: vec![AtomicBool::new(matches!(waking, Waking::EveryPush { .. }))],
             ended: AtomicBool::new(false),
@@ -75,7 +78,7 @@ impl Pool {
     /// Sleeps and looks until it has a task, as a thief with no patience does; then says that it is busy.
     fn find(&self, me: WorkerId) {
         loop {
-            if Pool::take(&self.deque) || Pool::take(&self.injector) {
+            if Pool::take(&self.deque) || Pool::take(&self.placed) || Pool::take(&self.injector) {
                 self.sleep.publish_busy(me);
                 self.sleep.hand_over(me, self);
                 return;
@@ -96,6 +99,12 @@ impl Pool {
             }
             self.sleep.push_met_bell(me, self);
         }
+    }
+
+    /// A worker, or a thread of no pool, places a task at `W1`.
+    fn place(&self, me: Option<WorkerId>) {
+        self.placed.fetch_add(1, Ordering::Release);
+        self.sleep.after_placing(W1, me, self);
     }
 
     /// A worker's push onto the queue that all can see.
@@ -142,6 +151,58 @@ fn loom_a_spawn_wakes_a_hungry_sleeper() {
 }
 
 /// The second may come while the first one's scout is on its way, and nothing rings for it later.
+/// Where nobody else looks: the one at which it is placed must not sleep beside it.
+#[test]
+fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
+    for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+        a_task_reaches_a_would_be_sleeper(waking, |pool, me| pool.place(Some(me)));
+    }
+    // Beside a watchdog that is elsewhere, where the others may sleep.
+    explore(4, || {
+        let pool = Pool::new(3, Waking::Watchdog);
+        pool.sleep.watchdog.store(W2.0, Ordering::Relaxed);
+        pool.sleep.publish_busy(W0);
+        let thief = thread::spawn({
+            let pool = pool.clone();
+            move || pool.find(W1)
+        });
+        pool.place(Some(W0));
+        thief.join().unwrap();
+    });
+    // From outside, with nobody busy.
+    for waking in [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+        explore(4, move || {
+            let pool = Pool::new(2, waking);
+            let thief = thread::spawn({
+                let pool = pool.clone();
+                move || pool.find(W1)
+            });
+            pool.place(None);
+            thief.join().unwrap();
+        });
+    }
+}
+
+/// Where its worker never comes to it: whoever wants to sleep takes it, or is woken for it.
+#[test]
+fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
+    for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+        for placer in [Some(W0), None] {
+            explore(3, move || {
+                let pool = Pool::new(3, waking);
+                pool.sleep.publish_busy(W0);
+                pool.sleep.publish_busy(W1);
+                let thief = thread::spawn({
+                    let pool = pool.clone();
+                    move || pool.find(W2)
+                });
+                pool.place(placer);
+                thief.join().unwrap();
+            });
+        }
+    }
+}
+
 #[test]
 fn loom_two_spawns_wake_two_hungry_sleepers() {
     explore(2, || {

@@ -29,6 +29,8 @@ struct Task {
 #[derive(Default)]
 struct Queues {
     deques: Vec<VecDeque<usize>>,
+    /// The inboxes, the newest at the back.
+    placed: Vec<VecDeque<usize>>,
     injector: VecDeque<usize>,
     /// Whose next push looks for sleepers.
     bells: Vec<Cell<bool>>,
@@ -40,15 +42,15 @@ struct Seen<'a>(&'a Queues);
 
 impl Work for Seen<'_> {
     fn deques_have_task(&self) -> bool {
-        self.0.deques.iter().any(|deque| !deque.is_empty())
+        self.0.deques.iter().chain(&self.0.placed).any(|deque| !deque.is_empty())
     }
 
     fn injector_has_task(&self) -> bool {
         !self.0.injector.is_empty()
     }
 
-    fn has_business(&self, _: WorkerId) -> bool {
-        self.0.ended
+    fn has_business(&self, worker: WorkerId) -> bool {
+        self.0.ended || !self.0.placed[worker.index()].is_empty()
     }
 
     fn ring_bells(&self) {
@@ -194,6 +196,16 @@ enum At {
     Pushed(usize, usize),
     /// Has heard and stopped it, and not yet looked for sleepers.
     Heard(usize, usize),
+    /// Has placed at this worker, and not yet looked whether it sleeps.
+    Placed(usize, usize, WorkerId),
+    /// Has emptied its inbox, and not yet queued what it found there.
+    Carries(VecDeque<usize>),
+    /// Has queued it but for this task, and not yet looked for sleepers.
+    Carried(usize),
+    /// Has taken this task from a worker's inbox, and not yet put the rest back.
+    Robs(usize, WorkerId, VecDeque<usize>),
+    /// Has put it back, and not yet looked for sleepers.
+    PutBack(usize, WorkerId),
     Ended,
 }
 
@@ -217,8 +229,8 @@ struct World {
     done: usize,
     /// Tasks that are still to come from outside.
     to_inject: VecDeque<usize>,
-    /// A task was injected, and its sender has not yet looked for sleepers.
-    injecting: bool,
+    /// A task was injected, or placed at this worker, and its sender has not yet looked for sleepers.
+    injecting: Option<Option<WorkerId>>,
     random: u64,
     /// The last steps, to explain a failure.
     trace: VecDeque<String>,
@@ -254,6 +266,7 @@ impl World {
             share,
             queues: Queues {
                 deques: vec![VecDeque::new(); workers as usize],
+                placed: vec![VecDeque::new(); workers as usize],
                 bells: vec![Cell::new(false); workers as usize],
                 ..Queues::default()
             },
@@ -270,7 +283,7 @@ impl World {
             policy,
             done: 0,
             to_inject: roots.into(),
-            injecting: false,
+            injecting: None,
             random: seed,
             trace: VecDeque::new(),
         }
@@ -315,7 +328,7 @@ impl World {
     /// One step of somebody. False: nobody can move.
     fn step(&mut self) -> bool {
         let workers = self.workers.len();
-        let outside = usize::from(self.injecting || !self.to_inject.is_empty());
+        let outside = usize::from(self.injecting.is_some() || !self.to_inject.is_empty());
         let first = self.below(workers + outside + usize::from(self.share.is_some()));
         if first == workers + outside {
             self.coordinate();
@@ -348,13 +361,25 @@ impl World {
     }
 
     fn step_outside(&mut self) {
-        if self.injecting {
-            self.injecting = false;
-            self.sleep.after_injection(Waker::GoesOn, &Seen(&self.queues));
-        } else if let Some(root) = self.to_inject.pop_front() {
-            self.queues.injector.push_back(root);
-            self.injecting = true;
+        match self.injecting.take() {
+            Some(None) => self.sleep.after_injection(Waker::GoesOn, &Seen(&self.queues)),
+            Some(Some(last)) => self.sleep.after_placing(last, None, &Seen(&self.queues)),
+            None => {
+                let Some(root) = self.to_inject.pop_front() else { return };
+                let last = self.lot_of_place();
+                match last {
+                    Some(last) => self.queues.placed[last.index()].push_back(root),
+                    None => self.queues.injector.push_back(root),
+                }
+                self.injecting = Some(last);
+            }
         }
+    }
+
+    /// Where a task is placed, if it is: as `Shared::place` does, not at a worker without a core.
+    fn lot_of_place(&mut self) -> Option<WorkerId> {
+        let last = WorkerId(self.below(self.workers.len()) as u32);
+        (self.below(2) == 0 && !self.sleep.is_retired(last)).then_some(last)
     }
 
     /// The machine's other programs, and then the coordinator.
@@ -376,7 +401,8 @@ impl World {
             _ => false,
         };
         let stuck = self.workers.iter().filter(|worker| waits(worker)).count() as u32;
-        let queued = self.queues.deques.iter().map(VecDeque::len).sum::<usize>() + self.queues.injector.len();
+        let queued = self.queues.deques.iter().chain(&self.queues.placed).map(VecDeque::len).sum::<usize>()
+            + self.queues.injector.len();
         let staff = Staff(&self.sleep, &self.queues);
         let mut books = share.books();
         if kind == 0 {
@@ -401,8 +427,8 @@ impl World {
             At::Acts(action) => self.act(worker, action),
             At::Announced => At::Admitted(self.sleep.admit(me, &Seen(&self.queues))),
             At::Admitted(Admission::Refused(refusal)) => match self.sleep.retract(me) {
-                None => self.thief(Event::SleepRefused(refusal)),
-                Some(woken) => self.thief(Event::Woken(reason(woken))),
+                None => self.thief(worker, Event::SleepRefused(refusal)),
+                Some(woken) => self.thief(worker, Event::Woken(reason(woken))),
             },
             At::Admitted(Admission::Park(_)) if self.share.is_some() => {
                 let share = self.share.as_ref().expect("as above");
@@ -413,7 +439,7 @@ impl World {
             At::Up(woken) => {
                 let staff = Staff(&self.sleep, &self.queues);
                 match self.share.as_ref().expect("it rested").woke(&staff, me, staff.has_business(me)) {
-                    Up::Stays => self.thief(Event::Woken(reason(woken))),
+                    Up::Stays => self.thief(worker, Event::Woken(reason(woken))),
                     Up::Retires => At::Leaves,
                 }
             }
@@ -428,7 +454,7 @@ impl World {
             At::Passed => At::Rests,
             At::Admitted(Admission::Park(timeout)) => {
                 let woken = self.sleep.park(me, timeout).expect("stepped only when woken");
-                self.thief(Event::Woken(reason(woken)))
+                self.thief(worker, Event::Woken(reason(woken)))
             }
             At::Holds(task) => {
                 self.sleep.publish_busy(me);
@@ -441,8 +467,16 @@ impl World {
             }
             At::Runs(task, pushed) if pushed < self.program[task].children.len() => {
                 let child = self.program[task].children[pushed];
+                if let Some(last) = self.lot_of_place().filter(|last| *last != me) {
+                    self.queues.placed[last.index()].push_back(child);
+                    return At::Placed(task, pushed + 1, last);
+                }
                 self.queues.deques[worker].push_back(child);
                 At::Pushed(task, pushed + 1)
+            }
+            At::Placed(task, pushed, last) => {
+                self.sleep.after_placing(last, Some(me), &Seen(&self.queues));
+                At::Runs(task, pushed)
             }
             At::Pushed(task, pushed) => {
                 let heard = self.queues.bells[worker].take() || !self.sleep.bell_may_stop();
@@ -459,12 +493,33 @@ impl World {
                         self.take(worker, next);
                         At::Runs(next, 0)
                     }
+                    None if !self.queues.placed[worker].is_empty() => {
+                        At::Carries(std::mem::take(&mut self.queues.placed[worker]))
+                    }
                     None => {
                         self.sleep.publish_thief(me);
                         let owed = std::mem::take(&mut self.workers[worker].owed);
                         At::Thief(Event::DequeEmpty { wakeups_owed: owed })
                     }
                 }
+            }
+            At::Carries(mut placed) => {
+                let newest = placed.pop_back().expect("it has found some");
+                self.queues.deques[worker].extend(placed);
+                At::Carried(newest)
+            }
+            At::Carried(newest) => {
+                self.sleep.after_spawn(me, &Seen(&self.queues));
+                self.take(worker, newest);
+                At::Runs(newest, 0)
+            }
+            At::Robs(task, victim, rest) => {
+                self.queues.placed[victim.index()].extend(rest);
+                At::PutBack(task, victim)
+            }
+            At::PutBack(task, victim) => {
+                self.sleep.after_placing(victim, Some(me), &Seen(&self.queues));
+                At::Holds(task)
             }
             At::Ended => unreachable!("an ended worker is not stepped"),
         }
@@ -477,10 +532,16 @@ impl World {
         retires.then_some(At::Retired)
     }
 
-    /// The next event, unless the pool has ended.
-    fn thief(&mut self, event: Event) -> At {
+    /// The next event, unless the pool has ended, or a thief has something in its inbox: that ends its spell.
+    fn thief(&mut self, worker: usize, event: Event) -> At {
         if self.queues.ended {
             return At::Ended;
+        }
+        if self.workers[worker].held.is_none()
+            && let Some(task) = self.queues.placed[worker].pop_back()
+        {
+            self.take(worker, task);
+            return At::Holds(task);
         }
         At::Thief(event)
     }
@@ -501,6 +562,13 @@ impl World {
             }
             Action::StealFrom(victim) => {
                 let stolen = (victim != me).then(|| self.queues.deques[victim.index()].pop_front()).flatten();
+                if stolen.is_none() && victim != me {
+                    let mut placed = std::mem::take(&mut self.queues.placed[victim.index()]);
+                    if let Some(oldest) = placed.pop_front() {
+                        self.take(worker, oldest);
+                        return if placed.is_empty() { At::Holds(oldest) } else { At::Robs(oldest, victim, placed) };
+                    }
+                }
                 match stolen.or_else(|| self.queues.injector.pop_front()) {
                     Some(task) => {
                         self.take(worker, task);
@@ -534,7 +602,7 @@ impl World {
                     let plain = |share: &Share<Machine>| share.sharing.plain_alone && share.is_alone();
                     if self.share.as_ref().is_some_and(plain) {
                         if self.sleep.anyone_busy() {
-                            return self.thief(Event::SleepRefused(SleepRefusal::Alone));
+                            return self.thief(worker, Event::SleepRefused(SleepRefusal::Alone));
                         }
                     } else if let Some(at) = self.retire(worker, true) {
                         return at;
@@ -555,7 +623,7 @@ impl World {
             self.sleep.announce(me);
             return At::Announced;
         }
-        self.thief(event)
+        self.thief(worker, event)
     }
 
     fn inspect(&mut self, victim: WorkerId) -> Victim {
@@ -563,7 +631,7 @@ impl World {
             Role::Sleeper
         } else if !self.sleep.is_busy(victim) {
             Role::Thief
-        } else if self.queues.deques[victim.index()].is_empty() {
+        } else if self.queues.deques[victim.index()].is_empty() && self.queues.placed[victim.index()].is_empty() {
             Role::Poor
         } else {
             Role::Rich
@@ -608,16 +676,22 @@ impl World {
                     At::Announced | At::Admitted(_) => true,
                     // Woken, or about to say to whom its duty passes.
                     At::Rests | At::Up(_) | At::Leaves | At::Retired => true,
-                    At::Passed => !self.sleep.is_at_rest(WorkerId(worker as u32)),
+                    // It comes back if it has business.
+                    At::Passed => {
+                        let id = WorkerId(worker as u32);
+                        !self.sleep.is_at_rest(id) || Seen(&self.queues).has_business(id)
+                    }
                     _ => false,
                 }
         });
         let wakes_by_itself =
             all().any(|worker| matches!(self.workers[worker].at, At::Admitted(Admission::Park(Some(_)))));
         // Somebody is between a change and the wake-up that it causes.
-        let wakeup_pending = self.injecting
+        let wakeup_pending = self.injecting.is_some()
             || all().any(|worker| {
-                matches!(self.workers[worker].at, At::Holds(_) | At::HandsOver(_) | At::Pushed(..) | At::Heard(..))
+                let at = &self.workers[worker].at;
+                matches!(at, At::Holds(_) | At::HandsOver(_) | At::Pushed(..) | At::Heard(..) | At::Placed(..))
+                    || matches!(at, At::Carries(_) | At::Carried(_) | At::Robs(..) | At::PutBack(..))
                     || self.workers[worker].held.is_some()
             });
         if thief_awake || wakes_by_itself || wakeup_pending {
@@ -762,7 +836,8 @@ proptest! {
 fn one_that_retires_leaves_a_task_from_outside_to_another() {
     for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
         let sleep = Sleep::new(2, policy.row().waking, policy.row().counts_roles);
-        let mut queues = Queues { deques: vec![VecDeque::new(); 2], ..Queues::default() };
+        let mut queues =
+            Queues { deques: vec![VecDeque::new(); 2], placed: vec![VecDeque::new(); 2], ..Queues::default() };
         let workers = [WorkerId(0), WorkerId(1)];
         workers.iter().for_each(|me| sleep.publish_thief(*me));
         for me in workers {

@@ -1,0 +1,83 @@
+//! The inbox under every interleaving of two who push and one or two who take.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::worker::Worker;
+
+/// A job that only counts.
+#[repr(C)]
+struct Job {
+    linked: Linked,
+    taken: UnsafeCell<u32>,
+}
+
+fn never(_: NonNull<Header>, _: &Worker) {
+    unreachable!("a counted job is not executed");
+}
+
+fn jobs(count: usize) -> Vec<*mut Job> {
+    let job = || Job { linked: Linked::new(Header::new(never)), taken: UnsafeCell::new(0) };
+    (0..count).map(|_| Box::into_raw(Box::new(job()))).collect()
+}
+
+fn push(inbox: &Inbox, job: usize) {
+    let job = NonNull::new(job as *mut Linked).unwrap();
+    // SAFETY: `end` frees it, after everybody is done.
+    inbox.push(unsafe { LinkedRef::new(job) });
+}
+
+/// Takes what is there, and says of each that it was taken: a race on that, loom would see.
+fn take(inbox: &Inbox) {
+    for job in inbox.take() {
+        let job: NonNull<Job> = job.0.cast();
+        // SAFETY: the job is alive, and whoever has taken it is the only one to touch it.
+        unsafe { job.as_ref().taken.with_mut(|taken| *taken += 1) };
+    }
+}
+
+fn end(inbox: &Inbox, jobs: Vec<*mut Job>) {
+    take(inbox);
+    assert!(inbox.is_empty());
+    for job in jobs {
+        // SAFETY: nobody else uses it any more.
+        let job = unsafe { Box::from_raw(job) };
+        // SAFETY: as above.
+        job.taken.with(|taken| assert_eq!(unsafe { *taken }, 1, "each job is taken once"));
+    }
+}
+
+#[test]
+fn loom_an_inbox_gives_each_job_once() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let inbox = Arc::new(Inbox::new());
+        let jobs = jobs(3);
+        let addresses: Vec<usize> = jobs.iter().map(|job| *job as usize).collect();
+        let pusher = {
+            let (inbox, first) = (Arc::clone(&inbox), addresses[0]);
+            thread::spawn(move || push(&inbox, first))
+        };
+        let thief = {
+            let inbox = Arc::clone(&inbox);
+            // What it does not want it puts back.
+            thread::spawn(move || {
+                let mut taken = inbox.take();
+                let first = taken.next();
+                taken.for_each(|job| inbox.push(job));
+                if let Some(job) = first {
+                    inbox.push(job);
+                }
+            })
+        };
+        push(&inbox, addresses[1]);
+        push(&inbox, addresses[2]);
+        take(&inbox);
+        pusher.join().unwrap();
+        thief.join().unwrap();
+        end(&inbox, jobs);
+    });
+}
