@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Breaks the split deque and the sleep protocol in each of the committed ways and expects the test that each names to
+# Breaks the split deque, the sleep protocol, the inbox and a task's word in each of the committed ways and expects the test that each names to
 # notice: loom for what only shows between two instructions (loom-*), the model world for the rest. A mutation that no
 # longer applies, no longer compiles, or survives, fails this check.
 set -euo pipefail
@@ -9,22 +9,26 @@ mkdir -p "$work"
 survived=0 caught=0
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
 export CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
-for mutation in crates/runtime/mutations/*.patch; do
+for mutation in crates/runtime/mutations/*.patch crates/flow/mutations/*.patch; do
     name=$(basename "$mutation" .patch)
+    case $mutation in
+    crates/runtime/*) package=comity ;;
+    crates/flow/*) package=comity-flow ;;
+    esac
     rm -rf "$work/tree"
     mkdir "$work/tree"
     cp -r Cargo.toml Cargo.lock crates "$work/tree"
     cd "$work/tree"
     # The ceiling makes git take the paths as they are, and not from the top of the repository around.
-    GIT_CEILING_DIRECTORIES=$work git apply "crates/runtime/mutations/$name.patch"
+    GIT_CEILING_DIRECTORIES=$work git apply "$mutation"
     log=$work/$name.log
     case $name in
     loom-*) flags='--cfg loom' target=$PWD/../../loom ;;
     *) flags='' target=$PWD/../model ;;
     esac
-    noticer=$(sed -n 's/^Noticed by: //p' "crates/runtime/mutations/$name.patch")
+    noticer=$(sed -n 's/^Noticed by: //p' "$mutation")
     if RUSTFLAGS=$flags CARGO_TARGET_DIR=$target timeout 300 \
-        cargo test -q -p comity --lib "$noticer" >"$log" 2>&1; then
+        cargo test -q -p $package --lib "$noticer" >"$log" 2>&1; then
         echo "SURVIVED: $name"
         survived=$((survived + 1))
     elif grep -qE "^thread '.*$noticer.*' .*panicked" "$log"; then # loom aborts after a deadlock, without a result
