@@ -67,6 +67,8 @@ pub(crate) struct Turn {
     turns: Cell<u32>,
     /// A peer, and how many jobs it had taken at the last look.
     looked_at: Cell<(u32, u64)>,
+    /// A peer that had one task alone, and how many jobs it had taken then.
+    alone_at: Cell<(u32, u64)>,
 }
 
 impl Peer {
@@ -153,19 +155,16 @@ impl Worker {
             let abort =
                 AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
             let in_turn = if thief.is_none() { self.job_in_turn() } else { None };
-            let mine = match in_turn {
-                None => self.job_to_run_here(thief.is_none() || naps >= MOST_NAPS),
-                _ => None,
-            };
+            let mine = || self.job_to_run_here(thief.is_none(), naps >= MOST_NAPS);
+            let mine = if in_turn.is_none() { mine() } else { None };
             let deepens = mine.is_none();
-            let job = match mine {
-                None if in_turn.is_some() => in_turn,
+            let job = match in_turn.or(mine) {
                 None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(done, thief),
                 None => {
                     naps = MOST_NAPS.min(naps + 1);
                     self.job_from_outside()
                 }
-                mine => mine,
+                job => job,
             };
             std::mem::forget(abort);
             if let Some(job) = job {
@@ -177,11 +176,12 @@ impl Worker {
         activity.set(before);
     }
 
-    /// A job that only this worker may run, or with `spawns` the newest that it spawned: most likely a part of what it
-    /// waits for, if that is a scope.
-    fn job_to_run_here(&self, spawns: bool) -> Option<JobRef> {
-        let spawned = if spawns { self.own_task() } else { None };
-        spawned.or_else(|| take(|| self.peer.inbox.steal()))
+    /// A job that only this worker may run, or with `spawned` the newest that it spawned: most likely a part of what it
+    /// waits for, if that is a scope. With `any`, also one that was placed here.
+    fn job_to_run_here(&self, spawned: bool, any: bool) -> Option<JobRef> {
+        let own = if any { self.own_task() } else { None };
+        let own = own.or_else(|| if spawned { self.own().spawns.pop() } else { None });
+        own.or_else(|| take(|| self.peer.inbox.steal()))
     }
 
     /// The newest task of this worker's own that no join waits for.
@@ -330,7 +330,7 @@ impl Worker {
     /// outermost join that still has it.
     fn local_job(&self) -> Option<JobRef> {
         // SAFETY: the owner.
-        self.job_to_run_here(true).or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
+        self.job_to_run_here(true, true).or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of))
     }
 
     fn run_one(&self, job: Option<JobRef>) -> Yield {
@@ -358,6 +358,7 @@ impl Worker {
         // In a frame that waits, its own tasks come first: what a batch brings would be taken for such.
         let batch = if self.peer.activity.waits() == 0 { shared.policy.row().batch } else { 1 };
         let peer = shared.peer(victim);
+        let batch = if self.leaves_to(peer) { 0 } else { batch };
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
         let stolen = stolen.or_else(|| peer.rob_private(self.id(), || shared.now()));
         counters.steals.add(u64::from(stolen.is_some()));
@@ -368,6 +369,15 @@ impl Worker {
             shared.sleep.after_spawn(self.id(), &View { shared, awaited: &|| false });
         }
         stolen
+    }
+
+    /// Whether a task that lies alone at a peer is left to it this time, as the policy says: a worker that has just unblocked a
+    /// task, and is about to block, runs it sooner than any thief.
+    fn leaves_to(&self, peer: &Peer) -> bool {
+        let seen = (peer.id.0, peer.jobs.get());
+        self.shared().policy.row().second_look
+            && peer.has_spawned_one()
+            && self.own().turn.alone_at.replace(seen) != seen
     }
 
     /// Takes over the queue of a worker that has no core; of which a frame that waits takes one task, lest it take the others

@@ -14,11 +14,11 @@ mod quicksort;
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use comity::{Policy, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
+use comity::{Policy, Resumable, Resume, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
 use quicksort::quicksort;
 
 const WORKERS: usize = 4;
@@ -62,6 +62,7 @@ const PROGRAMS: &[(&str, Program)] = &[
     ("joins with long halves", |_| long_halves()),
     ("scopes", |_| scopes()),
     ("spawned tasks", |_| spawned_tasks()),
+    ("work that is resumed", |_| rounds_of_a_parcel()),
     ("broadcasts", broadcasts),
     ("calls between two pools", calls_between_pools),
     ("panics", |_| panics()),
@@ -71,7 +72,8 @@ const PROGRAMS: &[(&str, Program)] = &[
 #[test]
 fn every_program_under_every_policy() {
     let secs = asked_for("COMITY_HAMMER_SECS", 4);
-    let policies: Vec<Policy> = Policy::all().collect();
+    let placed = ["comity:place=last", "bws:place=last"].map(|policy| policy.parse().expect("a policy"));
+    let policies: Vec<Policy> = Policy::all().chain(placed).collect();
     let slice = Duration::from_secs(secs) / policies.len() as u32;
     for (nth, policy) in policies.iter().enumerate() {
         let other = pool(policies[(nth + 1) % policies.len()], 2);
@@ -207,6 +209,59 @@ fn spawned_tasks() {
     // The other workers take them: this one does not serve its pool.
     wait_until("spawned tasks", || left.load(Ordering::Acquire) == 0);
     assert_eq!(sum.load(Ordering::Relaxed), 10 * (1..=50).sum::<u64>() + 50);
+}
+
+/// One of those among whom a parcel goes around. Nothing orders what is in it but that each unblocks the next.
+struct Station {
+    stations: Arc<OnceLock<Vec<Weak<Resumable<Station>>>>>,
+    nth: usize,
+    parcel: AtomicPtr<Vec<usize>>,
+    left: Arc<AtomicUsize>,
+}
+
+impl Resume for Station {
+    fn resume(this: &Arc<Resumable<Station>>) {
+        let parcel = this.parcel.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: there is one parcel, and it is where the last station has left it.
+        let mut parcel = unsafe { Box::from_raw(parcel) };
+        parcel.push(this.nth);
+        if parcel.len() == 500 {
+            let stations = this.stations.get().expect("set before the first begins").len();
+            assert!(parcel.iter().enumerate().all(|(hop, nth)| *nth == hop % stations), "the parcel went astray");
+            this.left.fetch_sub(1, Ordering::Release);
+            return;
+        }
+        let stations = this.stations.get().expect("as above");
+        let next = stations[parcel.len() % stations.len()].upgrade().expect("they live until the parcel is at its end");
+        next.parcel.store(Box::into_raw(parcel), Ordering::Relaxed);
+        next.unblock();
+    }
+
+    fn wake(&self) -> bool {
+        true
+    }
+}
+
+fn rounds_of_a_parcel() {
+    let left = Arc::new(AtomicUsize::new(3));
+    let rings: Vec<Vec<Arc<Resumable<Station>>>> = (0..3)
+        .map(|_| {
+            let stations = Arc::new(OnceLock::new());
+            let station = |nth| Station {
+                stations: Arc::clone(&stations),
+                nth,
+                parcel: AtomicPtr::new(std::ptr::null_mut()),
+                left: Arc::clone(&left),
+            };
+            let ring: Vec<_> = (0..7).map(|nth| Resumable::new(station(nth))).collect();
+            assert!(stations.set(ring.iter().map(Arc::downgrade).collect()).is_ok());
+            ring[0].parcel.store(Box::into_raw(Box::default()), Ordering::Relaxed);
+            Arc::clone(&ring[0]).unblock();
+            ring
+        })
+        .collect();
+    wait_until("work that is resumed", || left.load(Ordering::Acquire) == 0);
+    drop(rings);
 }
 
 fn broadcasts(pools: &Pools) {

@@ -80,7 +80,7 @@ struct Row {
     w_us: u32,
     workers: u16,
     contestant: String,
-    /// Wall-clock time over the ideal of the same round.
+    /// Wall-clock time over the ideal of the same point.
     over_ideal: Quartiles,
     /// Wall-clock time over the first contestant's of the same round.
     over_first: Ratio,
@@ -155,12 +155,13 @@ impl Point {
                     runs[turn].push(Run { seconds, switches, attempts });
                 }
             }
-            if round > 0 {
-                ideals.push(ideal);
-            }
+            ideals.push(ideal);
         }
         let seconds = |runs: &[Run]| runs.iter().map(|run| run.seconds).collect::<Vec<f64>>();
         let first = seconds(&runs[0]);
+        // The fastest, with which nobody has interfered.
+        let ideal = ideals.into_iter().fold(f64::INFINITY, f64::min);
+        let over_ideal = |own: &[Run]| own.iter().map(|run| run.seconds / ideal).collect::<Vec<f64>>();
         let per_1000 = |count: f64| count * 1000.0 / messages as f64;
         let rows = names.iter().zip(&runs).enumerate().map(|(nth, (name, own))| {
             let attempts: Option<Vec<f64>> = own.iter().map(|run| run.attempts.map(|n| per_1000(n as f64))).collect();
@@ -171,7 +172,7 @@ impl Point {
                 w_us: self.w_us,
                 workers: self.workers,
                 contestant: if control { format!("{name} again (control)") } else { name.to_string() },
-                over_ideal: Ratio::of(&seconds(own), &ideals).quartiles,
+                over_ideal: Quartiles::of(&over_ideal(own)),
                 over_first: Ratio::of(&seconds(own), &first),
                 switches_per_1000: Quartiles::of(
                     &own.iter().map(|run| per_1000(run.switches as f64)).collect::<Vec<f64>>(),
