@@ -4,13 +4,13 @@
 //! as itself and as a control, so that a difference can be told from noise.
 
 mod abp;
-mod blocking;
+pub mod blocking;
 mod drop_in;
 mod floor;
 mod fork_join;
 mod idle;
 mod lend;
-mod phase_loop;
+pub mod phase_loop;
 mod quartiles;
 mod ratio;
 mod simulator;

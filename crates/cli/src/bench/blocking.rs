@@ -1,11 +1,12 @@
 //! `comity bench blocking`: tasks that block, beside tokio and smol.
 
-mod executor;
-mod workloads;
+pub mod executor;
+pub mod workloads;
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use serde::Serialize;
 
@@ -17,6 +18,7 @@ use super::ratio::Ratio;
 use crate::contestant::{MAX_WORKERS, PolicyList};
 use crate::failure::Failure;
 use crate::json::{Machine, Versions};
+use crate::reproduce::figure::{Axis, Figure, Legend, Marks, Series};
 use crate::{machine, output};
 
 const EXAMPLES: &str = "Examples:
@@ -58,6 +60,9 @@ pub struct Arguments {
     /// Little of everything, to see that it works: the figures mean nothing
     #[arg(long)]
     quick: bool,
+    /// Draw a figure for each workload and number of workers into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
     /// Print JSON (schema comity-bench-blocking/1)
     #[arg(long)]
     json: bool,
@@ -80,6 +85,8 @@ struct Row {
     w_us: u32,
     workers: u16,
     contestant: String,
+    /// Whether it is the first once more.
+    is_control: bool,
     /// Wall-clock time over the ideal of the same point.
     over_ideal: Quartiles,
     /// Wall-clock time over the first contestant's of the same round.
@@ -118,7 +125,44 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         rounds,
         rows,
     };
+    if let Some(directory) = &arguments.svg {
+        draw(&report, arguments, directory)?;
+    }
     if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+}
+
+/// Time over the ideal against the work per message, for the fewest and the most tasks.
+fn draw(report: &Report, arguments: &Arguments, directory: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::Run(format!("cannot write '{}': {error}", path.display()))
+    };
+    std::fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+    let ends = [arguments.n.iter().min(), arguments.n.iter().max()].map(|n| *n.expect("clap has a default"));
+    for workload in &arguments.workload {
+        for workers in &arguments.workers {
+            let mut series: Vec<Series> = Vec::new();
+            let own = |row: &&Row| row.workload == *workload && row.workers == *workers && ends.contains(&row.n);
+            for row in report.rows.iter().filter(own).filter(|row| !row.is_control) {
+                let name = format!("{}, n = {}", row.contestant, row.n);
+                let point = (row.w_us.into(), row.over_ideal.median);
+                match series.iter_mut().find(|line| line.name == name) {
+                    Some(line) => line.points.push(point),
+                    None => series.push(Series { name, marks: Marks::Line, points: vec![point] }),
+                }
+            }
+            let workload = workload.to_possible_value().expect("no workload is hidden");
+            let figure = Figure {
+                title: format!("{} with {workers} workers", workload.get_name()),
+                x: Axis::log("work per message, µs"),
+                y: Axis::linear("time over the ideal"),
+                legend: Legend::UpperRight,
+                series,
+            };
+            let path = directory.join(format!("{}-{workers}.svg", workload.get_name()));
+            output::replace(&path, figure.svg().as_bytes()).map_err(|error| failed(&path, &error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Where the contestants meet.
@@ -165,13 +209,14 @@ impl Point {
         let per_1000 = |count: f64| count * 1000.0 / messages as f64;
         let rows = names.iter().zip(&runs).enumerate().map(|(nth, (name, own))| {
             let attempts: Option<Vec<f64>> = own.iter().map(|run| run.attempts.map(|n| per_1000(n as f64))).collect();
-            let control = names[..nth].contains(name);
+            let is_control = names[..nth].contains(name);
             Row {
                 workload: self.workload,
                 n: self.n,
                 w_us: self.w_us,
                 workers: self.workers,
-                contestant: if control { format!("{name} again (control)") } else { name.to_string() },
+                is_control,
+                contestant: if is_control { format!("{name} again (control)") } else { name.to_string() },
                 over_ideal: Quartiles::of(&over_ideal(own)),
                 over_first: Ratio::of(&seconds(own), &first),
                 switches_per_1000: Quartiles::of(

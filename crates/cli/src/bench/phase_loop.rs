@@ -223,7 +223,7 @@ impl Plan {
 }
 
 /// So many steps of arithmetic, each of which waits for the last.
-pub(super) fn piece(nth: usize, steps: u64) -> u64 {
+pub fn piece(nth: usize, steps: u64) -> u64 {
     let mut x = black_box(nth as u64 + 1);
     for _ in 0..steps {
         x ^= x << 13;
@@ -234,7 +234,7 @@ pub(super) fn piece(nth: usize, steps: u64) -> u64 {
 }
 
 /// How many steps take as long as `time`: the fastest of some tries, for which nobody else had the core.
-pub(super) fn steps_in(time: Duration) -> u64 {
+pub fn steps_in(time: Duration) -> u64 {
     const STEPS: u64 = 100_000;
     let tries = (0..50).map(|nth| {
         let start = Instant::now();

@@ -1,13 +1,19 @@
 //! `comity reproduce ws-last`.
 
+mod real;
+
 use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
-use comity_sim::experiments::ws_last::{Outcome, Point, Setting, T, Variant, divisions, messages, sawtooth, workers};
+use comity_sim::experiments::claim::Claim;
+use comity_sim::experiments::ws_last::{
+    CPUS, Outcome, Point, Setting, T, Variant, divisions, messages, sawtooth, workers,
+};
 use serde::Serialize;
 
 use super::figure::{Axis, Figure, Legend, Marks, Series};
 use super::findings::{Findings, here, one_in};
+use crate::contestant::MAX_WORKERS;
 use crate::failure::Failure;
 use crate::output;
 use crate::sweep::{self, Sweep};
@@ -15,6 +21,7 @@ use crate::sweep::{self, Sweep};
 const EXAMPLES: &str = "Examples:
   comity reproduce ws-last --check
   comity reproduce ws-last exp1 exp4 --out results
+  comity reproduce ws-last --real
   comity reproduce ws-last --vary yield=2500 --vary handover=0
 
 Vrba, Halvorsen and Griwodz, A Simple Improvement of the Work-stealing Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md says
@@ -33,6 +40,10 @@ pub struct Arguments {
     /// Fail if a number is not within its tolerance of the paper's
     #[arg(long, conflicts_with = "shard")]
     check: bool,
+    /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's numbers are those of 8
+    /// CPUs, so there is nothing to check; the points with 10 ms per message are left out
+    #[arg(long, conflicts_with_all = ["check", "vary", "seed", "shard"])]
+    real: bool,
     /// Print JSON (schema comity-reproduce/1)
     #[arg(long)]
     json: bool,
@@ -82,15 +93,22 @@ impl Experiment {
         }
     }
 
-    fn present(self, outcomes: &[Outcome], findings: &mut Findings) {
-        let (claims, figures) = match self {
-            Experiment::Exp1 => (divisions::claims(outcomes), figure_3(outcomes)),
-            Experiment::Exp2 => (workers::claims(outcomes), figure_4(outcomes)),
-            Experiment::Exp3 => (messages::claims(outcomes), figure_5(outcomes)),
-            Experiment::Exp4 => (sawtooth::claims(outcomes), figure_6(outcomes)),
-        };
-        findings.claims.extend(claims);
-        findings.figures.extend(figures);
+    fn claims(self, outcomes: &[Outcome]) -> Vec<Claim> {
+        match self {
+            Experiment::Exp1 => divisions::claims(outcomes),
+            Experiment::Exp2 => workers::claims(outcomes),
+            Experiment::Exp3 => messages::claims(outcomes),
+            Experiment::Exp4 => sawtooth::claims(outcomes),
+        }
+    }
+
+    fn figures(self, outcomes: &[Outcome], cpus: u32) -> Figures {
+        match self {
+            Experiment::Exp1 => figure_3(outcomes, cpus),
+            Experiment::Exp2 => figure_4(outcomes),
+            Experiment::Exp3 => figure_5(outcomes),
+            Experiment::Exp4 => figure_6(outcomes),
+        }
     }
 }
 
@@ -111,9 +129,10 @@ struct Row {
 
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { experiments, check, json, seed, vary, one_in, sweep } = arguments;
+    let Arguments { experiments, check, real, json, seed, vary, one_in, sweep } = arguments;
     let mut setting = Setting { one_in, ..Setting::new(seed) };
-    let mut name = format!("ws-last, seed {seed}");
+    let cores = u16::try_from(comity_os::cores::usable().get()).unwrap_or(MAX_WORKERS).min(MAX_WORKERS);
+    let mut name = if real { format!("ws-last on {cores} threads") } else { format!("ws-last, seed {seed}") };
     for varied in &vary {
         setting.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
         let _ = write!(name, ", {varied}");
@@ -124,13 +143,24 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let sweep = Sweep::new(sweep, name.clone())?;
     let mut findings = Findings::default();
     let mut points = Vec::new();
+    let mut table = String::new();
     for experiment in Experiment::value_variants() {
         if !experiments.is_empty() && !experiments.contains(experiment) {
             continue;
         }
-        let outcomes = here(setting.simulate(experiment.name(), &experiment.points(), &sweep))?;
+        let outcomes = if real {
+            let points: Vec<Point> = experiment.points().into_iter().filter(real::is_measured).collect();
+            let outcomes = real::measure(&points, cores, one_in)?;
+            table += &real::table(experiment.name(), &outcomes);
+            Some(outcomes)
+        } else {
+            here(setting.simulate(experiment.name(), &experiment.points(), &sweep))?
+        };
         if let Some(outcomes) = outcomes {
-            experiment.present(&outcomes, &mut findings);
+            findings.figures.extend(experiment.figures(&outcomes, if real { cores.into() } else { CPUS }));
+            if !real {
+                findings.claims.extend(experiment.claims(&outcomes));
+            }
             let row = |outcome: Outcome| Row {
                 experiment: experiment.name(),
                 outcome,
@@ -143,7 +173,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if sweep.shard().is_some() {
         return output::print(&sweep.elsewhere());
     }
-    findings.present(name, &sweep, json, check, "", Extra { points })
+    findings.present(name, &sweep, json, check, &table, Extra { points })
 }
 
 /// A line for each algorithm and each of these numbers of workers, or for all together.
@@ -188,7 +218,7 @@ fn figure(title: &str, x: Axis, y: Axis, legend: Legend, series: Vec<Series>) ->
 
 type Figures = Vec<(&'static str, Figure)>;
 
-fn figure_3(outcomes: &[Outcome]) -> Figures {
+fn figure_3(outcomes: &[Outcome], cpus: u32) -> Figures {
     let x = || Axis::linear("work division, d");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[50, 250], division, y);
     let rates = Axis::linear("attempts to steal per second");
@@ -196,7 +226,7 @@ fn figure_3(outcomes: &[Outcome]) -> Figures {
         (
             "figure-3",
             figure(
-                "figure 3: speedup of 8 over 1 CPUs",
+                &format!("figure 3: speedup of {cpus} over 1 CPUs"),
                 x(),
                 Axis::linear("speedup"),
                 Legend::UpperRight,

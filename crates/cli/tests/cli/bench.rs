@@ -221,3 +221,25 @@ fn the_simulator_is_measured_on_machines_of_all_sizes() {
     assert!(sizes[6]["bytes_per_processor"].as_f64().unwrap() > 50.0, "{report}");
     assert!(std::fs::read_to_string(svg).unwrap().contains("nanoseconds per event"));
 }
+
+#[test]
+fn tasks_that_block_have_every_executor_on_every_workload() {
+    let words = ["bench", "blocking", "--quick", "--json", "--workload"];
+    let workloads = "scatter-gather,pipeline,fan-in,ring,request-reply";
+    let figures = TempDir::new().unwrap();
+    let mut command = comity();
+    command.args(words).args([workloads, "--policy", "comity,ws-last:place=current", "--workers", "1,3"]);
+    let report = json(command.args(["--n", "6", "--w-us", "1,20", "--svg"]).arg(figures.path()));
+    assert_eq!(report["schema"], "comity-bench-blocking/1");
+    let rows = report["rows"].as_array().unwrap();
+    let contestants = ["tokio", "tokio again (control)", "smol", "comity", "ws-last:place=current"];
+    assert_eq!(values(rows, "contestant"), contestants);
+    assert_eq!(values(rows, "workload"), workloads.split(',').collect::<Vec<_>>());
+    assert_eq!(rows.len(), 5 * 2 * 2 * contestants.len());
+    for row in rows {
+        assert!(row["over_ideal"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        let is_ours = ["comity", "ws-last:place=current"].map(Value::from).contains(&row["contestant"]);
+        assert_eq!(row["steal_attempts_per_1000"].is_object(), is_ours, "{row}");
+    }
+    assert_eq!(figures.path().read_dir().unwrap().count(), 10);
+}

@@ -120,3 +120,16 @@ fn ws_last_is_checked_too() {
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(errors.contains("--vary: '' is no whole number of nanoseconds from 1"), "{errors}");
 }
+
+#[test]
+fn ws_last_runs_on_threads_too() {
+    let out = TempDir::new().unwrap();
+    let words = ["reproduce", "ws-last", "exp2", "--real", "--one-in", "100", "--out"];
+    let output = comity().args(words).arg(out.path()).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["exp2\n", "| WS-CUR ", "| WS-LAST ", "| 256 "] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(out.path().join("figure-4-speedup.svg").exists());
+    comity().args(["reproduce", "ws-last", "--real", "--check"]).assert().code(2);
+}

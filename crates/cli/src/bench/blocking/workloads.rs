@@ -258,6 +258,11 @@ impl Plan {
         })
     }
 
+    /// Which part of all its rounds is measured.
+    pub fn measured_part(self) -> f64 {
+        f64::from(self.rounds) / f64::from(self.rounds + self.warm_up())
+    }
+
     /// Rounds before those that are measured.
     fn warm_up(self) -> u32 {
         (self.rounds / 5).max(3)
