@@ -10,11 +10,12 @@ mod ledger;
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_io::Timer;
@@ -101,7 +102,17 @@ impl Network {
         ports.bind(&process);
         let body = AssertUnwindSafe(body(ports)).catch_unwind();
         self.processes.push(Box::pin(async move {
-            let outcome = body.await;
+            let mut body = pin!(body);
+            let outcome = poll_fn(|context| {
+                let polled = body.as_mut().poll(context);
+                match polled {
+                    // Some futures drop their ends only after the panic.
+                    Poll::Ready(Err(_)) => process.breaks(),
+                    _ => process.survives(),
+                }
+                polled
+            })
+            .await;
             process.has_ended();
             (process.id(), outcome)
         }));

@@ -40,7 +40,7 @@ impl End {
     }
 
     fn bind(&mut self, process: &Arc<Process>, side: Side) {
-        self.edge.bind(side, process.id());
+        self.edge.bind(side, process);
         self.process = Some(Arc::clone(process));
     }
 
@@ -60,17 +60,23 @@ impl End {
         }
     }
 
-    /// A process whose network is being stopped goes no further.
-    async fn unless_stopped(&self) {
-        if self.process.is_some() && self.stopped.load(Ordering::Acquire) {
+    /// The other end is closed. A process goes no further if that comes from a panic, or from the network's being stopped.
+    async fn unless_stopped(&self, side: Side) {
+        if self.process.is_none() {
+            return;
+        }
+        if let Some(other) = self.edge.other(side) {
+            other.unless_broken().await;
+        }
+        if self.stopped.load(Ordering::Acquire) {
             pending().await
         }
     }
 
     /// Before an end is dropped: what a panic ends is no end of a stream.
     fn drop(&self) {
-        if self.process.is_some() && thread::panicking() {
-            self.stopped.store(true, Ordering::Release);
+        if let Some(process) = self.process.as_deref().filter(|_| thread::panicking()) {
+            process.breaks();
         }
     }
 }
@@ -94,7 +100,7 @@ impl<T> Sender<T> {
         if sent {
             self.end.edge.has_sent();
         } else {
-            self.end.unless_stopped().await;
+            self.end.unless_stopped(Side::Writes).await;
         }
     }
 }
@@ -123,7 +129,7 @@ impl<T> Receiver<T> {
         };
         match value {
             Some(_) => self.end.edge.has_received(),
-            None => self.end.unless_stopped().await,
+            None => self.end.unless_stopped(Side::Reads).await,
         }
         value
     }

@@ -9,6 +9,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::Notify;
+
 /// A process's number in its network.
 pub(super) type ProcessId = usize;
 
@@ -38,6 +40,11 @@ pub struct Process {
     waits: AtomicU64,
     /// Where it waits: the channel's number, and the side. Valid while it waits.
     at: AtomicU64,
+    /// Whether a panic drops its ends that the process may yet catch. Set by whoever drops
+    /// an end, before that closes the channel; taken back by whoever polls the process.
+    breaks: AtomicBool,
+    /// Told when `breaks` is taken back.
+    survives: Notify,
 }
 
 /// `Process::waits` after its end.
@@ -58,6 +65,30 @@ impl Process {
     pub(super) fn has_ended(&self) {
         self.waits.store(HAS_ENDED, Ordering::Release);
     }
+
+    /// A panic drops one of its ends, and may end the process.
+    pub(super) fn breaks(&self) {
+        self.breaks.store(true, Ordering::Release);
+    }
+
+    /// It has returned from a poll: if there was a panic, somebody has caught it.
+    pub(super) fn survives(&self) {
+        if self.breaks.load(Ordering::Acquire) {
+            self.breaks.store(false, Ordering::Release);
+            self.survives.notify_waiters();
+        }
+    }
+
+    /// Waits until it has survived its panic, which may be for ever.
+    pub(super) async fn unless_broken(&self) {
+        while self.breaks.load(Ordering::Acquire) {
+            // Hears of what is told from here on.
+            let survives = self.survives.notified();
+            if self.breaks.load(Ordering::Acquire) {
+                survives.await;
+            }
+        }
+    }
 }
 
 struct Waits<'a>(&'a Process);
@@ -74,8 +105,8 @@ pub(super) struct Edge {
     id: usize,
     name: String,
     capacity: u64,
-    writer: OnceLock<ProcessId>,
-    reader: OnceLock<ProcessId>,
+    writer: OnceLock<Arc<Process>>,
+    reader: OnceLock<Arc<Process>>,
     sent: AtomicU64,
     received: AtomicU64,
 }
@@ -85,12 +116,12 @@ impl Edge {
         &self.name
     }
 
-    pub(super) fn bind(&self, side: Side, process: ProcessId) {
+    pub(super) fn bind(&self, side: Side, process: &Arc<Process>) {
         let end = match side {
             Side::Reads => &self.reader,
             Side::Writes => &self.writer,
         };
-        end.set(process).expect("an end is owned once: it moves into its process");
+        end.set(Arc::clone(process)).expect("an end is owned once: it moves into its process");
     }
 
     pub(super) fn has_sent(&self) {
@@ -112,10 +143,10 @@ impl Edge {
     }
 
     /// Who ends such a wait.
-    fn other(&self, side: Side) -> Option<ProcessId> {
+    pub(super) fn other(&self, side: Side) -> Option<&Arc<Process>> {
         match side {
-            Side::Reads => self.writer.get().copied(),
-            Side::Writes => self.reader.get().copied(),
+            Side::Reads => self.writer.get(),
+            Side::Writes => self.reader.get(),
         }
     }
 }
@@ -123,7 +154,14 @@ impl Edge {
 impl Ledger {
     pub(super) fn add_process(&mut self, name: String) -> Arc<Process> {
         let id = self.processes.len();
-        let process = Arc::new(Process { id, name, waits: AtomicU64::new(0), at: AtomicU64::new(0) });
+        let process = Arc::new(Process {
+            id,
+            name,
+            waits: AtomicU64::new(0),
+            at: AtomicU64::new(0),
+            breaks: AtomicBool::new(false),
+            survives: Notify::new(),
+        });
         self.processes.push(Arc::clone(&process));
         process
     }
@@ -159,7 +197,7 @@ impl Ledger {
         let at = process.at.load(Ordering::Relaxed);
         let side = if at % 4 == Side::Reads as u64 { Side::Reads } else { Side::Writes };
         let edge = self.edges.get((at / 4) as usize)?;
-        Some((count, edge, side, edge.other(side)?))
+        Some((count, edge, side, edge.other(side)?.id))
     }
 
     /// A cycle of processes that wait for each other, if there is one.
