@@ -4,6 +4,8 @@
 #[path = "networks/random.rs"]
 mod random;
 
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -322,28 +324,70 @@ fn a_panic_without_a_text_is_reported_too() {
     });
 }
 
-/// What it drops in a panic that it catches itself ends no stream before its time, and stops nobody.
+/// Takes a while to be dropped.
+struct Slow;
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// A future that owns its ends until after its panic, as any that is no `async` block.
+#[test]
+fn a_panic_is_reported_before_the_ends_that_outlive_it_are_dropped() {
+    for workers in [2, 4] {
+        let pool = pool(workers, "comity");
+        for _ in 0..20 {
+            let mut network = Network::new();
+            let (output, input) = network.channel::<u8>("broken", 1);
+            let (more, more_input) = network.channel("more", 1);
+            network.process("break", (output, more_input), |ports| {
+                let owned = (ports, Slow);
+                poll_fn(move |_| {
+                    let _ = &owned;
+                    panic!("at once")
+                })
+            });
+            network.process("read", input, |mut input| async move {
+                input.recv().await.unwrap();
+            });
+            count(&mut network, more);
+            assert_eq!(run(&pool, network).unwrap_err().to_string(), "process 'break' panicked: at once");
+        }
+        pool.shutdown();
+    }
+}
+
+/// What it drops in a panic that it catches itself is the end of a stream, like any other: here the process waits for what its reader
+/// makes of that.
 #[test]
 fn a_process_that_catches_its_own_panic_goes_on() {
     on_some_pools(|pool| {
         let mut network = Network::new();
         let (numbers, input) = network.channel("numbers", 1);
-        let done = Arc::new(AtomicBool::new(false));
-        network.process("tries", numbers, |mut numbers| async move {
-            numbers.send(1).await;
+        let (sums, sum) = network.channel("sums", 1);
+        let answered = Arc::new(AtomicBool::new(false));
+        let note = Arc::clone(&answered);
+        network.process("try", (numbers, sum), |(mut numbers, mut sum)| async move {
             let attempt = async move {
-                let _numbers = numbers;
+                numbers.send(1).await;
+                numbers.send(2).await;
                 panic!("caught");
             };
-            assert!(std::panic::AssertUnwindSafe(attempt).catch_unwind().await.is_err());
-        });
-        let note = Arc::clone(&done);
-        network.process("reads", input, |mut input| async move {
-            while input.recv().await.is_some() {}
+            assert!(AssertUnwindSafe(attempt).catch_unwind().await.is_err());
+            assert_eq!(sum.recv().await, Some(3));
             note.store(true, Ordering::SeqCst);
         });
+        network.process("sum", (input, sums), |(mut input, mut sums)| async move {
+            let mut sum = 0;
+            while let Some(number) = input.recv().await {
+                sum += number;
+            }
+            sums.send(sum).await;
+        });
         run(pool, network).unwrap();
-        assert!(done.load(Ordering::SeqCst));
+        assert!(answered.load(Ordering::SeqCst));
     });
 }
 
