@@ -39,3 +39,7 @@ pub use block_on::block_on;
 pub use network::{Deadlock, Failure, Network, Panic, Ports, Receiver, Sender, Wait};
 #[cfg(not(loom))]
 pub use task::{Task, spawn, spawn_in};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
