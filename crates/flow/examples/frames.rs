@@ -495,7 +495,7 @@ impl Scene {
     /// What is seen in this direction: sphere tracing (Hart 1996).
     fn look(&self, [x, y]: [f32; 2]) -> Vector {
         let eye = [0., 0., -4.5];
-        let ray = unit([x, y, 2.]);
+        let ray = unit([x, y, 3.]);
         let mut far = 2.;
         for _ in 0..48 {
             let point = plus(eye, ray, far);

@@ -1,5 +1,6 @@
 //! The examples do what they say, compare it with a sequential computation, and say what is wrong.
 #![cfg(not(loom))]
+// Their `main`.
 #![allow(dead_code)]
 
 #[path = "../examples/frames.rs"]
