@@ -75,6 +75,15 @@ impl Drop for Alive {
     }
 }
 
+/// Takes a while to be dropped.
+struct Slow;
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        thread::sleep(Duration::from_millis(3));
+    }
+}
+
 /// Sends numbers, and for ever.
 fn count(network: &mut Network, output: Sender<u64>) {
     network.process("count", output, |mut output| async move {
@@ -265,7 +274,10 @@ fn breaks(alive: &Arc<AtomicUsize>, nth: usize) -> Network {
     });
     let guard = Alive::new(alive);
     let breaks_at = nth as u64 % 5;
-    network.process("break", (input, broken, echoed), move |(mut input, mut output, mut echo)| async move {
+    network.process("break", (input, broken, echoed), move |ends| async move {
+        // After its ends: its neighbours have time to see them closed before the panic is told.
+        let _slow = nth.is_multiple_of(10).then_some(Slow);
+        let (mut input, mut output, mut echo) = ends;
         let _guard = guard;
         loop {
             let number: u64 = input.recv().await.unwrap();
@@ -322,15 +334,6 @@ fn a_panic_without_a_text_is_reported_too() {
         network.process("odd", (), |()| async { std::panic::panic_any(7_u8) });
         assert_eq!(run(pool, network).unwrap_err().to_string(), "process 'odd' panicked");
     });
-}
-
-/// Takes a while to be dropped.
-struct Slow;
-
-impl Drop for Slow {
-    fn drop(&mut self) {
-        thread::sleep(Duration::from_millis(3));
-    }
 }
 
 /// A future that owns its ends until after its panic, as any that is no `async` block.
@@ -440,6 +443,28 @@ fn a_run_that_is_dropped_frees_everything_and_ends_no_stream() {
             }
             eventually("everything is freed", || alive.load(Ordering::SeqCst) == 0);
             assert!(!noted.load(Ordering::SeqCst), "the sink took its neighbour's drop for the end of its stream");
+        }
+    });
+}
+
+#[test]
+fn a_failure_elsewhere_frees_everything_and_ends_no_stream() {
+    on_some_pools(|pool| {
+        for nth in 0..20 {
+            let alive = Arc::new(AtomicUsize::new(0));
+            let noted = Arc::new(AtomicBool::new(false));
+            let mut network = endless(&alive, &noted);
+            if nth % 4 == 0 {
+                two_readers(&mut network);
+            } else {
+                network.process("break", (), move |()| async move {
+                    Timer::after(Duration::from_micros(50 * nth)).await;
+                    panic!("elsewhere");
+                });
+            }
+            run(pool, network).unwrap_err();
+            assert_eq!(alive.load(Ordering::SeqCst), 0);
+            assert!(!noted.load(Ordering::SeqCst), "the sink took its neighbour's end for the end of its stream");
         }
     });
 }
