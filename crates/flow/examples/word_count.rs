@@ -215,7 +215,11 @@ async fn next<T>(input: &mut Receiver<T>) -> T {
 fn files(directory: &Path) -> Result<Arc<[PathBuf]>, String> {
     let mut files = Vec::new();
     for entry in WalkDir::new(directory).sort_by_file_name() {
-        let entry = entry.map_err(|error| format!("cannot look into {}: {error}", directory.display()))?;
+        let entry = entry.map_err(|error| {
+            let path = error.path().unwrap_or(directory).display().to_string();
+            let cause = error.into_io_error().map_or_else(|| "it is a loop".to_owned(), |error| error.to_string());
+            format!("cannot look into {path}: {cause}; name a directory that you may read")
+        })?;
         if entry.file_type().is_file() {
             files.push(entry.into_path());
         }
