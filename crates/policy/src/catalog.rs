@@ -119,9 +119,6 @@ pub struct Row {
     /// The most spawned tasks that a thief without any other work takes from a victim at once. The right halves of joins go
     /// one by one: each stands for half of what is left.
     pub batch: u16,
-    /// Whether a thief leaves a spawned or unblocked task that lies alone in a queue to the worker there, until it sees it again and that
-    /// worker has begun nothing since.
-    pub second_look: bool,
     /// Where an unblocked task goes, unless a setting says otherwise.
     pub place: Place,
     /// How its programs come by their cores.

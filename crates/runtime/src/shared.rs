@@ -121,12 +121,11 @@ impl Peer {
         !self.deque.is_empty() || !self.spawns.is_empty() || !self.placed.is_empty()
     }
 
-    /// Takes what this worker shares: the right half of a join, else what was spawned. Of that up to `batch` tasks, which may be none, and
-    /// all but the first go `to` the thief's own.
+    /// Takes what this worker shares: the right half of a join, else what was spawned. Of that up to `batch` tasks, and all but the
+    /// first go `to` the thief's own.
     pub(crate) fn rob_shared(&self, to: &Spawns<JobRef>, batch: usize) -> Option<JobRef> {
         let spawned = || self.spawns.steal_batch_with_limit_and_pop(to, batch);
-        let half = self.deque.steal().map(JobRef::of);
-        half.or_else(|| if batch > 0 { take(spawned) } else { None })
+        self.deque.steal().map(JobRef::of).or_else(|| take(spawned))
     }
 
     /// Where this worker shares nothing: rings for the next push; if there are tasks all the same, asks for them, for `thief` at the time
@@ -147,11 +146,6 @@ impl Peer {
         self.deque.raid(thief.0);
         self.raid_takes.store(now() - began, Ordering::Relaxed);
         self.deque.steal().map(JobRef::of)
-    }
-
-    /// Whether just one spawned task is queued here, and nothing else that is shared.
-    pub(crate) fn has_spawned_one(&self) -> bool {
-        self.spawns.len() == 1
     }
 
     /// Takes the oldest task that was spawned here, or unblocked here.

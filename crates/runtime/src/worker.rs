@@ -67,8 +67,6 @@ pub(crate) struct Turn {
     turns: Cell<u32>,
     /// A peer, and how many jobs it had taken at the last look.
     looked_at: Cell<(u32, u64)>,
-    /// A peer that had one task alone, and how many jobs it had taken then.
-    alone_at: Cell<(u32, u64)>,
 }
 
 impl Peer {
@@ -358,7 +356,6 @@ impl Worker {
         // In a frame that waits, its own tasks come first: what a batch brings would be taken for such.
         let batch = if self.peer.activity.waits() == 0 { shared.policy.row().batch } else { 1 };
         let peer = shared.peer(victim);
-        let batch = if self.leaves_to(peer) { 0 } else { batch };
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
         let stolen = stolen.or_else(|| peer.rob_private(self.id(), || shared.now()));
         counters.steals.add(u64::from(stolen.is_some()));
@@ -369,15 +366,6 @@ impl Worker {
             shared.sleep.after_spawn(self.id(), &View { shared, awaited: &|| false });
         }
         stolen
-    }
-
-    /// Whether a task that lies alone at a peer is left to it this time, as the policy says: a worker that has just unblocked a
-    /// task, and is about to block, runs it sooner than any thief.
-    fn leaves_to(&self, peer: &Peer) -> bool {
-        let seen = (peer.id.0, peer.jobs.get());
-        self.shared().policy.row().second_look
-            && peer.has_spawned_one()
-            && self.own().turn.alone_at.replace(seen) != seen
     }
 
     /// Takes over the queue of a worker that has no core; of which a frame that waits takes one task, lest it take the others

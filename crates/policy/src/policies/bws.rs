@@ -23,7 +23,6 @@ pub const ROW: Row = Row {
     waking: Waking::Watchdog,
     counts_roles: false,
     batch: 1,
-    second_look: false,
     place: Place::Current,
     share: Share::Time,
     parameters: &[SLEEP_THRESHOLD],

@@ -14,7 +14,6 @@ pub const ROW: Row = Row {
     waking: Waking::EveryPush { sleepers: 2 },
     counts_roles: false,
     batch: 1,
-    second_look: false,
     place: Place::Current,
     share: Share::Time,
     parameters: &[SLEEP_THRESHOLD],

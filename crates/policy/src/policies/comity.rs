@@ -14,7 +14,6 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 8,
-    second_look: true,
     place: Place::LastIfUp,
     share: Share::Cores(Sharing {
         placement: Placement::Anywhere,

@@ -31,7 +31,6 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 1,
-    second_look: false,
     place: Place::Current,
     share: Share::Cores(SHARING),
     parameters: &[T_SLEEP, QUANTUM],

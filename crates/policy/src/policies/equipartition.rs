@@ -14,7 +14,6 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
-    second_look: false,
     place: Place::Current,
     share: Share::Cores(SHARING),
     parameters: &[dws::QUANTUM],

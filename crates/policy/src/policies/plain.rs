@@ -13,7 +13,6 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 1,
-    second_look: false,
     place: Place::Current,
     share: Share::Time,
     parameters: &[Parameter {
