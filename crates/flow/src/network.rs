@@ -11,16 +11,16 @@ mod ledger;
 use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_io::Timer;
 use comity::ThreadPool;
-use futures_util::future::{Either, FutureExt, join_all, select};
+use futures_util::future::{Either, FutureExt, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::task::{self, Payload, Task};
@@ -33,9 +33,24 @@ use ledger::{Ledger, ProcessId};
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_millis(320);
 
-/// Which process has ended, and how.
-type Ended = (ProcessId, Result<(), Payload>);
-type Process = Pin<Box<dyn Future<Output = Ended> + Send>>;
+/// A process before it runs: its number, and what it does.
+type Body = (ProcessId, Pin<Box<dyn Future<Output = ()> + Send>>);
+
+/// A process that runs.
+struct Running {
+    id: ProcessId,
+    task: Task<()>,
+}
+
+/// Which process has ended, and how. One that was called off has ended well.
+impl Future for Running {
+    type Output = (ProcessId, Result<(), Payload>);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let outcome = self.task.poll_outcome(context);
+        outcome.map(|outcome| (self.id, outcome.unwrap_or(Ok(()))))
+    }
+}
 
 /// A network that is being put together. [`Network::run`] starts it.
 ///
@@ -71,7 +86,7 @@ type Process = Pin<Box<dyn Future<Output = Ended> + Send>>;
 #[derive(Default)]
 pub struct Network {
     ledger: Ledger,
-    processes: Vec<Process>,
+    processes: Vec<Body>,
 }
 
 impl Network {
@@ -101,7 +116,8 @@ impl Network {
         let process = self.ledger.add_process(name.into());
         ports.bind(&process);
         let body = AssertUnwindSafe(body(ports)).catch_unwind();
-        self.processes.push(Box::pin(async move {
+        let id = process.id();
+        let body = async move {
             let mut body = pin!(body);
             let outcome = poll_fn(|context| {
                 let polled = body.as_mut().poll(context);
@@ -114,8 +130,10 @@ impl Network {
             })
             .await;
             process.has_ended();
-            (process.id(), outcome)
-        }));
+            // The panic is the task's again: if the run is dropped before it hears of it, the pool does.
+            outcome.unwrap_or_else(|payload| resume_unwind(payload));
+        };
+        self.processes.push((id, Box::pin(body)));
     }
 
     /// Runs the processes as tasks of the pool that polls this, or of the global one, until all have ended.
@@ -137,15 +155,17 @@ impl Network {
         self.run_by(|process| task::spawn_in(pool, process)).await
     }
 
-    async fn run_by(self, spawn: impl Fn(Process) -> Task<Ended>) -> Result<(), Failure> {
+    async fn run_by(self, spawn: impl Fn(Pin<Box<dyn Future<Output = ()> + Send>>) -> Task<()>) -> Result<(), Failure> {
         let Network { ledger, processes } = self;
-        let mut tasks: FuturesUnordered<Task<Ended>> = processes.into_iter().map(spawn).collect();
+        let running = processes.into_iter().map(|(id, body)| Running { id, task: spawn(body) });
+        let mut running: FuturesUnordered<Running> = running.collect();
         // Dropped before the tasks: a process that is still polled must not take their ends for those of streams.
         let stop = Stop(ledger.stopped());
-        let outcome = watch(&ledger, &mut tasks).await;
+        let outcome = watch(&ledger, &mut running).await;
         drop(stop);
-        // After a failure: until nothing is left of them.
-        join_all(std::mem::take(&mut tasks).into_iter().map(Task::cancel)).await;
+        // After a failure: until nothing is left of them. A panic on the way comes after the one that is reported.
+        running.iter().for_each(|process| process.task.call_off());
+        while running.next().await.is_some() {}
         outcome
     }
 }
@@ -166,11 +186,11 @@ impl Drop for Stop {
 }
 
 /// Waits until all have ended, or one has failed, or some wait for each other.
-async fn watch(ledger: &Ledger, tasks: &mut FuturesUnordered<Task<Ended>>) -> Result<(), Failure> {
+async fn watch(ledger: &Ledger, running: &mut FuturesUnordered<Running>) -> Result<(), Failure> {
     let mut period = OFTEN;
     let mut tick = Timer::after(period);
     loop {
-        match select(tasks.next(), &mut tick).await {
+        match select(running.next(), &mut tick).await {
             Either::Left((None, _)) => return Ok(()),
             Either::Left((Some((process, outcome)), _)) => {
                 if let Err(payload) = outcome {

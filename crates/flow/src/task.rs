@@ -72,11 +72,16 @@ impl<T> Task<T> {
     ///
     /// Goes on with the task's panic, if it panicked.
     pub async fn cancel(mut self) -> Option<T> {
+        self.call_off();
+        let outcome = std::future::poll_fn(|context| self.poll_outcome(context)).await;
+        outcome.map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload)))
+    }
+
+    /// Its future is not wanted any more, and is dropped some time.
+    pub(crate) fn call_off(&self) {
         if let Some(body) = &self.body {
             Arc::clone(body).cancel();
         }
-        let outcome = std::future::poll_fn(|context| self.poll_outcome(context)).await;
-        outcome.map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload)))
     }
 
     /// Whether the task has ended.
@@ -85,7 +90,7 @@ impl<T> Task<T> {
     }
 
     /// `None`: it was cancelled.
-    fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Payload>>> {
+    pub(crate) fn poll_outcome(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Payload>>> {
         let body = self.body.as_ref().expect("a task is not polled again after its result was taken");
         let outcome = body.poll_outcome(context);
         if outcome.is_ready() {

@@ -587,3 +587,107 @@ fn ten_thousand_processes_run_and_are_freed() {
         assert_eq!(alive.load(Ordering::SeqCst), 0);
     });
 }
+
+/// The writer has dropped its end, and the reader has yet to hear of it.
+#[test]
+fn an_end_that_is_dropped_is_waited_for_by_nobody() {
+    let pool = pool(1, "comity");
+    let mut network = Network::new();
+    let (to_reader, from_writer) = network.channel::<u32>("there", 1);
+    let (to_writer, from_reader) = network.channel::<u32>("back", 1);
+    let (to_heavy, load) = network.channel::<u32>("load", 1);
+    network.process("heavy", load, |mut load| async move {
+        load.recv().await;
+        // Longer than until the next looks for deadlocks.
+        thread::sleep(Duration::from_millis(200));
+    });
+    network.process(
+        "writer",
+        (to_reader, from_reader, to_heavy),
+        |(to_reader, mut from_reader, mut to_heavy)| async move {
+            Timer::after(Duration::from_millis(20)).await;
+            drop(to_reader);
+            to_heavy.send(1).await;
+            assert_eq!(from_reader.recv().await, Some(7));
+        },
+    );
+    network.process("reader", (from_writer, to_writer), |(mut from_writer, mut to_writer)| async move {
+        assert_eq!(from_writer.recv().await, None);
+        to_writer.send(7).await;
+    });
+    run(&pool, network).unwrap();
+    pool.shutdown();
+}
+
+#[test]
+fn a_channel_may_link_two_networks() {
+    let pool = pool(2, "comity");
+    let (mut one, mut other) = (Network::new(), Network::new());
+    let (numbers, input) = one.channel::<u32>("link", 1);
+    one.process("writer", numbers, |mut numbers| async move {
+        for number in 0..3 {
+            numbers.send(number).await;
+        }
+    });
+    for idle in ["first", "second"] {
+        other.process(idle, (), |()| async {});
+    }
+    other.process("reader", input, |mut input| async move {
+        let mut sum = 0;
+        while let Some(number) = input.recv().await {
+            Timer::after(Duration::from_millis(15)).await;
+            sum += number;
+        }
+        assert_eq!(sum, 3);
+    });
+    let both = block_on(async { futures::join!(one.run_in(&pool), other.run_in(&pool)) });
+    assert!(matches!(both, (Ok(()), Ok(()))), "{both:?}");
+    pool.shutdown();
+}
+
+/// Panics when it is dropped.
+struct Sore;
+
+impl Drop for Sore {
+    fn drop(&mut self) {
+        panic!("sore");
+    }
+}
+
+#[test]
+fn the_first_panic_is_the_one_that_is_reported() {
+    on_some_pools(|pool| {
+        let mut network = Network::new();
+        network.process("first", (), |()| async {
+            Timer::after(Duration::from_millis(5)).await;
+            panic!("the first");
+        });
+        network.process("sore", (), |()| async {
+            let _sore = Sore;
+            std::future::pending::<()>().await;
+        });
+        assert_eq!(run(pool, network).unwrap_err().to_string(), "process 'first' panicked: the first");
+    });
+}
+
+#[test]
+fn a_panic_that_a_dropped_run_has_not_heard_of_goes_to_the_pool() {
+    let (panicked, panics) = std::sync::mpsc::channel();
+    let handler =
+        move |payload: Box<dyn std::any::Any + Send>| panicked.send(*payload.downcast::<&str>().unwrap()).unwrap();
+    let pool = ThreadPoolBuilder::new().num_threads(1).panic_handler(handler).build().unwrap();
+    let mut network = Network::new();
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&ended);
+    network.process("lonely", (), |()| async move {
+        ends.store(true, Ordering::SeqCst);
+        panic!("heard by nobody");
+    });
+    {
+        let mut run = pin!(network.run_in(&pool));
+        assert!(run.as_mut().now_or_never().is_none());
+        eventually("it runs", || ended.load(Ordering::SeqCst));
+    }
+    assert_eq!(panics.recv_timeout(PATIENCE), Ok("heard by nobody"));
+    pool.shutdown();
+}

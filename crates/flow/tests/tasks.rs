@@ -119,9 +119,20 @@ fn neither_a_join_nor_another_task_is_starved_by_tasks() {
                 scope.spawn(|| done.send(pool.install(|| comity::join(|| 1, || 2))).unwrap());
                 assert_eq!(installed.recv_timeout(PATIENCE), Ok((1, 2)), "place={place}, {workers} workers");
             });
-            let (done, ran) = mpsc::channel();
-            spawn_in(&pool, async move { done.send(()).unwrap() }).detach();
-            assert_eq!(ran.recv_timeout(PATIENCE), Ok(()), "place={place}, {workers} workers");
+            // New ones, those that a thread of no pool wakes, and those that give way.
+            for way in 0..3 {
+                let (done, ran) = mpsc::channel();
+                let task = async move {
+                    match way {
+                        0 => {}
+                        1 => drop(async_io::Timer::after(Duration::from_millis(1)).await),
+                        _ => give_way().await,
+                    }
+                    done.send(()).unwrap();
+                };
+                spawn_in(&pool, task).detach();
+                assert_eq!(ran.recv_timeout(PATIENCE), Ok(()), "way {way}, place={place}, {workers} workers");
+            }
             stop.store(true, Ordering::Relaxed);
             drop(pairs);
             pool.shutdown();
@@ -165,7 +176,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
         let stop = Arc::clone(&stop);
         spawn_in(&pool, async move {
             while !stop.load(Ordering::Relaxed) {
-                futures_lite_yield().await;
+                give_way().await;
             }
         })
     };
@@ -181,7 +192,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     pool.shutdown();
 }
 
-async fn futures_lite_yield() {
+async fn give_way() {
     let mut yielded = false;
     poll_fn(|context| {
         if std::mem::replace(&mut yielded, true) {
@@ -340,7 +351,7 @@ fn a_task_that_wakes_itself_is_polled_again_and_others_run_meanwhile() {
                     met.fetch_add(1, Ordering::SeqCst);
                     // Each goes on only when all have begun.
                     while met.load(Ordering::SeqCst) < 3 {
-                        futures_lite_yield().await;
+                        give_way().await;
                     }
                 })
             })
@@ -366,7 +377,7 @@ fn no_wake_up_is_lost_in_many_round_trips() {
                     let (sender, receiver) = futures::channel::oneshot::channel();
                     let task = spawn(async move { receiver.await.unwrap() + 1 });
                     if nth % 2 == 0 {
-                        futures_lite_yield().await;
+                        give_way().await;
                     }
                     sender.send(nth).unwrap();
                     assert_eq!(task.await, nth + 1);
@@ -446,4 +457,57 @@ fn a_pool_ends_after_its_tasks() {
     go_on.send_blocking(()).unwrap();
     assert_eq!(ran.recv_timeout(PATIENCE), Ok(()));
     ending.join().unwrap();
+}
+
+/// However many tasks of one worker block on futures, it lays only so many on its stack at a time.
+#[test]
+fn tasks_that_block_their_worker_do_not_pile_up() {
+    let pool = pool(1, Policy::default());
+    let (depth, deepest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (done, ended) = mpsc::channel();
+    let tasks = 1000;
+    pool.install(|| {
+        for _ in 0..tasks {
+            let (depth, deepest, done) = (Arc::clone(&depth), Arc::clone(&deepest), done.clone());
+            comity::spawn(move || {
+                deepest.fetch_max(depth.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                block_on(async_io::Timer::after(Duration::from_millis(2)));
+                depth.fetch_sub(1, Ordering::SeqCst);
+                done.send(()).unwrap();
+            });
+        }
+    });
+    (0..tasks).for_each(|_| ended.recv_timeout(PATIENCE).unwrap());
+    let deepest = deepest.load(Ordering::SeqCst);
+    // 64, and one more for each millisecond that it waited in vain.
+    assert!(deepest < tasks / 2, "{deepest} at once");
+    pool.shutdown();
+}
+
+/// The last waker of a detached task is dropped, and its future panics then.
+#[test]
+fn a_task_that_nobody_can_wake_any_more_may_panic_in_its_end() {
+    struct Sore;
+    impl Drop for Sore {
+        fn drop(&mut self) {
+            panic!("never woken");
+        }
+    }
+    let (panicked, panics) = mpsc::channel();
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(1)
+        .panic_handler(move |payload| panicked.send(*payload.downcast::<&str>().unwrap()).unwrap())
+        .build()
+        .unwrap();
+    let (wake, woken) = futures::channel::oneshot::channel::<()>();
+    spawn_in(&pool, async move {
+        let _sore = Sore;
+        let _ = woken.await;
+        std::future::pending::<()>().await;
+    })
+    .detach();
+    wake.send(()).unwrap();
+    assert_eq!(panics.recv_timeout(PATIENCE), Ok("never woken"));
+    // It keeps the pool running no longer.
+    pool.shutdown();
 }

@@ -41,7 +41,8 @@ impl Signal {
         match &self.waiter {
             Waiter::Worker(pool, id) => current::with(|worker| {
                 let is_maker = |worker: &&crate::Worker| Arc::ptr_eq(worker.shared(), pool) && worker.id() == *id;
-                worker.filter(is_maker).expect("a signal is waited for by the thread that made it").wait_until(self);
+                let worker = worker.filter(is_maker).expect("a signal is waited for by the thread that made it");
+                worker.wait_for_anything(self);
             }),
             Waiter::Thread(thread) => {
                 assert_eq!(thread.id(), thread::current().id(), "a signal is waited for by the thread that made it");
@@ -50,7 +51,8 @@ impl Signal {
                 }
             }
         }
-        self.raised.store(false, Ordering::Relaxed);
+        // Not a store: if it was raised again meanwhile, what follows must see what was written before that.
+        self.raised.swap(false, Ordering::Acquire);
     }
 
     /// Raises the signal, and wakes whoever waits for it.

@@ -130,7 +130,13 @@ impl Worker {
     /// Serves the pool until the latch is set: own tasks first, then what can be stolen.
     #[cold]
     pub(crate) fn wait_until(&self, latch: &impl Probe) {
-        self.serve(&|| latch.probe(), None, Doing::Waiting);
+        self.serve(&|| latch.probe(), None, true, Doing::Waiting);
+    }
+
+    /// The same for what need not come from this worker's own tasks: these are laid on the stack like any others.
+    #[cold]
+    pub(crate) fn wait_for_anything(&self, latch: &impl Probe) {
+        self.serve(&|| latch.probe(), None, false, Doing::Waiting);
     }
 
     /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts of
@@ -138,11 +144,18 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_thief(&self, latch: &JoinLatch) {
-        self.serve(&|| latch.probe(), Some(&|| latch.thief()), Doing::Waiting);
+        self.serve(&|| latch.probe(), Some(&|| latch.thief()), false, Doing::Waiting);
     }
 
-    /// `thief`: who runs what a join waits for, if that is known; `None` where no join waits.
-    fn serve(&self, done: &dyn Fn() -> bool, thief: Option<&dyn Fn() -> Option<WorkerId>>, doing: Doing) {
+    /// `thief`: who runs what a join waits for, if that is known; `None` where no join waits. `own_first`: what this worker spawned is most
+    /// likely part of what is waited for.
+    fn serve(
+        &self,
+        done: &dyn Fn() -> bool,
+        thief: Option<&dyn Fn() -> Option<WorkerId>>,
+        own_first: bool,
+        doing: Doing,
+    ) {
         let activity = &self.peer.activity;
         let before = activity.get();
         activity.count_wait(1);
@@ -152,8 +165,8 @@ impl Worker {
             // As in `answer_bell`.
             let abort =
                 AbortOnDrop("a worker failed while it looked for work, which is a bug in the runtime or its policy");
-            let in_turn = if thief.is_none() { self.job_in_turn() } else { None };
-            let mine = || self.job_to_run_here(thief.is_none(), naps >= MOST_NAPS);
+            let in_turn = if activity.waits() == 0 { self.job_in_turn() } else { None };
+            let mine = || self.job_to_run_here(own_first, naps >= MOST_NAPS);
             let mine = if in_turn.is_none() { mine() } else { None };
             let deepens = mine.is_none();
             let job = match in_turn.or(mine) {
@@ -192,8 +205,12 @@ impl Worker {
         !self.own().spawns.is_empty() || !self.peer.placed.is_empty()
     }
 
-    /// What others have unblocked and placed here: all of it, the newest first.
+    /// What others have unblocked and placed here: all of it, the newest first. A frame that waits takes one, lest it take the others for
+    /// its own.
     fn placed_task(&self) -> Option<JobRef> {
+        if self.peer.activity.waits() > 0 {
+            return self.rob_placed(self.id());
+        }
         let own = self.own();
         let mut placed = self.peer.placed.take();
         let mut newest = placed.next()?;
@@ -209,7 +226,7 @@ impl Worker {
         Some(newest.job())
     }
 
-    /// Takes the oldest task that was placed at a peer. The others stay where they were placed.
+    /// Takes the oldest task that was placed at a worker. The others stay where they were placed.
     fn rob_placed(&self, victim: WorkerId) -> Option<JobRef> {
         let shared = self.shared();
         let peer = shared.peer(victim);
@@ -233,16 +250,17 @@ impl Worker {
     fn job_in_turn(&self) -> Option<JobRef> {
         let turn = &self.own().turn;
         let jobs = turn.jobs.get() + 1;
-        if jobs < TURN || self.own().stolen_depth.get() >= DEEPEST {
-            turn.jobs.set(jobs.min(TURN));
+        if jobs < TURN {
+            turn.jobs.set(jobs);
             return None;
         }
         turn.jobs.set(0);
         turn.turns.set(turn.turns.get().wrapping_add(1));
         let from_outside = || take(|| self.peer.inbox.steal()).or_else(|| take(|| self.shared().injector.steal()));
-        match turn.turns.get() % 3 {
+        match turn.turns.get() % 4 {
             0 => from_outside(),
-            1 => take(|| self.shared().peer(self.id()).spawned()).or_else(|| self.placed_task()),
+            1 => take(|| self.shared().peer(self.id()).spawned()),
+            2 => self.rob_placed(self.id()),
             _ => self.job_of_the_stuck(),
         }
     }
@@ -394,7 +412,7 @@ impl Worker {
         // Not a wait of any task's.
         self.peer.activity.count_wait(-1);
         // A batch may still lie here when the pool ends, if what waits for it keeps no pool running.
-        self.serve(&|| self.shared().has_ended() && !self.has_own_tasks(), None, Doing::Looking);
+        self.serve(&|| self.shared().has_ended() && !self.has_own_tasks(), None, true, Doing::Looking);
         let nothing_is_queued = !self.has_own_tasks() && self.peer.deque.is_empty();
         assert!(nothing_is_queued, "a pool ends only when nothing is queued");
     }

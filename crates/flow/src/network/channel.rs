@@ -39,7 +39,11 @@ impl End {
         End { edge, process: None, stopped, spent: 0 }
     }
 
+    /// An end that a process of another network gets is a link with that: nobody's here.
     fn bind(&mut self, process: &Arc<Process>, side: Side) {
+        if !process.is_of(&self.stopped) {
+            return;
+        }
         self.edge.bind(side, process);
         self.process = Some(Arc::clone(process));
     }
@@ -78,6 +82,7 @@ impl End {
         if let Some(process) = self.process.as_deref().filter(|_| thread::panicking()) {
             process.breaks();
         }
+        self.edge.closes();
     }
 }
 

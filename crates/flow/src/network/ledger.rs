@@ -35,6 +35,8 @@ pub(super) struct Ledger {
 #[derive(Debug)]
 pub struct Process {
     id: ProcessId,
+    /// Its network, by what tells it to stop.
+    network: Arc<AtomicBool>,
     name: String,
     /// Twice the number of its waits, one less while it waits; see also `RUNS` and `HAS_ENDED`. Written by whoever polls the process.
     waits: AtomicU64,
@@ -55,11 +57,20 @@ impl Process {
         self.id
     }
 
+    pub(super) fn is_of(&self, network: &Arc<AtomicBool>) -> bool {
+        Arc::ptr_eq(&self.network, network)
+    }
+
     /// From here until the answer is dropped, the process waits.
     pub(super) fn waits(&self, edge: &Edge, side: Side) -> impl Drop {
+        let count = self.waits.load(Ordering::Relaxed);
+        if count == HAS_ENDED {
+            // An end has outlived its process.
+            return Waits(None);
+        }
         self.at.store(edge.id as u64 * 4 + side as u64, Ordering::Relaxed);
-        self.waits.store(self.waits.load(Ordering::Relaxed) + 1, Ordering::Release);
-        Waits(self)
+        self.waits.store(count + 1, Ordering::Release);
+        Waits(Some(self))
     }
 
     pub(super) fn has_ended(&self) {
@@ -91,11 +102,15 @@ impl Process {
     }
 }
 
-struct Waits<'a>(&'a Process);
+struct Waits<'a>(Option<&'a Process>);
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.waits.store(self.0.waits.load(Ordering::Relaxed) + 1, Ordering::Release);
+        let Some(process) = self.0 else { return };
+        let count = process.waits.load(Ordering::Relaxed);
+        if count != HAS_ENDED {
+            process.waits.store(count + 1, Ordering::Release);
+        }
     }
 }
 
@@ -109,6 +124,8 @@ pub(super) struct Edge {
     reader: OnceLock<Arc<Process>>,
     sent: AtomicU64,
     received: AtomicU64,
+    /// Whether an end is gone: then nobody waits at the other for ever. Set before it goes.
+    closed: AtomicBool,
 }
 
 impl Edge {
@@ -132,8 +149,15 @@ impl Edge {
         self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
+    pub(super) fn closes(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
     /// Whether who uses it so has to wait.
     fn holds_up(&self, side: Side) -> bool {
+        if self.closed.load(Ordering::Acquire) {
+            return false;
+        }
         let received = self.received.load(Ordering::Acquire);
         let held = self.sent.load(Ordering::Acquire).saturating_sub(received);
         match side {
@@ -156,6 +180,7 @@ impl Ledger {
         let id = self.processes.len();
         let process = Arc::new(Process {
             id,
+            network: self.stopped(),
             name,
             waits: AtomicU64::new(0),
             at: AtomicU64::new(0),
@@ -175,6 +200,7 @@ impl Ledger {
             reader: OnceLock::new(),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
         });
         self.edges.push(Arc::clone(&edge));
         edge

@@ -23,8 +23,9 @@ const NOWHERE: u32 = u32::MAX;
 
 /// What an executor puts into a pool: work that runs for a while, blocks, and runs again when something has unblocked it.
 ///
-/// The pool runs [`resume`](Resume::resume) once for each time that the work was [queued](Resumable::unblock), on any worker,
-/// and possibly on several at once: an executor queues it again only when it blocks.
+/// The pool runs [`resume`](Resume::resume) after the work was [queued](Resumable::unblock), on any worker. Work that is queued again
+/// before its turn has come runs once for both; queued while it runs, it may run on two workers at once: an executor that
+/// does not want that queues it when it has blocked.
 pub trait Resume: Send + Sync + Sized + 'static {
     /// Goes on until the work blocks or ends. Must not unwind: the process would abort.
     fn resume(this: &Arc<Resumable<Self>>);
@@ -40,10 +41,12 @@ pub struct Resumable<T> {
     linked: Linked,
     /// The worker that it last ran on, for the policy's place.
     last: AtomicU32,
+    /// Whether it lies in a queue: an inbox has room for it once.
+    queued: AtomicBool,
     /// Whether it keeps the pool running.
     unfinished: AtomicBool,
     pool: Arc<Shared>,
-    body: T,
+    body: ManuallyDrop<T>,
 }
 
 impl<T: Resume> Resumable<T> {
@@ -69,16 +72,17 @@ impl<T: Resume> Resumable<T> {
         Arc::new(Resumable {
             linked: Linked::new(Header::new(Self::execute)),
             last: AtomicU32::new(NOWHERE),
+            queued: AtomicBool::new(false),
             unfinished: AtomicBool::new(true),
             pool: Arc::clone(pool),
-            body,
+            body: ManuallyDrop::new(body),
         })
     }
 
-    /// Queues the work, where the policy places what the caller has unblocked. In a process that was forked from the pool's this is without
-    /// effect, for nobody would ever run it.
+    /// Queues the work, where the policy places what the caller has unblocked, unless it is queued. In a process that was forked from
+    /// the pool's this is without effect, for nobody would ever run it.
     pub fn unblock(self: Arc<Self>) {
-        if !self.pool.is_of_this_process() {
+        if !self.is_to_be_queued() {
             return;
         }
         let last = Some(self.last.load(Ordering::Relaxed)).filter(|last| *last != NOWHERE).map(WorkerId);
@@ -86,13 +90,18 @@ impl<T: Resume> Resumable<T> {
         pool.place(self.into_job(), last);
     }
 
-    /// Queues the work behind all others, which may run first.
+    /// Queues the work, unless it is queued, so that others run first.
     pub fn give_way(self: Arc<Self>) {
-        if !self.pool.is_of_this_process() {
+        if !self.is_to_be_queued() {
             return;
         }
         let pool = Arc::clone(&self.pool);
         pool.queue_last(self.into_job());
+    }
+
+    fn is_to_be_queued(&self) -> bool {
+        // Whoever comes second leaves what it has written to the run that the first has asked for.
+        self.pool.is_of_this_process() && !self.queued.swap(true, Ordering::AcqRel)
     }
 
     /// A waker of this work, for as long as the work is held here.
@@ -104,7 +113,7 @@ impl<T: Resume> Resumable<T> {
 
     /// The work has ended, and keeps the pool running no longer.
     pub fn done(&self) {
-        if self.unfinished.swap(false, Ordering::Relaxed) {
+        if self.unfinished.swap(false, Ordering::Relaxed) && self.pool.is_of_this_process() {
             self.pool.drop_reason_to_run();
         }
     }
@@ -129,6 +138,8 @@ impl<T: Resume> Resumable<T> {
         // SAFETY: the pointer came from `Arc::into_raw` of this type, which the header is at the beginning of, and is turned back once.
         let this = unsafe { Arc::from_raw(header.as_ptr().cast_const().cast::<Self>()) };
         this.last.store(worker.id().0, Ordering::Relaxed);
+        // From here on it may be queued again. What was written before it was found queued is visible to what runs now.
+        this.queued.swap(false, Ordering::AcqRel);
         let abort = AbortOnDrop("a task's executor panicked");
         T::resume(&this);
         drop(this);
@@ -174,8 +185,69 @@ impl<T> Deref for Resumable<T> {
 
 impl<T> Drop for Resumable<T> {
     fn drop(&mut self) {
-        if *self.unfinished.get_mut() {
+        let body = &mut self.body;
+        // SAFETY: nobody uses it afterwards. A future may panic when it is dropped, on any thread, and nobody would hear of it.
+        let dropped = || unsafe { ManuallyDrop::drop(body) };
+        self.pool.catch_panic(
+            dropped,
+            "a task that nobody can wake any more panicked when it was dropped, and the pool has no panic handler",
+        );
+        if *self.unfinished.get_mut() && self.pool.is_of_this_process() {
             self.pool.drop_reason_to_run();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::{Barrier, mpsc};
+
+    use super::*;
+    use crate::ThreadPoolBuilder;
+
+    struct Counts(AtomicUsize, mpsc::Sender<()>);
+
+    impl Resume for Counts {
+        fn resume(this: &Arc<Resumable<Counts>>) {
+            this.0.fetch_add(1, Ordering::Relaxed);
+            let _ = this.1.send(());
+        }
+
+        fn wake(&self) -> bool {
+            true
+        }
+    }
+
+    /// An inbox has one link for it.
+    #[test]
+    fn work_that_is_woken_twice_before_its_turn_runs_once() {
+        for policy in ["ws-last", "comity", "bws:place=last"] {
+            let pool = ThreadPoolBuilder::new().num_threads(2).policy(policy.parse().unwrap()).build().unwrap();
+            let (ran, runs) = mpsc::channel();
+            let work = Resumable::new_in(&pool, Counts(AtomicUsize::new(0), ran));
+            Arc::clone(&work).unblock();
+            runs.recv().unwrap();
+            let barrier = Arc::new(Barrier::new(3));
+            let held = Arc::clone(&barrier);
+            // Both workers are kept from it.
+            pool.spawn_broadcast(move |_| {
+                held.wait();
+                held.wait();
+            });
+            barrier.wait();
+            let waker = Waker::from(Arc::clone(&work));
+            waker.wake_by_ref();
+            waker.wake();
+            Arc::clone(&work).give_way();
+            barrier.wait();
+            runs.recv().unwrap();
+            work.done();
+            let rest = Arc::downgrade(&work);
+            drop(work);
+            pool.shutdown();
+            assert_eq!(runs.try_iter().count(), 0, "{policy}");
+            assert!(rest.upgrade().is_none(), "{policy}: no queue holds it any more");
         }
     }
 }

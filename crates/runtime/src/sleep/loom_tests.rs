@@ -150,7 +150,6 @@ fn loom_a_spawn_wakes_a_hungry_sleeper() {
     }
 }
 
-/// The second may come while the first one's scout is on its way, and nothing rings for it later.
 /// Where nobody else looks: the one at which it is placed must not sleep beside it.
 #[test]
 fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
@@ -203,6 +202,7 @@ fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
     }
 }
 
+/// The second may come while the first one's scout is on its way, and nothing rings for it later.
 #[test]
 fn loom_two_spawns_wake_two_hungry_sleepers() {
     explore(2, || {
