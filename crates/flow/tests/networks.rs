@@ -1,6 +1,7 @@
 //! Kahn process networks: the same streams everywhere, deadlocks, panics, ends before time, and nothing left behind.
 #![cfg(not(loom))]
 
+mod harness;
 #[path = "networks/random.rs"]
 mod random;
 
@@ -10,16 +11,14 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_io::Timer;
 use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_flow::{Deadlock, Failure, Network, Receiver, Sender, Wait, block_on, spawn_in};
 use futures::FutureExt;
 use futures::future::{Either, select};
-
-/// Waits for what must come, and says what did not.
-const PATIENCE: Duration = Duration::from_secs(60);
+use harness::{Alive, PATIENCE, eventually};
 
 fn pool(workers: usize, policy: &str) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(workers).policy(policy.parse().unwrap()).build().unwrap()
@@ -48,30 +47,6 @@ fn deadlock(pool: &ThreadPool, network: Network) -> Deadlock {
         Err(Failure::Deadlocked(deadlock)) => deadlock,
         Err(failure) => panic!("{failure}"),
         Ok(()) => panic!("the network is done"),
-    }
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Counts itself while it lives.
-struct Alive(Arc<AtomicUsize>);
-
-impl Alive {
-    fn new(count: &Arc<AtomicUsize>) -> Alive {
-        count.fetch_add(1, Ordering::SeqCst);
-        Alive(Arc::clone(count))
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Futures as tasks: results, panics, cancellation, wake-ups from everywhere, beside joins, under every policy.
 #![cfg(not(loom))]
 
+mod harness;
+
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -14,9 +16,7 @@ use comity::{Policy, ThreadPool, ThreadPoolBuilder};
 use comity_flow::{block_on, spawn, spawn_in};
 use futures::future::join_all;
 use futures::{FutureExt, SinkExt, StreamExt};
-
-/// Waits for what must come, and says what did not.
-const PATIENCE: Duration = Duration::from_secs(60);
+use harness::{Alive, PATIENCE, eventually};
 
 fn pool(workers: usize, policy: Policy) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap()
@@ -37,14 +37,6 @@ fn comity_policies() -> Vec<String> {
     let names = ["comity", "plain", "abp", "bws", "bws-busy-wakes", "wsgi", "dws", "a-steal", "ws-last"];
     let places = ["current", "last", "last-if-up"];
     names.iter().flat_map(|name| places.map(|place| format!("{name}:place={place}"))).collect()
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]
@@ -144,6 +136,8 @@ fn neither_a_join_nor_another_task_is_starved_by_tasks() {
 #[test]
 fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     let pool = pool(2, "ws-last".parse().unwrap());
+    let others = Arc::new(AtomicUsize::new(0));
+    let polls = Arc::clone(&others);
     let (wake, woken) = async_channel::bounded::<()>(1);
     let (ready, is_ready) = mpsc::channel();
     let (go_on, long) = mpsc::channel::<()>();
@@ -153,7 +147,7 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
         let wait = spawn(async move {
             ready.send(comity::current_thread_index().unwrap()).unwrap();
             woken.recv().await.unwrap();
-            done.send(comity::current_thread_index().unwrap()).unwrap();
+            done.send((comity::current_thread_index().unwrap(), polls.load(Ordering::Relaxed))).unwrap();
         });
         wait.detach();
     })
@@ -173,21 +167,30 @@ fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     // The other worker has tasks without end.
     let stop = Arc::new(AtomicBool::new(false));
     let endless = {
-        let stop = Arc::clone(&stop);
+        let (stop, polls) = (Arc::clone(&stop), Arc::clone(&others));
         spawn_in(&pool, async move {
             while !stop.load(Ordering::Relaxed) {
+                polls.fetch_add(1, Ordering::Relaxed);
                 give_way().await;
             }
         })
     };
-    let waker = spawn_in(&pool, async move { wake.send(()).await.unwrap() });
-    let on = went_on.recv_timeout(PATIENCE).expect("the task is taken from where its last worker never comes to it");
+    let waker = spawn_in(&pool, async move {
+        let before = others.load(Ordering::Relaxed);
+        wake.send(()).await.unwrap();
+        before
+    });
+    let went_on = went_on.recv_timeout(PATIENCE);
+    let (on, polls) = went_on.expect("the task is taken from where its last worker never comes to it");
     assert_ne!(on, last);
     stop.store(true, Ordering::Relaxed);
     go_on.send(()).unwrap();
     block_on(async {
         endless.await;
-        waker.await;
+        let waited = polls - waker.await;
+        println!("it was taken after {waited} tasks of the other worker");
+        // One look in 4 * 61 jobs, at each worker in turn, and two looks at this one.
+        assert!(waited <= 4 * 61 * 4, "{waited}");
     });
     pool.shutdown();
 }
@@ -243,22 +246,6 @@ fn a_panic_that_nobody_awaits_goes_to_the_pools_handler() {
     }));
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("dropped"));
     pool.shutdown();
-}
-
-/// Counts itself while it lives.
-struct Alive(Arc<AtomicUsize>);
-
-impl Alive {
-    fn new(count: &Arc<AtomicUsize>) -> Alive {
-        count.fetch_add(1, Ordering::SeqCst);
-        Alive(Arc::clone(count))
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 #[test]

@@ -61,6 +61,9 @@ pub(crate) struct Own {
 /// What a worker that always has tasks must not forget.
 #[derive(Default)]
 pub(crate) struct Turn {
+    /// Whether this worker has run work that blocks. Without any, nothing comes again and again, and what was spawned runs in the order that
+    /// rayon's users count on.
+    pub(crate) needed: Cell<bool>,
     /// Jobs since the last turn.
     jobs: Cell<u32>,
     /// Counts the turns.
@@ -249,6 +252,9 @@ impl Worker {
     /// Once every [`TURN`] jobs, one that would wait longest if this worker never ran out of tasks.
     fn job_in_turn(&self) -> Option<JobRef> {
         let turn = &self.own().turn;
+        if !turn.needed.get() {
+            return None;
+        }
         let jobs = turn.jobs.get() + 1;
         if jobs < TURN {
             turn.jobs.set(jobs);

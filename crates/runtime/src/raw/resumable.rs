@@ -138,6 +138,7 @@ impl<T: Resume> Resumable<T> {
         // SAFETY: the pointer came from `Arc::into_raw` of this type, which the header is at the beginning of, and is turned back once.
         let this = unsafe { Arc::from_raw(header.as_ptr().cast_const().cast::<Self>()) };
         this.last.store(worker.id().0, Ordering::Relaxed);
+        worker.own().turn.needed.set(true);
         // From here on it may be queued again. What was written before it was found queued is visible to what runs now.
         this.queued.swap(false, Ordering::AcqRel);
         let abort = AbortOnDrop("a task's executor panicked");

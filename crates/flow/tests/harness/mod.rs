@@ -1,0 +1,35 @@
+//! What the tests of tasks and of networks share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Waits for what must come, and says what did not.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `holds`.
+pub fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Counts itself while it lives.
+pub struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    /// One more.
+    pub fn new(count: &Arc<AtomicUsize>) -> Alive {
+        count.fetch_add(1, Ordering::SeqCst);
+        Alive(Arc::clone(count))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
