@@ -5,6 +5,7 @@
 
 mod abp;
 pub mod blocking;
+mod cores_used;
 mod drop_in;
 mod floor;
 mod fork_join;
@@ -37,6 +38,7 @@ enum Bench {
     Loop(phase_loop::Arguments),
     Idle(idle::Arguments),
     Lend(lend::Arguments),
+    Use(cores_used::Arguments),
     Simulator(simulator::Arguments),
     Blocking(blocking::Arguments),
 }
@@ -51,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Loop(arguments) => phase_loop::run(arguments),
         Bench::Idle(arguments) => idle::run(arguments),
         Bench::Lend(arguments) => lend::run(arguments),
+        Bench::Use(arguments) => cores_used::run(arguments),
         Bench::Simulator(arguments) => simulator::run(arguments),
         Bench::Blocking(arguments) => blocking::run(arguments),
     }

@@ -43,11 +43,14 @@ Measures, per contestant (a policy, or a backend without policies):
   one core T_1               mean seconds alone, one worker, pinned to one core
   slowdown                   (T_c - T_s) / T_s
   unfairness                 largest slowdown - smallest slowdown
+  unfairness of cpu          largest (cores used / cores due) - smallest; used: processor time / T_c; due: an equal
+                             share, but no more than is used alone; what one does not use is shared among the others
   response time T            mean seconds together over all rounds, uncounted ones included (overlapped_s in JSON)
   slow-down ratio T/B        T over the baseline's seconds alone, B = T_b
   D                          largest slow-down ratio - smallest slow-down ratio
   weighted speedup           sum of T_b / T_c, T_b the baseline's seconds alone
-  bound                      programs * cores / sum of T_1 / T_b: nothing wasted and all slowed alike
+  work W                     mean processor seconds alone, one worker, pinned to one core
+  bound                      programs / s, s = sum of (W / T_b) / cores, 1 at least: nothing wasted, all slowed alike
   efficiency                 weighted speedup / bound
   cv                         coefficient of variation of T_c: standard deviation / mean
   switches per second        sum of (voluntary + involuntary context switches of a counted round) / T_c

@@ -45,9 +45,11 @@ pub struct Corun {
     pub unfairness: f64,
     /// D: the largest slow-down ratio minus the smallest.
     pub slowdown_ratio_difference: f64,
+    /// The largest `cores_used / cores_due` minus the smallest.
+    pub cpu_unfairness: f64,
     /// ΣT_b/T_c.
     pub weighted_speedup: f64,
-    /// The weighted speedup if no work were wasted and all programs were slowed alike: n·cores / Σ(T_1/T_b).
+    /// The weighted speedup if no work were wasted and all programs were slowed alike: n / max(1, Σ(W/T_b) / cores).
     pub bound: f64,
     /// `weighted_speedup / bound`.
     pub efficiency: f64,
@@ -70,6 +72,8 @@ pub struct OverPairs {
     pub unfairness: MeanAndWorst,
     /// D, of the pairs; the worst is the largest.
     pub slowdown_ratio_difference: MeanAndWorst,
+    /// Of the pairs; the worst is the largest.
+    pub cpu_unfairness: MeanAndWorst,
     /// Of both programs of all pairs.
     pub slowdown_ratio_geometric_mean: f64,
     /// Of the pairs.
@@ -104,6 +108,8 @@ pub struct CorunProgram {
     pub solo_cv: Option<f64>,
     /// T_1: the mean time alone with one worker, on one core.
     pub one_core_s: f64,
+    /// W: the processor time of that.
+    pub work_s: f64,
     /// T_b, which is B too: the baseline's mean time alone.
     pub baseline_s: f64,
     /// T_c: the mean time together, over the counted rounds.
@@ -128,6 +134,10 @@ pub struct CorunProgram {
     pub cpu_s: f64,
     /// The same when alone.
     pub solo_cpu_s: f64,
+    /// Processor time over wall-clock time, together.
+    pub cores_used: f64,
+    /// An equal share of the cores, but no more than it uses alone; what one does not use is shared among the others.
+    pub cores_due: f64,
     /// Context switches because a thread waited.
     pub voluntary_switches: f64,
     /// Context switches because the kernel took the core away.

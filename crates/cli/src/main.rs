@@ -40,7 +40,9 @@ struct Arguments {
     verb: Verb,
 }
 
+// Only the verb that is asked for is built up: `run` stands before programs that end in a millisecond.
 #[derive(Subcommand)]
+#[command(defer = true)]
 enum Verb {
     Kernel(kernel::Arguments),
     Corun(corun::Arguments),
@@ -54,8 +56,6 @@ enum Verb {
     Doctor(doctor::Arguments),
     #[command(hide = true)]
     Serve(serve::Arguments),
-    #[command(hide = true)]
-    Coordinate(run::coordinate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -71,7 +71,6 @@ fn main() -> ExitCode {
         Verb::Policies(arguments) => policies::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Serve(arguments) => serve::run(arguments),
-        Verb::Coordinate(arguments) => run::coordinate::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

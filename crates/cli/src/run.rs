@@ -1,30 +1,30 @@
 //! `comity run`: any program, unmodified, as a member of the core table.
 //!
-//! This process becomes the command, by `exec`, and a coordinator beside it takes part in the table on its behalf
+//! This process becomes the command, by `exec`, and a copy of it, the coordinator, takes part in the table on its behalf
 //! ([`coordinate`]). So whatever is done to the command is done to it: there is no process between it and its terminal, its
 //! signals, its parent and its exit status. The coordinator is nobody's child and in a session of its own, and ends when the
-//! command has ended, whatever that died of.
+//! command has ended, whatever that died of. The command waits for nothing that it does.
 
-pub mod coordinate;
+mod coordinate;
 mod demand;
 mod tree;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead, BufReader};
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{self, Path};
+use std::process::Command;
 
 use clap::Args;
 use comity_os::census::Stat;
-use comity_os::{cores, process};
-use comity_table::Location;
+use comity_os::pidfd::Pidfd;
+use comity_os::{cores, detached};
+use comity_table::{Location, Member, Snapshot, TableError};
 
+use self::coordinate::Terms;
 use crate::failure::Failure;
-
-/// What the coordinator says when it takes part.
-const JOINED: &str = "joined";
 
 /// The weight of a program that says nothing, and the largest, as pools have it.
 const USUAL_WEIGHT: u32 = 100;
@@ -55,14 +55,17 @@ const EXAMPLES: &str = "Examples:
   comity run --cores 2 ffmpeg -i in.mkv out.mp4
   COMITY_TABLE=/srv/shared/comity comity run ./solver
 
-While other programs of the core table have work, all threads of the command and of what it starts are kept on the
-cores that are its own; alone it may use all. A thread that has bound itself to some cores stays within them, as far
-as they are the command's. While it has no core at all (more programs than cores, which then go round every 100 ms)
-its threads run where they like. See `comity table` for who has which core, and `comity table --help` for
+What is shared is processor time: a command is entitled to an equal part of the cores, by weight. While it could use
+that part (the processor time that all its processes had, and the time that their threads waited for a core), it holds
+cores of its own, and all threads of the command and of what it starts are kept on them; alone it may use all. A thread
+that has bound itself to some cores stays within them, as far as they are the command's. A command that uses less, for
+it waits, or a quota of its control group stops it, holds no core: its threads run where they like, on cores that
+others hold, and what it does not use others have. The same while there are more programs than cores, which then go
+round every 100 ms, and it is not its turn. See `comity table` for who has which core, and `comity table --help` for
 COMITY_TABLE.
 
-With --cores auto the command desires as many cores as it has threads that run or wait for a core, looked at every 10
-ms; one that does nothing desires none. With --cores N it desires N while it lives.
+With --cores auto the command desires as many cores as it has threads that run or wait for a core; with --cores N it
+desires N. Either only while it could use its part, of N cores at most: cores that it does not use are lent.
 
 The command has COMITY_TABLE=off, so that it is not counted twice, and COMITY_RUN, by which what it starts is known.
 These variables, where they are not set, say how many cores it may get: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
@@ -71,11 +74,11 @@ NUMBA_NUM_THREADS, GOMAXPROCS, JULIA_NUM_THREADS, TOKIO_WORKER_THREADS, POLARS_M
 CMAKE_BUILD_PARALLEL_LEVEL, CARGO_BUILD_JOBS.
 
 This process becomes the command, so signals, the terminal and the exit status are the command's own, SIGKILL
-included; only SIGPIPE, where it was ignored, is at its default. A process beside it, `comity coordinate`, takes part
-in the table (as the first process of a container, the command gets it as a child that ends after it); when the
-command ends, that leaves the table and lets go what the command has left running. Only if that one is killed
-(SIGKILL) do threads stay on the cores that they had. Without a table that can be used, the command runs all the same,
-after a line on standard error.
+included; only SIGPIPE, where it was ignored, is at its default. A copy of this process beside it, whose name is
+comity: and the command's number, takes part in the table from 10 ms after the start (as the first process of a
+container, the command gets it as a child that ends after it); when the command ends, that leaves the table and lets
+go what the command has left running. Only if that one is killed (SIGKILL) do threads stay on the cores that they had.
+Without a table that can be used, the command runs all the same, after a line on standard error.
 
 Exit codes: the command's own; 126 it cannot be executed; 127 it is not there; 2 the command line is at fault.";
 
@@ -83,7 +86,7 @@ Exit codes: the command's own; 126 it cannot be executed; 127 it is not there; 2
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// How many cores it desires, or auto: as many as its threads can use
+    /// How many cores it desires while it could use its part of them, or auto: as many as its threads can use
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores)]
     cores: Cores,
     /// How much it counts beside others, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
@@ -108,10 +111,10 @@ fn parse_cores(text: &str) -> Result<Cores, String> {
 
 /// Runs the verb. It returns only if the command cannot be started.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let most = u16::try_from(cores::usable().get()).unwrap_or(u16::MAX);
+    let most = u32::try_from(cores::usable().get()).unwrap_or(u32::MAX);
     let desired = match arguments.cores {
         Cores::Auto => None,
-        Cores::Number(number) if number <= most => Some(number),
+        Cores::Number(number) if u32::from(number) <= most => Some(number.into()),
         Cores::Number(number) => {
             return Err(Failure::Usage(format!(
                 "--cores {number} is more than the {most} that this process may use; give a number up to {most}, or auto"
@@ -120,15 +123,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let weight = arguments.weight.map_or_else(weight_from_environment, Ok)?;
     let [program, words @ ..] = arguments.command.as_slice() else { unreachable!("the parser asks for a command") };
-    if let Some(location) = Location::from_environment()
-        && let Err(why) = start_coordinator(&location, name(program), weight, desired, most)
-    {
-        eprintln!("comity: {why}; the command runs without sharing cores");
+    let process = std::process::id();
+    let start = Stat::of_process(process).map_or(0, |stat| stat.start);
+    if let Some(location) = Location::from_environment() {
+        let terms = Terms { process, start, name: name(program), weight, cores: desired, most };
+        if let Err(why) = start_coordinator(location, &terms) {
+            eprintln!("{}", goes_without(&why));
+        }
     }
     let mut command = Command::new(program);
-    command.args(words).env("COMITY_TABLE", "off");
-    let own = std::process::id();
-    command.envs(Stat::of_process(own).map(|stat| (tree::MARK, tree::mark(own, stat.start))));
+    command.args(words).env("COMITY_TABLE", "off").env(tree::MARK, tree::mark(process, start));
     let is_free = |variable: &&str| env::var_os(variable).is_none_or(|value| value.is_empty());
     let threads = desired.unwrap_or(most).to_string();
     command.envs(THREAD_VARIABLES.iter().filter(|variable| is_free(variable)).map(|variable| (variable, &threads)));
@@ -153,39 +157,34 @@ fn name(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// Starts the process that takes part on behalf of this one, and waits until it does.
-fn start_coordinator(
-    location: &Location,
-    name: String,
-    weight: u32,
-    desired: Option<u16>,
-    most: u16,
-) -> Result<(), String> {
-    let mut command = Command::new(env::current_exe().map_err(|error| format!("cannot find itself: {error}"))?);
-    command.arg0("comity").args(["coordinate", "--process", &std::process::id().to_string()]);
-    command.args(["--weight", &weight.to_string(), "--most", &most.to_string()]);
-    command.args(desired.map(|desired| format!("--cores={desired}")));
-    // Within another command it is none of that command's processes.
-    command.env_remove(tree::MARK);
-    command.arg(format!("--name={name}"));
-    // It does not keep the folder from being unmounted, so a path from here must stand for itself.
-    if let Location::At(path) = location {
-        let path = std::path::absolute(path).map_err(|error| format!("cannot tell the current folder: {error}"))?;
-        command.env("COMITY_TABLE", path);
+/// Starts the process that takes part on behalf of this one, and waits for nothing that it does.
+fn start_coordinator(location: Location, terms: &Terms) -> Result<(), String> {
+    // The coordinator does not keep the folder from being unmounted, so a path from here must stand for itself.
+    let location = match location {
+        Location::At(path) => {
+            let path = path::absolute(path).map_err(|error| format!("cannot tell the current folder: {error}"))?;
+            Location::At(path)
+        }
+        Location::Own => Location::Own,
+    };
+    try_table(&location, terms).map_err(|error| error.to_string())?;
+    let command = Pidfd::of_this_process().map_err(|error| format!("cannot be told of the command's end: {error}"))?;
+    let name = format!("comity:{}", terms.process);
+    detached::start(&name, command.as_fd(), || coordinate::run(&command, &location, terms))
+        .map_err(|error| format!("cannot start a coordinator: {error}"))
+}
+
+/// Looks whether the table can be used, which is said also of a command that ends before anybody takes part for it.
+fn try_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
+    if Snapshot::take(location)?.is_none() {
+        // Nobody is there who would hear of it.
+        Member::join(location, &terms.profile())?;
     }
-    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let started = process::start_detached(&mut command);
-    let mut coordinator = started.map_err(|error| format!("cannot start a coordinator: {error}"))?;
-    let mut line = String::new();
-    if let Some(answer) = coordinator.stdout.take() {
-        // Without a line it has ended.
-        let _none: io::Result<usize> = BufReader::new(answer).read_line(&mut line);
-    }
-    match line.trim_end() {
-        JOINED => Ok(()),
-        "" => Err("its coordinator has ended".to_owned()),
-        why => Err(why.to_owned()),
-    }
+    Ok(())
+}
+
+fn goes_without(why: &str) -> String {
+    format!("comity: {why}; the command runs without sharing cores")
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Failure {

@@ -158,7 +158,7 @@ fn table(runs: &[Outcome]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     let on_a_host = all().any(|program| program.counts.is_some());
-    let of_host: &[&str] = if on_a_host { &["sleeps", "preemptions", "cores lost"] } else { &[] };
+    let of_host: &[&str] = if on_a_host { &["sleeps", "preemptions", "cores lost", "cores used"] } else { &[] };
     table.set_header(["program", "came", "ended", "died", "time", "T₁", "T∞", "waste / T₁"].iter().chain(of_host));
     for name in names {
         let of = || all().filter(|program| program.name == name);
@@ -180,7 +180,7 @@ fn table(runs: &[Outcome]) -> String {
             |number: fn(&Counts) -> u64| steps(mean_of(&|program| number(&program.counts.unwrap_or_default()) as f64));
         let counts: [fn(&Counts) -> u64; 3] =
             [|counts| counts.sleeps, |counts| counts.preemptions, |counts| counts.lost];
-        let counts = counts.into_iter().filter(|_| on_a_host).map(counted);
+        let counts = counts.into_iter().map(counted).chain([part(cores_used(runs, name))]).filter(|_| on_a_host);
         let count = |count: usize| count.to_string();
         let cells = [count(of().count()), count(ended().count()), count(died), steps(time)];
         table.add_row(
@@ -198,6 +198,10 @@ fn table(runs: &[Outcome]) -> String {
     if unshared > 0 {
         let _ = writeln!(text, "{unshared} programs found the core table full, and went on without it.");
     }
+    if on_a_host {
+        let idle = mean(&runs.iter().map(|run| run.idle_beside_work.unwrap_or(0) as f64).collect::<Vec<_>>());
+        let _ = writeln!(text, "Cores idled for {} steps while a thread or a task waited for one.", steps(idle));
+    }
     let plural = if runs.len() == 1 { "" } else { "s" };
     let _ = writeln!(
         text,
@@ -207,6 +211,15 @@ fn table(runs: &[Outcome]) -> String {
         part(utilization)
     );
     text
+}
+
+/// How many cores all programs of a name used, in the mean over a run.
+fn cores_used(runs: &[Outcome], name: &str) -> Estimate {
+    let of_run = |run: &Outcome| {
+        let used = run.programs.iter().filter(|program| program.name == name).map(|program| program.cycles.total());
+        used.sum::<u64>() as f64 / run.steps.max(1) as f64
+    };
+    mean(&runs.iter().map(of_run).collect::<Vec<_>>())
 }
 
 fn steps(estimate: Estimate) -> String {

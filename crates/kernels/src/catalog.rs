@@ -39,6 +39,8 @@ pub const ROWS: &[Row] = &[
     kernels::heat::ROW,
     kernels::sor::ROW,
     kernels::loop_threads::ROW,
+    kernels::wavefront::ROW,
+    kernels::io::ROW,
 ];
 
 /// Looks up `NAME[:key=value,…]` and builds the program's input.

@@ -11,6 +11,7 @@ mod parameters;
 mod program;
 mod randlc;
 mod random;
+mod recurrence;
 
 pub mod kernels;
 

@@ -39,7 +39,15 @@ fn wait_as(flags: Flags, word: &AtomicU32, expected: u32, timeout: Option<Durati
 /// # Panics
 /// If the kernel has no futexes, which no Linux kernel lacks.
 pub fn wake_one(word: &AtomicU32) {
-    wake_as(Flags::PRIVATE, word);
+    wake_as(Flags::PRIVATE, word, 1);
+}
+
+/// Wakes all threads that wait on `word`.
+///
+/// # Panics
+/// As [`wake_one`].
+pub fn wake_all(word: &AtomicU32) {
+    wake_as(Flags::PRIVATE, word, i32::MAX as u32);
 }
 
 /// Wakes one thread, of any process, that waits on `word` by [`wait_shared`].
@@ -47,11 +55,11 @@ pub fn wake_one(word: &AtomicU32) {
 /// # Panics
 /// As [`wake_one`].
 pub fn wake_one_shared(word: &AtomicU32) {
-    wake_as(Flags::empty(), word);
+    wake_as(Flags::empty(), word, 1);
 }
 
-fn wake_as(flags: Flags, word: &AtomicU32) {
-    if let Err(error) = futex::wake(word, flags, 1) {
+fn wake_as(flags: Flags, word: &AtomicU32, most: u32) {
+    if let Err(error) = futex::wake(word, flags, most) {
         panic!("futex wake: {error}");
     }
 }

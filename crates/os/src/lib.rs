@@ -13,15 +13,18 @@ pub mod census;
 pub mod clock;
 pub mod cores;
 pub mod cpu_clock;
+pub mod detached;
 pub mod file_lock;
 pub mod fork;
 pub mod futex;
 mod lock;
 pub mod park;
+pub mod pidfd;
 pub mod process;
 pub mod quota;
 pub mod stack;
 pub mod task_group;
+pub mod throttle;
 pub mod usage;
 
 pub use capabilities::Capabilities;

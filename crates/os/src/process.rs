@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,49 +44,6 @@ pub fn die_with_this_thread(command: &mut Command) -> &mut Command {
             let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
             if now as u32 == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
         })
-    }
-}
-
-/// Starts `command` as nobody's child, in a session of its own and with no descriptor of this process but its streams: what
-/// becomes of the caller, a terminal's signals and whoever waits for children know nothing of it.
-///
-/// The process in the answer has ended; its streams, where they are piped, are the new one's.
-///
-/// # Errors
-/// If it cannot be started.
-pub fn start_detached(command: &mut Command) -> io::Result<Child> {
-    // SAFETY: between fork and exec the closure makes system calls, and builds errors without allocating. The second fork is
-    // made where there is one thread; of the two processes after it, one executes the command and the other ends at once,
-    // without running anything of the program that was copied.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::setsid()?;
-            close_on_exec_from(3);
-            match libc::fork() {
-                -1 => Err(io::Error::last_os_error()),
-                0 => Ok(()),
-                _ => libc::_exit(0),
-            }
-        });
-    }
-    let mut child = command.spawn()?;
-    match child.wait() {
-        // Where the parent has this process ignore SIGCHLD, the kernel has waited for it.
-        Err(error) if error.raw_os_error() != Some(libc::ECHILD) => Err(error),
-        _ => Ok(child),
-    }
-}
-
-fn close_on_exec_from(first: libc::c_uint) {
-    // SAFETY: no pointers; descriptors stay open until the exec.
-    let refused =
-        unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } != 0;
-    if refused {
-        // Before Linux 5.11. A number that is no descriptor is refused, which is as good.
-        for descriptor in first..4096 {
-            // SAFETY: as above.
-            unsafe { libc::fcntl(descriptor as libc::c_int, libc::F_SETFD, libc::FD_CLOEXEC) };
-        }
     }
 }
 

@@ -12,24 +12,27 @@ pub fn cores() -> Option<f64> {
 }
 
 fn cores_in(membership: &str, mounts: &str) -> Option<f64> {
-    membership
-        .lines()
-        .filter_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            let version = match controllers {
-                "" => Version::Two,
-                list if list.split(',').any(|controller| controller == "cpu") => Version::One,
-                _ => return None,
-            };
-            let mount = mount_of(version, mounts)?;
-            tightest(version, &mount, path)
-        })
-        .reduce(f64::min)
+    groups_in(membership, mounts).into_iter().filter_map(|(version, group)| quota(version, &group)).reduce(f64::min)
+}
+
+/// All groups that hold a process, from its own up to the root, of either version; from the lines of its `cgroup` and `mountinfo`.
+pub(crate) fn groups_in(membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
+    let of_line = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let version = match controllers {
+            "" => Version::Two,
+            list if list.split(',').any(|controller| controller == "cpu") => Version::One,
+            _ => return None,
+        };
+        let mount = mount_of(version, mounts)?;
+        Some(groups_from(&mount, path).into_iter().map(move |group| (version, group)))
+    };
+    membership.lines().filter_map(of_line).flatten().collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
+pub(crate) enum Version {
     One,
     Two,
 }
@@ -58,16 +61,13 @@ fn mount_of(version: Version, mounts: &str) -> Option<Mount> {
     })
 }
 
-fn tightest(version: Version, mount: &Mount, path: &str) -> Option<f64> {
+fn groups_from(mount: &Mount, path: &str) -> Vec<PathBuf> {
     let below = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
     let own = mount.point.join(below.trim_start_matches('/'));
-    own.ancestors()
-        .take_while(|group| group.starts_with(&mount.point))
-        .filter_map(|group| quota(version, group))
-        .reduce(f64::min)
+    own.ancestors().take_while(|group| group.starts_with(&mount.point)).map(Path::to_owned).collect()
 }
 
-fn quota(version: Version, group: &Path) -> Option<f64> {
+pub(crate) fn quota(version: Version, group: &Path) -> Option<f64> {
     match version {
         Version::Two => parse_cpu_max(&fs::read_to_string(group.join("cpu.max")).ok()?),
         Version::One => {

@@ -1,36 +1,10 @@
 //! What can only be seen on child processes: beside the tests of the library, one of which ends all that it finds.
 
-use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use comity_os::process::start_detached;
 use comity_os::{census, cpu_clock};
-use rustix::process::{Pid, Signal};
-
-#[test]
-fn what_is_detached_is_nobodys_child_and_keeps_no_descriptor() {
-    let (mut reader, writer) = io::pipe().unwrap();
-    rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
-    let mut command = Command::new("sh");
-    command.args(["-c", "echo $$ $PPID; exec >&-; exec sleep 600"]).stdout(Stdio::piped());
-    let mut detached = start_detached(&mut command).unwrap();
-    let mut line = String::new();
-    detached.stdout.take().unwrap().read_to_string(&mut line).unwrap();
-    let ids: Vec<u32> = line.split_whitespace().map(|id| id.parse().unwrap()).collect();
-    // The end of the pipe comes although the new process lives, so it does not have it.
-    drop(writer);
-    assert_eq!(reader.read(&mut [0]).unwrap(), 0);
-    let pid = Pid::from_raw(ids[0] as i32).unwrap();
-    let session = rustix::process::getsid(Some(pid)).unwrap();
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
-    // The session of the process that has ended. Our own may have no number here: its leader may be outside of a namespace.
-    assert_eq!(session.as_raw_nonzero().get() as u32, detached.id());
-    assert!(ids[1] != std::process::id() && ids[1] != detached.id());
-    detached.wait().unwrap();
-    assert!(start_detached(&mut Command::new("/no/such")).is_err());
-}
 
 #[test]
 fn another_process_has_a_clock_until_it_is_gone() {

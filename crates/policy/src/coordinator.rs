@@ -42,6 +42,24 @@ pub struct Account {
     pub allotted_ns: u64,
     /// Cores that it was allotted in the quantum: a of A-STEAL.
     pub allotment: u32,
+    /// How long the quantum was.
+    pub elapsed_ns: u64,
+    /// Processor time that all of the program's threads had in it.
+    pub used_ns: u64,
+    /// The same, had none of its workers waited for a core, and had each blocked as often: at least `used_ns`.
+    pub able_ns: u64,
+    /// What its threads had, and what they waited for it: more than `able_ns` where they block or wait for each other.
+    pub wanted_ns: u64,
+    /// Time in the quantum that the program held cores, summed over the cores.
+    pub held_ns: u64,
+    /// The program's equal part, by weight, beside all that have work: in thousandths of a core.
+    pub share_milli: u32,
+    /// Programs that have work, this one included.
+    pub programs: u32,
+    /// No other program holds cores or wants some.
+    pub alone: bool,
+    /// Workers with a task that have neither forked nor finished anything in the quantum.
+    pub unmoved: u32,
 }
 
 /// What is to be done until the next quantum.
@@ -51,8 +69,38 @@ pub struct Orders {
     pub desire: u32,
     /// Which cores to have.
     pub cores: Claims,
+    /// Whether it holds cores at all.
+    pub mode: Mode,
+    /// How many workers may be awake while the number of held cores does not say.
+    pub room: Room,
     /// After how many quanta the next account is due, at least one. Every look costs two switches of a worker's core.
     pub due: u16,
+}
+
+impl Orders {
+    /// To hold cores, with a look each quantum: what the papers' coordinators order.
+    pub fn hold(desire: u32, cores: Claims) -> Orders {
+        Orders { desire, cores, mode: Mode::Cores, room: Room::Workers, due: 1 }
+    }
+}
+
+/// How a program that takes part in the core table comes by processor time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It holds cores, and has as many workers awake.
+    Cores,
+    /// It uses less than its share: it holds no core and desires none, and the operating system gives its workers time on
+    /// the cores of others, for as long as they need it.
+    Time,
+}
+
+/// How many workers may be awake in a program that is alone in the table, or holds no cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// All of them.
+    Workers,
+    /// As many as the program can use cores, and some for those that need none at the moment.
+    Cores,
 }
 
 /// Which cores to have from now on.

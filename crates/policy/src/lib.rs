@@ -32,7 +32,7 @@ mod thief;
 mod victims;
 
 pub use catalog::{Placement, Policy, PolicyError, Share, Sharing, Sleeper, Waking};
-pub use coordinator::{Account, Claims, Coordinator, Orders};
+pub use coordinator::{Account, Claims, Coordinator, Mode, Orders, Room};
 pub use place::{Place, Unblocked};
 pub use thief::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 pub use victims::Victims;

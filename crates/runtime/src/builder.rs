@@ -15,7 +15,6 @@ use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use comity_table::CoreSet;
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
-use crate::coordinator;
 use crate::global;
 use crate::pool::ThreadPool;
 use crate::raw::current;
@@ -178,10 +177,10 @@ impl ThreadPoolBuilder {
         // crossbeam makes its collector behind a lock when somebody steals first. A worker that did so while this thread forks
         // would leave it locked in the child.
         let _nothing = stealers.first().map(Stealer::steal);
-        let shared =
-            Arc::new(Shared::new(policy, stealers, std::mem::take(&mut self.handlers), self.use_current_thread));
+        let handlers = std::mem::take(&mut self.handlers);
+        let shared = Shared::new(policy, stealers, handlers, self.use_current_thread, weight);
         // From here on the handle ends those that have started, should anything fail or panic.
-        let mut pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
+        let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
 
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
@@ -212,7 +211,10 @@ impl ThreadPoolBuilder {
         if let Some(period) = watch {
             watch::start(&shared, period);
         }
-        pool.coordinator = coordinator::start(&shared, weight);
+        if self.use_current_thread {
+            // What is forked there comes from nowhere else.
+            shared.begin();
+        }
         Ok(pool)
     }
 

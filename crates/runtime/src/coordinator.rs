@@ -1,54 +1,83 @@
-//! The coordinator of one pool: the thread that keeps its account with the core table (DWS §3.3).
+//! The coordinator of one program: the thread that keeps its account with the core table (DWS §3.3).
 //!
-//! While the pool has work it comes by once each quantum, asks the policy's [`Coordinator`] what to do, and does it; where the
-//! policy lends cores it also comes when its bell is rung, because a core was taken back or became free. A pool that has had no
+//! While a pool has work it comes by once each quantum, asks the policy's [`Coordinator`] what to do, and does it; where the
+//! policy lends cores it also comes when its bell is rung, because a core was taken back or became free. A program that has had no
 //! work for a quantum holds no core, reports no desire, and its coordinator sleeps until a worker wakes.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use comity_os::cpu_clock::Times;
-use comity_os::fork;
-use comity_policy::{Account, Claims, Coordinator, Orders, WorkerId};
-use comity_table::{Location, Member, Profile, STOPPED_AFTER, draw_program};
+use comity_os::{cores, quota};
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders};
+use comity_table::{Member, Profile, STOPPED_AFTER, TURN, draw_program};
 
-use crate::share::{Books, Share, State};
+use crate::observer::{Observer, Seen, process_clock};
+use crate::program::{PoolId, Program, Standing};
+use crate::share::Share;
 use crate::shared::{Shared, View};
 use crate::sleep::Work as _;
 
-/// Processor time after which a worker that runs a task and neither forks nor finishes anything, while others wait, may be
-/// waiting for one of them by looking: another is recalled, core or no core. Where that takes nothing from another program, half
-/// a quantum is enough.
-const STUCK_AFTER: Duration = Duration::from_secs(1);
+/// How soon a program tries again that found the table full.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Starts the coordinator of a pool whose threads are there. It ends with the pool.
-pub(crate) fn start(pool: &Arc<Shared>, weight: u32) -> Option<JoinHandle<()>> {
-    pool.share.as_ref()?;
-    let location = Location::from_environment()?;
-    let shared = Arc::clone(pool);
-    let started = fork::spawn(thread::Builder::new().name("comity-share".to_owned()), move || {
-        let share = shared.share.as_ref().expect("it was there");
-        match Member::join(&location, &profile(&shared, share, weight)) {
-            Ok(member) => Coordination::new(&shared, share, share.enter(member)).run(),
-            Err(error) => {
-                say_once(&error.to_string());
-                // It is not to end at the moment in which the pool's handle lets it go: see there.
-                while let heard = share.heard()
-                    && !shared.has_ended()
-                {
-                    share.wait(heard);
-                }
-            }
+/// How often it is looked how many cores the program may use: a quota may change.
+const LIMITS: Duration = Duration::from_secs(1);
+
+/// The body of the coordinator's thread: it ends when the program's pools have.
+pub(crate) fn keep(program: &Arc<Program>) {
+    let (_, quantum) = program.policy.sharing().expect("only pools that share cores have a program");
+    if program.lends() {
+        // What ends within a quantum has nothing to share.
+        let heard = program.heard();
+        program.wait_out(heard, quantum);
+    }
+    let mut coordination = None;
+    while let heard = program.heard()
+        && !program.ends()
+    {
+        program.set_dormant(true);
+        if !has_work(program) {
+            program.wait(heard, program.patience());
+            continue;
         }
-    });
-    started.inspect_err(|error| say_once(&format!("gets no coordinator, for there is no thread: {error}"))).ok()
+        program.set_dormant(false);
+        match &mut coordination {
+            Some(coordination) => Coordination::serve(coordination),
+            None => match Member::join(&program.location, &profile(program)) {
+                Ok(member) => {
+                    let member = Arc::new(member);
+                    program.joined(&member);
+                    coordination = Some(Coordination::new(program, member, quantum));
+                }
+                Err(error) => {
+                    say_once(&error.to_string());
+                    // It is not to end at the moment in which a pool's handle lets it go: see there.
+                    let again = error.is_full().then_some(TRY_AGAIN);
+                    program.wait_out(heard, again.unwrap_or(Duration::MAX));
+                }
+            },
+        }
+    }
+    if let Some(coordination) = coordination {
+        program.leave(&coordination.member);
+    }
+    program.has_left();
+}
+
+/// Whether a worker is awake, or should be.
+fn has_work(program: &Program) -> bool {
+    let has_work = |pool: &Shared| {
+        let awake = pool.share.as_ref().map_or(0, |share| share.books().awake());
+        awake > 0 || pool.queued() > 0
+    };
+    program.list().iter().any(|(_, pool)| has_work(pool))
 }
 
 /// Sharing is a courtesy: without it a program goes on as it would have without Comity.
-fn say_once(what: &str) {
+pub(crate) fn say_once(what: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         let line = format!("comity: {what}; this program goes on without sharing cores\n");
@@ -56,22 +85,26 @@ fn say_once(what: &str) {
     }
 }
 
-fn profile(shared: &Shared, share: &Share, weight: u32) -> Profile {
+fn profile(program: &Program) -> Profile {
     let name = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let pools = program.list();
     Profile {
         program: this_program(),
         name: name.unwrap_or_default(),
-        policy: shared.policy.to_string(),
-        weight,
-        workers: shared.workers(),
-        may_use: share.may_use,
+        policy: program.policy.to_string(),
+        weight: program.weight,
+        workers: pools.iter().fold(0, |sum, (_, pool)| sum + pool.workers()),
+        may_use: pools
+            .iter()
+            .filter_map(|(_, pool)| pool.share.as_ref())
+            .fold(comity_table::CoreSet::EMPTY, |all, share| all.union(share.may_use)),
     }
 }
 
 /// The number of this process; 0: not drawn yet. No lock, which a fork might leave locked.
 static PROGRAM: AtomicU64 = AtomicU64::new(0);
 
-/// All pools of a process are one program.
+/// What a process has in the table under several policies is one program.
 fn this_program() -> u64 {
     let drawn = draw_program().max(1);
     let before = PROGRAM.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed);
@@ -83,210 +116,284 @@ pub(crate) fn in_child() {
     PROGRAM.store(0, Ordering::Relaxed);
 }
 
-/// What a worker looked like a quantum ago.
-#[derive(Clone, Copy)]
-struct Seen {
-    /// Nanoseconds in which it had a task.
-    busy_ns: u64,
-    times: Times,
-    /// What changes when it forks, finishes or takes something.
-    progress: (usize, u64, u64),
-    /// Its time on a core when that last changed.
-    since: Duration,
+/// One pool at one look.
+struct Pool {
+    id: PoolId,
+    shared: Arc<Shared>,
+    queued: usize,
+}
+
+impl Pool {
+    fn share(&self) -> &Share {
+        self.shared.share.as_ref().expect("a pool of a program shares cores")
+    }
+
+    fn view(&self) -> View<'_> {
+        View { shared: &self.shared, awaited: &|| false }
+    }
 }
 
 struct Coordination<'a> {
-    shared: &'a Shared,
-    share: &'a Share,
-    member: &'a Member,
+    program: &'a Program,
+    member: Arc<Member>,
     policy: Box<dyn Coordinator>,
+    quantum: Duration,
     desire: u32,
-    seen: Box<[Option<Seen>]>,
-    /// Busy time of all workers at the end of the last quantum, in nanoseconds.
+    observer: Observer,
+    seen: BTreeMap<PoolId, Seen>,
+    /// At the end of the last quantum, in nanoseconds: busy time of all workers, and time that cores were held.
     busy_ns: u64,
+    held_ns: u64,
+    /// What the program is entitled to, as the last look had it.
+    share_milli: u32,
+    mode: Mode,
     /// Cores that were allotted for the quantum that runs.
     allotment: u32,
+    /// Programs in the table when the bell was rung last.
+    population: usize,
+    limits: Limits,
 }
 
 impl<'a> Coordination<'a> {
-    fn new(shared: &'a Shared, share: &'a Share, member: &'a Member) -> Coordination<'a> {
+    fn new(program: &'a Program, member: Arc<Member>, quantum: Duration) -> Coordination<'a> {
         Coordination {
-            shared,
-            share,
-            member,
-            policy: shared.policy.coordinator().expect("a policy that shares cores has one"),
+            program,
+            policy: program.policy.coordinator().expect("a policy that shares cores has one"),
+            quantum,
             desire: 0,
-            seen: vec![None; shared.peers.len()].into(),
+            observer: Observer::new(process_clock()),
+            seen: BTreeMap::new(),
             busy_ns: 0,
+            held_ns: 0,
+            share_milli: 0,
+            mode: Mode::Time,
             allotment: 0,
+            population: member.population(),
+            limits: Limits::of(&member),
+            member,
         }
     }
 
-    fn run(mut self) {
-        loop {
-            // Before the look: whoever ends the pool says so first, and pokes then.
-            let heard = self.share.heard();
-            if self.shared.has_ended() {
-                break;
-            }
-            self.share.dormant.store(true, Ordering::SeqCst);
-            if self.has_work() {
-                self.share.dormant.store(false, Ordering::SeqCst);
-                self.serve();
-            } else {
-                self.share.wait(heard);
-            }
-        }
-    }
-
-    fn view(&self) -> View<'a> {
-        View { shared: self.shared, awaited: &|| false }
-    }
-
-    /// Whether anybody is awake, or should be.
-    fn has_work(&self) -> bool {
-        self.share.books().awake() > 0 || self.shared.queued() > 0
+    fn pools(&self) -> Vec<Pool> {
+        let pools = self.program.list().into_iter();
+        pools.map(|(id, shared)| Pool { id, queued: shared.queued(), shared }).collect()
     }
 
     /// Time that all workers together have had a task.
-    fn total_busy_ns(&self, books: &Books) -> u64 {
-        let now = self.shared.now();
-        books.workers().map(|worker| self.shared.peer(worker).busy_ns(now)).sum()
+    fn total_busy_ns(pools: &[Pool]) -> u64 {
+        let of = |pool: &Pool| {
+            let now = pool.shared.now();
+            let books = pool.share().books();
+            books.workers().map(|worker| pool.shared.peer(worker).busy_ns(now)).sum::<u64>()
+        };
+        pools.iter().map(of).sum()
     }
 
-    /// Comes by until the pool has ended, or had no work for a quantum.
+    /// Comes by until no pool is left, or none had work for a quantum.
     fn serve(&mut self) {
         let mut began = Instant::now();
         let mut next = began + self.quantum(Duration::ZERO, true);
         loop {
             let heard = self.member.bell();
-            if self.shared.has_ended() {
+            let pools = self.pools();
+            if pools.is_empty() {
                 break;
             }
             let now = Instant::now();
             if now >= next {
-                if !self.has_work() && self.busy_ns == self.total_busy_ns(&self.share.books()) {
+                let has_work = has_work(self.program);
+                if !has_work && self.busy_ns == Self::total_busy_ns(&pools) {
                     break;
                 }
                 let due = self.quantum(now - began, false);
-                // Without work the next look may be the last, and until then others leave this pool a share. After a long
+                // Without work the next look may be the last, and until then others leave this program a share. After a long
                 // preemption there is nothing to catch up with.
-                next = now + if self.has_work() { due } else { due.min(self.share.quantum) };
+                next = now + if has_work { due } else { due.min(self.quantum) };
                 began = now;
-            } else if self.rung() {
-                next = next.min(now + self.share.quantum);
+            } else if self.rung(&pools) {
+                next = next.min(now + self.quantum);
             }
             self.member.wait(heard, next.saturating_duration_since(Instant::now()));
         }
+        self.leave_off();
+    }
+
+    /// There is no work: the program holds nothing, and desires nothing.
+    fn leave_off(&mut self) {
         self.member.want(false);
-        self.desire = 0;
-        let mut books = self.share.books();
-        self.member.round(0, books.awake());
-        while books.awake() == 0 && self.share.release(&mut books, self.member, None) {}
-        self.share.set_alone(true);
-        self.share.balance(&mut books, &self.view());
+        (self.desire, self.mode, self.allotment) = (0, Mode::Time, 0);
+        let pools = self.pools();
+        let awake = pools.iter().map(|pool| pool.share().books().awake()).sum();
+        self.member.round(0, awake);
+        for pool in &pools {
+            let (share, view) = (pool.share(), pool.view());
+            let mut books = share.books();
+            share.set_alone(true);
+            if let Some(part) = share.member() {
+                while books.awake() == 0 && share.release(&mut books, part, None) {}
+            }
+            share.balance(&mut books, &view);
+        }
     }
 
     /// One quantum is over, which lasted so long. Returns after how long to come again.
     fn quantum(&mut self, lasted: Duration, first: bool) -> Duration {
-        let (shared, share, member) = (self.shared, self.share, self.member);
-        let queued = shared.queued();
-        let mut books = share.books();
-        share.note_losses(&mut books, member);
-        books.off_core = self.off_core(&books, lasted);
-        let standing = member.round(self.desire, books.awake());
+        if self.limits.found.elapsed() >= LIMITS {
+            self.limits = Limits::of(&self.member);
+        }
+        let pools = self.pools();
+        self.divide(&pools);
+        let account = self.account(&pools, lasted, first);
+        let Orders { desire, cores, mode, room, due } = self.policy.quantum(&account);
+        let mut alone = account.alone;
+        if desire != self.desire {
+            alone = self.member.round(desire, account.awake).alone;
+        }
+        (self.desire, self.mode) = (desire, mode);
+        self.program.stand(Standing { alone, by_time: mode == Mode::Time, room, usable: self.limits.usable });
+        self.claim(&pools, cores);
+        self.divide(&pools);
+        for pool in &pools {
+            let (share, view) = (pool.share(), pool.view());
+            let mut books = share.books();
+            if let Some(part) = share.member() {
+                share.note_moves(&mut books, part);
+            }
+            if books.retired() > 0 {
+                // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
+                view.ring_bells();
+            }
+            share.employ(&mut books, &view, pool.queued);
+        }
+        self.allotment = self.member.held().len() as u32;
+        // A program whose coordinator comes by less often counts as stopped.
+        (self.quantum * u32::from(due.max(1))).min(STOPPED_AFTER / 2)
+    }
 
-        let busy_ns = self.total_busy_ns(&books);
-        let account = Account {
-            first,
-            workers: shared.workers(),
-            awake: books.awake(),
-            retired: books.retired(),
-            blocked: books.off_core,
-            queued: queued.try_into().unwrap_or(u32::MAX),
-            usable: share.most,
+    /// Where several pools have work, each gets its part of the program's cores.
+    fn divide(&self, pools: &[Pool]) {
+        let desire = |pool: &Pool| {
+            let awake = pool.share().books().awake();
+            if awake > 0 || pool.queued > 0 { pool.shared.workers() } else { 0 }
+        };
+        let desires: Vec<(PoolId, u32)> = pools.iter().map(|pool| (pool.id, desire(pool))).collect();
+        let desires: Vec<_> = desires.into_iter().filter(|(_, desire)| *desire > 0).collect();
+        let turn = comity_os::clock::now_ns() / TURN.as_nanos() as u64;
+        self.program.divide(&self.member, &desires, turn);
+    }
+
+    /// What the pools did in a quantum that lasted so long, and how things stand.
+    fn account(&mut self, pools: &[Pool], lasted: Duration, first: bool) -> Account {
+        let elapsed_ns = lasted.as_nanos() as u64;
+        let held_ns = self.program.held_ns();
+        let held_in_quantum = held_ns - std::mem::replace(&mut self.held_ns, held_ns);
+        self.observer.begin(lasted, self.mode, held_in_quantum, self.share_milli, self.limits.quota);
+        let mut account = Account { first, ..Account::default() };
+        let mut seen = std::mem::take(&mut self.seen);
+        for pool in pools {
+            let share = pool.share();
+            let mut books = share.books();
+            if let Some(part) = share.member() {
+                share.note_losses(&mut books, part);
+            }
+            let mut of_pool = seen.remove(&pool.id).unwrap_or_else(|| Seen::new(pool.shared.workers()));
+            let off_core = self.observer.look(&pool.shared, share, &books, pool.queued, &mut of_pool);
+            books.off_core = off_core;
+            self.seen.insert(pool.id, of_pool);
+            account.workers += pool.shared.workers();
+            account.awake += books.awake();
+            account.retired += books.retired();
+            account.blocked += off_core;
+            account.queued = account.queued.saturating_add(pool.queued.try_into().unwrap_or(u32::MAX));
+        }
+        account.usable = self.limits.usable.min(account.workers);
+        let standing = self.member.round(self.desire, account.awake);
+        let busy_ns = Self::total_busy_ns(pools);
+        let observed = self.observer.end();
+        self.share_milli = standing.share_milli;
+        Account {
             owned: standing.owned,
             held: standing.held,
             free: standing.free,
             own_free: standing.own_free,
             lent: standing.lent,
-            usage_ns: busy_ns.saturating_sub(self.busy_ns),
-            allotted_ns: lasted.as_nanos() as u64 * u64::from(self.allotment),
+            usage_ns: busy_ns.saturating_sub(std::mem::replace(&mut self.busy_ns, busy_ns)),
+            allotted_ns: elapsed_ns * u64::from(self.allotment),
             allotment: self.allotment,
-        };
-        self.busy_ns = busy_ns;
-        let Orders { desire, cores, due } = self.policy.quantum(&account);
-        let standing = if desire == self.desire { standing } else { member.round(desire, books.awake()) };
-        self.desire = desire;
-        share.set_alone(standing.alone);
+            elapsed_ns,
+            used_ns: observed.used_ns,
+            able_ns: observed.able_ns,
+            wanted_ns: observed.wanted_ns,
+            held_ns: held_in_quantum,
+            share_milli: standing.share_milli,
+            programs: standing.programs,
+            alone: standing.alone,
+            unmoved: observed.unmoved,
+            ..account
+        }
+    }
+
+    fn claim(&self, pools: &[Pool], cores: Claims) {
         match cores {
-            Claims::Owned => self.hold_what_is_owned(&mut books),
+            Claims::Owned => self.hold_what_is_owned(pools),
             Claims::More { free, own_only, back } => {
-                (0..free).take_while(|_| share.claim(&mut books, member, own_only)).for_each(drop);
-                (0..back).take_while(|_| share.take_back(&mut books, member)).for_each(drop);
-            }
-        }
-        self.allotment = books.held();
-        if books.retired() > 0 {
-            // A loop splits only as far as somebody asks: it shows at the next look how many tasks it has.
-            self.view().ring_bells();
-        }
-        share.employ(&mut books, &self.view(), queued);
-        // Whoever comes by less often counts as stopped.
-        (share.quantum * u32::from(due.max(1))).min(STOPPED_AFTER / 2)
-    }
-
-    fn hold_what_is_owned(&self, books: &mut Books) {
-        let (share, member) = (self.share, self.member);
-        let owned = member.owned();
-        for core in member.held().iter().filter(|core| !owned.contains(*core)) {
-            share.release(books, member, Some(core));
-        }
-        // Bounded, for what somebody else writes into the table is without end.
-        (0..share.most).take_while(|_| share.claim(books, member, true)).for_each(drop);
-        (0..share.most).take_while(|_| share.take_back(books, member)).for_each(drop);
-    }
-
-    /// A core was taken back, or there is one to be had. True: some were taken back.
-    fn rung(&self) -> bool {
-        let mut books = self.share.books();
-        self.share.rung(&mut books, &self.view(), self.shared.queued())
-    }
-
-    /// How many workers that count as awake needed no core in the last quantum, while there were more of them than cores, or
-    /// others rested for want of one: as many as the time that they spent in system calls with a task in hand makes up, and
-    /// those that seem to wait for others by looking.
-    fn off_core(&mut self, books: &Books, lasted: Duration) -> u32 {
-        if lasted.is_zero() || (books.retired() == 0 && books.awake() <= self.share.most) {
-            self.seen.fill(None);
-            return 0;
-        }
-        let stuck_after = if self.share.is_alone() { self.share.quantum / 2 } else { STUCK_AFTER };
-        let (mut blocked, mut stuck) = (Duration::ZERO, 0);
-        for (nth, (peer, seen)) in self.shared.peers.iter().zip(&mut self.seen).enumerate() {
-            let worker = WorkerId(nth as u32);
-            let thread = peer.thread().filter(|_| books.is(worker, State::Awake));
-            let times = thread.and_then(|thread| thread.times());
-            let before = seen.take();
-            let Some(times) = times else { continue };
-            let busy_ns = peer.busy_ns(self.shared.now());
-            let progress = (peer.queued(), peer.counters.steals.get(), peer.busy_since.load(Ordering::Relaxed));
-            let mut since = times.on_core;
-            if let Some(before) = before {
-                let busy = Duration::from_nanos(busy_ns.saturating_sub(before.busy_ns));
-                let gap = busy.saturating_sub(times.sum().saturating_sub(before.times.sum()));
-                // Else it may be waiting for a core, and has since long ago.
-                if gap * 8 > lasted && thread.and_then(|thread| thread.is_blocked()) == Some(true) {
-                    blocked += gap;
-                }
-                if progress == before.progress && self.shared.sleep.is_busy(worker) {
-                    since = before.since;
-                    stuck += u32::from(times.on_core.saturating_sub(since) >= stuck_after);
+                let (mut free, mut back) = (free, back);
+                for pool in pools {
+                    let share = pool.share();
+                    let mut books = share.books();
+                    let Some(part) = share.member() else { continue };
+                    let wanted = pool.queued.min(books.retired() as usize) as u32;
+                    // One pool is asked for as the policy says, whatever it has queued.
+                    let wanted = if pools.len() == 1 { u32::MAX } else { wanted };
+                    let claimed =
+                        (0..free.min(wanted)).take_while(|_| share.claim(&mut books, part, own_only)).count() as u32;
+                    let left = wanted - claimed;
+                    let taken = (0..back.min(left)).take_while(|_| share.take_back(&mut books, part)).count() as u32;
+                    (free, back) = (free - claimed, back - taken);
                 }
             }
-            *seen = Some(Seen { busy_ns, times, progress, since });
         }
-        let blocked = (blocked.as_secs_f64() / lasted.as_secs_f64()).round() as u32;
-        blocked.saturating_add(stuck).min(books.awake())
+    }
+
+    fn hold_what_is_owned(&self, pools: &[Pool]) {
+        let owned = self.member.owned();
+        for pool in pools {
+            let share = pool.share();
+            let mut books = share.books();
+            let Some(part) = share.member() else { continue };
+            for core in self.member.held().iter().filter(|core| !owned.contains(*core)) {
+                share.release(&mut books, part, Some(core));
+            }
+            // Bounded, for what other programs write into the table is without end.
+            (0..share.most()).take_while(|_| share.claim(&mut books, part, true)).for_each(drop);
+            (0..share.most()).take_while(|_| share.take_back(&mut books, part)).for_each(drop);
+        }
+    }
+
+    /// A core was taken back, there is one to be had, or another program has come. False: only the second.
+    fn rung(&mut self, pools: &[Pool]) -> bool {
+        let mut lost = false;
+        for pool in pools {
+            let mut books = pool.share().books();
+            lost |= pool.share().rung(&mut books, &pool.view(), pool.queued);
+        }
+        let before = std::mem::replace(&mut self.population, self.member.population());
+        lost || self.population > before
+    }
+}
+
+/// What limits a program, and when that was found out.
+struct Limits {
+    /// The most cores that it can use at a time.
+    usable: u32,
+    /// Cores' worth of time that a quota grants.
+    quota: Option<f64>,
+    found: Instant,
+}
+
+impl Limits {
+    fn of(member: &Member) -> Limits {
+        let usable = cores::usable_of(member.may_use().len()).get() as u32;
+        Limits { usable, quota: quota::cores(), found: Instant::now() }
     }
 }

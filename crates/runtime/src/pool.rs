@@ -10,6 +10,7 @@ use crate::counters::WorkerCounters;
 use crate::global::global;
 use crate::raw::current;
 use crate::scope::{self, Scope, ScopeFifo};
+use crate::share::Share;
 use crate::shared::Shared;
 use crate::worker::{Worker, Yield};
 
@@ -20,7 +21,6 @@ use crate::worker::{Worker, Yield};
 pub struct ThreadPool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    pub(crate) coordinator: Option<JoinHandle<()>>,
     /// How it was built, for those who build one like it.
     pub(crate) stack_size: Option<usize>,
     /// As above.
@@ -29,7 +29,7 @@ pub struct ThreadPool {
 
 impl ThreadPool {
     pub(crate) fn new(shared: Arc<Shared>, stack_size: Option<usize>, breadth_first: bool) -> ThreadPool {
-        ThreadPool { shared, threads: Vec::new(), coordinator: None, stack_size, breadth_first }
+        ThreadPool { shared, threads: Vec::new(), stack_size, breadth_first }
     }
 
     /// Gives the handle the threads that [`ThreadPool::shutdown`] waits for.
@@ -188,10 +188,13 @@ impl ThreadPool {
         let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
         assert!(!is_one_of_them, "a pool cannot be shut down by one of its own workers");
         let threads = std::mem::take(&mut self.threads);
-        let coordinator = self.coordinator.take();
+        let shared = Arc::clone(&self.shared);
         drop(self);
-        for thread in threads.into_iter().chain(coordinator) {
+        for thread in threads {
             thread.join().expect("a worker does not unwind");
+        }
+        if let Some((program, _)) = shared.share.as_ref().and_then(Share::program) {
+            program.wait_if_deserted();
         }
     }
 }
@@ -211,13 +214,11 @@ impl Drop for ThreadPool {
             // The threads are let go before they can end: glibc's `pthread_detach` may read what a thread that ends has freed
             // (its bug 19951).
             self.threads.clear();
-            self.coordinator = None;
             self.shared.drop_reason_to_run();
         } else {
             // There is nobody to tell in a process that was forked from the pool's, and other threads may go by the names
             // that these had.
             std::mem::forget(std::mem::take(&mut self.threads));
-            std::mem::forget(self.coordinator.take());
         }
     }
 }

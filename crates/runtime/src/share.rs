@@ -13,6 +13,8 @@
 //!     ◀─────────────────────┴──── a core is free ─────────────────────────────┘
 //! ```
 //!
+//! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`.
+//!
 //! A push may wake a sleeper, which then takes a core or retires; it never wakes one that has retired, so it costs nothing
 //! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, its
 //! thread moves to the cores that are left, others take its queue, and it retires when it is without a task.
@@ -23,19 +25,21 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{affinity, futex, lock};
-use comity_policy::{Placement, Policy, Sharing, Sleeper, WorkerId};
-use comity_table::{CoreSet, Member};
+use comity_os::{affinity, lock};
+use comity_policy::{Placement, Policy, Room, Sharing, Sleeper, WorkerId};
+use comity_table::CoreSet;
 
+use crate::program::{Part, PoolId, Program, Standing};
 use crate::raw::current;
 use crate::sleep::{Sleep, Work};
 
-/// Where cores come from: the core table, or a model of it.
+/// Where a pool's cores come from: its program's part of the core table, or a model of it.
 pub(crate) trait Cores {
     fn held(&self) -> CoreSet;
+    /// Those of the program's other pools included.
+    fn held_by_program(&self) -> CoreSet;
     fn claim(&self, own_only: bool) -> Option<usize>;
     fn take_back(&self) -> Option<usize>;
     fn release(&self, core: Option<usize>) -> Option<usize>;
@@ -44,49 +48,6 @@ pub(crate) trait Cores {
     fn decline(&self);
     fn is_core_wanted(&self) -> bool;
     fn note_lost(&self, cores: u32);
-    fn ring_own(&self);
-}
-
-impl Cores for Member {
-    fn held(&self) -> CoreSet {
-        self.held()
-    }
-
-    fn claim(&self, own_only: bool) -> Option<usize> {
-        self.claim(own_only)
-    }
-
-    fn take_back(&self) -> Option<usize> {
-        self.take_back()
-    }
-
-    fn release(&self, core: Option<usize>) -> Option<usize> {
-        self.release(core)
-    }
-
-    fn any_free(&self) -> bool {
-        self.any_free()
-    }
-
-    fn want(&self, wants: bool) {
-        self.want(wants);
-    }
-
-    fn decline(&self) {
-        self.decline();
-    }
-
-    fn is_core_wanted(&self) -> bool {
-        self.is_core_wanted()
-    }
-
-    fn note_lost(&self, cores: u32) {
-        self.note_lost(cores);
-    }
-
-    fn ring_own(&self) {
-        self.ring_own();
-    }
 }
 
 /// The pool whose share it is.
@@ -215,13 +176,16 @@ impl Books {
 }
 
 /// See the module.
-pub(crate) struct Share<C = Member> {
+pub(crate) struct Share<C = Part> {
     pub(crate) sharing: Sharing,
-    pub(crate) quantum: Duration,
     /// The cores that the process may use.
     pub(crate) may_use: CoreSet,
     /// The most cores that the pool can use: its workers, its affinity, its quota.
-    pub(crate) most: u32,
+    most: AtomicU32,
+    /// The program that the pool belongs to, once it has had a task.
+    program: OnceLock<(Arc<Program>, PoolId)>,
+    /// Whether `program` is there.
+    enrolled: AtomicBool,
     books: Mutex<Books>,
     member: OnceLock<C>,
     /// Whether `member` is there. ThreadSanitizer cannot see the order that the lock above keeps.
@@ -230,20 +194,21 @@ pub(crate) struct Share<C = Member> {
     excess: AtomicBool,
     /// No other program wants cores.
     alone: AtomicBool,
+    /// The program shares time: it holds no cores.
+    by_time: AtomicBool,
+    /// While one of the two is so, no more workers are to be awake than it can use cores.
+    is_narrow: AtomicBool,
     /// By worker. Beside the books, for a forked child to read, where their lock may be held for ever.
     roams: Box<[Roams]>,
     /// Some worker that is awake has no core: its queue may be mugged. See [`Share::without_core`].
     without_core: Box<[AtomicBool]>,
     anyone_without_core: AtomicBool,
-    /// The futex of the coordinator while it is not in the table, or has nothing to do there.
-    bell: AtomicU32,
-    pub(crate) dormant: AtomicBool,
 }
 
 impl<C: Cores> Share<C> {
     /// `None`: the operating system shares out time.
     pub(crate) fn new(policy: Policy, workers: u32, adopts: bool) -> Option<Share<C>> {
-        let (sharing, quantum) = policy.sharing()?;
+        let (sharing, _) = policy.sharing()?;
         let may_use = roams();
         let most = comity_os::cores::usable_of(may_use.len()).get().min(workers as usize);
         let roams: Box<[Roams]> = (0..workers).map(|_| Roams::default()).collect();
@@ -259,20 +224,31 @@ impl<C: Cores> Share<C> {
         let awake = entries.iter().filter(|entry| !entry.adopted).count() as u32;
         Some(Share {
             sharing,
-            quantum,
             may_use,
-            most: most.max(1) as u32,
+            most: AtomicU32::new(most.max(1) as u32),
+            program: OnceLock::new(),
+            enrolled: AtomicBool::new(false),
             roams,
             books: Mutex::new(Books { entries, awake, retired: 0, held: CoreSet::EMPTY, off_core: 0 }),
             member: OnceLock::new(),
             entered: AtomicBool::new(false),
             excess: AtomicBool::new(false),
             alone: AtomicBool::new(true),
+            by_time: AtomicBool::new(false),
+            is_narrow: AtomicBool::new(false),
             without_core: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             anyone_without_core: AtomicBool::new(false),
-            bell: AtomicU32::new(0),
-            dormant: AtomicBool::new(false),
         })
+    }
+
+    /// The pool belongs to this program.
+    pub(crate) fn enroll(&self, program: Arc<Program>, pool: PoolId) {
+        self.program.get_or_init(|| (program, pool));
+        self.enrolled.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn program(&self) -> Option<&(Arc<Program>, PoolId)> {
+        if self.enrolled.load(Ordering::Acquire) { self.program.get() } else { None }
     }
 
     /// Begins to take part: from now on cores count.
@@ -294,20 +270,45 @@ impl<C: Cores> Share<C> {
         self.alone.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn is_by_time(&self) -> bool {
+        self.by_time.load(Ordering::Relaxed)
+    }
+
+    /// Whether the number of held cores does not say how many workers may be awake, nor where.
+    pub(crate) fn is_free(&self) -> bool {
+        self.is_alone() || self.is_by_time()
+    }
+
+    /// The most cores that the pool can use.
+    pub(crate) fn most(&self) -> u32 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// How the pool's program stands from now on. To be followed by [`Share::employ`].
+    pub(crate) fn stand(&self, standing: Standing) {
+        let Standing { alone, by_time, room, usable } = standing;
+        self.set_alone(alone);
+        self.by_time.store(by_time, Ordering::Relaxed);
+        self.is_narrow.store(room == Room::Cores, Ordering::Relaxed);
+        self.most.store(usable.min(self.roams.len() as u32).max(1), Ordering::Relaxed);
+    }
+
     /// How many workers may be awake.
     fn room(&self, books: &Books) -> u32 {
         let workers = books.entries.len() as u32;
         match self.sharing.sleeper {
-            _ if !(self.sharing.plain_alone && self.is_alone()) => books.held().max(1) + books.off_core,
+            _ if !(self.sharing.plain_alone && self.is_free()) => books.held().max(1) + books.off_core,
             // Nobody is there from whom one worker too many would take anything, so the room grows fast.
-            Sleeper::LendsCore => (self.most + 2 * books.off_core).min(workers),
-            Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
+            Sleeper::LendsCore if self.is_narrow.load(Ordering::Relaxed) => {
+                (self.most() + 2 * books.off_core).min(workers)
+            }
+            Sleeper::LendsCore | Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
         }
     }
 
-    /// Whether nobody is there to share with, so that a push may wake whoever finds room.
+    /// Whether a push may wake whoever finds room.
     fn wakes_by_push(&self) -> bool {
-        self.sharing.sleeper == Sleeper::LendsCore && self.is_alone()
+        self.sharing.sleeper == Sleeper::LendsCore && self.is_free()
     }
 
     pub(crate) fn set_alone(&self, alone: bool) {
@@ -345,8 +346,8 @@ impl<C: Cores> Share<C> {
         self.balance(&mut books, pool);
         let stays = has_business || books.awake <= self.room(&books) || !self.may_retire(&books, me);
         drop(books);
-        if self.dormant.load(Ordering::SeqCst) {
-            self.poke();
+        if let Some((program, _)) = self.program().filter(|(program, _)| program.is_dormant()) {
+            program.poke();
         }
         if stays { Up::Stays } else { Up::Retires }
     }
@@ -405,7 +406,8 @@ impl<C: Cores> Share<C> {
     fn take_core(&self, books: &mut Books, me: WorkerId) {
         let Some(member) = self.member() else { return };
         if books.held() < books.awake
-            && books.held() < self.most
+            && books.held() < self.most()
+            && !self.is_by_time()
             && let Some(core) = member.claim(self.sharing.own_only).or_else(|| member.take_back())
         {
             books.held.insert(core);
@@ -418,6 +420,16 @@ impl<C: Cores> Share<C> {
 
     /// Cores that the table says are no longer this pool's.
     pub(crate) fn note_losses(&self, books: &mut Books, member: &C) -> u32 {
+        let lost = self.note_moves(books, member);
+        if lost > 0 {
+            member.note_lost(lost);
+            self.set_alone(false);
+        }
+        lost
+    }
+
+    /// The same, of cores that the program's other pools were given.
+    pub(crate) fn note_moves(&self, books: &mut Books, member: &C) -> u32 {
         let before = books.held;
         books.held = member.held();
         let lost: Vec<usize> = before.iter().filter(|core| !books.held.contains(*core)).collect();
@@ -426,22 +438,18 @@ impl<C: Cores> Share<C> {
                 entry.core = None;
             }
         }
-        if !lost.is_empty() {
-            member.note_lost(lost.len() as u32);
-            self.set_alone(false);
-        }
         lost.len() as u32
     }
 
     /// Claims a core that nobody uses.
     pub(crate) fn claim(&self, books: &mut Books, member: &C, own_only: bool) -> bool {
-        let claimed = (books.held() < self.most).then(|| member.claim(own_only)).flatten();
+        let claimed = (books.held() < self.most() && !self.is_by_time()).then(|| member.claim(own_only)).flatten();
         claimed.inspect(|core| books.held.insert(*core)).is_some()
     }
 
     /// Takes a core back.
     pub(crate) fn take_back(&self, books: &mut Books, member: &C) -> bool {
-        let taken = (books.held() < self.most).then(|| member.take_back()).flatten();
+        let taken = (books.held() < self.most() && !self.is_by_time()).then(|| member.take_back()).flatten();
         taken.inspect(|core| books.held.insert(*core)).is_some()
     }
 
@@ -478,7 +486,7 @@ impl<C: Cores> Share<C> {
         let Some(member) = self.member() else { return };
         if self.sharing.sleeper != Sleeper::KeepsCore {
             // For those who are awake without one.
-            let most = books.awake().min(self.most);
+            let most = books.awake().min(self.most());
             while books.held() < most
                 && (self.claim(books, member, self.sharing.own_only) || self.take_back(books, member))
             {}
@@ -493,7 +501,8 @@ impl<C: Cores> Share<C> {
             pool.sleep().wake_peer(WorkerId(books.entries.len() as u32 - 1), None, false);
         }
         if self.sharing.sleeper != Sleeper::KeepsCore {
-            let idle_cores = books.held().saturating_sub(books.awake());
+            let needed = if self.is_by_time() { 0 } else { books.awake() };
+            let idle_cores = books.held().saturating_sub(needed);
             (0..idle_cores).take_while(|_| self.release(books, member, None)).for_each(drop);
         }
         self.balance(books, pool);
@@ -501,7 +510,7 @@ impl<C: Cores> Share<C> {
 
     /// Recalls workers as long as there are cores for them, and in the place of those who need none while there are tasks.
     fn recall(&self, books: &mut Books, pool: &impl Pool, queued: usize) {
-        let room = if queued > 0 || self.is_alone() { self.room(books) } else { books.held().max(1) };
+        let room = if queued > 0 || self.is_free() { self.room(books) } else { books.held().max(1) };
         while books.awake < room {
             let used = books.cores_in_use();
             let core = books.held.iter().find(|core| !used.contains(*core));
@@ -528,7 +537,7 @@ impl<C: Cores> Share<C> {
     /// Makes those who have retired hungry again, as many as there might be cores for, should they have work.
     fn restore_hunger(&self, books: &mut Books, pool: &impl Pool) {
         let hungry = books.awake + books.in_state(State::Asleep).count() as u32;
-        let room = if self.is_alone() { self.room(books) } else { self.most };
+        let room = if self.is_free() { self.room(books) } else { self.most() };
         let retired = books.in_state(State::Retired).take(room.saturating_sub(hungry) as usize);
         let retired: Vec<WorkerId> = retired.collect();
         for worker in &retired {
@@ -550,7 +559,7 @@ impl<C: Cores> Share<C> {
     /// Says in the table whether a core is wanted. Without it nobody who has one to spare would ring.
     fn ask_for_cores(&self, books: &mut Books, pool: &impl Pool, member: &C) {
         let is_short = books.awake() > books.held();
-        let wants = (is_short || books.retired() > 0) && books.held() < self.most && !self.wakes_by_push();
+        let wants = (is_short || books.retired() > 0) && books.held() < self.most() && !self.wakes_by_push();
         member.want(wants);
         // Asked after it is known to want one: who releases a core later rings.
         if wants && books.retired() > 0 && member.any_free() {
@@ -566,18 +575,20 @@ impl<C: Cores> Share<C> {
     /// Which awake workers have no core, and where the threads of all run.
     fn place(&self, books: &mut Books, pool: &impl Pool) {
         let used = books.cores_in_use();
-        let (held, alone) = (books.held, self.is_alone());
+        let (held, free) = (books.held, self.is_free());
         let mut spare = held.iter().filter(|core| !used.contains(*core));
+        // A pool that has no core shares those of its program's others.
+        let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
         let crowded = books.awake > self.room(books);
         let mut anyone = false;
         let awake = books.entries.iter_mut().enumerate();
         for (nth, entry) in awake.filter(|(_, entry)| entry.state == State::Awake && !entry.adopted) {
             entry.core = entry.core.or_else(|| spare.next());
-            let without = entry.core.is_none() && !held.is_empty() && !alone;
+            let without = entry.core.is_none() && !held.is_empty() && !free;
             self.without_core[nth].store(without, Ordering::Relaxed);
             anyone |= without;
             let confined = match (self.sharing.placement, entry.core) {
-                _ if alone || held.is_empty() => None,
+                _ if free || held.is_empty() => None,
                 (Placement::Anywhere, _) => crowded.then_some(held),
                 (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
                 (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
@@ -588,7 +599,7 @@ impl<C: Cores> Share<C> {
             {
                 entry.confine(thread, confined);
             }
-            if confined.is_none() && !alone && entry.core.is_some() && entry.led_to != entry.core {
+            if confined.is_none() && !free && entry.core.is_some() && entry.led_to != entry.core {
                 entry.lead(thread, || ());
             }
         }
@@ -600,28 +611,6 @@ impl<C: Cores> Share<C> {
         let anyone = self.anyone_without_core.load(Ordering::Relaxed);
         let workers = self.without_core.iter().enumerate().filter(move |_| anyone);
         workers.filter(|(_, without)| without.load(Ordering::Relaxed)).map(|(nth, _)| WorkerId(nth as u32))
-    }
-
-    // ---- The coordinator's bed. ----
-
-    /// How often the coordinator was poked: to be read before the look that may lead to a wait.
-    pub(crate) fn heard(&self) -> u32 {
-        self.bell.load(Ordering::Acquire)
-    }
-
-    /// Waits until somebody pokes the coordinator once more than `heard`.
-    pub(crate) fn wait(&self, heard: u32) {
-        futex::wait(&self.bell, heard, None);
-    }
-
-    /// Wakes the coordinator, wherever it waits.
-    #[cold]
-    pub(crate) fn poke(&self) {
-        self.bell.fetch_add(1, Ordering::SeqCst);
-        futex::wake_one(&self.bell);
-        if let Some(member) = self.member() {
-            member.ring_own();
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use comity_os::cpu_clock::ThreadId;
@@ -16,6 +16,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::counters::{Counter, Live};
 use crate::fork;
+use crate::program;
 use crate::raw::current;
 use crate::raw::deque::Deque;
 use crate::raw::inbox::Inbox;
@@ -204,18 +205,32 @@ pub(crate) struct Shared {
     /// Held while a broadcast is handed out, so that all workers see broadcasts in the same order.
     broadcasts: Mutex<()>,
     born: Instant,
+    me: Weak<Shared>,
+    /// How much the pool's program counts when cores are shared out.
+    weight: u32,
+    /// Whether it ever had a task.
+    begun: AtomicBool,
     /// The process that the threads are in, as [`fork::generation`] counts.
     process: u64,
 }
 
 impl Shared {
     /// `adopts`: worker 0 is a thread of the program's own.
-    pub(crate) fn new(policy: Policy, spawns: Vec<Stealer<JobRef>>, handlers: Handlers, adopts: bool) -> Shared {
+    pub(crate) fn new(
+        policy: Policy,
+        spawns: Vec<Stealer<JobRef>>,
+        handlers: Handlers,
+        adopts: bool,
+        weight: u32,
+    ) -> Arc<Shared> {
         let row = policy.row();
         let workers = u32::try_from(spawns.len()).expect("the builder bounds the number of workers");
         let raids = comity_os::barrier::is_available();
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
-        let shared = Shared {
+        let shared = Arc::new_cyclic(|me| Shared {
+            me: Weak::clone(me),
+            weight,
+            begun: AtomicBool::new(false),
             policy,
             sleep: Sleep::new(workers, row.waking, row.counts_roles),
             share: Share::new(policy, workers, adopts),
@@ -228,7 +243,7 @@ impl Shared {
             broadcasts: Mutex::new(()),
             born: Instant::now(),
             process: fork::generation(),
-        };
+        });
         if !shared.sleep.bell_may_stop() {
             shared.ring_bells();
         }
@@ -305,8 +320,36 @@ impl Shared {
         for worker in 0..self.workers() {
             self.sleep.wake_for_business(WorkerId(worker));
         }
-        if let Some(share) = &self.share {
-            share.poke();
+        fence(Ordering::SeqCst);
+        self.leave_program();
+    }
+
+    fn leave_program(&self) {
+        if let Some((program, pool)) = self.share.as_ref().and_then(Share::program) {
+            program.remove(*pool);
+        }
+    }
+
+    /// The pool has a task: from the first one on it takes part in the core table.
+    #[inline]
+    pub(crate) fn begin(&self) {
+        if !self.begun.load(Ordering::Relaxed) {
+            self.take_part();
+        }
+    }
+
+    #[cold]
+    fn take_part(&self) {
+        if !self.begun.swap(true, Ordering::Relaxed)
+            && self.share.is_some()
+            && let Some(pool) = self.me.upgrade()
+        {
+            program::enroll(&pool, self.weight);
+            // It may have ended meanwhile: `end` looks for the program after it has said so.
+            fence(Ordering::SeqCst);
+            if self.has_ended() {
+                self.leave_program();
+            }
         }
     }
 
@@ -342,6 +385,7 @@ impl Shared {
         self.assert_of_this_process();
         self.injector.push(job);
         self.sleep.after_injection(submitter, &View { shared: self, awaited: &|| false });
+        self.begin();
     }
 
     /// Hands each worker its job of a broadcast.
@@ -358,6 +402,7 @@ impl Shared {
         for peer in &self.peers {
             self.sleep.wake_for_business(peer.id);
         }
+        self.begin();
     }
 
     /// # Panics

@@ -7,12 +7,15 @@ mod child;
 mod watchdog;
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
-use comity_table::{CoreSet, Location, Member, Profile};
+use comity_table::{CoreSet, Location, Member, Profile, Snapshot};
 use watchdog::Watchdog;
 
 const ANSWER: &str = "the result is right";
@@ -66,12 +69,27 @@ fn join(path: &Path) -> Member {
     Member::join(&Location::At(path.to_owned()), &profile).unwrap()
 }
 
-/// The program computes the right result and succeeds; returns what it says.
-fn computes(command: Command, what: &str) -> String {
-    let output = child::run(command);
+/// The program computes until `is_seen` holds of its process, or else until it has said a line; then it has the right result and
+/// succeeds. Returns what it says.
+fn computes(mut command: Command, what: &str, is_seen: Option<&dyn Fn(u32) -> bool>) -> String {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    match is_seen {
+        Some(is_seen) => {
+            while !is_seen(child.id()) && child.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        None => _ = stderr.read_line(&mut said).unwrap(),
+    }
+    drop(child.stdin.take());
+    stderr.read_to_string(&mut said).unwrap();
+    let output = child.wait_with_output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && stdout.contains(ANSWER), "{what}: {stdout}\n{}", child::stderr(&output));
-    child::stderr(&output)
+    assert!(output.status.success() && stdout.contains(ANSWER), "{what}: {stdout}\n{said}");
+    said
 }
 
 fn program(policy: &Policy, table: &Path) -> Command {
@@ -133,7 +151,7 @@ fn a_program_says_in_one_line_that_its_table_cannot_be_used_and_computes() {
     for (nth, table) in bad.iter().enumerate() {
         watchdog.step(table.display().to_string());
         let before = fs::metadata(table).ok().filter(|metadata| metadata.is_file()).map(|_| fs::read(table).unwrap());
-        let said = computes(program(&sharing[nth % sharing.len()], table), "a bad table");
+        let said = computes(program(&sharing[nth % sharing.len()], table), "a bad table", None);
         says_one_line(&said, table);
         if let Some(before) = before {
             assert!(fs::read(table).unwrap() == before, "{} was changed", table.display());
@@ -149,7 +167,7 @@ fn a_program_computes_with_a_full_table_or_one_that_it_cannot_write() {
     let policy = Policy::default();
     let table = folder.at("full");
     let members: Vec<Member> = (0..comity_table::SLOTS).map(|_| join(&table)).collect();
-    let said = computes(program(&policy, &table), "a full table");
+    let said = computes(program(&policy, &table), "a full table", None);
     says_one_line(&said, &table);
     assert!(said.contains("is full: 256 programs"), "{said}");
     drop(members);
@@ -166,7 +184,7 @@ fn a_program_computes_with_a_full_table_or_one_that_it_cannot_write() {
         command.args(["-m", "sh", "-c", script]).arg(&folder.0);
         command.arg(program.get_program()).args(program.get_args());
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let said = computes(command, "a read-only table");
+        let said = computes(command, "a read-only table", None);
         says_one_line(&said, &table);
         assert!(said.contains("Read-only file system"), "{said}");
     }
@@ -191,7 +209,11 @@ fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
             }
         }
         fs::write(&table, bytes).unwrap();
-        assert_eq!(computes(program(&policy, &table), "nonsense"), "");
+        let takes_part = |pid| {
+            let snapshot = Snapshot::take(&Location::At(table.clone())).unwrap().unwrap();
+            snapshot.programs.iter().any(|program| program.pid == pid && program.name.starts_with("tables"))
+        };
+        assert_eq!(computes(program(&policy, &table), "nonsense", Some(&takes_part)), "");
     }
 }
 
@@ -201,12 +223,19 @@ fn child() {
     if child::role().is_none() {
         return;
     }
-    // Two pools, one after the other, and the global one: they say it once.
+    static END: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read(&mut [0]);
+        END.store(true, Ordering::Relaxed);
+    });
+    // Two pools, one after the other, and the global one: they say it once. What ends at once does not ask for the table.
     for _ in 0..2 {
         let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         assert_eq!(pool.install(|| fib(18)), 2584);
         pool.shutdown();
     }
-    assert_eq!(fib(18), 2584);
+    while !END.load(Ordering::Relaxed) {
+        assert_eq!(fib(18), 2584);
+    }
     println!("\n{ANSWER}");
 }

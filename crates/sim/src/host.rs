@@ -9,19 +9,27 @@
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
 //! pool.rs      a program's workers: the shell around their thieves
 //! queue.rs     run queues of workers: their locks, and where unblocked tasks go
+//! quota.rs     programs that may use only so much time in a period
+//! worker.rs    a worker's state
 //! sleep.rs     who sleeps, and who wakes whom
 //! table.rs     the core table, and a program's part in it
-//! share.rs     which workers have a core, and the coordinator
+//! share.rs     which workers have a core
+//! coordinator.rs   a program's look at all that, once each quantum
+//! observer.rs  what it sees of the workers
 //! check.rs     what must hold after every event
 //! ```
 
 mod check;
+mod coordinator;
 mod kernel;
+mod observer;
 mod pool;
 mod queue;
+mod quota;
 mod share;
 mod sleep;
 mod table;
+mod worker;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,6 +47,7 @@ use crate::program::Program;
 use crate::random::stream;
 use kernel::Core;
 use pool::{Pool, Work};
+use quota::Quota;
 
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
@@ -124,8 +133,10 @@ struct Thread {
 enum Due {
     /// What the core's thread does is over, or its slice is; unless it was planned anew since.
     Core { core: usize, plan: u64 },
-    /// A wake-up arrives.
+    /// A wake-up arrives, or what a thread waited for in a system call.
     Up(Thread),
+    /// A program with a quota may use so much time again.
+    Period(u32),
     /// A coordinator's look, unless it was planned anew since.
     Quantum { program: u32, plan: u64 },
     /// A coordinator has heard its bell.
@@ -203,6 +214,11 @@ pub struct Host {
     touched: Vec<u32>,
     late: Vec<Lateness>,
     directed_yield: bool,
+    /// Programs share cores by the table, if their policies do.
+    has_table: bool,
+    /// Tasks that nobody has begun while workers rest for want of a core, over all programs.
+    starved: u64,
+    idle_beside_work: u64,
     random: ChaCha8Rng,
     record: Option<Box<dyn FnMut(Line)>>,
     /// What was wrong first.
@@ -238,6 +254,9 @@ impl Host {
             touched: Vec::new(),
             late: Vec::new(),
             directed_yield: false,
+            has_table: true,
+            starved: 0,
+            idle_beside_work: 0,
             random: stream(seed, u64::MAX),
             record: None,
             wrong: None,
@@ -254,6 +273,20 @@ impl Host {
     /// threads; which it is unless told.
     pub fn yield_to_peers(&mut self, directed: bool) {
         self.directed_yield = directed;
+    }
+
+    /// From now on no program that comes shares cores, whatever its policy: as on threads with `COMITY_TABLE=off`.
+    pub fn without_table(&mut self) {
+        self.has_table = false;
+    }
+
+    /// The program, which has not come yet, may use so many cores' worth of time in each period of 100 ms.
+    ///
+    /// # Panics
+    /// If that is not a positive number.
+    pub fn limit(&mut self, program: u32, cores: f64) {
+        assert!(cores > 0.0, "a quota of {cores} cores");
+        self.pools[program as usize].quota = Some(Quota::new(cores));
     }
 
     /// A program that comes at a time that is not over yet, with so many workers; its number, from 0 in the order of the calls.
@@ -310,7 +343,7 @@ impl Host {
             if at < self.now {
                 return Err(format!("{due:?} comes at {at}, and it is {} already", self.now));
             }
-            self.now = at;
+            self.pass(at);
             self.handle(due);
             let mut nth = 0;
             while let Some(program) = self.touched.get(nth).copied() {
@@ -324,10 +357,34 @@ impl Host {
             self.touched.clear();
         }
         if self.left > 0 {
-            self.now = self.now.max(end);
+            self.pass(self.now.max(end));
         }
-        (0..self.cores.len()).for_each(|core| self.charge(core));
+        self.charge_all();
         self.check(true)
+    }
+
+    /// It is `at` from now on.
+    fn pass(&mut self, at: u64) {
+        let waiting = self.queued as u64 + self.starved;
+        if waiting > 0 {
+            self.idle_beside_work += (at - self.now) * waiting.min(self.idle.len() as u64);
+        }
+        self.now = at;
+    }
+
+    /// How many of the program's tasks could be run if it had more cores.
+    fn note_starved(&mut self, program: u32) {
+        let pool = self.pool(program);
+        let is_served = !pool.is_there() || self.is_throttled(program);
+        let starved = if is_served { 0 } else { pool.waiting().min(pool.retired.into()) };
+        self.starved = self.starved - pool.starved + starved;
+        self.pool_mut(program).starved = starved;
+    }
+
+    /// Processor time that cores have idled, summed over the cores, while a thread waited for one, or a task that nobody had begun
+    /// while workers of its program rested for want of a core.
+    pub fn idle_beside_work(&self) -> u64 {
+        self.idle_beside_work
     }
 
     /// What time it is.
@@ -358,6 +415,7 @@ impl Host {
             Due::Core { core, .. } => self.cores[core].running.map(|thread| thread.program),
             Due::Up(Thread { program, .. })
             | Due::Quantum { program, .. }
+            | Due::Period(program)
             | Due::Rung(program)
             | Due::Comes(program)
             | Due::Dies(program) => Some(program),
@@ -368,6 +426,7 @@ impl Host {
             Due::Core { core, plan } => self.core_is_due(core, plan),
             Due::Up(thread) => self.arrives(thread),
             Due::Quantum { program, plan } => self.quantum(program, plan),
+            Due::Period(program) => self.begin_period(program),
             Due::Rung(program) => self.rung(program),
             Due::Comes(program) => self.comes(program),
             Due::Dies(program) => self.dies(program),

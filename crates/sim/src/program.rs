@@ -23,10 +23,15 @@ pub trait Program: Send {
     /// nothing ready elsewhere: the program has ended.
     fn done(&mut self, strand: u32, ready: &mut Vec<Strand>);
 
+    /// How long a strand's thread waits in a system call before its first instruction, on a machine that has threads.
+    fn sleep(&self, _strand: u32) -> u64 {
+        0
+    }
+
     /// T₁: the number of instructions.
     fn work(&self) -> u64;
 
-    /// T∞: the length of the longest chain of instructions.
+    /// T∞: the length of the longest chain of instructions, and of the waits between them.
     fn critical_path(&self) -> u64;
 
     /// T₁/T∞: the average parallelism.
@@ -53,6 +58,8 @@ pub struct ForkJoin {
     width: u32,
     iterations: u32,
     fork: Fork,
+    /// How long each strand of the parallel phase waits before its work.
+    sleep: u64,
     /// Iterations that are over.
     past: u32,
     /// Strands of the parallel phase that are not done yet.
@@ -72,7 +79,21 @@ impl ForkJoin {
     pub fn new(serial: u64, parallel: u64, width: u32, iterations: u32, fork: Fork) -> ForkJoin {
         let phase = |length| NonZeroU64::new(length).expect("a phase has at least one instruction");
         assert!((1..=1 << 30).contains(&width) && iterations > 0, "{width} strands, {iterations} iterations");
-        ForkJoin { serial: phase(serial), parallel: phase(parallel), width, iterations, fork, past: 0, left: 0 }
+        ForkJoin {
+            serial: phase(serial),
+            parallel: phase(parallel),
+            width,
+            iterations,
+            fork,
+            sleep: 0,
+            past: 0,
+            left: 0,
+        }
+    }
+
+    /// The same, but each strand of the parallel phase first waits for so long, as for a disk or a network.
+    pub fn sleeping(self, sleep: u64) -> ForkJoin {
+        ForkJoin { sleep, ..self }
     }
 
     fn strand(&self, node: u32) -> Strand {
@@ -113,6 +134,11 @@ impl Program for ForkJoin {
         }
     }
 
+    fn sleep(&self, strand: u32) -> u64 {
+        let is_leaf = strand != SERIAL && strand >= self.width;
+        if is_leaf { self.sleep } else { 0 }
+    }
+
     fn work(&self) -> u64 {
         let forks = match self.fork {
             Fork::AtOnce => 0,
@@ -126,7 +152,7 @@ impl Program for ForkJoin {
             Fork::AtOnce => 0,
             Fork::Tree => u64::from(self.width.next_power_of_two().ilog2()),
         };
-        u64::from(self.iterations) * (self.serial.get() + forks + self.parallel.get())
+        u64::from(self.iterations) * (self.serial.get() + forks + self.sleep + self.parallel.get())
     }
 }
 

@@ -63,6 +63,13 @@ pub struct Machine {
     /// Whether a yield to a preempted peer gives it the core's next turn, or is a plain one. Only of [`Model::Host`].
     #[serde(default)]
     pub directed_yield: bool,
+    /// Whether programs share cores by the table, if their policies do. Only [`Model::Host`] has one.
+    #[serde(default = "yes")]
+    pub table: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A kind of machine.
@@ -125,6 +132,12 @@ pub struct Submission {
     /// How many workers each has, as many as there are processors unless told. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
+    /// How long each strand of a parallel phase waits in a system call before its work. Only on a host.
+    #[serde(default)]
+    pub sleep: u64,
+    /// How many cores' worth of time each may use in a period of 100 ms. Only on a host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<f64>,
 }
 
 fn one_iteration() -> u32 {
@@ -248,6 +261,7 @@ impl Scenario {
                 machine.only_on_a_host(&place("workers"))?;
                 bounded(&place("workers"), workers.into(), 1, 1 << 16)?;
             }
+            program.check_waits(machine, &place)?;
             if machine.model == Model::Host {
                 // Some 400 bytes each.
                 let at_once = if program.every == 0 { program.count } else { 1 };
@@ -297,6 +311,28 @@ impl Scenario {
     }
 }
 
+impl Submission {
+    /// Looks at what keeps its threads from cores.
+    fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        if self.sleep > 0 {
+            machine.only_on_a_host(&place("sleep"))?;
+            bounded(&place("sleep"), self.sleep, 0, 1 << 40)?;
+            if self.kind == Kind::ScatterGather {
+                return Err(format!("{}: only the tasks of fork-join sleep; leave it out", place("sleep")));
+            }
+        }
+        let Some(quota) = self.quota else { return Ok(()) };
+        machine.only_on_a_host(&place("quota"))?;
+        if (LEAST_QUOTA..=f64::from(machine.processors)).contains(&quota) {
+            return Ok(());
+        }
+        Err(format!("{} is {quota}; it must be at least {LEAST_QUOTA} and at most machine.processors", place("quota")))
+    }
+}
+
+/// Of a period of 100 ms this is a millisecond, the least that Linux takes.
+const LEAST_QUOTA: f64 = 0.01;
+
 impl Machine {
     /// L.
     fn quantum(&self) -> u64 {
@@ -304,7 +340,7 @@ impl Machine {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Machine { model, processors, steps, quantum, allot, costs, directed_yield } = self;
+        let Machine { model, processors, steps, quantum, allot, costs, directed_yield, table } = self;
         bounded("machine.steps", *steps, 1, 1 << 40)?;
         match model {
             Model::ASteal => {
@@ -316,6 +352,9 @@ impl Machine {
                 bounded("machine.steps over machine.quantum", steps.div_ceil(quantum), 1, 1 << 30)?;
                 if *directed_yield {
                     self.only_on_a_host("machine.directed_yield")?;
+                }
+                if !table {
+                    self.only_on_a_host("machine.table")?;
                 }
                 costs.map_or(Ok(()), |_| self.only_on_a_host("machine.costs"))
             }

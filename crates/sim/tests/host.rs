@@ -154,6 +154,33 @@ fn host_of_networks(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     (host, submitted)
 }
 
+/// The same, of programs whose threads wait in system calls, or are throttled.
+fn host_that_waits(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
+    let mut random = stream(seed, 2);
+    let all: Vec<Policy> = Policy::all().collect();
+    let cores = random.random_range(1..7);
+    let costs = Costs { slice: random.random_range(10_000..500_000), ..Costs::default() };
+    let mut host = Host::new(cores, costs, seed);
+    let mut submitted = Vec::new();
+    for nth in 0..random.random_range(1..4u64) {
+        let policy = if nth == 0 { policy } else { *all.choose(&mut random).unwrap() };
+        let policy = hasty(policy, &mut random);
+        let parallel = 1 << random.random_range(8..20u32);
+        let program = ForkJoin::new(1_000, parallel, random.random_range(1..40), random.random_range(1..6), Fork::Tree);
+        let sleep = if random.random() { 1 << random.random_range(8..21u32) } else { 0 };
+        let program = program.sleeping(sleep);
+        let came = random.random_range(0..3_000_000);
+        let workers = random.random_range(1..10);
+        let number = host.submit(came, Box::new(program.clone()), policy, workers, seed.wrapping_add(nth));
+        if random.random() {
+            host.limit(number, f64::from(random.random_range(1..200u32)) / 100.0);
+        }
+        submitted.push(Submitted { program: Work::Graph(program), came });
+    }
+    break_things(&mut host, cores, submitted.len(), &mut random);
+    (host, submitted)
+}
+
 fn sound(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
     let (host, submitted) = host(policy, seed);
     outcome(host, submitted)
@@ -161,6 +188,11 @@ fn sound(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
 
 fn sound_with_networks(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
     let (host, submitted) = host_of_networks(policy, seed);
+    outcome(host, submitted)
+}
+
+fn sound_with_waits(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
+    let (host, submitted) = host_that_waits(policy, seed);
     outcome(host, submitted)
 }
 
@@ -250,6 +282,21 @@ fn what_must_hold_holds_of_tasks_that_block_wherever_they_are_placed() {
 }
 
 #[test]
+fn what_must_hold_holds_of_threads_that_wait_and_are_throttled() {
+    let count: u64 = std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts"));
+    let (mut ended, mut left) = (0, 0);
+    for policy in Policy::all() {
+        for seed in 0..count {
+            let fates = sound_with_waits(policy, seed).unwrap_or_else(|what| panic!("{policy}, seed {seed}: {what}"));
+            ended += fates.iter().filter(|fate| fate.ended.is_some()).count() as u64;
+            left += fates.iter().filter(|fate| fate.ended.is_none() && fate.died.is_none()).count() as u64;
+        }
+    }
+    println!("{ended} programs ended, {left} were left");
+    assert!(ended > 10 * count && left > count / 2, "the hosts are too much alike");
+}
+
+#[test]
 fn one_seed_gives_one_outcome() {
     let digest = |fates: fn(Policy, u64) -> Result<Vec<Fate>, String>| {
         let all = || Policy::all().flat_map(move |policy| (0..20).map(move |seed| fates(policy, seed).unwrap()));
@@ -261,8 +308,9 @@ fn one_seed_gives_one_outcome() {
             .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{digest:016x}")
     };
-    // A row more in the catalog changes both: the programs beside the first are under any.
-    assert_eq!([digest(sound), digest(sound_with_networks)], ["760414c4728d5695", "f1dee9149b51249a"]);
+    // A row more in the catalog changes all: the programs beside the first are under any.
+    let digests = [sound, sound_with_networks, sound_with_waits].map(digest);
+    assert_eq!(digests, ["e221805b5f95152d", "cac8f520b1034820", "9286a08f46ec899b"]);
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn scenario(seed: u64) -> Written {
         allot: Some(if random.random() { Allot::Deq } else { Allot::Eq }),
         costs: None,
         directed_yield: false,
+        table: true,
     };
     let mut submission = |nth| Submission {
         name: format!("program {nth}"),
@@ -44,6 +45,8 @@ fn scenario(seed: u64) -> Written {
         iterations: random.random_range(1..6),
         fork: if random.random() { WrittenFork::AtOnce } else { WrittenFork::Tree },
         workers: None,
+        sleep: 0,
+        quota: None,
     };
     let submissions = (0..programs).map(&mut submission).collect();
     let wrong = random.random_range(0..4);

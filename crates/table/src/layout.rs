@@ -58,10 +58,11 @@ pub(crate) struct Slot {
     pub(crate) heartbeat: AtomicU64,
     /// The futex that its coordinator waits on.
     pub(crate) bell: AtomicU32,
-    /// The process's number in its own PID namespace. Only for show, as all below but `may_use`.
+    /// The process's number in its own PID namespace. Only for show, as all below but `awake` and `may_use`.
     pub(crate) pid: AtomicU32,
     pub(crate) joined: AtomicU64,
     pub(crate) workers: AtomicU32,
+    /// Workers, or threads that can run. 0: nothing of it runs.
     pub(crate) awake: AtomicU32,
     /// Cores that it began to use, took back, stopped using, and lost to their owners.
     pub(crate) claimed: AtomicU64,

@@ -50,11 +50,21 @@ impl Location {
 pub struct TableError {
     path: PathBuf,
     what: String,
+    is_full: bool,
 }
 
 impl TableError {
     pub(crate) fn new(path: &Path, what: impl Into<String>) -> TableError {
-        TableError { path: path.to_owned(), what: what.into() }
+        TableError { path: path.to_owned(), what: what.into(), is_full: false }
+    }
+
+    pub(crate) fn full(self) -> TableError {
+        TableError { is_full: true, ..self }
+    }
+
+    /// Whether there was no place left: there may be one later.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use comity_os::clock::now_ns;
 use comity_os::file_lock::{self, LockFile};
 use comity_os::futex;
-use comity_policy::allotment::Claim;
+use comity_policy::allotment::{Claim, deq};
 
 use crate::fault;
 use crate::layout::{CORES, FREE, Layout, SLOTS, Slot, TAKEN};
@@ -21,6 +21,15 @@ use crate::{CoreSet, CoreWord, SlotId};
 /// A program whose coordinator has not come by for this long is stopped: its cores are lent, and it has no share until it
 /// comes again. Long enough that a coordinator which waits its turn behind many threads is not taken for one.
 pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
+
+/// So many others are asked in each round whether they live.
+const FEW: usize = 8;
+
+/// Among more, one whose coordinator has come by since is not asked.
+const SILENT_AFTER: Duration = Duration::from_millis(100);
+
+/// More than any program says that it counts.
+const MOST_WEIGHT: u32 = 1_000_000;
 
 /// How often the cores go round that cannot be divided among the programs.
 pub const TURN: Duration = Duration::from_millis(100);
@@ -63,8 +72,12 @@ pub struct Standing {
     pub own_free: u32,
     /// Its own that others use.
     pub lent: u32,
-    /// Whether no other program in the table has work.
+    /// Whether no other program in the table holds cores or wants some.
     pub alone: bool,
+    /// Its equal part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a core.
+    pub share_milli: u32,
+    /// Programs that have work, this one included.
+    pub programs: u32,
 }
 
 /// A program in the table. It leaves when this is dropped, and if it dies instead, the others bury it.
@@ -75,6 +88,10 @@ pub struct Member {
     slot: SlotId,
     lock: LockFile,
     may_use: CoreSet,
+    program: u64,
+    /// Rounds so far.
+    rounds: AtomicU32,
+    has_left: AtomicBool,
 }
 
 impl Member {
@@ -96,12 +113,22 @@ impl Member {
             let slot = if same { take_slot(&map, &lock)? } else { None };
             // One that was removed meanwhile would be this program's alone.
             if let Some(slot) = slot.filter(|_| map.is_in_place()) {
-                let member = Member { map, slot, lock, may_use: profile.may_use };
+                let (may_use, program) = (profile.may_use, profile.program);
+                let member = Member {
+                    map,
+                    slot,
+                    lock,
+                    may_use,
+                    program,
+                    rounds: AtomicU32::new(0),
+                    has_left: AtomicBool::new(false),
+                };
                 member.introduce(profile);
                 return Ok(member);
             }
             if same && map.is_in_place() && used(map.layout()).count() == SLOTS {
-                return Err(error(format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE")));
+                let what = format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE");
+                return Err(error(what).full());
             }
             // All slots are locked, but not by programs: somebody cleans it away, and may have to wait for a core meanwhile.
             std::thread::sleep(Duration::from_millis(1 << attempt));
@@ -133,6 +160,9 @@ impl Member {
         fault::point("slot-marked");
         slot.state.store(TAKEN, Ordering::Release);
         fault::point("joined");
+        // One that was alone looks rarely.
+        let others = used(self.layout()).filter(|slot| *slot != self.slot);
+        others.for_each(|slot| self.ring(slot));
     }
 
     fn layout(&self) -> &Layout {
@@ -153,6 +183,11 @@ impl Member {
         self.slot
     }
 
+    /// The cores that the program's affinity allowed when it joined.
+    pub fn may_use(&self) -> CoreSet {
+        self.may_use
+    }
+
     // ---- Once each quantum. ----
 
     /// Tells the others that this program is there, how many cores it can use and how many workers are awake; buries the
@@ -163,17 +198,62 @@ impl Member {
         self.own().heartbeat.store(now, Ordering::Relaxed);
         self.own().desire.store(desire, Ordering::Release);
         fault::point("desire-reported");
-        self.bury_the_dead();
+        self.bury_the_dead(now);
         let parties = parties(self.layout(), now);
         self.grant(&parties, now);
-        let program = self.own().program.load(Ordering::Relaxed);
-        let others = parties.iter().any(|party| party.claim.program != program);
-        Standing { alone: !others, ..self.standing(now) }
+        let alone = parties.iter().all(|party| party.claim.program == self.program);
+        let others = self.active_others(now);
+        Standing {
+            alone,
+            share_milli: self.share_beside(&others),
+            programs: others.len() as u32 + 1,
+            ..self.standing(now)
+        }
+    }
+
+    /// The other programs that do something, whether they hold cores or share time. What those would desire that hold none is not
+    /// known: as much as they can get.
+    fn active_others(&self, now: u64) -> Vec<Party> {
+        let layout = self.layout();
+        let active = used(layout).filter_map(|id| {
+            let slot = &layout.slots[id.index()];
+            let program = slot.program.load(Ordering::Relaxed);
+            let is_active = slot.desire.load(Ordering::Relaxed) > 0 || slot.awake.load(Ordering::Relaxed) > 0;
+            let is_there = slot.state.load(Ordering::Acquire) == TAKEN && !is_stopped(layout, id, now);
+            (is_active && is_there && program != self.program).then(|| party(layout, id, CORES as u32))
+        });
+        active.collect()
+    }
+
+    /// What this program would get if it and all others could use all that there is, without rounding to whole cores.
+    fn share_beside(&self, others: &[Party]) -> u32 {
+        let cores = others.iter().fold(self.may_use, |all, party| all.union(party.may_use)).len() as u32;
+        let weight = self.own().weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT);
+        let own = Claim { program: self.program, weight, desire: self.may_use.len() as u32 * 1000 };
+        let in_milli = |party: &Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
+        let claims: Vec<Claim> = std::iter::once(own).chain(others.iter().map(in_milli)).collect();
+        deq(cores * 1000, &claims, 0)[0]
     }
 
     /// Takes back what the dead held. The lock of a slot is free if its program is dead, or has just left.
-    fn bury_the_dead(&self) {
-        for slot in used(self.layout()).filter(|slot| *slot != self.slot) {
+    ///
+    /// Among many, one that has come by a moment ago is alive, and of those that have nothing one is asked for in each round: the
+    /// question is a system call.
+    fn bury_the_dead(&self, now: u64) {
+        let turn = self.rounds.fetch_add(1, Ordering::Relaxed);
+        let others: Vec<SlotId> = used(self.layout()).filter(|slot| *slot != self.slot).collect();
+        let in_turn = others.get(turn as usize % others.len().max(1)).copied();
+        let is_silent = |slot: &SlotId| {
+            let heartbeat = self.layout().slots[slot.index()].heartbeat.load(Ordering::Relaxed);
+            now.abs_diff(heartbeat) > SILENT_AFTER.as_nanos() as u64
+        };
+        let has_something = |slot: &SlotId| {
+            let desires = self.layout().slots[slot.index()].desire.load(Ordering::Relaxed) > 0;
+            desires || self.layout().cores.iter().any(|core| load(core).holder() == Some(*slot))
+        };
+        let are_few = others.len() <= FEW;
+        let is_asked = |slot: &SlotId| are_few || in_turn == Some(*slot) || (is_silent(slot) && has_something(slot));
+        for slot in others.into_iter().filter(is_asked) {
             // Where the lock cannot be asked for, nobody is dead.
             if self.lock.try_lock(byte(slot)).unwrap_or(false) {
                 bury(self.layout(), slot);
@@ -187,7 +267,9 @@ impl Member {
         let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
         let before: Vec<CoreWord> = cores[..end].iter().map(load).collect();
         let owners: Vec<Option<SlotId>> = before.iter().map(|word| word.owner()).collect();
-        let turn = now / TURN.as_nanos() as u64;
+        // With many programs for each core all would change hands before most have noticed.
+        let rounds = (parties.len() / end.max(1)).max(1) as u64;
+        let turn = now / (TURN.as_nanos() as u64 * rounds);
         let after = partition(parties, &owners, |core| before[core].holder(), turn);
         for ((core, before), owner) in cores.iter().zip(before).zip(after) {
             // Whoever was faster has seen what is newer.
@@ -387,6 +469,26 @@ impl Member {
         futex::wait_shared(&self.own().bell, heard, timeout);
     }
 
+    /// Leaves the table, with all that the program has there, for who cannot wait until nothing refers to this any more. Nothing but
+    /// waiting may be asked of it afterwards.
+    pub fn leave(&self) {
+        // In a forked child this is a copy of what is the parent's.
+        if !self.lock.is_open() || self.has_left.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        fault::point("leaving");
+        self.own().desire.store(0, Ordering::Release);
+        (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
+        bury(self.layout(), self.slot);
+        self.lock.unlock(byte(self.slot));
+        fault::point("left");
+    }
+
+    /// Programs that are in the table, this one included, as far as they are not known to be dead.
+    pub fn population(&self) -> usize {
+        used(self.layout()).count()
+    }
+
     /// Rings this program's own bell.
     pub fn ring_own(&self) {
         ring(self.own());
@@ -395,15 +497,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // In a forked child this is a copy of what is the parent's.
-        if !self.lock.is_open() {
-            return;
-        }
-        fault::point("leaving");
-        self.own().desire.store(0, Ordering::Release);
-        (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
-        bury(self.layout(), self.slot);
-        fault::point("left");
+        self.leave();
     }
 }
 
@@ -472,11 +566,16 @@ fn parties(layout: &Layout, now: u64) -> Vec<Party> {
             if desire == 0 || slot.state.load(Ordering::Acquire) != TAKEN || is_stopped(layout, id, now) {
                 return None;
             }
-            let weight = slot.weight.load(Ordering::Relaxed).clamp(1, 1_000_000);
-            let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight, desire };
-            Some(Party { slot: id, claim, may_use: may_use(slot) })
+            Some(party(layout, id, desire))
         })
         .collect()
+}
+
+fn party(layout: &Layout, id: SlotId, desire: u32) -> Party {
+    let slot = &layout.slots[id.index()];
+    let weight = slot.weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT);
+    let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight, desire };
+    Party { slot: id, claim, may_use: may_use(slot) }
 }
 
 pub(crate) fn may_use(slot: &Slot) -> CoreSet {

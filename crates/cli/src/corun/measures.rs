@@ -1,7 +1,7 @@
 //! The measures of a co-run, as formulas over means. Sources: Ding et al., EuroSys 2012, section 5.1 (slowdown,
 //! unfairness, weighted speedup); Chen, Zheng, Guo, Concurrency and Computation 28, 2016, section 4 (response time,
-//! slow-down ratio, slow-down ratio difference); the bound, the efficiency and the switches per second are this
-//! project's.
+//! slow-down ratio, slow-down ratio difference); the bound, the efficiency, the unfairness in processor time and the
+//! switches per second are this project's.
 
 use statrs::statistics::Statistics;
 
@@ -12,12 +12,18 @@ pub struct Means {
     pub solo_s: f64,
     /// T_1, alone with one worker on one core.
     pub one_core_s: f64,
+    /// W, the processor time of that: T_1 without what the program waited.
+    pub work_s: f64,
     /// T_b, the baseline alone.
     pub baseline_s: f64,
     /// T_c, together, over the counted rounds.
     pub corun_s: f64,
     /// T, together, over all rounds: the response time, equation 2 of DWS.
     pub overlapped_s: f64,
+    /// C_s, the processor time of a round alone.
+    pub solo_cpu_s: f64,
+    /// C_c, that of a counted round together.
+    pub corun_cpu_s: f64,
     /// Context switches of a counted round together, voluntary and involuntary.
     pub switches: f64,
 }
@@ -31,6 +37,11 @@ impl Means {
     /// T/B with T_b as B: 1 is undisturbed, 2 takes twice as long.
     pub fn slowdown_ratio(&self) -> f64 {
         self.overlapped_s / self.baseline_s
+    }
+
+    /// C_c / T_c: the cores that it used together.
+    pub fn cores_used(&self) -> f64 {
+        self.corun_cpu_s / self.corun_s
     }
 }
 
@@ -55,8 +66,11 @@ pub fn slowdown_ratio_difference(programs: &[Means]) -> f64 {
 }
 
 fn span(programs: &[Means], value: fn(&Means) -> f64) -> f64 {
-    let values: Vec<f64> = programs.iter().map(value).collect();
-    Statistics::max(&values) - Statistics::min(&values)
+    range(&programs.iter().map(value).collect::<Vec<f64>>())
+}
+
+fn range(values: &[f64]) -> f64 {
+    Statistics::max(values) - Statistics::min(values)
 }
 
 /// ΣT_b/T_c: 1 is as good as one after the other.
@@ -64,11 +78,34 @@ pub fn weighted_speedup(programs: &[Means]) -> f64 {
     programs.iter().map(|program| program.baseline_s / program.corun_s).sum()
 }
 
-/// The weighted speedup of n programs if P cores did nothing but the programs' work T_1 and all programs were slowed
-/// alike: from ΣT_1/T_c = P and T_c = s·T_b for all follows n/s = n·P / Σ(T_1/T_b).
+/// The weighted speedup of n programs if P cores did nothing but the programs' work W and all programs were slowed
+/// alike: from ΣW/T_c = P and T_c = s·T_b for all follows s = Σ(W/T_b) / P. Programs that cannot use all cores, even
+/// together, are not slowed at all: s is 1.
 pub fn bound(programs: &[Means], cores: usize) -> f64 {
-    let shares: f64 = programs.iter().map(|program| program.one_core_s / program.baseline_s).sum();
-    programs.len() as f64 * cores as f64 / shares
+    let shares: f64 = programs.iter().map(|program| program.work_s / program.baseline_s).sum();
+    programs.len() as f64 / (shares / cores as f64).max(1.0)
+}
+
+/// The cores due to each program: an equal share, but no more than it uses alone, C_s / T_s; what one does not use is
+/// shared among the others in the same way (max-min fairness).
+pub fn cores_due(programs: &[Means], cores: usize) -> Vec<f64> {
+    let wanted: Vec<f64> = programs.iter().map(|program| program.solo_cpu_s / program.solo_s).collect();
+    let mut modest: Vec<usize> = (0..programs.len()).collect();
+    modest.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
+    let (mut due, mut left) = (vec![0.0; programs.len()], cores as f64);
+    for (nth, program) in modest.into_iter().enumerate() {
+        due[program] = wanted[program].min(left / (programs.len() - nth) as f64);
+        left -= due[program];
+    }
+    due
+}
+
+/// The largest part of what is due to a program that it used, minus the smallest. 0: all used as much of it as the
+/// others, be that all or less. Of a program that is due nothing, nothing is said.
+pub fn cpu_unfairness(programs: &[Means], cores: usize) -> f64 {
+    let due = cores_due(programs, cores);
+    let parts = programs.iter().zip(due).filter(|(_, due)| *due > 0.0).map(|(program, due)| program.cores_used() / due);
+    range(&parts.collect::<Vec<f64>>())
 }
 
 /// How many of the programs' context switches a second of the co-run sees: each program's switches over the wall-clock
@@ -82,7 +119,17 @@ mod tests {
     use super::*;
 
     fn means(one_core_s: f64, solo_s: f64, corun_s: f64) -> Means {
-        Means { solo_s, one_core_s, baseline_s: solo_s, corun_s, overlapped_s: corun_s, switches: 0.0 }
+        Means {
+            solo_s,
+            one_core_s,
+            work_s: one_core_s,
+            baseline_s: solo_s,
+            corun_s,
+            overlapped_s: corun_s,
+            solo_cpu_s: one_core_s,
+            corun_cpu_s: one_core_s,
+            switches: 0.0,
+        }
     }
 
     #[track_caller]
@@ -114,6 +161,45 @@ mod tests {
         assert_close(program.slowdown(), 1.0);
         assert_close(weighted_speedup(&[program, program]), 0.5);
         assert_close(bound(&[program, program], 2), 0.5);
+    }
+
+    #[test]
+    fn programs_that_leave_cores_to_spare_are_not_slowed() {
+        // Each works for half of the time.
+        let sleeper = Means { work_s: 0.5, ..means(1.0, 1.0, 1.0) };
+        assert_close(bound(&[sleeper, sleeper], 2), 2.0);
+        assert_close(bound(&[sleeper, means(2.0, 1.0, 1.25)], 2), 2.0 / 1.25);
+    }
+
+    /// A program that uses so many cores alone and together.
+    fn user(alone: f64, together: f64) -> Means {
+        Means { solo_cpu_s: alone, corun_cpu_s: 2.0 * together, ..means(alone, 1.0, 2.0) }
+    }
+
+    #[test]
+    fn what_one_program_cannot_use_is_due_to_the_others() {
+        let due =
+            |wanted: &[f64], cores| cores_due(&wanted.iter().map(|cores| user(*cores, 1.0)).collect::<Vec<_>>(), cores);
+        for (wanted, cores, expected) in [
+            (&[2.0, 2.0][..], 2, &[1.0, 1.0][..]),
+            (&[2.0, 0.25], 2, &[1.75, 0.25]),
+            (&[0.5, 0.25], 2, &[0.5, 0.25]),
+            (&[8.0, 1.0, 4.0, 8.0], 10, &[3.0, 1.0, 3.0, 3.0]),
+            (&[8.0, 1.0, 3.0, 8.0], 12, &[4.0, 1.0, 3.0, 4.0]),
+        ] {
+            let found = due(wanted, cores);
+            assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-12), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn who_uses_little_because_it_can_use_no_more_is_not_treated_unfairly() {
+        assert_close(cpu_unfairness(&[user(2.0, 1.0), user(2.0, 1.0)], 2), 0.0);
+        assert_close(cpu_unfairness(&[user(2.0, 1.5), user(2.0, 0.5)], 2), 1.0);
+        assert_close(cpu_unfairness(&[user(2.0, 1.75), user(0.25, 0.25)], 2), 0.0);
+        // A core idles beside it: nobody has what the other lacks, but it lacks it.
+        assert_close(cpu_unfairness(&[user(2.0, 0.875), user(0.25, 0.25)], 2), 0.5);
+        assert_close(cpu_unfairness(&[user(2.0, 0.5), user(0.0, 0.0)], 2), 0.0);
     }
 
     #[test]

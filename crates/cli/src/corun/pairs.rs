@@ -52,6 +52,7 @@ fn summary(coruns: &[&Corun]) -> OverPairs {
         pairs: coruns.len(),
         unfairness: least_is_best(&pairs(|corun| corun.unfairness)),
         slowdown_ratio_difference: least_is_best(&pairs(|corun| corun.slowdown_ratio_difference)),
+        cpu_unfairness: least_is_best(&pairs(|corun| corun.cpu_unfairness)),
         slowdown_ratio_geometric_mean: programs().map(|program| program.slowdown_ratio).geometric_mean(),
         weighted_speedup_mean: mean(&pairs(|corun| corun.weighted_speedup)),
         efficiency: most_is_best(&pairs(|corun| corun.efficiency)),
@@ -93,6 +94,7 @@ pub(super) mod tests {
             solo_s: 1.0,
             solo_cv: None,
             one_core_s: 1.0,
+            work_s: 1.0,
             baseline_s: 1.0,
             corun_s: 1.0,
             overlapped_s: slowdown_ratio,
@@ -104,6 +106,8 @@ pub(super) mod tests {
             verified: true,
             cpu_s: 1.0,
             solo_cpu_s: 1.0,
+            cores_used: 1.0,
+            cores_due: 1.0,
             voluntary_switches: 0.0,
             involuntary_switches: 0.0,
             steal_attempts: None,
@@ -126,6 +130,7 @@ pub(super) mod tests {
             workers: 2,
             unfairness: nth,
             slowdown_ratio_difference: 2.0 * nth,
+            cpu_unfairness: 3.0 * nth,
             weighted_speedup: 1.0 + nth,
             bound: 2.0,
             efficiency: 0.5 + nth,
@@ -157,6 +162,7 @@ pub(super) mod tests {
         assert_eq!((bws.policy.as_str(), bws.pairs, abp.policy.as_str(), abp.pairs), ("bws", 2, "abp", 2));
         assert_mean_and_worst(bws.unfairness, 0.5, 0.75);
         assert_mean_and_worst(bws.slowdown_ratio_difference, 1.0, 1.5);
+        assert_mean_and_worst(bws.cpu_unfairness, 1.5, 2.25);
         assert_mean_and_worst(bws.efficiency, 1.0, 0.75);
         assert_mean_and_worst(bws.cv.unwrap(), 0.3, 0.5);
         assert_close(bws.weighted_speedup_mean, 1.5);

@@ -1,6 +1,7 @@
 //! From samples to the numbers of the report.
 
 use super::measures::{self, Means};
+use super::program::Program;
 use super::schedule::{Plan, Samples};
 use crate::contestant::Contestant;
 use crate::failure::Failure;
@@ -65,31 +66,34 @@ fn corun(plan: &Plan, contestant: &Contestant, own: &[Samples], base: &[Samples]
         .map(|(own, base)| Means {
             solo_s: measures::mean(&seconds(&own.solo)),
             one_core_s: measures::mean(&seconds(&own.one_core)),
+            work_s: mean_of(&own.one_core, |round| round.cpu_s),
             baseline_s: measures::mean(&seconds(&base.solo)),
             corun_s: measures::mean(&seconds(&own.corun)),
             overlapped_s: measures::mean(&[seconds(&own.corun), own.uncounted_s.clone()].concat()),
+            solo_cpu_s: mean_of(&own.solo, |round| round.cpu_s),
+            corun_cpu_s: mean_of(&own.corun, |round| round.cpu_s),
             switches: mean_of(&own.corun, |round| (round.voluntary_switches + round.involuntary_switches) as f64),
         })
         .collect();
     let (weighted_speedup, bound) = (measures::weighted_speedup(&means), measures::bound(&means, cores));
-    let programs = plan.programs.iter().zip(own).zip(&means);
+    let due = measures::cores_due(&means, cores);
+    let programs = plan.programs.iter().zip(own).zip(means.iter().zip(due));
     Corun {
         policy: contestant.to_string(),
         backend: contestant.backend(),
         workers: contestant.workers(plan.workers),
         unfairness: measures::unfairness(&means),
         slowdown_ratio_difference: measures::slowdown_ratio_difference(&means),
+        cpu_unfairness: measures::cpu_unfairness(&means, cores),
         weighted_speedup,
         bound,
         efficiency: weighted_speedup / bound,
         switches_per_s: measures::switches_per_s(&means),
-        programs: programs
-            .map(|((program, own), means)| describe(program.text(), program.kind(), own, means))
-            .collect(),
+        programs: programs.map(|((program, own), (means, due))| describe(program, own, means, due)).collect(),
     }
 }
 
-fn describe(name: &str, kind: &'static str, samples: &Samples, means: &Means) -> CorunProgram {
+fn describe(program: &Program, samples: &Samples, means: &Means, cores_due: f64) -> CorunProgram {
     let times = Times {
         solo_s: seconds(&samples.solo),
         one_core_s: seconds(&samples.one_core),
@@ -98,11 +102,12 @@ fn describe(name: &str, kind: &'static str, samples: &Samples, means: &Means) ->
     let rounds = &samples.corun;
     let counted = |value: fn(&Counters) -> f64| mean_counter(rounds, value);
     CorunProgram {
-        name: name.to_owned(),
-        kind,
+        name: program.text().to_owned(),
+        kind: program.kind(),
         solo_s: means.solo_s,
         solo_cv: measures::variation(&times.solo_s),
         one_core_s: means.one_core_s,
+        work_s: means.work_s,
         baseline_s: means.baseline_s,
         corun_s: means.corun_s,
         overlapped_s: means.overlapped_s,
@@ -112,8 +117,10 @@ fn describe(name: &str, kind: &'static str, samples: &Samples, means: &Means) ->
         rounds: rounds.len(),
         uncounted_rounds: samples.uncounted_s.len(),
         verified: samples.wrong.is_none(),
-        cpu_s: mean_of(rounds, |round| round.cpu_s),
-        solo_cpu_s: mean_of(&samples.solo, |round| round.cpu_s),
+        cpu_s: means.corun_cpu_s,
+        solo_cpu_s: means.solo_cpu_s,
+        cores_used: means.cores_used(),
+        cores_due,
         voluntary_switches: mean_of(rounds, |round| round.voluntary_switches as f64),
         involuntary_switches: mean_of(rounds, |round| round.involuntary_switches as f64),
         steal_attempts: counted(|counters| counters.steal_attempts as f64),
@@ -146,7 +153,6 @@ mod tests {
     use std::time::Duration;
 
     use super::super::Grouping;
-    use super::super::program::Program;
     use super::*;
 
     #[test]
@@ -212,6 +218,10 @@ mod tests {
         assert_close(long.slowdown_ratio, 1.5);
         assert_close(corun.unfairness, 0.5);
         assert_close(corun.slowdown_ratio_difference, 1.5);
+        // Both compute all the time, each on one core of its own, which is what is due to them.
+        assert_close(short.cores_used, 1.0);
+        assert_close(short.cores_due, 1.0);
+        assert_close(corun.cpu_unfairness, 0.0);
         // 3 switches in rounds of 2 s, and 12 in rounds of 6 s; those alone do not count.
         assert_close(corun.switches_per_s, 3.5);
     }

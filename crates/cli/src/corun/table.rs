@@ -29,7 +29,7 @@ pub fn render(report: &CorunReport) -> String {
         "{} rounds alone and together, in {} blocks; {}. {}\n\
          Times are means in seconds; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\n\
          round together. T/B: seconds of all rounds together, uncounted ones too, over the baseline's alone; D: the\n\
-         largest T/B - the smallest.\n\
+         largest T/B - the smallest. Unfairness: of the slowdowns; of cpu: of the cores used, over the cores due.\n\
          T_b of the weighted speedup and its bound, and B: {}. Task grouping: {}.\n\
          {}, {} cores, Linux {}, os tier {}.",
         report.rounds,
@@ -101,6 +101,7 @@ fn summary(coruns: &[Corun]) -> Table {
         "T/B",
         "D",
         "unfairness",
+        "of cpu",
         "weighted\nspeedup",
         "bound",
         "efficiency",
@@ -115,6 +116,7 @@ fn summary(coruns: &[Corun]) -> Table {
             ratios.join(", "),
             format!("{:.2}", corun.slowdown_ratio_difference),
             percent(corun.unfairness),
+            percent(corun.cpu_unfairness),
             format!("{:.3}", corun.weighted_speedup),
             format!("{:.3}", corun.bound),
             format!("{:.3}", corun.efficiency),
@@ -131,6 +133,7 @@ fn overall(contestants: &[OverPairs]) -> Table {
         "T/B\ngeomean",
         "D\nmean (worst)",
         "unfairness\nmean (worst)",
+        "of cpu\nmean (worst)",
         "speedup\nmean",
         "efficiency\nmean (worst)",
         "cv\nmean (worst)",
@@ -142,6 +145,7 @@ fn overall(contestants: &[OverPairs]) -> Table {
             format!("{:.2}", over.slowdown_ratio_geometric_mean),
             mean_and_worst(over.slowdown_ratio_difference, |value| format!("{value:.2}")),
             mean_and_worst(over.unfairness, percent),
+            mean_and_worst(over.cpu_unfairness, percent),
             format!("{:.3}", over.weighted_speedup_mean),
             mean_and_worst(over.efficiency, |value| format!("{value:.3}")),
             over.cv.map_or_else(|| "-".to_owned(), |cv| mean_and_worst(cv, |value| format!("{value:.3}"))),

@@ -1,159 +1,218 @@
 //! The coordinator of a command: a process beside it that keeps its account with the core table.
 //!
-//! Once each quantum it looks what the command's threads do, reports what they can use, holds exactly the cores that are the
-//! command's own, as `Claims::Owned` has a pool do, and keeps the threads on them. A command that does nothing desires
-//! nothing, holds nothing and runs where it likes; then its coordinator looks rarely. It ends with the command.
-//!
-//! This is a loop and not a [`Coordinator`](comity_policy::Coordinator) of the policy crate: the account that those get is of
-//! workers and tasks, of which a command has none to tell, and a row of the catalog must suit any pool.
+//! At each look it sees what the command's threads do, and the coordinator of the default policy decides on that as it does for a
+//! pool: whether the command could use its share, and so holds cores, or shares time. One that holds cores has exactly those
+//! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing,
+//! holds nothing and runs where it likes. The process ends with the command.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use comity_os::census::{self, Stat};
-use comity_os::cores;
-use comity_table::{CoreSet, Location, Member, Profile, draw_program};
+use comity_os::cpu_clock::ThreadId;
+use comity_os::pidfd::Pidfd;
+use comity_os::throttle::Throttle;
+use comity_os::{cores, detached};
+use comity_policy::{Account, Coordinator, Mode, Policy};
+use comity_table::{CoreSet, Location, Member, Profile, STOPPED_AFTER, Standing, draw_program};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::demand::Demand;
+use super::demand::{Demand, Look};
 use super::tree::Tree;
-use crate::failure::Failure;
 
-/// A quantum of a command that does something.
+/// The least time between two looks. A command that has ended by the first takes no part.
 const QUANTUM: Duration = Duration::from_millis(10);
 
-/// How often one that does nothing is looked at.
-const IDLE: Duration = Duration::from_millis(50);
+/// The same of a command that does nothing: what it begins to do runs at once all the same, on the cores of others.
+const IDLE: Duration = Duration::from_millis(100);
 
-/// Keeps a process's account with the core table; started by `comity run`
-#[derive(Args)]
-pub struct Arguments {
-    /// The process
-    #[arg(long)]
+/// Looks take at most this part of the time of a core.
+const PART: u32 = 150;
+
+/// The most time between two looks, however long they take: half of the time after which others take this for stopped.
+const LONGEST: Duration = Duration::from_millis(250);
+const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
+
+/// A signal that comes just before the wait that it should end is noticed after this long.
+const MISSED_SIGNAL: Duration = Duration::from_secs(1);
+
+/// On what terms a command takes part.
+pub struct Terms {
+    /// The process that becomes the command.
     pub process: u32,
-    /// What others call it
-    #[arg(long)]
+    /// When that began, as the kernel counts.
+    pub start: u64,
+    /// What others call it.
     pub name: String,
-    /// How much it counts
-    #[arg(long)]
+    /// How much it counts.
     pub weight: u32,
-    /// How many cores it desires [default: as many as its threads can use]
-    #[arg(long)]
+    /// How many cores it desires while it could use its share; `None`: as many as its threads can use.
     pub cores: Option<u32>,
-    /// The most that it can use
-    #[arg(long)]
+    /// The most that it can use.
     pub most: u32,
 }
 
-/// Runs the verb. On standard output it says in a line that the process takes part, or in a sentence why not.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut joined = Coordination::begin(arguments);
-    if let Ok(coordination) = &mut joined {
-        coordination.share(0);
+impl Terms {
+    /// How it introduces itself in the table.
+    pub fn profile(&self) -> Profile {
+        Profile {
+            program: draw_program(),
+            name: self.name.clone(),
+            policy: "run".to_owned(),
+            weight: self.weight,
+            workers: self.cap(),
+            may_use: cores::allowed().iter().map(|core| core.id).collect(),
+        }
     }
-    let line = joined.as_ref().map_or_else(String::as_str, |_| super::JOINED);
-    // Who listens may have been killed; then this ends soon.
-    let _nobody_listens = writeln!(std::io::stdout(), "{line}");
-    if let Ok(coordination) = joined {
-        coordination.serve();
+
+    fn cap(&self) -> u32 {
+        self.cores.unwrap_or(self.most)
     }
-    Ok(())
 }
 
-struct Coordination {
-    root: u32,
-    start: u64,
-    /// Dropped before the cores are given up: then the command is free.
+/// Takes part until the command has ended, or a signal asks this process to end.
+pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
+    if command.has_ended_within(QUANTUM) {
+        return;
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let registered = [SIGTERM, SIGINT, SIGHUP]
+        .map(|signal| signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(|error| error.to_string()))
+        .into_iter()
+        .collect::<Result<Vec<_>, String>>();
+    let profile = terms.profile();
+    let joined = registered
+        .and_then(|_handlers| Member::join(location, &profile).map_err(|error| error.to_string()))
+        .map_err(|why| writeln!(io::stderr(), "{}", super::goes_without(&why)));
+    detached::fall_silent();
+    let Ok(member) = joined else { return };
+    member.stand_for(terms.process);
+    thread::scope(|scope| {
+        let coordination = Coordination::begin(&member, &ended, terms, profile.may_use);
+        scope.spawn(|| coordination.serve());
+        while !ended.load(Ordering::Acquire) {
+            if command.has_ended_within(MISSED_SIGNAL) {
+                ended.store(true, Ordering::Release);
+            }
+        }
+        member.ring_own();
+    });
+}
+
+struct Coordination<'a> {
+    member: &'a Member,
+    /// This process is to end.
+    ended: &'a AtomicBool,
     tree: Tree,
-    member: Member,
+    throttle: Throttle,
     demand: Demand,
+    policy: Box<dyn Coordinator>,
     cores: Option<u32>,
-    most: u32,
+    cap: u32,
     desire: u32,
     held: CoreSet,
     alone: bool,
     looked: Instant,
-    /// A signal asks this process to end.
-    ended: Arc<AtomicBool>,
+    /// When the next look is due.
+    next: Instant,
+    /// Processor time of the cores that were held since the last look, up to `counted`.
+    had: Duration,
+    counted: Instant,
 }
 
-impl Coordination {
-    fn begin(arguments: &Arguments) -> Result<Coordination, String> {
-        let Arguments { process, name, weight, cores, most } = arguments;
-        let root = Stat::of_process(*process).ok_or("/proc does not show the command")?;
-        let may_use: CoreSet = cores::allowed().iter().map(|core| core.id).collect();
-        let ended = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(|error| error.to_string())?;
-        }
-        let location = Location::from_environment().ok_or("COMITY_TABLE is off")?;
-        let profile = Profile {
-            program: draw_program(),
-            name: name.clone(),
-            policy: "run".to_owned(),
-            weight: *weight,
-            workers: cores.unwrap_or(*most),
-            may_use,
-        };
-        let member = Member::join(&location, &profile).map_err(|error| error.to_string())?;
-        member.stand_for(*process);
-        Ok(Coordination {
-            root: *process,
-            start: root.start,
-            tree: Tree::new(*process, root.start, may_use),
+impl Coordination<'_> {
+    fn begin<'a>(member: &'a Member, ended: &'a AtomicBool, terms: &Terms, may_use: CoreSet) -> Coordination<'a> {
+        let now = Instant::now();
+        Coordination {
             member,
-            demand: Demand::starting(),
-            cores: *cores,
-            most: *most,
+            ended,
+            tree: Tree::new(terms.process, terms.start, may_use),
+            throttle: Throttle::of(terms.process),
+            demand: Demand::default(),
+            policy: Policy::default().coordinator().expect("programs under the default policy share cores"),
+            cores: terms.cores,
+            cap: terms.cap(),
             desire: 0,
             held: CoreSet::EMPTY,
             alone: true,
-            looked: Instant::now(),
-            ended,
-        })
+            looked: now,
+            next: now + QUANTUM,
+            had: Duration::ZERO,
+            counted: now,
+        }
     }
 
-    /// Comes by until the command has ended.
+    /// Comes by until this process is to end.
     fn serve(mut self) {
-        let mut next = self.looked + QUANTUM;
         loop {
             let heard = self.member.bell();
-            if self.ended.load(Ordering::Relaxed) || !census::lives(self.root, self.start) {
+            if self.ended.load(Ordering::Acquire) {
                 break;
             }
             let now = Instant::now();
-            if now >= next {
-                let look = self.tree.look(now - self.looked);
-                self.looked = now;
-                self.demand.note(&look);
-                self.share(look.runnable);
-                next = now + if self.desire == 0 { IDLE } else { QUANTUM };
+            if now >= self.next {
+                self.look(now);
             } else {
-                // A core was taken back.
-                self.note_losses();
+                // A core was taken back, or somebody has joined: then one that was alone need not be so any more.
+                self.note_losses(now);
                 self.place();
+                self.next = self.next.min(self.looked + QUANTUM).max(now);
             }
-            self.member.wait(heard, next.saturating_duration_since(Instant::now()));
+            self.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
         }
     }
 
-    /// Reports what the command can use, of which so many threads run or wait for a core, and brings up to date what it has.
-    fn share(&mut self, runnable: u32) {
-        let desire = self.cores.unwrap_or_else(|| self.demand.desire(self.most));
-        if (desire, self.desire) == (0, 0) {
-            return;
-        }
+    fn look(&mut self, now: Instant) {
+        let own_time = || ThreadId::current().cpu_time().unwrap_or_default();
+        let began = own_time();
+        let look = self.tree.look(now - self.looked);
+        let look = if self.throttle.is_active(now) { look.throttled() } else { look };
+        self.demand.note(&look);
+        self.note_losses(now);
+        let standing = self.member.round(self.desire, look.runnable);
+        let orders = self.policy.quantum(&self.account(&look, &standing));
+        let desire = match orders.mode {
+            Mode::Time => 0,
+            Mode::Cores => self.cores.unwrap_or_else(|| self.demand.desire(self.cap).max(1)),
+        };
+        let changes = desire != self.desire;
         self.desire = desire;
-        self.note_losses();
-        self.alone = self.member.round(desire, runnable).alone;
+        let standing = if changes { self.member.round(desire, look.runnable) } else { standing };
+        self.alone = standing.alone;
         self.hold_the_allotment();
         self.place();
+        (self.looked, self.had) = (now, Duration::ZERO);
+        let rest = (own_time() - began) * PART;
+        let least = if self.demand.desire(self.cap) == 0 { IDLE } else { QUANTUM };
+        self.next = now + rest.max(QUANTUM * orders.due.into()).max(least).min(LONGEST);
     }
 
-    fn note_losses(&mut self) {
+    fn account(&self, look: &Look, standing: &Standing) -> Account {
+        let nanos = |time: Duration| time.as_nanos().try_into().unwrap_or(u64::MAX);
+        let able_ns = nanos(self.demand.able(self.cap));
+        Account {
+            workers: self.cap,
+            usable: self.cap,
+            owned: standing.owned,
+            held: standing.held,
+            elapsed_ns: nanos(look.elapsed),
+            used_ns: nanos(look.used),
+            able_ns,
+            // What its threads waited for is in it.
+            wanted_ns: able_ns,
+            held_ns: nanos(self.had),
+            share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)),
+            programs: standing.programs,
+            alone: standing.alone,
+            ..Account::default()
+        }
+    }
+
+    fn note_losses(&mut self, now: Instant) {
+        self.had += (now - self.counted) * self.held.len() as u32;
+        self.counted = now;
         let held = self.member.held();
         let lost = self.held.iter().filter(|core| !held.contains(*core)).count();
         if lost > 0 {

@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 /// How many looks count. What a command could use at one of them it may want again at once.
-const LOOKS: usize = 10;
+const LOOKS: usize = 8;
 
 /// A command that uses less than this part of a core does nothing to speak of: it waits, and something in it ticks.
 const NEGLIGIBLE: u32 = 50;
 
 /// What was seen of a command at one look.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     /// Since the last one.
     pub elapsed: Duration,
-    /// The processor time that its processes had in that time.
+    /// The processor time that its processes had in that time, as far as they are still there.
     pub used: Duration,
+    /// The same, and the time that they waited for a core.
+    pub able: Duration,
     /// How many of its threads were on a core or waited for one.
     pub runnable: u32,
 }
@@ -22,7 +24,12 @@ pub struct Look {
 impl Look {
     /// Whether it did nothing to speak of, and not for want of a core.
     pub fn is_idle(&self) -> bool {
-        self.runnable == 0 && self.used < self.elapsed / NEGLIGIBLE
+        self.runnable == 0 && self.used <= self.elapsed / NEGLIGIBLE
+    }
+
+    /// The same of one that a quota stops: its threads seem to wait for cores, and could not use them.
+    pub fn throttled(self) -> Look {
+        Look { able: self.used, runnable: 0, ..self }
     }
 
     /// Threads that wait for a core count as those that have one: so what a command can use is seen however few cores it
@@ -37,31 +44,34 @@ impl Look {
     }
 }
 
-/// The desire of a command: the most that it could use at one of the last looks, so that it grows at once and shrinks
-/// only after a while. 0 after nothing but idle looks.
-#[derive(Debug)]
+/// What the last looks say of a command.
+#[derive(Debug, Default)]
 pub struct Demand {
-    looks: [u32; LOOKS],
+    looks: [Look; LOOKS],
     next: usize,
 }
 
 impl Demand {
-    /// Of a command that begins, for which it needs a core.
-    pub fn starting() -> Demand {
-        let mut demand = Demand { looks: [0; LOOKS], next: 0 };
-        demand.looks[LOOKS - 1] = 1;
-        demand
-    }
-
     /// Notes a look.
     pub fn note(&mut self, look: &Look) {
-        self.looks[self.next] = look.cores();
+        self.looks[self.next] = *look;
         self.next = (self.next + 1) % LOOKS;
     }
 
-    /// How many cores to ask for, of at most `most`.
+    /// How many cores to ask for, of at most `most`: what it could use at any of the last looks, so that it grows at once and
+    /// shrinks only after a while.
     pub fn desire(&self, most: u32) -> u32 {
-        self.looks.iter().copied().max().unwrap_or(0).min(most)
+        self.looks.iter().map(Look::cores).max().unwrap_or(0).min(most)
+    }
+
+    /// The processor time that it could have used since the last look, had it not waited for any of `most` cores.
+    ///
+    /// Where one process follows the other, few are there at two looks. Then what runs on average at a look says more.
+    pub fn able(&self, most: u32) -> Duration {
+        let last = self.looks[(self.next + LOOKS - 1) % LOOKS];
+        let seen: u32 = self.looks.iter().map(|look| look.runnable.min(most)).sum();
+        let on_average = last.elapsed * seen / LOOKS as u32;
+        last.able.max(on_average).min(last.elapsed * most)
     }
 }
 
@@ -70,13 +80,14 @@ mod tests {
     use super::*;
 
     fn look(used_us: u64, runnable: u32) -> Look {
-        Look { elapsed: Duration::from_millis(10), used: Duration::from_micros(used_us), runnable }
+        let used = Duration::from_micros(used_us);
+        Look { elapsed: Duration::from_millis(10), used, able: used, runnable }
     }
 
     #[test]
     fn grows_at_once_and_shrinks_when_all_looks_say_so() {
-        let mut demand = Demand::starting();
-        assert_eq!(demand.desire(8), 1);
+        let mut demand = Demand::default();
+        assert_eq!(demand.desire(8), 0);
         demand.note(&look(10_000, 5));
         assert_eq!((demand.desire(8), demand.desire(2)), (5, 2));
         for _ in 1..LOOKS {
@@ -89,7 +100,7 @@ mod tests {
 
     #[test]
     fn who_does_nearly_nothing_desires_nothing_unless_it_waits_for_a_core() {
-        let mut demand = Demand::starting();
+        let mut demand = Demand::default();
         demand.note(&look(9_000, 1));
         for _ in 0..LOOKS {
             assert_eq!(demand.desire(8), 1);
@@ -105,10 +116,33 @@ mod tests {
 
     #[test]
     fn time_counts_where_it_says_more_than_a_look() {
-        let mut demand = Demand::starting();
+        let mut demand = Demand::default();
         demand.note(&look(26_000, 0));
         assert_eq!(demand.desire(8), 3);
-        demand.note(&Look { elapsed: Duration::ZERO, used: Duration::MAX, runnable: 0 });
+        demand.note(&Look { used: Duration::MAX, able: Duration::MAX, ..Look::default() });
         assert_eq!(demand.desire(8), 8);
+    }
+
+    #[test]
+    fn able_is_what_was_used_or_waited_for_and_no_more_than_there_is() {
+        let mut demand = Demand::default();
+        demand.note(&look(7_000, 0));
+        assert_eq!(demand.able(2), Duration::from_millis(7));
+        demand.note(&Look { able: Duration::from_millis(40), ..look(7_000, 4) });
+        assert_eq!((demand.able(2), demand.able(8)), (Duration::from_millis(20), Duration::from_millis(40)));
+    }
+
+    #[test]
+    fn processes_that_follow_each_other_are_able_on_average() {
+        let mut demand = Demand::default();
+        // One look in four meets something: no more than a quarter of a core. A crowd is no more than the cores that it can use.
+        for (crowd, able_us) in [(1, 2_500), (20, 5_000)] {
+            for runnable in [0, 0, 0, crowd, 0, 0, 0, crowd] {
+                demand.note(&look(1_000, runnable));
+            }
+            assert_eq!(demand.able(2), Duration::from_micros(able_us));
+        }
+        (0..LOOKS).for_each(|_| demand.note(&look(1_000, 3)));
+        assert_eq!(demand.able(2), Duration::from_millis(20));
     }
 }

@@ -4,7 +4,7 @@
 //! another. One that was orphaned before it was seen is known by its [`MARK`].
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comity_os::affinity;
 use comity_os::census::{self, Stat};
@@ -21,12 +21,6 @@ pub fn mark(root: u32, start: u64) -> String {
     format!("{root}-{start}")
 }
 
-/// A walk over all threads takes at most this part of the time.
-const WALKS: u32 = 50;
-
-/// And one over a command that does nothing comes no sooner than this after another.
-const IDLE_REST: Duration = Duration::from_millis(200);
-
 /// Threads are moved in passes, because those that have not been moved yet may start others. Whatever is left after so many
 /// is met by a later walk.
 const PASSES: usize = 4;
@@ -35,6 +29,8 @@ const PASSES: usize = 4;
 pub struct Tree {
     /// What the environments of its processes have in them.
     mark: String,
+    /// When the command began: nothing older is its.
+    start: u64,
     /// The cores that the command could use when it began.
     roams: CoreSet,
     /// Where it may run; `None`: where it likes.
@@ -44,19 +40,37 @@ pub struct Tree {
     processes: HashMap<u32, Process>,
     /// All others that were there at the last walk, so that only new ones are asked for their parents.
     strangers: HashSet<u32>,
-    /// Some process had time since the last walk, so it may have started something.
-    is_stale: bool,
-    walked: Instant,
-    /// Until the next walk.
-    rest: Duration,
 }
 
 struct Process {
     start: u64,
     /// The processor time that it had at the last look.
     cpu: Duration,
-    runnable: u32,
+    /// How its threads came by that.
+    seen: Seen,
     threads: HashMap<u32, Thread>,
+}
+
+/// What is to be seen of the threads of a process.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// So many are on a core or wait for one.
+    runnable: u32,
+    /// How long they have waited for one, all together.
+    waited: Duration,
+}
+
+impl Seen {
+    fn of(id: u32, stat: &Stat) -> Seen {
+        let threads = if stat.threads == 1 { vec![id] } else { census::threads(id) };
+        let mut seen = Seen::default();
+        for thread in threads {
+            let stat = if stat.threads == 1 { Some(*stat) } else { Stat::of_thread(id, thread) };
+            seen.runnable += u32::from(stat.is_some_and(|stat| stat.state == 'R'));
+            seen.waited += census::waited_for_core(id, thread).unwrap_or_default();
+        }
+        seen
+    }
 }
 
 /// A thread that was moved, or was met while others were.
@@ -73,46 +87,49 @@ impl Tree {
     pub fn new(root: u32, start: u64, roams: CoreSet) -> Tree {
         let mut tree = Tree {
             mark: format!("{MARK}={}", mark(root, start)),
+            start,
             roams,
             target: None,
             before: None,
             processes: HashMap::new(),
             strangers: HashSet::new(),
-            is_stale: true,
-            walked: Instant::now(),
-            rest: Duration::ZERO,
         };
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
-        tree.processes.insert(root, Process { start, cpu, runnable: 0, threads: HashMap::new() });
+        tree.processes.insert(root, Process { start, cpu, seen: Seen::default(), threads: HashMap::new() });
+        tree.find();
         tree
     }
 
     /// What the command did in the time since the last look.
     pub fn look(&mut self, elapsed: Duration) -> Look {
-        let mut used = Duration::ZERO;
+        let mut look = Look { elapsed, ..Look::default() };
         let mut active = HashSet::new();
+        let known = self.processes.len();
         self.processes.retain(|id, process| {
             let Some(cpu) = cpu_clock::of_process(*id) else { return false };
-            let since = cpu.saturating_sub(process.cpu);
+            let used = cpu.saturating_sub(process.cpu);
             process.cpu = cpu;
-            used += since;
+            look.used += used;
             // One that had no time may be waiting for it.
-            if since > Duration::ZERO || process.runnable > 0 {
+            if used > Duration::ZERO || process.seen.runnable > 0 {
+                let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start);
+                let Some(stat) = stat else { return false };
+                let seen = Seen::of(*id, &stat);
+                look.able += used + seen.waited.saturating_sub(process.seen.waited);
+                process.seen = seen;
                 active.insert(*id);
             }
             true
         });
-        let runnable = |tree: &Tree| tree.processes.values().fold(0u32, |sum, one| sum.saturating_add(one.runnable));
-        let look = Look { elapsed, used, runnable: runnable(self) };
         // Whoever starts something uses time for it; so where none was used, nothing is new.
-        self.is_stale |= !active.is_empty();
-        let began = Instant::now();
-        let rest = if look.is_idle() { self.rest.max(IDLE_REST) } else { self.rest };
-        if !self.is_stale || began < self.walked + rest {
-            return look;
+        if !active.is_empty() || self.processes.len() < known {
+            for id in self.find() {
+                let Process { cpu, seen, .. } = self.processes[&id];
+                look.used += cpu;
+                look.able += cpu + seen.waited;
+                active.insert(id);
+            }
         }
-        used += self.find(&mut active);
-        active.iter().for_each(|id| self.count_runnable(*id));
         // Where the command runs freely, and all are in place, every thread is where it wants to be.
         if self.target.is_some() || self.before.is_some() {
             let inherited = self.inherited();
@@ -120,13 +137,12 @@ impl Tree {
                 self.place_threads(id, &inherited);
             }
         }
-        self.is_stale = false;
-        (self.walked, self.rest) = (began, began.elapsed() * WALKS);
-        Look { elapsed, used, runnable: runnable(self) }
+        look.runnable = self.processes.values().map(|process| process.seen.runnable).sum();
+        look
     }
 
-    /// Takes in what the known processes have started, and forgets what is gone. Returns the processor time of the new ones.
-    fn find(&mut self, found: &mut HashSet<u32>) -> Duration {
+    /// Takes in what the known processes have started, and forgets what is gone. Returns the new ones.
+    fn find(&mut self) -> Vec<u32> {
         // Without this process: where the command adopts orphans, as the first of a container does, it is a child of it.
         let this = std::process::id();
         let all: HashSet<u32> = census::processes().into_iter().filter(|id| *id != this).collect();
@@ -134,10 +150,11 @@ impl Tree {
         self.strangers.retain(|id| all.contains(id));
         let unknown = all.iter().filter(|id| !self.processes.contains_key(id) && !self.strangers.contains(id));
         let mut new: Vec<(u32, Stat)> = unknown.filter_map(|id| Some((*id, Stat::of_process(*id)?))).collect();
-        let mut used = Duration::ZERO;
+        let mut found = Vec::new();
         loop {
             let is_ours = |(id, stat): &(u32, Stat)| {
-                self.processes.contains_key(&stat.parent) || census::has_in_environment(*id, &self.mark)
+                stat.start >= self.start
+                    && (self.processes.contains_key(&stat.parent) || census::has_in_environment(*id, &self.mark))
             };
             let (ours, others): (Vec<_>, Vec<_>) = new.into_iter().partition(is_ours);
             new = others;
@@ -146,21 +163,14 @@ impl Tree {
             }
             for (id, stat) in ours {
                 let cpu = cpu_clock::of_process(id).unwrap_or_default();
-                used += cpu;
-                self.processes.insert(id, Process { start: stat.start, cpu, runnable: 0, threads: HashMap::new() });
-                found.insert(id);
+                let seen = Seen::of(id, &stat);
+                let process = Process { start: stat.start, cpu, seen, threads: HashMap::new() };
+                self.processes.insert(id, process);
+                found.push(id);
             }
         }
         self.strangers.extend(new.into_iter().map(|(id, _)| id));
-        used
-    }
-
-    fn count_runnable(&mut self, id: u32) {
-        let runs = |thread: &u32| Stat::of_thread(id, *thread).is_some_and(|stat| stat.state == 'R');
-        let runnable = census::threads(id).iter().filter(|thread| runs(thread)).count();
-        if let Some(process) = self.processes.get_mut(&id) {
-            process.runnable = runnable.try_into().unwrap_or(u32::MAX);
-        }
+        found
     }
 
     /// From now on the command runs on these cores only; `None`: wherever it could when it began.
@@ -173,7 +183,7 @@ impl Tree {
             return;
         }
         for _ in 0..PASSES {
-            self.find(&mut HashSet::new());
+            self.find();
             let ids: Vec<u32> = self.processes.keys().copied().collect();
             let moved: usize = ids.into_iter().map(|id| self.place_threads(id, &inherited)).sum();
             if moved == 0 {

@@ -243,3 +243,30 @@ fn tasks_that_block_have_every_executor_on_every_workload() {
     }
     assert_eq!(figures.path().read_dir().unwrap().count(), 10);
 }
+
+#[test]
+fn programs_side_by_side_are_measured_with_and_without_a_table() {
+    let words = ["bench", "use", "--scenario", "pipe,three,quota", "--seconds", "1", "--rounds", "2", "--json"];
+    let report = json(comity().args(words));
+    assert_eq!((&report["schema"], &report["rounds"]), (&"comity-bench-use/1".into(), &2.into()));
+    let scenarios = report["scenarios"].as_array().unwrap();
+    assert_eq!(values(scenarios, "name"), ["quota", "three", "pipe"]);
+    let members = [&["fib", "fib"][..], &["fib", "sleepers", "fib"], &["reader", "writer"]];
+    for (scenario, expected) in scenarios.iter().zip(members) {
+        // Whoever may not make a control group is told so.
+        if scenario["skipped"].is_string() {
+            assert_eq!((&scenario["name"], &scenario["measured"]), (&"quota".into(), &Value::Null));
+            continue;
+        }
+        for side in ["table", "off"] {
+            let side = &scenario["measured"][side];
+            let members = side["members"].as_array().unwrap();
+            assert_eq!(values(members, "name").first(), expected.first(), "{side}");
+            assert_eq!(members.len(), expected.len());
+            assert!(members.iter().all(|member| member["used"]["median"].as_f64().unwrap() > 0.0), "{side}");
+            assert!(side["idle"]["median"].is_number(), "{side}");
+        }
+    }
+    let output = comity().args(["bench", "use", "--list"]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\nquota-changes\n    fib with a quota"));
+}

@@ -30,7 +30,7 @@ fn assert_consistent(report: &Value) {
     let cores = number(&report["machine"], "cores");
     for corun in report["coruns"].as_array().unwrap() {
         let programs = corun["programs"].as_array().unwrap();
-        let (mut slowdowns, mut ratios) = (Vec::new(), Vec::new());
+        let (mut slowdowns, mut ratios, mut parts, mut due) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
         let (mut weighted_speedup, mut shares, mut switches_per_s) = (0.0, 0.0, 0.0);
         for program in programs {
             let (solo, together) = (number(program, "solo_s"), number(program, "corun_s"));
@@ -50,13 +50,19 @@ fn assert_consistent(report: &Value) {
             switches_per_s +=
                 (number(program, "voluntary_switches") + number(program, "involuntary_switches")) / together;
             weighted_speedup += number(program, "baseline_s") / together;
-            shares += number(program, "one_core_s") / number(program, "baseline_s");
+            shares += number(program, "work_s") / number(program, "baseline_s");
+            assert_close(&program["cores_used"], number(program, "cpu_s") / together);
+            assert!(number(program, "cores_due") <= number(program, "solo_cpu_s") / solo + 1e-9, "{program}");
+            due += number(program, "cores_due");
+            parts.push(number(program, "cores_used") / number(program, "cores_due"));
         }
         assert_close(&corun["unfairness"], largest(&slowdowns) - smallest(&slowdowns));
         assert_close(&corun["slowdown_ratio_difference"], largest(&ratios) - smallest(&ratios));
         assert_close(&corun["switches_per_s"], switches_per_s);
         assert_close(&corun["weighted_speedup"], weighted_speedup);
-        assert_close(&corun["bound"], programs.len() as f64 * cores / shares);
+        assert!(due <= cores + 1e-9, "{corun}");
+        assert_close(&corun["cpu_unfairness"], largest(&parts) - smallest(&parts));
+        assert_close(&corun["bound"], programs.len() as f64 / (shares / cores).max(1.0));
         assert_close(&corun["efficiency"], weighted_speedup / number(corun, "bound"));
     }
     for over in report["over_pairs"].as_array().unwrap() {
@@ -74,9 +80,12 @@ fn assert_over_pairs(over: &Value, coruns: &[Value]) {
         let programs = own.iter().flat_map(|corun| corun["programs"].as_array().unwrap());
         programs.map(|program| number(program, key)).collect()
     };
-    for (key, worst) in
-        [("unfairness", largest as fn(&[f64]) -> f64), ("slowdown_ratio_difference", largest), ("efficiency", smallest)]
-    {
+    for (key, worst) in [
+        ("unfairness", largest as fn(&[f64]) -> f64),
+        ("slowdown_ratio_difference", largest),
+        ("cpu_unfairness", largest),
+        ("efficiency", smallest),
+    ] {
         assert_close(&over[key]["mean"], mean_of(&pairs(key)));
         assert_close(&over[key]["worst"], worst(&pairs(key)));
     }

@@ -181,3 +181,51 @@ fn a_signal_or_a_failure_ends_the_contestants_of_a_bench() {
     child.wait().unwrap();
     wait_until("everybody has ended", || alive(&marker).is_empty());
 }
+
+/// Command lines of living processes that were started with `text` in their environment.
+fn alive_with(text: &str) -> Vec<String> {
+    let lines = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let folder = entry.ok()?.path();
+        let environment = String::from_utf8_lossy(&fs::read(folder.join("environ")).ok()?).into_owned();
+        let line = String::from_utf8_lossy(&fs::read(folder.join("cmdline")).ok()?).replace('\0', " ");
+        environment.contains(text).then_some(line)
+    });
+    lines.collect()
+}
+
+/// Sends a signal to a process when it is dropped; one that has been waited for is not there any more.
+struct EndOf(u32);
+
+impl Drop for EndOf {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            send("TERM", self.0);
+        }
+    }
+}
+
+#[test]
+fn a_signal_ends_the_members_of_a_bench() {
+    for signal in ["TERM", "KILL"] {
+        let folder = tempfile::tempdir().unwrap();
+        let variable = format!("TMPDIR={}", folder.path().display());
+        let mut child = Command::new(env!("CARGO_BIN_EXE_comity"))
+            .args(["bench", "use", "--scenario", "pipeline", "--seconds", "600"])
+            .env("TMPDIR", folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Also where an assertion fails: the bench would go on for minutes.
+        let _end = EndOf(child.id());
+        wait_until("all members start", || {
+            let members = alive_with(&variable);
+            ["kernel fib", " run ", "tr y x"].iter().all(|part| members.iter().any(|line| line.contains(part)))
+        });
+        send(signal, child.id());
+        child.wait().unwrap();
+        if signal == "TERM" {
+            assert_eq!(alive_with(&variable), [""; 0]);
+        }
+        wait_until("everything has ended", || alive_with(&variable).is_empty());
+    }
+}

@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -88,13 +88,25 @@ fn children(process: u32) -> Vec<u32> {
 
 /// The process that takes part on behalf of a command.
 fn coordinator(command: u32) -> Option<u32> {
-    let wanted = format!("\0coordinate\0--process\0{command}\0");
-    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut found = all.filter(|id: &u32| {
-        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).contains(&wanted)
-    });
-    found.next()
+    let wanted = format!("comity:{command}\n");
+    let mut all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    all.find(|id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == wanted))
+}
+
+/// How often a process's threads have waited for something.
+fn waits(process: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let statuses = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok());
+    let of = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|number| number.trim().parse::<u64>().ok())
+    };
+    statuses.filter_map(of).sum()
+}
+
+/// What the table says of how many cores a program holds.
+fn held(entry: &Value) -> usize {
+    entry["held"].as_array().unwrap().len()
 }
 
 #[test]
@@ -243,29 +255,154 @@ fn the_table_shows_the_command_and_a_kill_leaves_nothing_of_it() {
 fn a_command_that_waits_desires_nothing_and_one_that_works_what_it_can_use() {
     let (folder, table) = place();
     let go = folder.path().join("go");
-    let script = format!("while [ ! -e {0} ]; do sleep 1; done; while [ -e {0} ]; do :; done; sleep 600", go.display());
+    let work = format!("while [ -e {} ]; do :; done & ", go.display()).repeat(cores());
+    let script = format!("while [ ! -e {} ]; do sleep 1; done; {work} wait; exec sleep 600", go.display());
     let running = Running::start(&table, &["sh", "-c", &script]);
-    wait_until("it desires nothing", || running.desire(&table) == Some(0));
+    wait_until("it takes part and desires nothing", || running.desire(&table) == Some(0));
     let entry = running.entry(&table).unwrap();
-    assert!(entry["held"].as_array().unwrap().is_empty(), "{entry}");
+    assert_eq!(held(&entry), 0, "{entry}");
     fs::write(&go, "").unwrap();
-    wait_until("it desires a core and has it", || {
+    wait_until("it desires all cores and has them", || {
         let entry = running.entry(&table).unwrap();
-        entry["desire"] == 1 && entry["held"].as_array().unwrap().len() == 1
+        entry["desire"] == cores() && held(&entry) == cores()
     });
     fs::remove_file(&go).unwrap();
-    wait_until("it desires nothing again", || running.desire(&table) == Some(0));
+    wait_until("it desires nothing again", || {
+        let entry = running.entry(&table).unwrap();
+        entry["desire"] == 0 && held(&entry) == 0
+    });
 }
 
 #[test]
-fn a_command_of_a_fixed_number_desires_that_whatever_it_does() {
+fn a_command_of_a_fixed_number_desires_that_while_it_can_use_it() {
     let (_folder, table) = place();
-    let running = Running::start(&table, &["--cores", "1", "sleep", "600"]);
-    wait_until("it has a core", || {
-        running.entry(&table).is_some_and(|entry| entry["held"].as_array().unwrap().len() == 1)
+    let waiting = Running::start(&table, &["--cores", "1", "sleep", "600"]);
+    wait_until("it takes part", || waiting.entry(&table).is_some());
+    let working = Running::start(&table, &["--cores", "1", "sh", "-c", BURN]);
+    wait_until("it desires one core and has it", || {
+        working.entry(&table).is_some_and(|entry| entry["desire"] == 1 && held(&entry) == 1)
     });
-    sleep(Duration::from_millis(500));
-    assert_eq!(running.desire(&table), Some(1));
+    let entry = waiting.entry(&table).unwrap();
+    assert!(entry["desire"] == 0 && held(&entry) == 0, "{entry}");
+}
+
+#[test]
+fn a_command_does_not_wait_until_somebody_takes_part_for_it() {
+    let (_folder, table) = place();
+    wait_until("one is there before its coordinator", || {
+        // The command itself has COMITY_TABLE=off.
+        let script = format!("COMITY_TABLE={} exec {} table --json", table.display(), env!("CARGO_BIN_EXE_comity"));
+        let output = run(&table, &["sh", "-c", &script]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["programs"].as_array().unwrap().is_empty()
+    });
+}
+
+#[test]
+fn the_kernel_tells_of_a_commands_end() {
+    let (_folder, table) = place();
+    let running = Running::start(&table, &["sleep", "600"]);
+    wait_until("it takes part", || running.entry(&table).is_some());
+    let descriptors = fs::read_dir(format!("/proc/{}/fdinfo", coordinator(running.id()).unwrap())).unwrap();
+    let of = format!("Pid:\t{}\n", running.id());
+    let is_told =
+        descriptors.filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok()).any(|text| text.contains(&of));
+    assert!(is_told, "it would have to look again and again");
+}
+
+#[test]
+fn a_coordinator_looks_rarely_while_nobody_else_wants_a_core() {
+    let (_folder, table) = place();
+    let idle = Running::start(&table, &["sleep", "600"]);
+    let busy = Running::start(&table, &["sh", "-c", BURN]);
+    wait_until("both take part", || [&idle, &busy].iter().all(|running| running.entry(&table).is_some()));
+    wait_until("one has the machine", || busy.entry(&table).is_some_and(|entry| held(&entry) == cores()));
+    for running in [&busy, &idle] {
+        let coordinator = coordinator(running.id()).unwrap();
+        // On a busy machine it looks more rarely still. A look each quantum takes a hundred waits a second.
+        let (before, began) = (waits(coordinator), Instant::now());
+        sleep(Duration::from_secs(2));
+        let most = (20.0 * began.elapsed().as_secs_f64()) as u64;
+        let waits = waits(coordinator) - before;
+        assert!(waits <= most, "{waits} looks, and {most} would be enough");
+    }
+}
+
+#[test]
+fn a_command_that_comes_and_goes_leaves_its_neighbour_the_cores() {
+    let (_folder, table) = place();
+    let often = Running::start(&table, &["sh", "-c", "while :; do sleep 0.005; done"]);
+    let busy = Running::start(&table, &["sh", "-c", BURN]);
+    let has_all = || busy.entry(&table).is_some_and(|entry| held(&entry) == cores());
+    wait_until("the neighbour has all cores", has_all);
+    let waits_lightly = || often.entry(&table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0);
+    // Where a third party computes too, the one that comes and goes may wait for cores so long that it tries to hold some.
+    wait_until("the neighbour has all cores at nearly all looks", || {
+        (0..200).filter(|_| has_all() && waits_lightly()).count() > 190
+    });
+}
+
+/// A control group with a quota of half a core, if this process may make one.
+struct Half {
+    folder: PathBuf,
+    lift: (&'static str, &'static str),
+}
+
+impl Half {
+    fn new() -> Option<Half> {
+        let versions: [(&str, &[(&str, &str)], _); 2] = [
+            (
+                "/sys/fs/cgroup/cpu",
+                &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "50000")],
+                ("cpu.cfs_quota_us", "-1"),
+            ),
+            ("/sys/fs/cgroup", &[("cpu.max", "50000 100000")], ("cpu.max", "max")),
+        ];
+        versions.into_iter().find_map(|(root, files, lift)| {
+            let half = Half { folder: Path::new(root).join(format!("comity-run-{}", std::process::id())), lift };
+            fs::create_dir(&half.folder).ok()?;
+            let is_set = files.iter().all(|(file, text)| fs::write(half.folder.join(file), text).is_ok());
+            is_set.then_some(half)
+        })
+    }
+}
+
+impl Drop for Half {
+    fn drop(&mut self) {
+        // What was killed there may take a moment to go.
+        for _ in 0..1000 {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn what_a_quota_keeps_a_command_from_using_its_neighbour_has() {
+    let Some(half) = Half::new().filter(|_| cores() == 2) else {
+        println!("skipped: this takes two cores, and a control group with a quota");
+        return;
+    };
+    let (_folder, table) = place();
+    let enter = format!("echo $$ >{}/cgroup.procs; exec \"$@\"", half.folder.display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &enter, "--", env!("CARGO_BIN_EXE_comity"), "run", "sh", "-c", BURN]);
+    command.env("COMITY_TABLE", &table).env_remove("COMITY_WEIGHT").stdout(Stdio::null()).process_group(0);
+    let limited = Running { child: command.spawn().unwrap() };
+    let free = Running::start(&table, &["sh", "-c", BURN]);
+    let mut together = 0;
+    wait_until("the other has both cores for long", || {
+        let is_so = free.entry(&table).is_some_and(|entry| held(&entry) == 2)
+            && limited.entry(&table).is_some_and(|entry| entry["desire"] == 0);
+        together = if is_so { together + 1 } else { 0 };
+        together == 50
+    });
+    fs::write(half.folder.join(half.lift.0), half.lift.1).unwrap();
+    wait_until("each has one, without a quota", || {
+        [&limited, &free].iter().all(|running| running.entry(&table).is_some_and(|entry| held(&entry) == 1))
+    });
 }
 
 /// How many cores each held, summed over so many looks at which both desired two.

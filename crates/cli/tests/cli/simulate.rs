@@ -17,7 +17,7 @@ fn every_example_runs() {
     let folder = fs::read_dir(scenario("")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let examples: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
-    assert_eq!(examples.len(), 5, "{examples:?}");
+    assert_eq!(examples.len(), 8, "{examples:?}");
     for example in examples {
         let report = json(comity().args(["simulate", &scenario(&example), "--json", "--check-every", "50"]));
         assert_eq!(report["schema"], "comity-simulate/1");
@@ -35,6 +35,25 @@ fn who_dies_is_told_and_who_lives_goes_on() {
         assert_eq!((&dies["died"], &dies["ended"]), (&20_000.into(), &serde_json::Value::Null));
         assert!(lives["ended"].as_u64().unwrap() > 20_000 && lives["died"].is_null(), "{run}");
     }
+}
+
+#[test]
+fn cores_that_idle_beside_work_are_told() {
+    let said = |policy: &str| {
+        let text = fs::read_to_string(scenario("sleep.toml")).unwrap().replace("\"comity\"", policy);
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("sleep.toml");
+        fs::write(&path, text.replace("runs = 5", "runs = 1")).unwrap();
+        let path = path.to_str().unwrap();
+        let table = comity().args(["simulate", path]).output().unwrap().stdout;
+        let idle = json(comity().args(["simulate", path, "--json"]))["runs"][0]["idle_beside_work"].as_u64().unwrap();
+        let line = format!("Cores idled for {idle} steps while a thread or a task waited for one.");
+        let table = String::from_utf8(table).unwrap();
+        assert!(table.contains(&line) && table.contains("cores used"), "{table}");
+        idle
+    };
+    // Under `dws`, which counts workers awake, half of the machine idles.
+    assert!(said("\"comity\"") * 5 < said("\"dws\""));
 }
 
 #[test]
@@ -63,6 +82,7 @@ fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
         ("program = \"dies\"", "program = \"nobody\"", &["a fault kills 'nobody'"]),
         ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "write machine.model = \"host\""]),
         ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host has that"]),
+        ("[machine]", "[machine]\ntable = false", &["machine.table: only a host has that"]),
         (
             "[machine]",
             "[machine]\nmodel = \"host\"\nallot = \"eq\"",

@@ -4,11 +4,11 @@
 //! Deviation: the paper's threads loop until the main thread tells them to stop; these do a fixed amount of work, so
 //! that a slowdown shows in the time. The threads are the program's own and the fork-join backend is not used.
 
-use std::hint::black_box;
 use std::num::NonZero;
 use std::thread;
 
 use crate::catalog::Row;
+use crate::recurrence::{Step, spin};
 use crate::{ForkJoin, Kernel, Parameter, Verdict};
 
 /// The catalog row.
@@ -61,64 +61,10 @@ impl Kernel for Loop {
     }
 }
 
-/// Takes `spins` steps one by one from `start`.
-fn spin(start: u64, spins: u64) -> u64 {
-    // A compiler that knows the step could merge several into one, as `repeated` does.
-    let step = black_box(Step::ONE);
-    let mut value = start;
-    for _ in 0..spins {
-        value = step.apply(value);
-    }
-    black_box(value)
-}
-
-/// x ← `factor`·x + `addend` mod 2⁶⁴: each step waits for the last, touches no memory and depends on no other core.
-#[derive(Clone, Copy)]
-struct Step {
-    factor: u64,
-    addend: u64,
-}
-
-impl Step {
-    /// Knuth's MMIX generator.
-    const ONE: Step = Step { factor: 6_364_136_223_846_793_005, addend: 1_442_695_040_888_963_407 };
-
-    const NONE: Step = Step { factor: 1, addend: 0 };
-
-    fn apply(self, value: u64) -> u64 {
-        value.wrapping_mul(self.factor).wrapping_add(self.addend)
-    }
-
-    /// This step and then `next`, as one.
-    fn then(self, next: Step) -> Step {
-        Step { factor: self.factor.wrapping_mul(next.factor), addend: next.apply(self.addend) }
-    }
-
-    /// This step `count` times, in O(log `count`).
-    fn repeated(self, mut count: u64) -> Step {
-        let (mut power, mut total) = (self, Step::NONE);
-        while count > 0 {
-            if count & 1 == 1 {
-                total = total.then(power);
-            }
-            power = power.then(power);
-            count >>= 1;
-        }
-        total
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Serial;
-
-    #[test]
-    fn leaping_is_stepping() {
-        for spins in [0, 1, 2, 3, 1000, 12_345] {
-            assert_eq!(spin(7, spins), Step::ONE.repeated(spins).apply(7), "{spins}");
-        }
-    }
 
     #[test]
     fn every_thread_reports() {

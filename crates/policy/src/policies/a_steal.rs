@@ -94,7 +94,7 @@ impl Coordinator for Desire {
         }
         // Line 7: efficient and deprived. The desire of a program with few workers stays at what they can use.
         self.desire = self.desire.min(f64::from(account.usable.max(1)) * self.rho);
-        Orders { desire: self.rounded().min(account.usable), cores: Claims::Owned, due: 1 }
+        Orders::hold(self.rounded().min(account.usable), Claims::Owned)
     }
 }
 

@@ -1,10 +1,13 @@
 //! `comity`: the default.
 
+mod courtesy;
+
 use alloc::boxed::Box;
 
+use self::courtesy::Courtesy;
 use super::dws;
 use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Waking};
-use crate::{Account, Action, Claims, Coordinator, Event, Orders, Place, Thief, Victims};
+use crate::{Action, Event, Place, Thief, Victims};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -21,7 +24,7 @@ pub const ROW: Row = Row {
         own_only: false,
         plain_alone: true,
         quantum_us: |values| values[2],
-        coordinator: |_| Box::new(Courtesy { due: 1 }),
+        coordinator: |_| Box::new(Courtesy::default()),
     }),
     parameters: &[
         Parameter {
@@ -42,7 +45,16 @@ pub const ROW: Row = Row {
     ],
     rest: |victims, values| {
         let peers = victims.peers().max(1);
-        Box::new(Comity { victims, peers, rounds: values[0], pause: values[1], tried: 0, round: 0, in_vain: 0 })
+        Box::new(Comity {
+            victims,
+            peers,
+            rounds: values[0],
+            pause: values[1],
+            tried: 0,
+            round: 0,
+            in_vain: 0,
+            had_task: false,
+        })
     },
 };
 
@@ -61,7 +73,8 @@ pub const ROW: Row = Row {
 /// quarter of its rounds: the core is of use to somebody.
 ///
 /// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
-/// the rounds, a quarter of the time; but now and then all of them, lest it miss that the gaps have become short.
+/// the rounds, a quarter of the time, and after as many times more half of that, and so on; but now and then all of them, lest it
+/// miss that the gaps have become short. A thief that never had a task tries as few: its program may never use this pool.
 struct Comity {
     victims: Victims,
     peers: u32,
@@ -73,13 +86,18 @@ struct Comity {
     round: u32,
     /// How often in a row it spun and then slept.
     in_vain: u32,
+    /// Whether it ever had a task.
+    had_task: bool,
 }
 
 /// How often spinning may be in vain before a thief spins less.
 const GIVES_UP_AFTER: u32 = 4;
 
+/// How often the rounds are halved.
+const HALVINGS: u32 = 4;
+
 /// Every so many times it spins in full all the same.
-const TRIES_AGAIN: u32 = 8;
+const TRIES_AGAIN: u32 = 32;
 
 /// While another program waits for a core, a thief tries only this part of its rounds.
 const HASTE: u32 = 4;
@@ -90,8 +108,12 @@ impl Comity {
     }
 
     fn patience(&self) -> u32 {
-        let in_full = self.in_vain < GIVES_UP_AFTER || self.in_vain.is_multiple_of(TRIES_AGAIN);
-        if in_full { self.rounds } else { self.rounds / 2 }
+        let halvings = match self.in_vain {
+            _ if !self.had_task => HALVINGS,
+            in_vain if in_vain == 2 * GIVES_UP_AFTER || in_vain.is_multiple_of(TRIES_AGAIN) => 0,
+            in_vain => (in_vain / GIVES_UP_AFTER).min(HALVINGS),
+        };
+        self.rounds >> halvings
     }
 
     fn search(&mut self) -> Action {
@@ -104,6 +126,7 @@ impl Thief for Comity {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => {
+                self.had_task = true;
                 // A task that was found while spinning, and not on being woken.
                 if self.round > 0 {
                     self.in_vain = 0;
@@ -135,28 +158,6 @@ impl Thief for Comity {
     }
 }
 
-/// Each program is entitled to an equal share of the cores, by weight, whatever it does with it; what it does not use is
-/// lent at once, by the shell, and taken back when a push needs it. What is left to the quantum: workers without a core
-/// while there are tasks. As long as there is nothing to do for those, it looks less often.
-struct Courtesy {
-    /// Quanta until the account that comes next.
-    due: u16,
-}
-
-/// The most quanta between two looks.
-const CALM: u16 = 4;
-
-impl Coordinator for Courtesy {
-    fn quantum(&mut self, account: &Account) -> Orders {
-        let wanted = account.queued.min(account.retired);
-        let free = wanted.min(account.free);
-        let back = (wanted - free).min(account.lent);
-        let is_calm = !account.first && free == 0 && back == 0 && account.blocked == 0;
-        self.due = if is_calm { (2 * self.due).min(CALM) } else { 1 };
-        Orders { desire: account.usable, cores: Claims::More { free, own_only: false, back }, due: self.due }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +165,22 @@ mod tests {
     use alloc::vec::Vec;
 
     const BUSY: Event = Event::Paused { anyone_busy: true, core_is_wanted: false };
+
+    /// A thief that has had a task: one that was waited for.
+    fn thief(policy: &str, workers: u32) -> Box<dyn Thief> {
+        let mut thief = policy.parse::<Policy>().unwrap().thief(WorkerId(0), workers, 1);
+        assert_eq!(thief.next(Event::Resumed), Action::Run { wakeups_owed: 0 });
+        thief
+    }
+
+    #[test]
+    fn one_that_never_had_a_task_hardly_spins() {
+        let mut thief = "comity:rounds=32".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+        let begins = Event::DequeEmpty { wakeups_owed: 0 };
+        assert_eq!(pauses_until_asleep(&mut *thief, begins), 2);
+        assert_eq!(thief.next(Event::Injected), Action::Run { wakeups_owed: 0 });
+        assert_eq!(pauses_until_asleep(&mut *thief, begins), 32);
+    }
 
     #[test]
     fn gives_way_to_whoever_may_bring_work_to_a_pool_without_any() {
@@ -176,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_core_that_another_program_waits_for_is_given_up_sooner() {
-        let mut thief = "comity:rounds=16".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+        let mut thief = thief("comity:rounds=16", 2);
         for (anyone_busy, most) in [(false, 0), (true, 4)] {
             let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
             let mut pauses = 0;
@@ -196,7 +213,7 @@ mod tests {
 
     #[test]
     fn spins_for_its_rounds_then_sleeps_and_never_yields() {
-        let mut thief = "comity:rounds=14,pause=7".parse::<Policy>().unwrap().thief(WorkerId(0), 3, 1);
+        let mut thief = thief("comity:rounds=14,pause=7", 3);
         for spell in [Event::DequeEmpty { wakeups_owed: 0 }, Event::Woken(crate::WakeReason::Peer)] {
             let (mut steals, mut pauses) = (0, Vec::new());
             let mut action = thief.next(spell);
@@ -237,31 +254,20 @@ mod tests {
 
     #[test]
     fn spins_less_where_it_is_in_vain_and_more_again_where_it_is_not() {
-        let mut thief = "comity:rounds=10".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+        let mut thief = thief("comity:rounds=16", 2);
         let woken = Event::Woken(crate::WakeReason::Peer);
-        let spells: Vec<u32> = (0..18).map(|_| pauses_until_asleep(&mut *thief, woken)).collect();
-        assert_eq!(spells, [10, 10, 10, 10, 5, 5, 5, 5, 10, 5, 5, 5, 5, 5, 5, 5, 10, 5]);
+        let spells: Vec<u32> = (0..34).map(|_| pauses_until_asleep(&mut *thief, woken)).collect();
+        assert_eq!(spells[..18], [16, 16, 16, 16, 8, 8, 8, 8, 16, 4, 4, 4, 2, 2, 2, 2, 1, 1]);
+        assert_eq!(spells[30..], [1, 1, 16, 1]);
         // A task on being woken says nothing about the gaps.
         let Action::StealFrom(victim) = thief.next(woken) else { panic!("a woken thief looks for tasks") };
         assert_eq!(thief.next(Event::StealSucceeded(victim)), Action::Run { wakeups_owed: 0 });
-        assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 5);
+        assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 1);
         // One that comes while it spins does.
         let Action::StealFrom(victim) = thief.next(woken) else { panic!("a woken thief looks for tasks") };
         assert!(matches!(thief.next(Event::StealFailed(victim)), Action::Pause { .. }));
         assert!(matches!(thief.next(BUSY), Action::StealFrom(_)));
         thief.next(Event::StealSucceeded(victim));
-        assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 10);
-    }
-
-    #[test]
-    fn looks_less_often_while_there_is_nothing_to_do_for_those_without_a_core() {
-        let mut coordinator = Policy::default().coordinator().unwrap();
-        let calm = Account { workers: 4, usable: 2, awake: 1, retired: 3, queued: 9, held: 1, ..Account::default() };
-        let accounts = [Account { first: true, ..calm }, calm, calm, calm];
-        assert_eq!(accounts.map(|account| coordinator.quantum(&account).due), [1, 2, 4, 4]);
-        for changed in [Account { free: 1, ..calm }, Account { lent: 1, ..calm }, Account { blocked: 1, ..calm }] {
-            assert_eq!(coordinator.quantum(&changed).due, 1, "{changed:?}");
-            assert_eq!(coordinator.quantum(&calm).due, 2);
-        }
+        assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 16);
     }
 }

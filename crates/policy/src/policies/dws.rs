@@ -95,7 +95,7 @@ pub(super) struct Demand {
 impl Coordinator for Demand {
     fn quantum(&mut self, account: &Account) -> Orders {
         let Account { usable, awake, queued, lent, .. } = *account;
-        let orders = |cores| Orders { desire: usable, cores, due: 1 };
+        let orders = |cores| Orders::hold(usable, cores);
         if account.first {
             // §3.1: in the beginning each program has its share.
             return orders(Claims::Owned);
@@ -178,7 +178,7 @@ mod tests {
             let account = Account { awake, queued, free, lent, usable: 16, ..Account::default() };
             let expected = Claims::More { free: taken, own_only: false, back };
             let orders = Demand { own_only: false }.quantum(&account);
-            assert_eq!(orders, Orders { desire: 16, cores: expected, due: 1 }, "{account:?}");
+            assert_eq!(orders, Orders::hold(16, expected), "{account:?}");
         }
     }
 

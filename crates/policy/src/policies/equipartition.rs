@@ -35,6 +35,6 @@ struct EqualShare;
 
 impl Coordinator for EqualShare {
     fn quantum(&mut self, account: &Account) -> Orders {
-        Orders { desire: account.usable, cores: Claims::Owned, due: 1 }
+        Orders::hold(account.usable, Claims::Owned)
     }
 }

@@ -8,12 +8,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 
 use comity_policy::{
-    Action, Event, Policy, Role, RunStatus, SleepRefusal, Sleeper, Thief, Victim, WakeReason, Waking, WorkerId,
+    Action, Event, Policy, Role, Room, RunStatus, SleepRefusal, Sleeper, Thief, Victim, WakeReason, Waking, WorkerId,
 };
 use comity_table::CoreSet;
 use proptest::prelude::*;
 
 use super::{Admission, Sleep, Waker, Woken, Work};
+use crate::program::Standing;
 use crate::share::{Cores, Pool, Share, State, Up};
 
 /// A task of the model program.
@@ -162,7 +163,9 @@ impl Cores for Machine {
 
     fn note_lost(&self, _: u32) {}
 
-    fn ring_own(&self) {}
+    fn held_by_program(&self) -> CoreSet {
+        self.held()
+    }
 }
 
 /// Where a worker stands between two steps.
@@ -386,6 +389,9 @@ impl World {
     fn coordinate(&mut self) {
         self.note("coordinator".to_owned());
         let (kind, alone, ended) = (self.below(3), self.below(8) == 0, self.queues.ended);
+        // Only the default shares time.
+        let by_time = self.policy.row().name == "comity" && self.below(4) == 0;
+        let room = if self.below(2) == 0 { Room::Workers } else { Room::Cores };
         let Some(share) = &self.share else { return };
         let machine = share.member().expect("it has entered");
         if ended {
@@ -409,8 +415,8 @@ impl World {
             share.rung(&mut books, &staff, queued);
             return;
         }
-        share.set_alone(alone);
         share.note_losses(&mut books, machine);
+        share.stand(Standing { alone, by_time, room, usable: u32::MAX });
         books.off_core = stuck;
         if kind == 1 {
             share.claim(&mut books, machine, false);
@@ -659,11 +665,14 @@ impl World {
             if (awake as usize, retired as usize) != (count(State::Awake), count(State::Retired)) {
                 return Err(format!("the books say {awake} awake and {retired} retired"));
             }
-            let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_alone();
-            let has_room = lends && books.held() < share.most;
+            let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_free();
+            let has_room = lends && books.held() < share.most();
             let wants = share.member().is_some_and(|machine| machine.wants.get());
             if has_room && retired > 0 && count(State::Asleep) == 0 && !wants {
                 return Err("some have retired for want of a core, and nobody would ring when one becomes free".into());
+            }
+            if share.is_by_time() && books.held() > 0 {
+                return Err("a core is held by a program that shares time".into());
             }
         }
         if !all().any(|worker| self.is_asleep(worker)) {

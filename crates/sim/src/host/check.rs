@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::Host;
 use super::kernel::Place;
-use super::pool::{Doing, Pool, Rest, Work};
+use super::pool::{Pool, Work};
 use super::share::State;
+use super::worker::{Doing, Rest};
 
 /// The strands of one program.
 #[derive(Clone, Default)]
@@ -109,6 +110,7 @@ impl Host {
         let all: Vec<u32>;
         let programs = if whole {
             self.check_cores()?;
+            self.check_starved()?;
             all = (0..self.pools.len() as u32).collect();
             &all
         } else {
@@ -129,6 +131,15 @@ impl Host {
         Ok(())
     }
 
+    /// What idle cores are held against is what there is.
+    fn check_starved(&self) -> Result<(), String> {
+        let starved: u64 = self.pools.iter().map(|pool| pool.starved).sum();
+        if starved != self.starved {
+            return Err(format!("{starved} tasks wait for want of a core, and {} are noted", self.starved));
+        }
+        Ok(())
+    }
+
     fn check_workers(&self, program: u32, pool: &Pool) -> Result<(), String> {
         let workers = || pool.workers.iter();
         let count = |rest: Rest| workers().filter(|worker| worker.rest == rest).count() as u32;
@@ -136,7 +147,7 @@ impl Host {
         let doing = |what: fn(&Doing) -> bool| workers().filter(|worker| what(&worker.doing)).count() as u64;
         let running = doing(|doing| matches!(doing, Doing::Strand(_) | Doing::Placing { next: Some(_), .. }));
         let carried = doing(|doing| matches!(doing, Doing::Placing { .. }));
-        let in_hand = workers().filter(|worker| worker.has_found()).count() as u64;
+        let in_hand = workers().filter(|worker| worker.found.is_some()).count() as u64;
         let noted = (pool.queued, pool.ledger.running, pool.in_hand, pool.carried);
         if (queued as u64, running, in_hand, carried) != noted {
             let what = format!("{queued} strands are queued, {running} run, {in_hand} are in hand, {carried} carried");
@@ -160,6 +171,9 @@ impl Host {
             }
             let is_right = match worker.place {
                 Place::Nowhere => worker.rest != Rest::Awake,
+                Place::Blocked => worker.rest == Rest::Awake && worker.busy,
+                Place::Throttled => worker.rest != Rest::Asleep && self.is_throttled(program),
+                Place::Queued(_) | Place::On(_) if self.is_throttled(program) => false,
                 Place::Queued(_) | Place::On(_) => matches!(worker.rest, Rest::Awake | Rest::Rising),
             };
             if !is_right {
@@ -205,6 +219,10 @@ impl Host {
         if let Some(core) = given.iter().find(|core| !share.known.contains(**core)) {
             return Err(format!("core {core} was given to a worker, and the program does not hold it"));
         }
+        if share.is_by_time() && (share.desire > 0 || !share.known.is_empty()) {
+            let (desire, held) = (share.desire, share.known);
+            return Err(format!("the program shares time, desires {desire} cores and holds {held:?}"));
+        }
         let held = share.known.len() as u32;
         if held > share.most {
             return Err(format!("{held} cores are held, and {} can be used", share.most));
@@ -245,7 +263,7 @@ impl Host {
             }
         }
         let there = self.pools.iter().filter(|pool| pool.is_there()).flat_map(|pool| &pool.workers);
-        let placed = there.filter(|worker| worker.place != Place::Nowhere).count();
+        let placed = there.filter(|worker| matches!(worker.place, Place::Queued(_) | Place::On(_))).count();
         if placed != found.len() {
             return Err(format!("{placed} threads are somewhere, and the cores have {}", found.len()));
         }
@@ -263,7 +281,7 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
         Doing::Strand(task) => [Some(task), None],
         Doing::Placing { task, next, .. } => [Some(task.id), next.map(|strand| strand.id)],
         Doing::Nothing | Doing::Acting(_) | Doing::Rising(_) | Doing::Taking { .. } => {
-            [worker.found().map(|strand| strand.id), None]
+            [worker.found.map(|strand| strand.id), None]
         }
     });
     for task in ready.map(|strand| strand.id).chain(with_workers.flatten()) {
@@ -302,6 +320,8 @@ mod tests {
     use super::*;
     use std::num::NonZeroU64;
 
+    use comity_policy::Mode;
+
     use crate::host::Costs;
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
@@ -310,10 +330,18 @@ mod tests {
     fn host() -> Host {
         let mut host = Host::new(4, Costs::default(), 1);
         for program in 0..2 {
-            let work = ForkJoin::new(1_000, 1_000_000, 60, 1, Fork::AtOnce);
-            host.submit(0, Box::new(work), "dws:quantum_us=100".parse().unwrap(), 6, program);
+            let work = ForkJoin::new(1_000, 100_000, 600, 1, Fork::AtOnce);
+            host.submit(0, Box::new(work), "dws:quantum_us=200".parse().unwrap(), 6, program);
         }
-        host.run(5_000_000, 1).unwrap();
+        // Each core has a thread, and none waits for one.
+        let is_right = |host: &Host| host.cores.iter().all(|core| core.running.is_some() && core.queue.is_empty());
+        for end in (10_000_000..20_000_000).step_by(10_000) {
+            host.run(end, 1).unwrap();
+            if is_right(&host) {
+                break;
+            }
+        }
+        assert!(is_right(&host));
         assert!(host.pools.iter().all(|pool| pool.queued > 10 && pool.busy > 0));
         host
     }
@@ -449,6 +477,22 @@ mod tests {
                 "and the program does not hold it",
             ),
             (|host| host.slots[1] = None, "nobody has that slot"),
+            (|host| rich(host).share.as_mut().unwrap().mode = Mode::Time, "the program shares time, desires"),
+            (|host| host.starved += 1, "wait for want of a core, and"),
+            (
+                |host| {
+                    let worker = rich(host).workers.iter_mut().find(|worker| worker.place == Place::Nowhere).unwrap();
+                    worker.place = Place::Blocked;
+                },
+                "is Blocked, and",
+            ),
+            (
+                |host| {
+                    let worker = rich(host).workers.iter_mut().find(|worker| worker.place == Place::Nowhere).unwrap();
+                    worker.place = Place::Throttled;
+                },
+                "is Throttled, and",
+            ),
         ] {
             let noticed = noticed(change);
             assert!(noticed.contains(part), "{noticed}");

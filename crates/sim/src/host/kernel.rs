@@ -32,11 +32,35 @@ impl Core {
     }
 }
 
+/// Where a thread's time went since it began, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    pub(super) on_core: u64,
+    /// Waiting for a core or the next period. A wait that is not over is not in it, as in the kernel's own.
+    pub(super) for_core: u64,
+    waits_since: Option<u64>,
+}
+
+impl Times {
+    /// Goes on waiting, if it does.
+    pub(super) fn begin_to_wait(&mut self, now: u64) {
+        self.waits_since.get_or_insert(now);
+    }
+
+    fn has_waited(&mut self, now: u64) {
+        self.for_core += self.waits_since.take().map_or(0, |since| now - since);
+    }
+}
+
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// It sleeps, or is not there.
     Nowhere,
+    /// It has a task, and waits in a system call.
+    Blocked,
+    /// It could run, but its program has used its quota.
+    Throttled,
     /// It waits for this core.
     Queued(usize),
     /// It runs.
@@ -83,7 +107,10 @@ impl Host {
     fn push_back(&mut self, core: usize, thread: Thread) {
         self.cores[core].queue.push_back(thread);
         self.queued += 1;
-        self.worker_mut(thread).place = Place::Queued(core);
+        let now = self.now;
+        let worker = self.worker_mut(thread);
+        worker.place = Place::Queued(core);
+        worker.times.begin_to_wait(now);
     }
 
     fn remove(&mut self, core: usize, thread: Thread) {
@@ -93,6 +120,9 @@ impl Host {
 
     /// A thread can run: it gets a core now, or waits for one.
     pub(super) fn enqueue(&mut self, thread: Thread) {
+        if self.is_throttled(thread.program) {
+            return self.throttle(thread);
+        }
         let core = self.choose_core(thread);
         self.push_back(core, thread);
         self.attend(core);
@@ -121,8 +151,10 @@ impl Host {
         state.last = Some(thread);
         state.since = self.now + switch;
         state.slice_end = state.since + self.costs.slice;
+        let now = self.now;
         let worker = self.worker_mut(thread);
         (worker.place, worker.last_core) = (Place::On(core), core);
+        worker.times.has_waited(now);
         self.plan_core(core);
     }
 
@@ -149,6 +181,20 @@ impl Host {
         }
     }
 
+    /// The thread waits in a system call for so long, without a core. What the kernel keeps it for comes first.
+    pub(super) fn block(&mut self, thread: Thread, time: u64) {
+        let Place::On(core) = self.worker(thread).place else { return };
+        let from = self.cores[core].since.max(self.now);
+        self.take_off(thread);
+        self.worker_mut(thread).place = Place::Blocked;
+        let latency = self.wake_latency();
+        self.plan(from + time + latency, Due::Up(thread));
+    }
+
+    pub(super) fn charge_all(&mut self) {
+        (0..self.cores.len()).for_each(|core| self.charge(core));
+    }
+
     /// Brings the time of the thread that runs up to date.
     pub(super) fn charge(&mut self, core: usize) {
         let Some(thread) = self.cores[core].running else { return };
@@ -160,8 +206,9 @@ impl Host {
 
     fn plan_core(&mut self, core: usize) {
         let Some(thread) = self.cores[core].running else { return };
+        let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
         let state = &self.cores[core];
-        let mut at = state.since.max(self.now) + self.worker(thread).left;
+        let mut at = state.since.max(self.now) + self.worker(thread).left.min(may_run);
         if !state.queue.is_empty() {
             at = at.min(state.slice_end.max(self.now));
         }
@@ -178,6 +225,7 @@ impl Host {
         if self.worker(thread).left == 0 {
             self.complete(thread);
         }
+        self.throttle_if_spent(thread.program);
         if self.cores[core].running != Some(thread) {
             return self.dispatch(core);
         }
@@ -199,7 +247,7 @@ impl Host {
     /// Takes a thread from wherever it is; who runs goes on accounting for nothing.
     pub(super) fn take_off(&mut self, thread: Thread) {
         match std::mem::replace(&mut self.worker_mut(thread).place, Place::Nowhere) {
-            Place::Nowhere => {}
+            Place::Nowhere | Place::Blocked | Place::Throttled => {}
             Place::Queued(core) => self.remove(core, thread),
             Place::On(core) => {
                 self.charge(core);

@@ -2,35 +2,18 @@
 
 use std::collections::VecDeque;
 
-use comity_policy::{
-    Action, Event, Policy, Role, RunStatus, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId,
-};
+use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Sleeper, Victim, WakeReason, WorkerId};
 
 use super::check::Ledger;
 use super::kernel::Place;
-use super::share::{Share, State};
+use super::quota::Quota;
+use super::share::Share;
+use super::worker::{Doing, Rest, Worker};
 use super::{Counts, Fate, Host, Thread};
 use crate::conversation::Line;
 use crate::job::Cycles;
 use crate::network::{Done, Network, Next};
 use crate::program::{Program, Strand};
-
-/// What a worker does with its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
-    /// It is between two things, or not there.
-    Nothing,
-    /// It runs a strand.
-    Strand(u32),
-    /// It does what its thief wants; what comes of it shows when its time is over.
-    Acting(Action),
-    /// It has been woken.
-    Rising(WakeReason),
-    /// It puts an unblocked task into a worker's queue, and then goes on with its own, if it has one.
-    Placing { task: Strand, at: u32, next: Option<Strand> },
-    /// It takes a task from its own queue: a worker without one, or a thief that was about to hear of something else.
-    Taking { instead: Option<Event> },
-}
 
 /// What a program is.
 pub(super) enum Work {
@@ -38,46 +21,6 @@ pub(super) enum Work {
     Graph(Box<dyn Program>),
     /// Its tasks block.
     Network(Network),
-}
-
-/// Whether a worker sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
-    Awake,
-    /// Until a task or a peer wakes it.
-    Asleep,
-    /// Without a core, until the coordinator has one.
-    Retired,
-    /// It was woken, and has not been on a core since.
-    Rising,
-}
-
-pub(super) struct Worker {
-    thief: Box<dyn Thief>,
-    /// Ready strands, the oldest first.
-    pub(super) ready: VecDeque<Strand>,
-    /// When the lock of that queue will have been given back by all who have come.
-    pub(super) queue_free: u64,
-    pub(super) place: Place,
-    pub(super) doing: Doing,
-    /// Nanoseconds of its doing that are left.
-    pub(super) left: u64,
-    pub(super) rest: Rest,
-    /// It has a task.
-    pub(super) busy: bool,
-    /// A strand that it has found and not begun.
-    found: Option<Strand>,
-    /// What its thief may still do before it begins.
-    farewells: u32,
-    wakeups_owed: u32,
-    pub(super) is_scout: bool,
-    /// It has offered its core.
-    pub(super) gives_way: bool,
-    pub(super) last_core: usize,
-    /// In the books of a program that shares cores,
-    pub(super) state: State,
-    /// and the core that it was given there.
-    pub(super) core: Option<usize>,
 }
 
 /// One program.
@@ -111,6 +54,9 @@ pub(super) struct Pool {
     /// See [`comity_policy::Waking::Hungry`].
     pub(super) scout_is_out: bool,
     pub(super) share: Option<Share>,
+    pub(super) quota: Option<Quota>,
+    /// Tasks that nobody has begun while as many workers rest for want of a core, as after the last event.
+    pub(super) starved: u64,
     pub(super) ledger: Ledger,
     spent: Cycles,
     pub(super) counts: Counts,
@@ -119,38 +65,6 @@ pub(super) struct Pool {
     pub(super) died: Option<u64>,
     /// Its threads may be where they may not run.
     pub(super) is_astray: bool,
-}
-
-impl Worker {
-    /// It has a strand in hand, and has not begun it.
-    pub(super) fn has_found(&self) -> bool {
-        self.found.is_some()
-    }
-
-    pub(super) fn found(&self) -> Option<Strand> {
-        self.found
-    }
-
-    fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
-        Worker {
-            thief,
-            ready: VecDeque::new(),
-            queue_free: 0,
-            place: Place::Nowhere,
-            doing: Doing::Nothing,
-            left: 0,
-            rest: Rest::Awake,
-            busy: false,
-            found: None,
-            farewells: 0,
-            wakeups_owed: 0,
-            is_scout: false,
-            gives_way: false,
-            last_core,
-            state: State::Awake,
-            core: None,
-        }
-    }
 }
 
 impl Pool {
@@ -175,6 +89,8 @@ impl Pool {
             watchdog: None,
             scout_is_out: false,
             share: None,
+            quota: None,
+            starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),
             counts: Counts::default(),
@@ -208,15 +124,20 @@ impl Pool {
         self.workers.len() as u32 - self.asleep - self.retired - self.rising
     }
 
-    fn set_busy(&mut self, now: u64, change: i32) {
+    fn set_busy(&mut self, now: u64, worker: u32, busy: bool) {
         self.busy_time = (self.busy_time(now), now);
-        self.busy = self.busy.wrapping_add_signed(change);
+        self.busy = self.busy.wrapping_add_signed(if busy { 1 } else { -1 });
+        self.workers[worker as usize].set_busy(now, busy);
     }
 
     /// What A-STEAL's usage is on threads: the time that workers have had a task, preempted or not.
     pub(super) fn busy_time(&self, now: u64) -> u64 {
         let (sum, until) = self.busy_time;
         sum + u64::from(self.busy) * (now - until)
+    }
+
+    pub(super) fn spent(&self) -> Cycles {
+        self.spent
     }
 
     pub(super) fn fate(&self) -> Fate {
@@ -269,7 +190,9 @@ impl Host {
     pub(super) fn spend(&mut self, thread: Thread, elapsed: u64) {
         let worker = self.worker_mut(thread);
         worker.left -= elapsed;
+        worker.times.on_core += elapsed;
         let doing = worker.doing;
+        self.use_quota(thread.program, elapsed);
         let spent = &mut self.pool_mut(thread.program).spent;
         match doing {
             Doing::Strand(_) => spent.work += elapsed,
@@ -310,6 +233,7 @@ impl Host {
         let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
         self.pool_mut(program).workers = (0..size).map(worker).collect();
         self.join_table(program);
+        self.begin_period(program);
         for worker in 0..size {
             if let Some(record) = &mut self.record {
                 record(Line::Thief { program, worker, policy: policy.to_string(), workers: size, seed });
@@ -347,6 +271,7 @@ impl Host {
         } else if std::mem::take(&mut pool.is_astray) {
             self.move_astray(program);
         }
+        self.note_starved(program);
     }
 
     // ---- With a task. ----
@@ -355,13 +280,19 @@ impl Host {
         self.run_strand(thread, strand);
         let pool = self.pool_mut(thread.program);
         let begun = pool.ledger.begin(strand.id);
-        let can_block = matches!(pool.work, Work::Network(_));
-        if can_block {
-            pool.ran_on[strand.id as usize] = thread.worker;
-        }
+        let sleep = match &pool.work {
+            Work::Graph(program) => Some(program.sleep(strand.id)),
+            Work::Network(_) => {
+                pool.ran_on[strand.id as usize] = thread.worker;
+                None
+            }
+        };
+        pool.workers[thread.worker as usize].begun += 1;
         self.expect(begun);
-        if can_block {
-            self.detain(thread, self.costs.switch_task);
+        match sleep {
+            None => self.detain(thread, self.costs.switch_task),
+            Some(0) => {}
+            Some(sleep) => self.block(thread, sleep),
         }
     }
 
@@ -441,10 +372,8 @@ impl Host {
     /// The worker has no task any more.
     pub(super) fn becomes_thief(&mut self, thread: Thread) {
         let now = self.now;
-        self.pool_mut(thread.program).set_busy(now, -1);
-        let worker = self.worker_mut(thread);
-        worker.busy = false;
-        let wakeups_owed = std::mem::take(&mut worker.wakeups_owed);
+        self.pool_mut(thread.program).set_busy(now, thread.worker, false);
+        let wakeups_owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
         self.tell(thread, Event::DequeEmpty { wakeups_owed });
     }
 
@@ -568,9 +497,9 @@ impl Host {
         let pool = self.pool_mut(thread.program);
         let workers = pool.workers.len() as u32;
         let worker = &mut pool.workers[thread.worker as usize];
-        if !std::mem::replace(&mut worker.busy, true) {
+        if !worker.busy {
             worker.farewells = 2 * workers + 8;
-            pool.set_busy(now, 1);
+            pool.set_busy(now, thread.worker, true);
         }
     }
 
@@ -634,8 +563,8 @@ impl Host {
         let run_status = match (role.has_task(), worker.place) {
             (false, _) => RunStatus::Unknown,
             (true, Place::On(_)) => RunStatus::Running,
-            (true, Place::Queued(_)) => RunStatus::Preempted,
-            (true, Place::Nowhere) => RunStatus::Parked,
+            (true, Place::Queued(_) | Place::Throttled) => RunStatus::Preempted,
+            (true, Place::Nowhere | Place::Blocked) => RunStatus::Parked,
         };
         Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
@@ -676,10 +605,12 @@ impl Host {
         pool.set_rest(thread.worker, rest);
     }
 
-    /// A wake-up has arrived: the worker wants a core.
+    /// A wake-up has arrived, or a system call is over: the worker wants a core.
     pub(super) fn arrives(&mut self, thread: Thread) {
         if self.pool(thread.program).is_there() {
-            self.worker_mut(thread).left = self.costs.sleep;
+            if self.worker(thread).rest == Rest::Rising {
+                self.worker_mut(thread).left = self.costs.sleep;
+            }
             self.enqueue(thread);
         }
     }

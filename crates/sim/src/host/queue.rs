@@ -5,7 +5,7 @@
 
 use comity_policy::{Event, Unblocked};
 
-use super::pool::{Doing, Rest};
+use super::worker::{Doing, Rest};
 use super::{Host, Thread};
 use crate::program::Strand;
 

@@ -1,11 +1,11 @@
-//! Which workers of a program have a core: what the runtime's `share.rs` and `coordinator.rs` do, where nobody is interrupted between
-//! two steps and no task blocks.
+//! Which workers of a program have a core: what the runtime's `share.rs` does, where nobody is interrupted between two steps.
 
-use comity_policy::{Account, Claims, Coordinator, Placement, Sharing, Sleeper, WakeReason};
-use comity_table::{CoreSet, STOPPED_AFTER, SlotId, Standing};
+use comity_policy::{Coordinator, Mode, Placement, Room, Sharing, Sleeper, WakeReason};
+use comity_table::{CoreSet, SlotId};
 
-use super::pool::Rest;
-use super::{Due, Host, Thread};
+use super::observer::Observer;
+use super::worker::Rest;
+use super::{Host, Thread};
 
 /// What a worker is, as the books have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,25 @@ pub(super) struct Share {
     pub(super) slot: SlotId,
     /// The most cores that it can use.
     pub(super) most: u32,
-    /// No other program wants cores.
+    /// No other program holds cores or wants some.
     pub(super) alone: bool,
+    /// Whether it holds cores at all.
+    pub(super) mode: Mode,
+    /// How many workers may be awake while the number of held cores does not say.
+    pub(super) room: Room,
+    /// What it is entitled to, as the last look had it.
+    pub(super) share_milli: u32,
+    /// Awake workers that are blocked, or do not move: they need no core.
+    pub(super) off_core: u32,
+    pub(super) observer: Observer,
+    /// Programs in the table when it looked for the last time.
+    pub(super) population: usize,
     /// It has looked for the first time.
     pub(super) entered: bool,
     /// The cores that it holds, as far as it knows.
     pub(super) known: CoreSet,
+    /// Nanoseconds that it held them, summed over the cores, up to a time.
+    held_time: (u64, u64),
     /// More workers are awake than there is room for.
     pub(super) excess: bool,
     pub(super) desire: u32,
@@ -40,6 +53,68 @@ pub(super) struct Share {
     /// When it looks next, and how often that was changed.
     pub(super) next: u64,
     pub(super) plan: u64,
+}
+
+impl Share {
+    /// A place in the table of a program that has no core yet, and may use so many at the most.
+    pub(super) fn new(
+        (sharing, quantum): (Sharing, u64),
+        coordinator: Box<dyn Coordinator>,
+        slot: SlotId,
+        most: u32,
+        now: u64,
+    ) -> Share {
+        Share {
+            sharing,
+            coordinator,
+            quantum,
+            slot,
+            most,
+            alone: true,
+            mode: Mode::Time,
+            room: Room::Workers,
+            share_milli: 0,
+            off_core: 0,
+            observer: Observer::default(),
+            population: 0,
+            entered: false,
+            known: CoreSet::EMPTY,
+            held_time: (0, now),
+            excess: false,
+            desire: 0,
+            looked: now,
+            work: 0,
+            allotment: 0,
+            next: 0,
+            plan: 0,
+        }
+    }
+
+    /// It shares time, and holds no cores.
+    pub(super) fn is_by_time(&self) -> bool {
+        self.mode == Mode::Time
+    }
+
+    /// Whether the number of held cores does not say how many workers may be awake, nor where.
+    fn is_free(&self) -> bool {
+        self.alone || self.is_by_time()
+    }
+
+    /// Whether a push may wake whoever finds room.
+    fn wakes_by_push(&self) -> bool {
+        self.sharing.sleeper == Sleeper::LendsCore && self.is_free()
+    }
+
+    /// It holds these cores from now on.
+    pub(super) fn hold(&mut self, cores: CoreSet, now: u64) {
+        self.held_time = (self.held_time(now), now);
+        self.known = cores;
+    }
+
+    pub(super) fn held_time(&self, now: u64) -> u64 {
+        let (sum, until) = self.held_time;
+        sum + (now - until) * self.known.len() as u64
+    }
 }
 
 impl Host {
@@ -58,11 +133,11 @@ impl Host {
         workers.filter(move |(_, worker)| worker.state == state).map(|(nth, _)| nth as u32)
     }
 
-    fn count(&self, program: u32, state: State) -> u32 {
+    pub(super) fn count(&self, program: u32, state: State) -> u32 {
         self.pool(program).in_books[state as usize]
     }
 
-    fn held(&self, program: u32) -> u32 {
+    pub(super) fn held(&self, program: u32) -> u32 {
         self.share(program).map_or(0, |share| share.known.len() as u32)
     }
 
@@ -93,15 +168,11 @@ impl Host {
         let workers = self.pool(program).workers.len() as u32;
         let Some(share) = self.share(program) else { return workers };
         match share.sharing.sleeper {
-            _ if !(share.sharing.plain_alone && share.alone) => self.held(program).max(1),
-            Sleeper::LendsCore => share.most.min(workers),
-            Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
+            _ if !(share.sharing.plain_alone && share.is_free()) => self.held(program).max(1) + share.off_core,
+            // Nobody is there from whom one worker too many would take anything, so the room grows fast.
+            Sleeper::LendsCore if share.room == Room::Cores => (share.most + 2 * share.off_core).min(workers),
+            Sleeper::LendsCore | Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
         }
-    }
-
-    /// Whether a push may wake whoever finds room: nobody is there to share with.
-    fn wakes_by_push(share: &Share) -> bool {
-        share.sharing.sleeper == Sleeper::LendsCore && share.alone
     }
 
     pub(super) fn has_excess(&self, program: u32) -> bool {
@@ -223,7 +294,7 @@ impl Host {
         let Some(share) = self.share(program) else { return };
         let held = share.known.len() as u32;
         let is_short = awake > held;
-        let wants = (is_short || retired > 0) && held < share.most && !Self::wakes_by_push(share);
+        let wants = (is_short || retired > 0) && held < share.most && !share.wakes_by_push();
         let may_have_some = wants && retired > 0 && self.any_free();
         self.want(program, wants && (is_short || !may_have_some));
         if may_have_some {
@@ -239,7 +310,7 @@ impl Host {
     fn restore_hunger(&mut self, program: u32) {
         let hungry = self.count(program, State::Awake) + self.count(program, State::Asleep);
         let Some(share) = self.share(program) else { return };
-        let room = if share.alone { self.room(program) } else { share.most };
+        let room = if share.is_free() { self.room(program) } else { share.most };
         let retired: Vec<u32> = self.in_state(program, State::Retired).collect();
         let mut restored = false;
         for worker in retired.into_iter().take(room.saturating_sub(hungry) as usize) {
@@ -255,10 +326,10 @@ impl Host {
         }
     }
 
-    /// Recalls workers as long as there are cores for them.
+    /// Recalls workers as long as there are cores for them, and in the place of those who need none while there are tasks.
     fn recall(&mut self, program: u32, queued: u64) {
-        let alone = self.share(program).is_some_and(|share| share.alone);
-        let room = if queued > 0 || alone { self.room(program) } else { self.held(program).max(1) };
+        let is_free = self.share(program).is_some_and(Share::is_free);
+        let room = if queued > 0 || is_free { self.room(program) } else { self.held(program).max(1) };
         while self.count(program, State::Awake) < room {
             let core = self.spare(program);
             // The one whose number is the core's, so that workers stay where they were.
@@ -276,7 +347,7 @@ impl Host {
     }
 
     /// Cores that were taken back. True: there are some.
-    fn note_losses(&mut self, program: u32) -> bool {
+    pub(super) fn note_losses(&mut self, program: u32) -> bool {
         let Some(share) = self.share(program) else { return false };
         let slot = Some(share.slot);
         let lost: Vec<usize> = share.known.iter().filter(|core| self.table[*core].holder() != slot).collect();
@@ -285,18 +356,19 @@ impl Host {
         }
         let held = (0..self.table.len()).filter(|core| self.table[*core].holder() == slot).collect();
         self.pool_mut(program).counts.lost += lost.len() as u64;
+        let now = self.now;
         if let Some(share) = self.share_mut(program) {
-            share.known = held;
+            share.hold(held, now);
             share.alone &= lost.is_empty();
         }
         !lost.is_empty()
     }
 
     /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
-    fn employ(&mut self, program: u32, queued: u64) {
+    pub(super) fn employ(&mut self, program: u32, queued: u64) {
         let Some(share) = self.share(program) else { return };
         let (keeps, own_only) = (share.sharing.sleeper == Sleeper::KeepsCore, share.sharing.own_only);
-        let (most, by_push) = (share.most, Self::wakes_by_push(share));
+        let (most, by_push, by_time) = (share.most, share.wakes_by_push(), share.is_by_time());
         if !keeps {
             // For those who are awake without one.
             let most = self.count(program, State::Awake).min(most);
@@ -308,118 +380,17 @@ impl Host {
             self.recall(program, queued);
         }
         if !keeps {
-            while self.held(program) > self.count(program, State::Awake) && self.release(program, None) {}
+            let needed = if by_time { 0 } else { self.count(program, State::Awake) };
+            while self.held(program) > needed && self.release(program, None) {}
         }
         self.balance(program);
-    }
-
-    /// A core was taken back, or there is one to be had.
-    pub(super) fn rung(&mut self, program: u32) {
-        let Some(share) = self.share(program).filter(|_| self.pool(program).is_there()) else { return };
-        let lends = share.sharing.sleeper == Sleeper::LendsCore;
-        let lost = self.note_losses(program);
-        if !lost && !lends {
-            return;
-        }
-        let queued = self.pool(program).waiting();
-        if lends {
-            for _ in 0..queued.min(self.count(program, State::Retired).into()) {
-                if !self.claim(program, false) {
-                    break;
-                }
-            }
-        }
-        self.employ(program, queued);
-        let now = self.now;
-        if let Some(share) = self.share_mut(program)
-            && lost
-            && share.next > now + share.quantum
-        {
-            let after = share.quantum;
-            self.look_again(program, after);
-        }
-    }
-
-    // ---- The coordinator. ----
-
-    fn look_again(&mut self, program: u32, after: u64) {
-        let next = self.now + after;
-        if let Some(share) = self.share_mut(program) {
-            (share.next, share.plan) = (next, share.plan + 1);
-            let plan = share.plan;
-            self.plan(next, Due::Quantum { program, plan });
-        }
-    }
-
-    /// One quantum is over.
-    pub(super) fn quantum(&mut self, program: u32, plan: u64) {
-        if !self.pool(program).is_there() || self.share(program).is_none_or(|share| share.plan != plan) {
-            return;
-        }
-        (0..self.cores.len()).for_each(|core| self.charge(core));
-        self.note_losses(program);
-        let desire = self.share(program).map_or(0, |share| share.desire);
-        let Standing { owned, held, free, own_free, lent, .. } = self.round(program, desire);
-        let now = self.now;
-        let pool = self.pool(program);
-        let (workers, queued, work) = (pool.workers.len() as u32, pool.waiting(), pool.busy_time(now));
-        let (awake, retired) = (self.count(program, State::Awake), self.count(program, State::Retired));
-        let Some(share) = self.share_mut(program) else { return };
-        let account = Account {
-            first: !share.entered,
-            workers,
-            awake,
-            retired,
-            blocked: 0,
-            queued: queued.try_into().unwrap_or(u32::MAX),
-            usable: share.most,
-            owned,
-            held,
-            free,
-            own_free,
-            lent,
-            usage_ns: work - share.work,
-            allotted_ns: (now - share.looked) * u64::from(share.allotment),
-            allotment: share.allotment,
-        };
-        (share.looked, share.work, share.entered) = (now, work, true);
-        let orders = share.coordinator.quantum(&account);
-        let (quantum, before) = (share.quantum, share.desire);
-        if orders.desire != before {
-            self.round(program, orders.desire);
-        }
-        match orders.cores {
-            Claims::Owned => self.hold_what_is_owned(program),
-            Claims::More { free, own_only, back } => {
-                let _ = (0..free).take_while(|_| self.claim(program, own_only)).count();
-                let _ = (0..back).take_while(|_| self.take_back(program)).count();
-            }
-        }
-        let held = self.held(program);
-        if let Some(share) = self.share_mut(program) {
-            share.allotment = held;
-        }
-        self.employ(program, queued);
-        // Whoever comes by less often counts as stopped.
-        let due = quantum * u64::from(orders.due.max(1));
-        self.look_again(program, due.min(STOPPED_AFTER.as_nanos() as u64 / 2));
-    }
-
-    fn hold_what_is_owned(&mut self, program: u32) {
-        let Some(share) = self.share(program) else { return };
-        let slot = Some(share.slot);
-        let foreign: Vec<usize> = share.known.iter().filter(|core| self.table[*core].owner() != slot).collect();
-        for core in foreign {
-            self.release(program, Some(core));
-        }
-        while self.claim(program, true) || self.take_back(program) {}
     }
 
     // ---- What others ask. ----
 
     /// Where the thread may run, if not everywhere.
     pub(super) fn confined(&self, thread: Thread) -> Option<CoreSet> {
-        let share = self.share(thread.program).filter(|share| !share.alone && !share.known.is_empty())?;
+        let share = self.share(thread.program).filter(|share| !share.is_free() && !share.known.is_empty())?;
         match (share.sharing.placement, self.worker(thread).core) {
             (Placement::Anywhere, _) => share.excess.then_some(share.known),
             (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
@@ -431,12 +402,12 @@ impl Host {
     pub(super) fn has_core(&self, thread: Thread) -> bool {
         let Some(share) = self.share(thread.program) else { return true };
         let worker = self.worker(thread);
-        share.alone || share.known.is_empty() || worker.state != State::Awake || worker.core.is_some()
+        share.is_free() || share.known.is_empty() || worker.state != State::Awake || worker.core.is_some()
     }
 
     /// Workers whose queue a thief may take over.
     pub(super) fn without_core(&self, program: u32) -> Vec<u32> {
-        if self.share(program).is_none_or(|share| share.alone || share.known.is_empty()) {
+        if self.share(program).is_none_or(|share| share.is_free() || share.known.is_empty()) {
             return Vec::new();
         }
         let awake = self.in_state(program, State::Awake);

@@ -2,7 +2,7 @@
 
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
 
-use super::pool::{Doing, Rest};
+use super::worker::{Doing, Rest};
 use super::{Due, Host, Thread};
 
 impl Host {

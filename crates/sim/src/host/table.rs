@@ -3,12 +3,19 @@
 use comity_policy::allotment::Claim;
 use comity_table::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, partition};
 
+use super::quota::Quota;
 use super::share::Share;
 use super::{Due, Host};
+
+/// Here all programs count alike.
+const WEIGHT: u32 = 100;
 
 impl Host {
     pub(super) fn join_table(&mut self, program: u32) {
         let pool = self.pool(program);
+        if !self.has_table {
+            return;
+        }
         let (Some((sharing, quantum)), Some(coordinator)) = (pool.policy.sharing(), pool.policy.coordinator()) else {
             return;
         };
@@ -22,25 +29,15 @@ impl Host {
             self.pool_mut(program).counts.unshared = 1;
             return;
         };
-        let most = (pool.workers.len() as u32).min(self.cores.len() as u32);
+        let usable = pool.quota.as_ref().map_or(u32::MAX, Quota::usable).min(self.cores.len() as u32);
+        let most = usable.min(pool.workers.len() as u32);
+        let slot = SlotId::new(free).expect("there are as many");
         self.slots[free] = Some(program);
-        self.pool_mut(program).share = Some(Share {
-            sharing,
-            coordinator,
-            quantum: quantum.as_nanos() as u64,
-            slot: SlotId::new(free).expect("there are as many"),
-            most,
-            alone: true,
-            entered: false,
-            known: CoreSet::EMPTY,
-            excess: false,
-            desire: 0,
-            looked: self.now,
-            work: 0,
-            allotment: 0,
-            next: 0,
-            plan: 0,
-        });
+        let share = Share::new((sharing, quantum.as_nanos() as u64), coordinator, slot, most, self.now);
+        self.pool_mut(program).share = Some(share);
+        // One that was alone looks rarely.
+        let others = self.members().into_iter().filter(|other| *other != program);
+        others.collect::<Vec<_>>().into_iter().for_each(|other| self.ring(other));
     }
 
     pub(super) fn begin_to_share(&mut self, program: u32) {
@@ -113,13 +110,15 @@ impl Host {
         Some((core, before))
     }
 
+    /// The place in the table of a program that may hold a core more.
+    fn place_for_more(&self, program: u32) -> Option<SlotId> {
+        let share = self.share(program)?;
+        ((share.known.len() as u32) < share.most && !share.is_by_time()).then_some(share.slot)
+    }
+
     /// Claims a core that nobody uses.
     pub(super) fn claim(&mut self, program: u32, own_only: bool) -> bool {
-        let Some(Share { slot, most, known, .. }) = self.share(program) else { return false };
-        let slot = *slot;
-        if known.len() as u32 >= *most {
-            return false;
-        }
+        let Some(slot) = self.place_for_more(program) else { return false };
         let mut claimed = self.change(|word| word.claimed(slot).filter(|_| word.owner() == Some(slot)));
         if claimed.is_none() && !own_only {
             claimed = self.change(|word| word.claimed(slot).filter(|_| word.owner().is_none()));
@@ -130,11 +129,7 @@ impl Host {
 
     /// Takes a core back from who uses it.
     pub(super) fn take_back(&mut self, program: u32) -> bool {
-        let Some(Share { slot, most, known, .. }) = self.share(program) else { return false };
-        let slot = *slot;
-        if known.len() as u32 >= *most {
-            return false;
-        }
+        let Some(slot) = self.place_for_more(program) else { return false };
         let taken = self.change(|word| word.taken_back(slot));
         if let Some(borrower) = taken.and_then(|(_, before)| self.program_of(before.holder()?)) {
             self.ring(borrower);
@@ -143,8 +138,9 @@ impl Host {
     }
 
     pub(super) fn gains(&mut self, program: u32, core: Option<usize>) -> bool {
+        let now = self.now;
         if let (Some(core), Some(share)) = (core, self.share_mut(program)) {
-            share.known.insert(core);
+            share.hold(share.known.union([core].into_iter().collect()), now);
         }
         core.is_some()
     }
@@ -169,9 +165,10 @@ impl Host {
     }
 
     pub(super) fn forget(&mut self, program: u32, core: usize) {
+        let now = self.now;
         let pool = self.pool_mut(program);
         if let Some(share) = &mut pool.share {
-            share.known.remove(core);
+            share.hold(share.known.iter().filter(|known| *known != core).collect(), now);
         }
         for worker in &mut pool.workers {
             worker.core = worker.core.filter(|given| *given != core);
@@ -213,18 +210,28 @@ impl Host {
         for (word, owner) in self.table.iter_mut().zip(after) {
             *word = word.granted(owner).unwrap_or(*word);
         }
-        let alone = parties.iter().all(|party| self.program_of(party.slot) == Some(program));
+        let alone = parties.iter().all(|party| party.claim.program == u64::from(program));
+        let has_work = |other: &u32| {
+            let works = self.share(*other).is_some_and(|share| share.desire > 0) || self.pool(*other).in_books[0] > 0;
+            works && *other != program && self.pool(*other).is_there()
+        };
+        let others = self.members().into_iter().filter(has_work).count() as u32;
         if let Some(share) = self.share_mut(program) {
             share.alone = alone;
         }
-        self.standing(program)
+        Standing {
+            alone,
+            share_milli: self.table.len() as u32 * 1000 / (others + 1),
+            programs: others + 1,
+            ..self.standing(program)
+        }
     }
 
     pub(super) fn parties(&self) -> Vec<Party> {
         let may_use: CoreSet = (0..self.table.len()).collect();
         let party = |number: &u32| {
             let share = self.share(*number).filter(|share| share.desire > 0)?;
-            let claim = Claim { program: u64::from(*number), weight: 100, desire: share.desire };
+            let claim = Claim { program: u64::from(*number), weight: WEIGHT, desire: share.desire };
             Some(Party { slot: share.slot, claim, may_use })
         };
         self.slots.iter().flatten().filter_map(party).collect()

@@ -28,6 +28,10 @@ pub struct Outcome {
     pub cycles: Cycles,
     /// Of the cycles that there were on processors that were not lost, the part that was spent working.
     pub utilization: f64,
+    /// On a host: cycles that processors idled while a thread waited for one, or a task that nobody had begun while workers rested for
+    /// want of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_beside_work: Option<u64>,
     /// In the order in which they came.
     pub programs: Vec<ProgramOutcome>,
 }
@@ -54,6 +58,13 @@ pub struct ProgramOutcome {
     pub counts: Option<Counts>,
 }
 
+impl Outcome {
+    fn new(seed: u64) -> Outcome {
+        let programs = Vec::new();
+        Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, idle_beside_work: None, programs }
+    }
+}
+
 impl Scenario {
     /// One of its runs, by its number from 0. Everything that must hold at any time is looked at in one of so many quanta, or on a
     /// host after one of so many events; there, what costs little is after every one. With `record`, which only a host takes, it
@@ -78,31 +89,35 @@ impl Scenario {
         check_every: u64,
         record: Option<Recorder>,
     ) -> Result<Outcome, String> {
-        let Machine { processors, steps, costs, directed_yield, .. } = self.written.machine;
+        let Machine { processors, steps, costs, directed_yield, table, .. } = self.written.machine;
         let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
         host.yield_to_peers(directed_yield);
+        if !table {
+            host.without_table();
+        }
         if let Some(record) = record {
             host.record(record);
         }
-        let mut outcome = Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, programs: Vec::new() };
+        let mut outcome = Outcome::new(seed);
         for (at, submission) in self.arrivals().into_iter().rev() {
-            let Submission { kind, serial, parallel, width, iterations, workers, .. } =
+            let Submission { kind, serial, parallel, width, iterations, workers, quota, .. } =
                 self.written.programs[submission];
             let (policy, workers) = (policies[submission], workers.unwrap_or(processors));
             let own = stream(seed, outcome.programs.len() as u64).random();
-            let what = match kind {
+            let (number, what) = match kind {
                 Kind::ForkJoin => {
                     let (program, what) = self.submit(at, submission);
-                    host.submit(at, Box::new(program), policy, workers, own);
-                    what
+                    (host.submit(at, Box::new(program), policy, workers, own), what)
                 }
                 Kind::ScatterGather => {
                     let network = Network::scatter_gather(width as usize, iterations, parallel, serial);
                     let what = self.begins(at, submission, network.work(), network.critical_path());
-                    host.submit_network(at, network, policy, workers, own);
-                    what
+                    (host.submit_network(at, network, policy, workers, own), what)
                 }
             };
+            if let Some(cores) = quota {
+                host.limit(number, cores);
+            }
             outcome.programs.push(what);
         }
         for fault in &self.written.faults {
@@ -131,7 +146,7 @@ impl Scenario {
             (program.cycles, program.counts) = (fate.spent, Some(fate.counts));
             outcome.cycles += fate.spent;
         }
-        outcome.steps = host.now();
+        (outcome.steps, outcome.idle_beside_work) = (host.now(), Some(host.idle_beside_work()));
         let there_were = self.core_time(outcome.steps);
         outcome.utilization = if there_were == 0 { 0.0 } else { outcome.cycles.work as f64 / there_were as f64 };
         Ok(outcome)
@@ -155,7 +170,7 @@ impl Scenario {
         let quantum = self.written.machine.quantum();
         let mut server = Server::new(processors, quantum);
         let mut arrivals = self.arrivals();
-        let mut outcome = Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, programs: Vec::new() };
+        let mut outcome = Outcome::new(seed);
         let mut there_were = 0u64;
         for turn in 0.. {
             let now = server.now();
@@ -204,12 +219,12 @@ impl Scenario {
     }
 
     fn submit(&self, came: u64, submission: usize) -> (ForkJoin, ProgramOutcome) {
-        let Submission { serial, parallel, width, iterations, fork, .. } = &self.written.programs[submission];
+        let Submission { serial, parallel, width, iterations, fork, sleep, .. } = &self.written.programs[submission];
         let fork = match fork {
             WrittenFork::AtOnce => Fork::AtOnce,
             WrittenFork::Tree => Fork::Tree,
         };
-        let program = ForkJoin::new(*serial, *parallel, *width, *iterations, fork);
+        let program = ForkJoin::new(*serial, *parallel, *width, *iterations, fork).sleeping(*sleep);
         let outcome = self.begins(came, submission, program.work(), program.critical_path());
         (program, outcome)
     }

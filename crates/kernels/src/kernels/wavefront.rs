@@ -1,0 +1,260 @@
+//! A wavefront: tasks that wait for each other while they hold their workers.
+//!
+//! The shape is that of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007,
+//! section 3.7): each task has a band of columns, and may relax a strip of rows once the task on its left has relaxed
+//! it. Deviation: LU's SSOR of a system in three dimensions is here a Gauss-Seidel sweep of Laplace's equation in two,
+//! in the natural order, which has the same dependences and whose result is known.
+//!
+//! **It always ends**, on any number of workers and in any schedule. A task waits inside its worker, which runs nothing
+//! else meanwhile; so a task must not wait for one that nobody has begun. Therefore the leaves of the tree of joins are
+//! all alike, and each takes the next band, from the left, when it begins. Whoever has band i knows that all bands
+//! left of it are taken, each by a leaf that runs on a thread of its own. Of the bands that are not done, the leftmost
+//! waits for nobody, so its thread goes on, if only the kernel lets every thread run; and then the next is the leftmost.
+
+use std::f64::consts::PI;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::{hint, thread};
+
+use crate::catalog::Row;
+use crate::difference::largest_difference;
+use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "wavefront",
+    summary: "Gauss-Seidel sweeps by tasks that wait for each other, as NAS's LU does",
+    parameters: &[
+        Parameter { key: "tasks", default: "8", help: "tasks, each with a band of columns, 1 to 1024" },
+        Parameter {
+            key: "wait",
+            default: "condvar",
+            help: "how a task waits: condvar (asleep), spin (looking) or yield (looking, and yielding its core)",
+        },
+        Parameter { key: "rows", default: "1024", help: "rows of cells, 1 to 8192" },
+        Parameter { key: "columns", default: "1024", help: "cells in a row, 1 to 8192" },
+        Parameter {
+            key: "strip",
+            default: "32",
+            help: "rows that a task relaxes between two looks at its neighbour, 1 to 8192",
+        },
+        Parameter { key: "sweeps", default: "20", help: "sweeps over all cells, 1 to 100000" },
+    ],
+    prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+};
+
+const LONGEST_SIDE: usize = 8_192;
+
+/// Half-waves down and across, and the amplitude, of each wave that the start has on top of the solution. They are so
+/// long that every cell changes in every sweep by more than the tolerance.
+const WAVES: [(usize, usize, f64); 3] = [(1, 1, 1.0), (2, 1, 0.5), (3, 2, 0.75)];
+
+/// The largest error of a cell that passes, where the solution and the waves are about 1.
+const TOLERANCE: f64 = 1e-11;
+
+fn prepare(parameters: &Parameters) -> Result<Wavefront, ParameterError> {
+    let wait =
+        [Wait::Asleep, Wait::Looking, Wait::Yielding][parameters.choice("wait", &["condvar", "spin", "yield"])?];
+    let rows = parameters.number("rows", 1..=LONGEST_SIDE)?;
+    let columns = parameters.number("columns", 1..=LONGEST_SIDE)?;
+    let strip = parameters.number("strip", 1..=LONGEST_SIDE)?;
+    let sweeps = parameters.number("sweeps", 1..=100_000)?;
+    let grid = Grid { rows, columns };
+    Ok(Wavefront { tasks: parameters.number("tasks", 1..=1024)?, wait, grid, strip, sweeps, start: grid.after(0) })
+}
+
+/// The cells that are relaxed. The array has a fixed border of one more cell on each side.
+#[derive(Clone, Copy)]
+struct Grid {
+    rows: usize,
+    columns: usize,
+}
+
+impl Grid {
+    fn width(self) -> usize {
+        self.columns + 2
+    }
+
+    /// All cells after so many sweeps, border included, row by row: the solution, and what is left of the waves.
+    ///
+    /// With μ the mean of a wave's neighbours over the wave, the product of that wave and μ^(row + column) is what a
+    /// sweep in the natural order multiplies by μ², in every cell.
+    fn after(self, sweeps: usize) -> Vec<f64> {
+        let angle = |half_waves: usize, cells: usize| PI * half_waves as f64 / (cells + 1) as f64;
+        let cell = |row: usize, column: usize| {
+            let is_border = [0, self.rows + 1].contains(&row) || [0, self.columns + 1].contains(&column);
+            let wave = |(down, across, amplitude): (usize, usize, f64)| {
+                let (down, across) = (angle(down, self.rows), angle(across, self.columns));
+                let mean = (down.cos() + across.cos()) / 2.0;
+                let decay = mean.powi((row + column + 2 * sweeps) as i32);
+                amplitude * decay * (down * row as f64).sin() * (across * column as f64).sin()
+            };
+            // The border is exactly the solution, which the rounded sine of a multiple of π would not leave.
+            let waves = if is_border { 0.0 } else { WAVES.into_iter().map(wave).sum() };
+            self.solution(row, column) + waves
+        };
+        (0..self.rows + 2).flat_map(|row| (0..self.width()).map(move |column| cell(row, column))).collect()
+    }
+
+    /// The solution: a polynomial whose value in any cell is the mean of those in the four around it, exactly.
+    fn solution(self, row: usize, column: usize) -> f64 {
+        let distance = 1.0 / (self.rows.max(self.columns) + 1) as f64;
+        let (x, y) = (column as f64 * distance, row as f64 * distance);
+        x * x - y * y + x * y
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    /// On a condition variable.
+    Asleep,
+    /// On a core.
+    Looking,
+    /// On a core, offering it after each look.
+    Yielding,
+}
+
+/// How many rows a task has relaxed in this sweep.
+#[derive(Default)]
+struct Progress {
+    rows: AtomicUsize,
+    /// Held while `rows` changes, so that nobody falls asleep between a look and the change.
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Progress {
+    fn announce(&self, rows: usize) {
+        let _changing = self.lock.lock().expect("nobody panics while holding the lock");
+        // Release: whoever sees the rows finds their cells.
+        self.rows.store(rows, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    fn wait_for(&self, rows: usize, wait: Wait) {
+        let is_behind = || self.rows.load(Ordering::Acquire) < rows;
+        match wait {
+            Wait::Asleep => {
+                let guard = self.lock.lock().expect("nobody panics while holding the lock");
+                drop(self.changed.wait_while(guard, |()| is_behind()).expect("nobody panics while holding the lock"));
+            }
+            Wait::Looking => {
+                while is_behind() {
+                    hint::spin_loop();
+                }
+            }
+            Wait::Yielding => {
+                while is_behind() {
+                    thread::yield_now();
+                }
+            }
+        }
+    }
+}
+
+struct Wavefront {
+    tasks: usize,
+    wait: Wait,
+    grid: Grid,
+    strip: usize,
+    sweeps: usize,
+    start: Vec<f64>,
+}
+
+impl Wavefront {
+    /// One task of a sweep: relaxes a band, strip by strip.
+    fn relax_band(&self, band: usize, cells: &[AtomicU64], progress: &[Progress]) {
+        let columns = 1 + band * self.grid.columns / self.tasks..1 + (band + 1) * self.grid.columns / self.tasks;
+        for first in (0..self.grid.rows).step_by(self.strip) {
+            let end = (first + self.strip).min(self.grid.rows);
+            if let Some(left) = band.checked_sub(1) {
+                progress[left].wait_for(end, self.wait);
+            }
+            for row in first + 1..=end {
+                self.relax_row(row, columns.clone(), cells);
+            }
+            progress[band].announce(end);
+        }
+    }
+
+    /// Relaxes some cells of a row from left to right, each from its new neighbours above and on the left, and its old
+    /// ones below and on the right. The old one right of the band is still there: its task waits for this one.
+    fn relax_row(&self, row: usize, columns: Range<usize>, cells: &[AtomicU64]) {
+        let width = self.grid.width();
+        let [above, here, below] = [row - 1, row, row + 1].map(|row| &cells[row * width..][..width]);
+        let mut left = load(&here[columns.start - 1]);
+        for column in columns {
+            left = 0.25 * ((load(&above[column]) + left) + (load(&below[column]) + load(&here[column + 1])));
+            // Relaxed, as the loads: the order is that of the announcements and, between sweeps, of the join.
+            here[column].store(left.to_bits(), Ordering::Relaxed);
+        }
+    }
+}
+
+fn load(cell: &AtomicU64) -> f64 {
+    f64::from_bits(cell.load(Ordering::Relaxed))
+}
+
+impl Kernel for Wavefront {
+    /// All cells, border included.
+    type Output = Vec<f64>;
+
+    fn compute<J: ForkJoin>(&self, fork_join: J) -> Vec<f64> {
+        let cells: Vec<AtomicU64> = self.start.iter().map(|cell| AtomicU64::new(cell.to_bits())).collect();
+        for _ in 0..self.sweeps {
+            let progress: Vec<Progress> = (0..self.tasks).map(|_| Progress::default()).collect();
+            let next = AtomicUsize::new(0);
+            fork_join.for_range(0..self.tasks, 1, &|leaf| {
+                for _ in leaf {
+                    self.relax_band(next.fetch_add(1, Ordering::Relaxed), &cells, &progress);
+                }
+            });
+        }
+        cells.into_iter().map(|cell| f64::from_bits(cell.into_inner())).collect()
+    }
+
+    fn verify(&self, output: &Vec<f64>) -> Verdict {
+        let error = largest_difference(output, &self.grid.after(self.sweeps));
+        Verdict::new(
+            error <= TOLERANCE,
+            format!("largest error of a cell after {} sweeps {error:.2e}, allowed {TOLERANCE:.0e}", self.sweeps),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OnRayon, Serial};
+
+    fn program(tasks: usize, wait: Wait, sweeps: usize) -> Wavefront {
+        let grid = Grid { rows: 50, columns: 70 };
+        Wavefront { tasks, wait, grid, strip: 3, sweeps, start: grid.after(0) }
+    }
+
+    #[test]
+    fn the_waves_decay_as_the_theory_says() {
+        let program = program(4, Wait::Asleep, 30);
+        let output = program.compute(Serial);
+        let verdict = program.verify(&output);
+        assert!(verdict.verified, "{}", verdict.detail);
+        // A cell that was left out of one sweep has an error that shows.
+        let one_less = Wavefront { sweeps: 29, start: program.start.clone(), ..program }.compute(Serial);
+        assert!(largest_difference(&output, &one_less) > 1e6 * TOLERANCE);
+    }
+
+    #[test]
+    fn it_ends_with_fewer_workers_than_tasks_and_with_more_tasks_than_columns() {
+        let serial = program(1, Wait::Asleep, 5).compute(Serial);
+        for workers in [1, 2, 5] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
+            for tasks in [2, 16, 200] {
+                for wait in [Wait::Asleep, Wait::Looking, Wait::Yielding] {
+                    let output = pool.install(|| program(tasks, wait, 5).compute(OnRayon));
+                    assert!(output == serial, "{tasks} tasks on {workers} workers");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The coordinator of `comity`: when a program holds cores, and when it shares time.
+
+use crate::{Account, Claims, Coordinator, Mode, Orders, Room};
+
+/// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how many of
+/// its workers are awake.
+///
+/// A program that could use its share holds cores, and has one worker awake on each ([`Mode::Cores`]); its workers lend theirs when
+/// they sleep, and take them back when a push needs them. A program that could not use its share, for its tasks block, it is
+/// throttled or it comes and goes, holds none ([`Mode::Time`]): its workers run when they can, on the cores of the others, and
+/// neither side waits for a core that is idle.
+///
+/// A program that begins shares time: what it can use is known after a quantum. One that begins anew goes on as it left off.
+///
+/// What it could use is the time that its threads would have had, had they not waited for cores. So a program is not taken for one that
+/// blocks because others are on its cores. Where threads wait for each other, one that waits for a core holds up others, so the time
+/// that they wait is a sign as well, though a weak one.
+///
+/// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every task moves and
+/// workers wait for cores, those beyond the cores would only hold tasks up: then as many as there are cores may be awake, until
+/// workers block or do not move beside tasks that no worker has begun.
+#[derive(Debug)]
+pub(super) struct Courtesy {
+    mode: Mode,
+    /// Looks in this mode.
+    looks: u32,
+    /// Signs in succession that it could use its share.
+    able: u32,
+    /// So many are asked for before it holds cores: more after it held cores in vain.
+    patience: u32,
+    room: Room,
+    /// Looks in succession that spoke for fewer workers.
+    crowded: u32,
+    /// So many are asked for: more after it had too few.
+    caution: u32,
+    /// Quanta until the account that comes next.
+    due: u16,
+}
+
+/// The most quanta between two looks.
+const CALM: u16 = 4;
+
+/// The same for a program that is alone and has all the room that it can have.
+const CALM_ALONE: u16 = 16;
+
+/// A program that held cores for fewer looks than this held them in vain.
+const IN_VAIN: u32 = 10;
+
+/// A look at which it could have used its share counts as so many signs; one at which it had or waited for as much time is a single
+/// sign.
+const SURE: u32 = 16;
+
+/// The most signs that a program waits for before it holds cores again.
+const MOST_PATIENCE: u32 = 16 * SURE;
+
+/// Looks that speak for fewer workers before there is room for fewer.
+const CAUTION: u32 = 2;
+
+/// The same, after there were too few.
+const MOST_CAUTION: u32 = 128;
+
+impl Default for Courtesy {
+    fn default() -> Courtesy {
+        Courtesy {
+            mode: Mode::Time,
+            looks: 0,
+            able: 0,
+            patience: SURE,
+            room: Room::Workers,
+            crowded: 0,
+            caution: CAUTION,
+            due: 1,
+        }
+    }
+}
+
+/// Whether `part` is at least so many hundredths of `whole`.
+fn is_at_least(part: u64, hundredths: u64, whole: u64) -> bool {
+    u128::from(part) * 100 >= u128::from(whole) * u128::from(hundredths)
+}
+
+impl Courtesy {
+    fn choose_mode(&mut self, account: &Account) {
+        // Where no other program has work none loses anything, so it holds cores as beside another, unless it is idle.
+        let is_only = account.programs <= 1;
+        let share_milli = if is_only { account.share_milli / 2 } else { account.share_milli };
+        // A program with few workers could not use more.
+        let share_milli = share_milli.min(account.workers.saturating_mul(1000));
+        let share_ns = account.elapsed_ns.saturating_mul(share_milli.into()) / 1000;
+        self.looks = self.looks.saturating_add(1);
+        match self.mode {
+            Mode::Time => {
+                self.able = match () {
+                    () if is_at_least(account.able_ns, 95, share_ns) => self.able + SURE,
+                    () if is_at_least(account.wanted_ns, 95, share_ns) => self.able + 1,
+                    () => 0,
+                };
+                // A program that has more than its share needs no patience.
+                if self.able >= self.patience || (self.able > 0 && is_at_least(account.used_ns, 95, share_ns)) {
+                    self.enter(Mode::Cores);
+                }
+            }
+            Mode::Cores => {
+                // While its threads wait for cores, the cores are in use.
+                let wastes = !is_at_least(account.wanted_ns, 90, account.held_ns);
+                // One that holds no core for the moment has one worker awake, so it can do no more than that one.
+                let is_due_more = account.held_ns < share_ns / 2;
+                let is_light = is_due_more && !is_at_least(account.wanted_ns, 80, share_ns.min(account.elapsed_ns));
+                let is_idle = !is_at_least(account.wanted_ns, 2, account.elapsed_ns);
+                if is_idle || (!is_only && (wastes || is_light)) {
+                    let in_vain = self.looks < IN_VAIN;
+                    self.patience = if in_vain { (2 * self.patience).min(MOST_PATIENCE) } else { SURE };
+                    self.enter(Mode::Time);
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, mode: Mode) {
+        (self.mode, self.looks, self.able) = (mode, 0, 0);
+    }
+
+    fn choose_room(&mut self, account: &Account) {
+        let machine_ns = account.elapsed_ns.saturating_mul(account.usable.into());
+        match self.room {
+            Room::Workers => {
+                let computes = is_at_least(account.used_ns, 90, machine_ns) && account.awake > account.usable;
+                // Beside others it is for those that its workers wait.
+                let may_be_too_many = account.alone && account.workers > account.usable;
+                let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
+                let is_crowded = (computes || waits) && account.unmoved == 0;
+                self.crowded = if is_crowded { self.crowded + 1 } else { 0 };
+                if self.crowded >= self.caution {
+                    (self.room, self.crowded) = (Room::Cores, 0);
+                }
+            }
+            Room::Cores => {
+                self.crowded = self.crowded.saturating_add(1);
+                if account.queued > 0 && account.retired > 0 && account.blocked > 0 {
+                    // The longer it went well, the less it takes to try it again.
+                    let went_well = self.crowded >= self.caution.saturating_mul(4);
+                    self.caution = if went_well { CAUTION } else { (4 * self.caution).min(MOST_CAUTION) };
+                    (self.room, self.crowded) = (Room::Workers, 0);
+                }
+            }
+        }
+    }
+}
+
+impl Coordinator for Courtesy {
+    fn quantum(&mut self, account: &Account) -> Orders {
+        let before = (self.mode, self.room);
+        if account.elapsed_ns > 0 {
+            self.choose_mode(account);
+            if account.alone || self.mode == Mode::Time {
+                self.choose_room(account);
+            }
+        }
+        let wanted = if self.mode == Mode::Cores { account.queued.min(account.retired) } else { 0 };
+        let free = wanted.min(account.free);
+        let back = (wanted - free).min(account.lent);
+        let gathers = self.room == Room::Workers && self.crowded > 0;
+        let is_settled = before == (self.mode, self.room) && self.able == 0 && !gathers;
+        let may_be_stuck = account.unmoved > 0 && account.queued > 0 && account.retired > 0;
+        let is_calm = !account.first && is_settled && free == 0 && back == 0 && account.blocked == 0 && !may_be_stuck;
+        let most = if account.alone && self.room == Room::Workers { CALM_ALONE } else { CALM };
+        self.due = if is_calm { (2 * self.due).min(most) } else { 1 };
+        // Where many programs take turns, all looks together are to cost no more than where few do.
+        let crowd = account.programs / (2 * account.usable.max(1));
+        Orders {
+            desire: if self.mode == Mode::Cores { account.usable } else { 0 },
+            cores: Claims::More { free, own_only: false, back },
+            mode: self.mode,
+            room: self.room,
+            due: self.due.max(crowd.try_into().unwrap_or(u16::MAX)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const MS: u64 = 1_000_000;
+
+    /// A quantum beside another program, on two cores: milliseconds on cores, able to be, wanted, and of held cores.
+    fn beside(used: u64, able: u64, wanted: u64, held: u64) -> Account {
+        Account {
+            workers: 16,
+            usable: 2,
+            awake: 1,
+            elapsed_ns: 10 * MS,
+            used_ns: used * MS,
+            able_ns: able * MS,
+            wanted_ns: wanted * MS,
+            held_ns: held * MS,
+            share_milli: 1000,
+            programs: 2,
+            ..Account::default()
+        }
+    }
+
+    fn modes(courtesy: &mut Courtesy, accounts: &[Account]) -> Vec<Mode> {
+        accounts.iter().map(|account| courtesy.quantum(account).mode).collect()
+    }
+
+    #[test]
+    fn who_computes_holds_cores_after_a_quantum_and_desires_what_it_can_use() {
+        let mut courtesy = Courtesy::default();
+        let begins = courtesy.quantum(&Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) });
+        assert_eq!((begins.mode, begins.desire), (Mode::Time, 0));
+        let computes = courtesy.quantum(&beside(10, 20, 20, 0));
+        assert_eq!((computes.mode, computes.desire), (Mode::Cores, 2));
+        // Also where others are on its core, so that its threads wait.
+        assert_eq!(courtesy.quantum(&beside(4, 5, 10, 10)).mode, Mode::Cores);
+        // It begins anew as it left off.
+        assert_eq!(courtesy.quantum(&Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) }).mode, Mode::Cores);
+    }
+
+    #[test]
+    fn who_blocks_or_is_throttled_holds_nothing() {
+        let mut courtesy = Courtesy::default();
+        assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 0); 40]), [Mode::Time; 40]);
+        // It holds a core, and no longer uses it.
+        courtesy.enter(Mode::Cores);
+        let orders = courtesy.quantum(&Account { queued: 9, retired: 9, free: 1, ..beside(5, 5, 5, 10) });
+        let nothing = Claims::More { free: 0, own_only: false, back: 0 };
+        assert_eq!((orders.mode, orders.desire, orders.cores), (Mode::Time, 0, nothing));
+    }
+
+    #[test]
+    fn who_only_waits_for_long_is_asked_for_signs_and_after_cores_in_vain_for_more() {
+        let mut courtesy = Courtesy::default();
+        let mut looks_until_cores = || {
+            let looks = (1..).find(|_| courtesy.quantum(&beside(3, 4, 30, 0)).mode == Mode::Cores);
+            assert_eq!(courtesy.quantum(&beside(3, 3, 3, 10)).mode, Mode::Time);
+            looks.unwrap()
+        };
+        assert_eq!([(); 6].map(|()| looks_until_cores()), [16, 32, 64, 128, 256, 256]);
+        // A program that has more than its share can use it.
+        assert_eq!(courtesy.quantum(&beside(12, 12, 12, 0)).mode, Mode::Cores);
+    }
+
+    #[test]
+    fn a_program_with_one_worker_can_use_one_core_and_who_is_alone_wastes_nothing() {
+        let mut courtesy = Courtesy::default();
+        let one = Account { workers: 1, usable: 1, share_milli: 8000, ..beside(10, 10, 10, 0) };
+        assert_eq!(courtesy.quantum(&one).mode, Mode::Cores);
+        let only = Account { programs: 1, alone: true, ..beside(2, 2, 2, 20) };
+        assert_eq!(courtesy.quantum(&only).mode, Mode::Cores);
+        assert_eq!(courtesy.quantum(&Account { programs: 1, alone: true, ..beside(0, 0, 0, 20) }).mode, Mode::Time);
+    }
+
+    #[test]
+    fn alone_there_is_room_for_all_until_they_crowd_and_again_when_they_wait_for_each_other() {
+        let mut courtesy = Courtesy::default();
+        let alone = Account { programs: 1, alone: true, share_milli: 2000, awake: 16, ..beside(20, 20, 90, 20) };
+        let mut room = |account: Account| courtesy.quantum(&account).room;
+        // A task that does not move may be waiting for one that no worker has begun.
+        assert_eq!([(); 5].map(|()| room(Account { unmoved: 1, ..alone })), [Room::Workers; 5]);
+        assert_eq!([(); 2].map(|()| room(alone)), [Room::Workers, Room::Cores]);
+        let waits = Account { awake: 2, retired: 14, queued: 6, blocked: 2, ..alone };
+        assert_eq!(room(waits), Room::Workers);
+        // The next time it takes more to be sure.
+        let until_narrow = (1..).find(|_| room(alone) == Room::Cores);
+        assert_eq!(until_narrow, Some(8));
+    }
+
+    #[test]
+    fn looks_less_often_while_there_is_nothing_to_do_and_in_a_crowd() {
+        let mut courtesy = Courtesy::default();
+        let calm = Account { retired: 15, queued: 9, held: 1, ..beside(10, 10, 10, 10) };
+        courtesy.enter(Mode::Cores);
+        assert_eq!([(); 4].map(|()| courtesy.quantum(&calm).due), [2, 4, 4, 4]);
+        for changed in [Account { free: 1, ..calm }, Account { blocked: 1, ..calm }, Account { unmoved: 1, ..calm }] {
+            assert_eq!(courtesy.quantum(&changed).due, 1, "{changed:?}");
+            assert_eq!(courtesy.quantum(&calm).due, 2);
+        }
+        assert_eq!(courtesy.quantum(&Account { programs: 80, ..calm }).due, 20);
+    }
+}

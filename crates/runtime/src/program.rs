@@ -1,0 +1,534 @@
+//! What a process is to the core table: all of its pools under one policy are one program, with one place, one coordinator and one
+//! share.
+//!
+//! A pool takes part from its first task on. The coordinator's thread begins then, and joins the table a quantum later if there is
+//! still work: what ends sooner has nothing to share. It stays for a moment after the last pool, for the next.
+//!
+//! Which of its cores a program's pools use is written down in [`Division`], under one lock, which is taken where a pool claims or
+//! releases a core and by the coordinator.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use comity_os::{fork, futex, lock};
+use comity_policy::allotment::{Claim, deq};
+use comity_policy::{Policy, Room, Sleeper};
+use comity_table::{CoreSet, Location, Member};
+use crossbeam_utils::atomic::AtomicCell;
+
+use crate::coordinator;
+use crate::share::Cores;
+use crate::shared::Shared;
+
+/// How long a program without pools waits for the next.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// A pool's number within its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PoolId(u64);
+
+/// See the module.
+pub(crate) struct Program {
+    pub(crate) policy: Policy,
+    pub(crate) location: Location,
+    pub(crate) weight: u32,
+    pools: Mutex<Pools>,
+    /// How often a pool came, or the coordinator has left the table: a futex.
+    changes: AtomicU32,
+    division: Mutex<Division>,
+    /// Pools that want a core.
+    wanting: AtomicU32,
+    /// The coordinator's futex while it is not in the table, or has nothing to do there.
+    bell: AtomicU32,
+    /// No pool had work at the coordinator's last look: the worker that wakes tells it.
+    dormant: AtomicBool,
+}
+
+struct Pools {
+    list: Vec<(PoolId, Arc<Shared>)>,
+    next: u64,
+    standing: Standing,
+    /// Once it is in the table.
+    member: Option<Arc<Member>>,
+    /// When the last pool went.
+    deserted: Option<Instant>,
+    /// So many wait for the end of the coordinator.
+    waiting: u32,
+    life: Life,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The coordinator's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Unborn,
+    Running,
+    /// It takes no more pools, and is about to leave the table.
+    Ending,
+    /// It has left the table.
+    Ended,
+}
+
+/// What the coordinator's last look said to all pools.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    /// No other program holds cores or wants some.
+    pub(crate) alone: bool,
+    /// The program shares time, and holds no cores.
+    pub(crate) by_time: bool,
+    pub(crate) room: Room,
+    /// The most cores that a pool can use.
+    pub(crate) usable: u32,
+}
+
+/// Which pool uses which of the program's cores.
+struct Division {
+    cores: Vec<(usize, PoolId)>,
+    /// The program is about to leave the table: its pools change nothing there any more.
+    closed: bool,
+    /// Time that cores were held, in nanoseconds over all of them, up to `since`.
+    held_ns: u64,
+    since: Instant,
+}
+
+impl Division {
+    fn account(&mut self) {
+        let now = Instant::now();
+        self.held_ns += (now - self.since).as_nanos() as u64 * self.cores.len() as u64;
+        self.since = now;
+    }
+
+    fn give(&mut self, core: usize, pool: PoolId) {
+        self.take(core);
+        self.cores.push((core, pool));
+    }
+
+    fn take(&mut self, core: usize) {
+        self.account();
+        self.cores.retain(|(other, _)| *other != core);
+    }
+
+    fn of(&self, pool: PoolId) -> CoreSet {
+        self.cores.iter().filter(|(_, user)| *user == pool).map(|(core, _)| *core).collect()
+    }
+
+    /// Forgets what is no longer the program's.
+    fn keep(&mut self, held: CoreSet) {
+        if self.cores.iter().any(|(core, _)| !held.contains(*core)) {
+            self.account();
+            self.cores.retain(|(core, _)| held.contains(*core));
+        }
+    }
+}
+
+/// The programs of one process. Never freed.
+struct Registry {
+    /// As [`crate::fork::generation`] counts.
+    process: u64,
+    programs: Mutex<Vec<Arc<Program>>>,
+}
+
+#[derive(Clone, Copy)]
+struct RegistryRef(&'static Registry);
+
+impl PartialEq for RegistryRef {
+    fn eq(&self, other: &RegistryRef) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for RegistryRef {}
+
+/// A lock would not do: after a fork it may be held by a thread that is not there.
+static REGISTRY: AtomicCell<Option<RegistryRef>> = AtomicCell::new(None);
+
+const _: () = assert!(AtomicCell::<Option<RegistryRef>>::is_lock_free());
+
+fn registry() -> &'static Registry {
+    let process = crate::fork::generation();
+    let before = REGISTRY.load();
+    match before {
+        Some(RegistryRef(registry)) if registry.process == process => registry,
+        _ => {
+            let fresh = RegistryRef(Box::leak(Box::new(Registry { process, programs: Mutex::default() })));
+            match REGISTRY.compare_exchange(before, Some(fresh)) {
+                Ok(_) => fresh.0,
+                Err(faster) => faster.expect("a registry is never taken away").0,
+            }
+        }
+    }
+}
+
+/// The pool, which has its first task, takes part in its program from now on.
+pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
+    let Some(location) = Location::from_environment() else { return };
+    let mut programs = lock(&registry().programs);
+    let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
+    let program = running.cloned().unwrap_or_else(|| {
+        let program = Arc::new(Program::new(pool.policy, location, weight));
+        programs.push(Arc::clone(&program));
+        program
+    });
+    program.add(pool);
+    let mut pools = program.pools();
+    if pools.life == Life::Unborn {
+        let name = thread::Builder::new().name("comity-share".to_owned());
+        let started = fork::spawn(name, {
+            let program = Arc::clone(&program);
+            move || coordinator::keep(&program)
+        });
+        match started {
+            Ok(thread) => (pools.thread, pools.life) = (Some(thread), Life::Running),
+            Err(error) => {
+                // The next pool tries again.
+                pools.life = Life::Ended;
+                programs.retain(|other| !Arc::ptr_eq(other, &program));
+                coordinator::say_once(&format!("gets no coordinator, for there is no thread: {error}"));
+            }
+        }
+    }
+}
+
+impl Program {
+    fn new(policy: Policy, location: Location, weight: u32) -> Program {
+        let standing = Standing { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
+        Program {
+            policy,
+            location,
+            weight,
+            pools: Mutex::new(Pools {
+                list: Vec::new(),
+                next: 0,
+                standing,
+                member: None,
+                deserted: None,
+                waiting: 0,
+                life: Life::Unborn,
+                thread: None,
+            }),
+            changes: AtomicU32::new(0),
+            division: Mutex::new(Division { cores: Vec::new(), closed: false, held_ns: 0, since: Instant::now() }),
+            wanting: AtomicU32::new(0),
+            bell: AtomicU32::new(0),
+            dormant: AtomicBool::new(false),
+        }
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Pools> {
+        lock(&self.pools)
+    }
+
+    fn division(&self) -> MutexGuard<'_, Division> {
+        lock(&self.division)
+    }
+
+    /// Whether sleepers lend their cores, so that a program that has not joined yet keeps none from others.
+    pub(crate) fn lends(&self) -> bool {
+        self.policy.sharing().is_some_and(|(sharing, _)| sharing.sleeper == Sleeper::LendsCore)
+    }
+
+    // ---- Pools come and go. ----
+
+    fn add(self: &Arc<Self>, pool: &Arc<Shared>) {
+        let Some(share) = &pool.share else { return };
+        let mut pools = self.pools();
+        let id = PoolId(pools.next);
+        pools.next += 1;
+        pools.deserted = None;
+        pools.list.push((id, Arc::clone(pool)));
+        self.tell_of_change();
+        share.enroll(Arc::clone(self), id);
+        self.admit(&pools, id, pool);
+        drop(pools);
+        self.poke();
+    }
+
+    /// A pool counts cores from now on, if its program is in the table.
+    fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Shared) {
+        if let (Some(share), Some(member)) = (&pool.share, &pools.member) {
+            share.stand(pools.standing);
+            share.enter(Part {
+                program: Arc::clone(self),
+                member: Arc::clone(member),
+                pool: id,
+                wants: AtomicBool::new(false),
+            });
+        }
+    }
+
+    /// The pool has ended.
+    pub(crate) fn remove(&self, id: PoolId) {
+        let mut pools = self.pools();
+        let gone = pools.list.iter().position(|(other, _)| *other == id).map(|nth| pools.list.remove(nth));
+        if pools.list.is_empty() {
+            pools.deserted = Some(Instant::now());
+        }
+        let member = pools.member.clone();
+        // Outside of the lock: it may be the last reference.
+        drop(pools);
+        drop(gone);
+        if let Some(member) = member {
+            let mut division = self.division();
+            // All are gone if the program has left meanwhile.
+            for core in division.of(id).iter() {
+                division.take(core);
+                member.release(Some(core));
+            }
+        }
+        self.poke();
+    }
+
+    /// Waits until the coordinator has ended, if there is no pool for it any more.
+    pub(crate) fn wait_if_deserted(&self) {
+        self.pools().waiting += 1;
+        self.poke();
+        let thread = loop {
+            let heard = self.changes.load(Ordering::Acquire);
+            let mut pools = self.pools();
+            if !pools.list.is_empty() || pools.life == Life::Ended {
+                pools.waiting -= 1;
+                break if pools.life == Life::Ended { pools.thread.take() } else { None };
+            }
+            drop(pools);
+            futex::wait(&self.changes, heard, None);
+        };
+        if let Some(thread) = thread {
+            thread.join().expect("a coordinator does not unwind");
+        }
+    }
+
+    fn tell_of_change(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.changes);
+    }
+
+    /// The pools that have not ended.
+    pub(crate) fn list(&self) -> Vec<(PoolId, Arc<Shared>)> {
+        self.pools().list.clone()
+    }
+
+    /// Whether there is no pool any more, and none has come for a while: then the coordinator ends, and the next pool gets another.
+    pub(crate) fn ends(&self) -> bool {
+        let mut programs = lock(&registry().programs);
+        let mut pools = self.pools();
+        let is_over = |deserted: Instant| pools.waiting > 0 || deserted.elapsed() >= LINGER;
+        if !(pools.list.is_empty() && pools.deserted.is_some_and(is_over)) {
+            return false;
+        }
+        (pools.life, pools.member) = (Life::Ending, None);
+        programs.retain(|program| !std::ptr::eq(&**program, self));
+        true
+    }
+
+    /// Leaves the table. Workers of pools that have ended may still refer to it.
+    pub(crate) fn leave(&self, member: &Member) {
+        let mut division = self.division();
+        division.closed = true;
+        division.cores.clear();
+        member.leave();
+    }
+
+    /// The coordinator has left the table, and its thread is about to end.
+    pub(crate) fn has_left(&self) {
+        let mut pools = self.pools();
+        pools.life = Life::Ended;
+        if pools.waiting == 0 {
+            // It is let go before it has ended: see `ThreadPool::drop`.
+            pools.thread = None;
+        }
+        self.tell_of_change();
+    }
+
+    /// The program is in the table: its pools count cores from now on.
+    pub(crate) fn joined(self: &Arc<Self>, member: &Arc<Member>) {
+        let mut pools = self.pools();
+        pools.member = Some(Arc::clone(member));
+        for (id, pool) in &pools.list {
+            self.admit(&pools, *id, pool);
+        }
+    }
+
+    /// Tells all pools how their program stands.
+    pub(crate) fn stand(&self, standing: Standing) {
+        let mut pools = self.pools();
+        pools.standing = standing;
+        for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
+            share.stand(standing);
+        }
+    }
+
+    // ---- Cores. ----
+
+    /// Time that cores were held since the program began, in nanoseconds over all of them.
+    pub(crate) fn held_ns(&self) -> u64 {
+        let mut division = self.division();
+        division.account();
+        division.held_ns
+    }
+
+    /// Shares out the program's cores among its pools that have work, each with how many it can use.
+    pub(crate) fn divide(&self, member: &Member, pools: &[(PoolId, u32)], turn: u64) {
+        let mut division = self.division();
+        division.keep(member.held());
+        let in_use: Vec<PoolId> = division.cores.iter().map(|(_, pool)| *pool).collect();
+        if let [(only, _)] = pools
+            && in_use.iter().all(|pool| pool == only)
+        {
+            return;
+        }
+        let claim = |(id, desire): &(PoolId, u32)| Claim { program: id.0, weight: 1, desire: *desire };
+        let claims: Vec<Claim> = pools.iter().map(claim).collect();
+        let mut left = deq(in_use.len() as u32, &claims, turn);
+        let mut spare = Vec::new();
+        for (core, user) in &division.cores {
+            match pools.iter().position(|(id, _)| id == user).filter(|nth| left[*nth] > 0) {
+                Some(nth) => left[nth] -= 1,
+                None => spare.push(*core),
+            }
+        }
+        let short = pools.iter().zip(left).flat_map(|((id, _), left)| std::iter::repeat_n(*id, left as usize));
+        for (core, pool) in spare.into_iter().zip(short) {
+            division.give(core, pool);
+        }
+    }
+
+    // ---- The coordinator's bed. ----
+
+    /// How often the coordinator was poked: to be read before the look that may lead to a wait.
+    pub(crate) fn heard(&self) -> u32 {
+        self.bell.load(Ordering::Acquire)
+    }
+
+    /// Waits until the coordinator is poked once more than `heard`, or for `timeout`.
+    pub(crate) fn wait(&self, heard: u32, timeout: Option<Duration>) {
+        futex::wait(&self.bell, heard, timeout);
+    }
+
+    /// Waits for `timeout`, or until there is no pool any more.
+    pub(crate) fn wait_out(&self, heard: u32, timeout: Duration) {
+        let until = Instant::now().checked_add(timeout);
+        let mut heard = heard;
+        while self.pools().deserted.is_none() {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+            self.wait(heard, left);
+            heard = self.heard();
+        }
+    }
+
+    /// Whether no pool has work, as far as the coordinator knows: then the next worker that wakes tells it.
+    pub(crate) fn set_dormant(&self, dormant: bool) {
+        self.dormant.store(dormant, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.dormant.load(Ordering::SeqCst)
+    }
+
+    /// How long a program without pools waits for one.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.pools().deserted.map(|deserted| LINGER.saturating_sub(deserted.elapsed()))
+    }
+
+    /// Wakes the coordinator, wherever it waits.
+    #[cold]
+    pub(crate) fn poke(&self) {
+        self.bell.fetch_add(1, Ordering::SeqCst);
+        futex::wake_one(&self.bell);
+        let member = self.pools().member.clone();
+        if let Some(member) = member {
+            member.ring_own();
+        }
+    }
+}
+
+/// A pool's part of what its program has in the table.
+pub(crate) struct Part {
+    program: Arc<Program>,
+    member: Arc<Member>,
+    pool: PoolId,
+    wants: AtomicBool,
+}
+
+impl Part {
+    fn gains(&self, claim: impl FnOnce() -> Option<usize>) -> Option<usize> {
+        // The lock first: a look at what the pool has then sees the core.
+        let mut division = self.program.division();
+        if division.closed {
+            return None;
+        }
+        claim().inspect(|core| division.give(*core, self.pool))
+    }
+}
+
+impl Cores for Part {
+    fn held(&self) -> CoreSet {
+        let mut division = self.program.division();
+        division.keep(self.member.held());
+        division.of(self.pool)
+    }
+
+    fn held_by_program(&self) -> CoreSet {
+        self.member.held()
+    }
+
+    fn claim(&self, own_only: bool) -> Option<usize> {
+        self.gains(|| self.member.claim(own_only))
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        self.gains(|| self.member.take_back())
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        let mut division = self.program.division();
+        let used = division.of(self.pool);
+        let core = match core {
+            Some(core) => Some(core).filter(|core| used.contains(*core)),
+            None => {
+                let owned = self.member.owned();
+                used.iter().find(|core| !owned.contains(*core)).or_else(|| used.iter().next())
+            }
+        }?;
+        division.take(core);
+        let released = self.member.release(Some(core));
+        drop(division);
+        if self.program.wanting.load(Ordering::Relaxed) > u32::from(self.wants.load(Ordering::Relaxed)) {
+            self.program.poke();
+        }
+        released
+    }
+
+    fn any_free(&self) -> bool {
+        self.member.any_free()
+    }
+
+    fn want(&self, wants: bool) {
+        let division = self.program.division();
+        if division.closed {
+            return;
+        }
+        if self.wants.swap(wants, Ordering::Relaxed) != wants {
+            let change = if wants { 1 } else { u32::MAX };
+            self.program.wanting.fetch_add(change, Ordering::Relaxed);
+        }
+        self.member.want(self.program.wanting.load(Ordering::Relaxed) > 0);
+    }
+
+    fn decline(&self) {
+        self.member.decline();
+    }
+
+    fn is_core_wanted(&self) -> bool {
+        let own = u32::from(self.wants.load(Ordering::Relaxed));
+        self.program.wanting.load(Ordering::Relaxed) > own || self.member.is_core_wanted()
+    }
+
+    fn note_lost(&self, cores: u32) {
+        self.member.note_lost(cores);
+    }
+}

@@ -1,0 +1,144 @@
+//! Quotas: a program may use so much processor time in each period. Once it has, all its threads stop until the next, as those of a
+//! group of Linux do that has used its `cpu.max`.
+
+use super::kernel::Place;
+use super::{Due, Host, Thread};
+
+/// How long a period is, in nanoseconds: Linux's default.
+pub(super) const PERIOD: u64 = 100_000_000;
+
+/// A program's quota.
+pub(super) struct Quota {
+    /// Nanoseconds on a core in each period,
+    each: u64,
+    /// and those that are left of this one.
+    left: u64,
+    /// Its threads stop.
+    throttled: bool,
+    /// When they stopped last.
+    last: Option<u64>,
+}
+
+impl Quota {
+    /// So many cores' worth of time.
+    pub(super) fn new(cores: f64) -> Quota {
+        let each = ((cores * PERIOD as f64) as u64).max(1);
+        Quota { each, left: each, throttled: false, last: None }
+    }
+
+    /// The most time that the program can use in so long, if it was stopped within the last second, as `comity_os::throttle` has it.
+    pub(super) fn most(&self, lasted: u64, now: u64) -> Option<u64> {
+        let is_active = self.last.is_some_and(|last| now - last < 10 * PERIOD);
+        is_active.then(|| (u128::from(lasted) * u128::from(self.each) / u128::from(PERIOD)) as u64)
+    }
+
+    /// How many cores it makes sense to use, as `comity_os::cores` counts.
+    pub(super) fn usable(&self) -> u32 {
+        self.each.div_ceil(PERIOD) as u32
+    }
+}
+
+impl Host {
+    pub(super) fn is_throttled(&self, program: u32) -> bool {
+        self.pool(program).quota.as_ref().is_some_and(|quota| quota.throttled)
+    }
+
+    /// A program with a quota comes, or its next period begins.
+    pub(super) fn begin_period(&mut self, program: u32) {
+        self.charge_all();
+        let now = self.now;
+        let pool = self.pool_mut(program);
+        let is_there = pool.is_there();
+        let Some(quota) = pool.quota.as_mut().filter(|_| is_there) else { return };
+        quota.left = quota.each;
+        if std::mem::take(&mut quota.throttled) {
+            let stopped = self.threads(program).filter(|thread| self.worker(*thread).place == Place::Throttled);
+            stopped.collect::<Vec<_>>().into_iter().for_each(|thread| self.enqueue(thread));
+        }
+        self.plan(now + PERIOD, Due::Period(program));
+    }
+
+    pub(super) fn use_quota(&mut self, program: u32, elapsed: u64) {
+        if let Some(quota) = &mut self.pool_mut(program).quota {
+            quota.left = quota.left.saturating_sub(elapsed);
+        }
+    }
+
+    /// For how long the program's threads may run on, if there is a limit to it: as many as run now.
+    pub(super) fn time_left(&mut self, program: u32) -> Option<u64> {
+        self.pool(program).quota.as_ref()?;
+        self.charge_all();
+        let running = self.threads(program).filter(|thread| matches!(self.worker(*thread).place, Place::On(_)));
+        let running = running.count().max(1) as u64;
+        Some(self.pool(program).quota.as_ref()?.left.div_ceil(running))
+    }
+
+    /// If the program has used all that it may, its threads stop.
+    pub(super) fn throttle_if_spent(&mut self, program: u32) {
+        if self.time_left(program) != Some(0) || self.is_throttled(program) {
+            return;
+        }
+        for thread in self.threads(program).collect::<Vec<_>>() {
+            if matches!(self.worker(thread).place, Place::Queued(_) | Place::On(_)) {
+                self.take_off(thread);
+                self.throttle(thread);
+            }
+        }
+        let now = self.now;
+        if let Some(quota) = &mut self.pool_mut(program).quota {
+            (quota.throttled, quota.last) = (true, Some(now));
+        }
+        (0..self.cores.len()).for_each(|core| self.dispatch(core));
+    }
+
+    /// The thread could run, and stops until the next period.
+    pub(super) fn throttle(&mut self, thread: Thread) {
+        let now = self.now;
+        let worker = self.worker_mut(thread);
+        worker.place = Place::Throttled;
+        worker.times.begin_to_wait(now);
+    }
+
+    fn threads(&self, program: u32) -> impl Iterator<Item = Thread> + use<> {
+        (0..self.pool(program).workers.len() as u32).map(move |worker| Thread { program, worker })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Costs;
+    use crate::program::{Fork, ForkJoin};
+
+    #[test]
+    fn a_program_has_its_quota_in_each_period_and_no_more() {
+        for (cores, quota) in [(1, 0.5), (2, 0.5), (4, 2.5)] {
+            let mut host = Host::new(4, Costs::default(), 1);
+            let work = ForkJoin::new(1_000, 100_000, 100_000, 1, Fork::AtOnce);
+            let program = host.submit(0, Box::new(work), "plain".parse().unwrap(), cores, 1);
+            host.limit(program, quota);
+            let (mut had, each) = (0, (quota * PERIOD as f64) as u64);
+            for period in 1..10 {
+                host.run(period * PERIOD - 1, 100).unwrap();
+                let used =
+                    host.fate(program).spent.total() - std::mem::replace(&mut had, host.fate(program).spent.total());
+                // A switch in the middle shifts what the others have by its length.
+                assert!(used.abs_diff(each) < 10_000, "{used} of {each} in period {period}");
+                assert!(host.is_throttled(program));
+            }
+        }
+    }
+
+    #[test]
+    fn a_throttled_program_is_started_again_by_its_next_period() {
+        let mut host = Host::new(1, Costs::default(), 1);
+        let work = ForkJoin::new(1_000, 1_000_000, 100, 1, Fork::AtOnce);
+        let program = host.submit(0, Box::new(work), "comity".parse().unwrap(), 3, 1);
+        host.limit(program, 0.25);
+        host.run(u64::MAX, 1).unwrap();
+        // 100 ms of work, in the first 25 ms of four periods; thieves look for a little.
+        let ended = host.fate(program).ended.unwrap();
+        assert!((3 * PERIOD + 25_000_000..4 * PERIOD + 25_000_000).contains(&ended), "{ended}");
+        assert_eq!(host.fate(program).spent.work, 100_001_000);
+    }
+}
