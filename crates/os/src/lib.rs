@@ -17,6 +17,7 @@ pub mod detached;
 pub mod file_lock;
 pub mod fork;
 pub mod futex;
+pub mod idle_clock;
 mod lock;
 pub mod park;
 pub mod pidfd;

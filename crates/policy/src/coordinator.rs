@@ -52,6 +52,9 @@ pub struct Account {
     pub wanted_ns: u64,
     /// Time in the quantum that the program held cores, summed over the cores.
     pub held_ns: u64,
+    /// Time in the quantum that cores had nothing to run, summed over all of the machine's. It is asked for only of a program that
+    /// leaves unused some of what it holds, and is 0 otherwise.
+    pub idle_ns: u64,
     /// The program's equal part, by weight, beside all that have work: in thousandths of a core.
     pub share_milli: u32,
     /// Programs that have work, this one included.

@@ -324,6 +324,7 @@ impl<'a> Coordination<'a> {
             used_ns: observed.used_ns,
             able_ns: observed.able_ns,
             wanted_ns: observed.wanted_ns,
+            idle_ns: observed.idle_ns,
             held_ns: held_in_quantum,
             share_milli: standing.share_milli,
             programs: standing.programs,

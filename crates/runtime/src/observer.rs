@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::{self, ThreadId, Times};
+use comity_os::idle_clock::IdleClock;
 use comity_os::throttle::Throttle;
 use comity_policy::{Mode, Sleeper, WorkerId};
 
@@ -53,6 +54,7 @@ pub(crate) struct Observed {
     pub(crate) used_ns: u64,
     pub(crate) able_ns: u64,
     pub(crate) wanted_ns: u64,
+    pub(crate) idle_ns: u64,
     pub(crate) unmoved: u32,
 }
 
@@ -75,6 +77,8 @@ pub(crate) struct Observer {
     for_core_ns: u64,
     /// The first thread's times at the last look: it may be who hands in the tasks.
     first_thread: Option<Times>,
+    idle_clock: IdleClock,
+    idle_ns: u64,
     /// Some worker was asked for the first time.
     is_partial: bool,
     unmoved: u32,
@@ -95,6 +99,8 @@ impl Observer {
             able_ns: 0,
             for_core_ns: 0,
             first_thread: None,
+            idle_clock: IdleClock::default(),
+            idle_ns: 0,
             is_partial: false,
             unmoved: 0,
         }
@@ -110,6 +116,8 @@ impl Observer {
             Mode::Time => used_ns > share_ns / LITTLE && used_ns < share_ns,
             Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
         };
+        let leaves_some = mode == Mode::Cores && used_ns < held_ns;
+        self.idle_ns = self.idle_clock.look(leaves_some).as_nanos() as u64;
         let presumed_ns = if mode == Mode::Cores { used_ns.max(held_ns) } else { used_ns };
         let first_thread = if asks { ThreadId::from_raw(std::process::id() as i32).times() } else { None };
         let waited = first_thread.zip(self.first_thread).map(|(now, then)| now.for_core.saturating_sub(then.for_core));
@@ -194,17 +202,17 @@ impl Observer {
     }
 
     pub(crate) fn end(&self) -> Observed {
-        let Observer { used_ns, unmoved, .. } = *self;
+        let Observer { used_ns, idle_ns, unmoved, .. } = *self;
         if let Some(quota_ns) = self.quota_ns {
             // That is what the process can use, however fast it does.
             let most = used_ns.min(quota_ns);
-            return Observed { used_ns, able_ns: most, wanted_ns: most, unmoved };
+            return Observed { used_ns, able_ns: most, wanted_ns: most, idle_ns, unmoved };
         }
         // Threads that are no workers count as they are.
         let asked = used_ns.saturating_sub(self.on_core_ns) + self.able_ns;
         let able_ns = if self.asks && !self.is_partial { asked.max(used_ns) } else { self.presumed_ns };
         let wanted_ns = able_ns.max(used_ns + self.for_core_ns);
-        Observed { used_ns, able_ns, wanted_ns, unmoved }
+        Observed { used_ns, able_ns, wanted_ns, idle_ns, unmoved }
     }
 }
 

@@ -219,6 +219,8 @@ pub struct Host {
     /// Tasks that nobody has begun while workers rest for want of a core, over all programs.
     starved: u64,
     idle_beside_work: u64,
+    /// Processor time that cores have idled, summed over the cores.
+    idled: u64,
     random: ChaCha8Rng,
     record: Option<Box<dyn FnMut(Line)>>,
     /// What was wrong first.
@@ -257,6 +259,7 @@ impl Host {
             has_table: true,
             starved: 0,
             idle_beside_work: 0,
+            idled: 0,
             random: stream(seed, u64::MAX),
             record: None,
             wrong: None,
@@ -369,6 +372,7 @@ impl Host {
         if waiting > 0 {
             self.idle_beside_work += (at - self.now) * waiting.min(self.idle.len() as u64);
         }
+        self.idled += (at - self.now) * self.idle.len() as u64;
         self.now = at;
     }
 

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
+use comity_os::idle_clock::IdleClock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
 use comity_os::{cores, detached};
@@ -107,6 +108,7 @@ struct Coordination<'a> {
     ended: &'a AtomicBool,
     tree: Tree,
     throttle: Throttle,
+    idle_clock: IdleClock,
     demand: Demand,
     policy: Box<dyn Coordinator>,
     cores: Option<u32>,
@@ -130,6 +132,7 @@ impl Coordination<'_> {
             ended,
             tree: Tree::new(terms.process, terms.start, may_use),
             throttle: Throttle::of(terms.process),
+            idle_clock: IdleClock::default(),
             demand: Demand::default(),
             policy: Policy::default().coordinator().expect("programs under the default policy share cores"),
             cores: terms.cores,
@@ -172,7 +175,8 @@ impl Coordination<'_> {
         self.demand.note(&look);
         self.note_losses(now);
         let standing = self.member.round(self.desire, look.runnable);
-        let orders = self.policy.quantum(&self.account(&look, &standing));
+        let account = self.account(&look, &standing);
+        let orders = self.policy.quantum(&account);
         let desire = match orders.mode {
             Mode::Time => 0,
             Mode::Cores => self.cores.unwrap_or_else(|| self.demand.desire(self.cap).max(1)),
@@ -189,9 +193,10 @@ impl Coordination<'_> {
         self.next = now + rest.max(QUANTUM * orders.due.into()).max(least).min(LONGEST);
     }
 
-    fn account(&self, look: &Look, standing: &Standing) -> Account {
+    fn account(&mut self, look: &Look, standing: &Standing) -> Account {
         let nanos = |time: Duration| time.as_nanos().try_into().unwrap_or(u64::MAX);
         let able_ns = nanos(self.demand.able(self.cap));
+        let idle = self.idle_clock.look(look.used < self.had);
         Account {
             workers: self.cap,
             usable: self.cap,
@@ -203,6 +208,7 @@ impl Coordination<'_> {
             // What its threads waited for is in it.
             wanted_ns: able_ns,
             held_ns: nanos(self.had),
+            idle_ns: nanos(idle),
             share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)),
             programs: standing.programs,
             alone: standing.alone,

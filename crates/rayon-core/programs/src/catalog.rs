@@ -28,6 +28,8 @@ pub const ROWS: &[Row] = &[
     scope::ROW,
     collect::ROW,
     small_jobs::ROW,
+    pools::ROW,
+    spawns::ROW,
     nested_iter::ROW,
 ];
 
@@ -46,17 +48,23 @@ pub fn prepare(text: &str) -> Result<Box<dyn Program>, String> {
     if let Some(kernel) = text.strip_prefix(KERNEL) {
         return kernel::prepare(kernel);
     }
-    match ROWS.iter().find(|row| row.name == text) {
-        Some(row) => Ok((row.prepare)(row.size)),
+    let (name, size) = text.split_once(':').map_or((text, None), |(name, size)| (name, Some(size)));
+    match ROWS.iter().find(|row| row.name == name) {
+        Some(row) => match size.map_or(Ok(row.size), str::parse) {
+            Ok(size) => Ok((row.prepare)(size)),
+            Err(error) => Err(format!("the size in '{text}' is not a number of elements: {error}")),
+        },
         None => {
             let names: Vec<String> = all().map(|(name, _)| name).collect();
-            Err(format!("no program is called '{text}'; choose one of {}", names.join(", ")))
+            Err(format!("no program is called '{name}'; choose one of {}", names.join(", ")))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -66,7 +74,9 @@ mod tests {
                 let mut program = (row.prepare)(size);
                 // The second run finds its input as the first one did.
                 for round in 1..=2 {
-                    program.run().unwrap_or_else(|wrong| panic!("{} of size {size}, round {round}: {wrong}", row.name));
+                    program
+                        .run(Duration::ZERO)
+                        .unwrap_or_else(|wrong| panic!("{} of size {size}, round {round}: {wrong}", row.name));
                 }
             }
         }
@@ -81,5 +91,8 @@ mod tests {
         assert_eq!(names.len(), number);
         let error = prepare("sorted").err().unwrap();
         assert!(error.contains("no program is called 'sorted'; choose one of map-reduce, "), "{error}");
+        let error = prepare("sort:many").err().unwrap();
+        assert!(error.contains("the size in 'sort:many' is not a number"), "{error}");
+        prepare("sort:7").unwrap().run(Duration::ZERO).unwrap();
     }
 }

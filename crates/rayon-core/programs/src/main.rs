@@ -11,6 +11,7 @@ mod serve;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -33,12 +34,15 @@ struct Arguments {
 enum Verb {
     /// Run one program and print what each round took
     Run {
-        /// The program, as in `sort`, `kernel cg` or `kernel cg:class=W`
+        /// The program, as in `sort`, `sort:1000` with a size, `kernel cg` or `kernel cg:class=W`
         #[arg(required = true, num_args = 1.., value_name = "NAME")]
         name: Vec<String>,
         /// How often to run; the input is built once
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         rounds: u32,
+        /// Do not wait after a run to count what its threads still use: for measurements of whole processes
+        #[arg(long)]
+        no_aftermath: bool,
     },
     /// Run the programs that are named on standard input, a line each, and answer each with a line of JSON
     ///
@@ -52,7 +56,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.verb {
         _ if arguments.list => list(),
-        Some(Verb::Run { name, rounds }) => run(&name.join(" "), rounds),
+        Some(Verb::Run { name, rounds, no_aftermath }) => {
+            run(&name.join(" "), rounds, if no_aftermath { Duration::ZERO } else { program::AFTERMATH })
+        }
         Some(Verb::Serve) => serve::run(),
         None => Err("say what to do: --list, run or serve; see --help".to_owned()),
     };
@@ -69,10 +75,10 @@ fn list() -> Result<(), String> {
     catalog::all().try_for_each(|(name, summary)| say(&format!("{name:<18}{summary}")))
 }
 
-fn run(name: &str, rounds: u32) -> Result<(), String> {
+fn run(name: &str, rounds: u32, aftermath: Duration) -> Result<(), String> {
     let mut program = catalog::prepare(name)?;
     for _ in 0..rounds {
-        let took = program.run().map_err(|wrong| format!("{name}: {wrong}"))?;
+        let took = program.run(aftermath).map_err(|wrong| format!("{name}: {wrong}"))?;
         let (wall_ms, cpu_ms) = (took.wall.as_secs_f64() * 1000.0, took.cpu.as_secs_f64() * 1000.0);
         say(&format!("{name}: {wall_ms:.2} ms, {cpu_ms:.2} ms of processor time; the result is right"))?;
     }

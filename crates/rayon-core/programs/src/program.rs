@@ -11,11 +11,11 @@ pub const AFTERMATH: Duration = Duration::from_millis(20);
 
 /// A program with its input, ready to run any number of times.
 pub trait Program {
-    /// Runs once.
+    /// Runs once, and counts processor time until so long after it: [`AFTERMATH`], or none.
     ///
     /// # Errors
     /// A sentence without the program's name, if the result is wrong.
-    fn run(&mut self) -> Result<Took, String>;
+    fn run(&mut self, aftermath: Duration) -> Result<Took, String>;
 }
 
 /// What a run took.
@@ -23,7 +23,7 @@ pub trait Program {
 pub struct Took {
     /// Wall-clock time of the parallel part.
     pub wall: Duration,
-    /// Time of all threads, user and system, from just before the parallel part until [`AFTERMATH`] after it.
+    /// Time of all threads, user and system, from just before the parallel part until the end of the aftermath.
     pub cpu: Duration,
 }
 
@@ -49,19 +49,19 @@ where
     Run: FnMut(I) -> O,
     Check: FnMut(O) -> Result<(), String>,
 {
-    fn run(&mut self) -> Result<Took, String> {
+    fn run(&mut self, aftermath: Duration) -> Result<Took, String> {
         let input = (self.input)();
-        let (output, took) = measure(|| (self.run)(input));
+        let (output, took) = measure(aftermath, || (self.run)(input));
         (self.check)(output).map(|()| took)
     }
 }
 
 /// Runs `parallel_part` and waits for the aftermath.
-pub fn measure<O>(parallel_part: impl FnOnce() -> O) -> (O, Took) {
+pub fn measure<O>(aftermath: Duration, parallel_part: impl FnOnce() -> O) -> (O, Took) {
     let (used, start) = (cpu_time(), Instant::now());
     let output = parallel_part();
     let wall = start.elapsed();
-    thread::sleep(AFTERMATH);
+    thread::sleep(aftermath);
     (output, Took { wall, cpu: cpu_time().saturating_sub(used) })
 }
 
@@ -113,6 +113,6 @@ mod tests {
         }
         close(1.0 + 1e-12, 1.0).unwrap();
         let mut program = steps(|| 2, |two| two + two, |sum| equal(sum, 5));
-        assert_eq!(program.run().unwrap_err(), "the result is 4 instead of 5");
+        assert_eq!(program.run(Duration::ZERO).unwrap_err(), "the result is 4 instead of 5");
     }
 }

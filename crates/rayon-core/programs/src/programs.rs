@@ -8,9 +8,11 @@ pub mod kernel;
 pub mod map_reduce;
 pub mod nested_iter;
 pub mod nested_join;
+pub mod pools;
 pub mod scope;
 pub mod small_jobs;
 pub mod sort;
+pub mod spawns;
 pub mod trivial_loop;
 
 /// Random keys, the same at every start.

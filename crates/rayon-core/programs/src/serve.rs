@@ -56,7 +56,7 @@ impl Last {
             self.0 = Some((line.to_owned(), catalog::prepare(line)?));
         }
         let (_, program) = self.0.as_mut().expect("a program has just been prepared");
-        program.run()
+        program.run(program::AFTERMATH)
     }
 }
 

@@ -80,6 +80,7 @@ impl Host {
             able_ns: observed.able_ns,
             wanted_ns: observed.wanted_ns,
             held_ns: observed.held_ns,
+            idle_ns: observed.idle_ns,
             share_milli: standing.share_milli,
             programs: standing.programs,
             alone: standing.alone,

@@ -24,6 +24,8 @@ pub(super) struct Observer {
     /// Time on cores of all workers, and time that cores were held.
     used_ns: u64,
     held_ns: u64,
+    /// Time that the machine's cores had nothing to run.
+    idled: u64,
     /// Workers that were let in beside those that do not move.
     relief: u32,
     /// Looks in succession at which nothing moved.
@@ -52,6 +54,7 @@ pub(super) struct Observed {
     pub(super) able_ns: u64,
     pub(super) wanted_ns: u64,
     pub(super) held_ns: u64,
+    pub(super) idle_ns: u64,
     pub(super) unmoved: u32,
     /// Workers that count as awake and need no core, or wait for what others would do.
     pub(super) off_core: u32,
@@ -76,11 +79,11 @@ struct Sums {
 impl Host {
     /// Looks at a program's workers.
     pub(super) fn observe(&mut self, program: u32) -> Observed {
-        let now = self.now;
+        let (now, idled) = (self.now, self.idled);
         let Some(share) = self.share_mut(program) else { return Observed::default() };
         let mut observer = std::mem::take(&mut share.observer);
         let pool = self.pool(program);
-        let observed = pool.share.as_ref().map(|share| observer.look(pool, share, now));
+        let observed = pool.share.as_ref().map(|share| observer.look(pool, share, idled, now));
         if let Some(share) = self.share_mut(program) {
             share.observer = observer;
         }
@@ -89,12 +92,14 @@ impl Host {
 }
 
 impl Observer {
-    fn look(&mut self, pool: &Pool, share: &Share, now: u64) -> Observed {
+    fn look(&mut self, pool: &Pool, share: &Share, idled: u64, now: u64) -> Observed {
         let lasted = now - share.looked;
         self.workers.resize(pool.workers.len(), One::default());
         let (used, held) = (pool.spent().total(), share.held_time(now));
         let used_ns = used - std::mem::replace(&mut self.used_ns, used);
         let held_ns = held - std::mem::replace(&mut self.held_ns, held);
+        let idled = idled - std::mem::replace(&mut self.idled, idled);
+        let idle_ns = if share.mode == Mode::Cores && used_ns < held_ns { idled } else { 0 };
         let share_ns = lasted * u64::from(share.share_milli) / 1000;
         // On threads each worker costs 6 µs, so they are asked only where the answer may change something.
         let asks = match share.mode {
@@ -111,7 +116,7 @@ impl Observer {
         // A quota that stops the program says what it can use, however fast it does.
         let most = pool.quota.as_ref().and_then(|quota| quota.most(lasted, now)).map(|most| most.min(used_ns));
         let (able_ns, wanted_ns) = most.map_or((able_ns, wanted_ns), |most| (most, most));
-        Observed { used_ns, able_ns, wanted_ns, held_ns, unmoved: sums.unmoved, off_core }
+        Observed { used_ns, able_ns, wanted_ns, held_ns, idle_ns, unmoved: sums.unmoved, off_core }
     }
 
     /// Where the workers' time went, and which of them move.

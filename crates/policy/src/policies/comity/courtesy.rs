@@ -16,6 +16,9 @@ use crate::{Account, Claims, Coordinator, Mode, Orders, Room};
 /// blocks because others are on its cores. Where threads wait for each other, one that waits for a core holds up others, so the time
 /// that they wait is a sign as well, though a weak one.
 ///
+/// Nor is it known from what its threads had and waited whether a core that they did not use was used by others: threads that all wake
+/// at once wait for each other on a core that is idle most of the time. Then the machine's idle time decides.
+///
 /// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every task moves and
 /// workers wait for cores, those beyond the cores would only hold tasks up: then as many as there are cores may be awake, until
 /// workers block or do not move beside tasks that no worker has begun.
@@ -28,6 +31,8 @@ pub(super) struct Courtesy {
     able: u32,
     /// So many are asked for before it holds cores: more after it held cores in vain.
     patience: u32,
+    /// What it left unused of held cores, and what stood idle meanwhile.
+    unused: Unused,
     room: Room,
     /// Looks in succession that spoke for fewer workers.
     crowded: u32,
@@ -59,6 +64,35 @@ const CAUTION: u32 = 2;
 /// The same, after there were too few.
 const MOST_CAUTION: u32 = 128;
 
+/// Looks in succession that leave something unused, before the machine's idle time says whether others used it: the kernel gives that
+/// time in steps of 10 ms.
+const UNUSED_LOOKS: u32 = 4;
+
+/// Held cores that a program did not use, since it last used them all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unused {
+    looks: u32,
+    unused_ns: u64,
+    idle_ns: u64,
+}
+
+impl Unused {
+    fn note(&mut self, account: &Account) {
+        if is_at_least(account.used_ns, 90, account.held_ns) {
+            *self = Unused::default();
+            return;
+        }
+        self.looks = self.looks.saturating_add(1);
+        self.unused_ns = self.unused_ns.saturating_add(account.held_ns - account.used_ns);
+        self.idle_ns = self.idle_ns.saturating_add(account.idle_ns);
+    }
+
+    /// Whether most of it stood idle.
+    fn is_idle(&self) -> bool {
+        self.looks >= UNUSED_LOOKS && is_at_least(self.idle_ns, 50, self.unused_ns)
+    }
+}
+
 impl Default for Courtesy {
     fn default() -> Courtesy {
         Courtesy {
@@ -66,6 +100,7 @@ impl Default for Courtesy {
             looks: 0,
             able: 0,
             patience: SURE,
+            unused: Unused::default(),
             room: Room::Workers,
             crowded: 0,
             caution: CAUTION,
@@ -101,8 +136,9 @@ impl Courtesy {
                 }
             }
             Mode::Cores => {
-                // While its threads wait for cores, the cores are in use.
-                let wastes = !is_at_least(account.wanted_ns, 90, account.held_ns);
+                self.unused.note(account);
+                // While its threads wait for cores, the cores are in use: by others, unless they are idle.
+                let wastes = !is_at_least(account.wanted_ns, 90, account.held_ns) || self.unused.is_idle();
                 // One that holds no core for the moment has one worker awake, so it can do no more than that one.
                 let is_due_more = account.held_ns < share_ns / 2;
                 let is_light = is_due_more && !is_at_least(account.wanted_ns, 80, share_ns.min(account.elapsed_ns));
@@ -117,7 +153,7 @@ impl Courtesy {
     }
 
     fn enter(&mut self, mode: Mode) {
-        (self.mode, self.looks, self.able) = (mode, 0, 0);
+        (self.mode, self.looks, self.able, self.unused) = (mode, 0, 0, Unused::default());
     }
 
     fn choose_room(&mut self, account: &Account) {
@@ -240,6 +276,18 @@ mod tests {
         assert_eq!([(); 6].map(|()| looks_until_cores()), [16, 32, 64, 128, 256, 256]);
         // A program that has more than its share can use it.
         assert_eq!(courtesy.quantum(&beside(12, 12, 12, 0)).mode, Mode::Cores);
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_on_a_core_that_idles_do_not_keep_it() {
+        let mut courtesy = Courtesy::default();
+        courtesy.enter(Mode::Cores);
+        // 16 that wake at once.
+        let crowd = beside(3, 4, 30, 10);
+        assert_eq!(modes(&mut courtesy, &[crowd; 9]), [Mode::Cores; 9], "others use it");
+        let idle = Account { idle_ns: 7 * MS, ..crowd };
+        courtesy.quantum(&beside(10, 10, 10, 10));
+        assert_eq!(modes(&mut courtesy, &[idle; 4]), [Mode::Cores, Mode::Cores, Mode::Cores, Mode::Time]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! They run in a pool of their own, which has as many threads as the global one.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use comity_kernels::{Backend, catalog};
 
@@ -55,8 +56,8 @@ pub fn prepare(text: &str) -> Result<Box<dyn Program>, String> {
 }
 
 impl Program for Kernel {
-    fn run(&mut self) -> Result<Took, String> {
-        let (check, took) = measure(|| self.program.compute_on(self.pool));
+    fn run(&mut self, aftermath: Duration) -> Result<Took, String> {
+        let (check, took) = measure(aftermath, || self.program.compute_on(self.pool));
         let verdict = check();
         if verdict.verified { Ok(took) } else { Err(verdict.detail) }
     }
@@ -86,7 +87,7 @@ mod tests {
             "heat:rows=50,columns=40,steps=5",
             "sor:rows=50,columns=40,sweeps=5",
         ] {
-            prepare(text).unwrap().run().unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+            prepare(text).unwrap().run(Duration::ZERO).unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
         }
     }
 

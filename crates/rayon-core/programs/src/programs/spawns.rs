@@ -1,0 +1,32 @@
+//! Tasks that do nothing, each after a pause, as rayon-demo's `noop` has them: what waking a pool costs for next to no work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::catalog::Row;
+use crate::program::{Program, equal, steps};
+
+/// The catalog row.
+pub const ROW: Row = Row { name: "spawns", summary: "spawn nothing, every two milliseconds", size: 300, prepare };
+
+const PAUSE: Duration = Duration::from_millis(2);
+
+fn prepare(tasks: usize) -> Box<dyn Program> {
+    steps(
+        || Arc::new(AtomicUsize::new(0)),
+        move |done| {
+            for _ in 0..tasks {
+                thread::sleep(PAUSE);
+                let done = Arc::clone(&done);
+                rayon::spawn(move || _ = done.fetch_add(1, Ordering::Relaxed));
+            }
+            while Arc::strong_count(&done) > 1 {
+                thread::sleep(PAUSE);
+            }
+            done.load(Ordering::Relaxed)
+        },
+        move |done| equal(done, tasks),
+    )
+}
