@@ -111,7 +111,7 @@ def alone(contestants, rounds):
             took = {who: [] for who in contestants}
             for _ in range(rounds):
                 for who, contestant in contestants.items():
-                    took[who].append(waves(contestant, wait, tasks, 100))
+                    took[who].append(waves(contestant, wait, tasks, 20))
             row(wait, tasks, *[spread(own, 3) for own in took.values()], f"{median(took['comity']) / median(took['off']):.2f}")
 
 
@@ -142,9 +142,9 @@ def waves_beside(contestants, rounds):
                     cells = []
                     for contestant in contestants.values():
                         # The work alone: one task waits for none.
-                        work = median(waves(contestant, "condvar", 1, 200) for _ in range(3))
+                        work = median(waves(contestant, "condvar", 1, 100) for _ in range(3))
                         with Neighbours(contestant, number, separate) as neighbours:
-                            took = [waves(contestant, wait, tasks, 200) for _ in range(rounds)]
+                            took = [waves(contestant, wait, tasks, 100) for _ in range(rounds)]
                             used = neighbours.cores()
                         cells.append(f"{spread(took)}, {median(took) * share / work:.2f}, {used:.2f} of {CORES - share:.2f}")
                     row(number, "separate" if separate else "same", wait, tasks, *cells)

@@ -104,6 +104,8 @@ pub enum Room {
     Workers,
     /// As many as the program can use cores, and some for those that need none at the moment.
     Cores,
+    /// One, and some for those that need no core at the moment.
+    One,
 }
 
 /// Which cores to have from now on.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use comity_os::{cores, quota};
-use comity_policy::{Account, Claims, Coordinator, Mode, Orders};
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
 use comity_table::{Member, Profile, STOPPED_AFTER, TURN, draw_program};
 
 use crate::observer::{Observer, Seen, process_clock};
@@ -147,6 +147,7 @@ struct Coordination<'a> {
     /// What the program is entitled to, as the last look had it.
     share_milli: u32,
     mode: Mode,
+    room: Room,
     /// Cores that were allotted for the quantum that runs.
     allotment: u32,
     /// Programs in the table when the bell was rung last.
@@ -167,6 +168,7 @@ impl<'a> Coordination<'a> {
             held_ns: 0,
             share_milli: 0,
             mode: Mode::Time,
+            room: Room::Workers,
             allotment: 0,
             population: member.population(),
             limits: Limits::of(&member),
@@ -249,7 +251,7 @@ impl<'a> Coordination<'a> {
         if desire != self.desire {
             alone = self.member.round(desire, account.awake).alone;
         }
-        (self.desire, self.mode) = (desire, mode);
+        (self.desire, self.mode, self.room) = (desire, mode, room);
         self.program.stand(Standing { alone, by_time: mode == Mode::Time, room, usable: self.limits.usable });
         self.claim(&pools, cores);
         self.divide(&pools);
@@ -287,7 +289,7 @@ impl<'a> Coordination<'a> {
         let elapsed_ns = lasted.as_nanos() as u64;
         let held_ns = self.program.held_ns();
         let held_in_quantum = held_ns - std::mem::replace(&mut self.held_ns, held_ns);
-        self.observer.begin(lasted, self.mode, held_in_quantum, self.share_milli, self.limits.quota);
+        self.observer.begin(lasted, (self.mode, self.room), held_in_quantum, self.share_milli, self.limits.quota);
         let mut account = Account { first, ..Account::default() };
         let mut seen = std::mem::take(&mut self.seen);
         for pool in pools {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use comity_os::cpu_clock::{self, ThreadId, Times};
 use comity_os::idle_clock::IdleClock;
 use comity_os::throttle::Throttle;
-use comity_policy::{Mode, Sleeper, WorkerId};
+use comity_policy::{Mode, Room, Sleeper, WorkerId};
 
 use crate::share::{Books, Share, State};
 use crate::shared::{Peer, Shared};
@@ -33,6 +33,8 @@ struct One {
     /// Nanoseconds in which it had a task.
     busy_ns: u64,
     times: Option<Times>,
+    /// Its processor time, if it had a task.
+    clock: Option<Duration>,
     /// What changes when it forks, finishes or takes something.
     progress: (usize, u64, u64),
     /// Whether it had a task and was awake.
@@ -107,12 +109,21 @@ impl Observer {
     }
 
     /// Begins a look after a quantum that lasted so long, in which cores were held for `held_ns`, under a quota of so many cores.
-    pub(crate) fn begin(&mut self, lasted: Duration, mode: Mode, held_ns: u64, share_milli: u32, quota: Option<f64>) {
+    pub(crate) fn begin(
+        &mut self,
+        lasted: Duration,
+        (mode, room): (Mode, Room),
+        held_ns: u64,
+        share_milli: u32,
+        quota: Option<f64>,
+    ) {
         let clock = process_clock();
         let used_ns = clock.saturating_sub(std::mem::replace(&mut self.clock, clock)).as_nanos() as u64;
         let share_ns = lasted.as_nanos() as u64 * u64::from(share_milli) / 1000;
         // Each worker costs 6 µs, so they are asked only where the answer may change something.
         let asks = match mode {
+            // In a crowd nothing follows from it.
+            Mode::Time if room == Room::One => false,
             Mode::Time => used_ns > share_ns / LITTLE && used_ns < share_ns,
             Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
         };
@@ -156,8 +167,13 @@ impl Observer {
                     blocked += gap;
                 }
             }
+            let has_not_moved = one.was_busy && before.was_busy && one.progress == before.progress && !is_new;
+            if has_not_moved && waits_for_a_core(peer, &before, one) {
+                one.unmoved = before.unmoved;
+                continue;
+            }
             busy += u32::from(one.was_busy);
-            if one.was_busy && before.was_busy && one.progress == before.progress && !is_new {
+            if has_not_moved {
                 one.unmoved = before.unmoved + 1;
                 unmoved += 1;
                 stuck += u32::from(one.unmoved >= stuck_after);
@@ -219,8 +235,15 @@ impl Observer {
 impl One {
     fn of(pool: &Shared, peer: &Peer, was_busy: bool) -> One {
         let progress = (peer.queued(), peer.counters.steals.get(), peer.busy_since.load(Ordering::Relaxed));
-        One { busy_ns: peer.busy_ns(pool.now()), times: None, progress, was_busy, unmoved: 0 }
+        let clock = peer.thread().filter(|_| was_busy).and_then(|thread| thread.cpu_time());
+        One { busy_ns: peer.busy_ns(pool.now()), times: None, clock, progress, was_busy, unmoved: 0 }
     }
+}
+
+/// Whether a worker had no time since the last look because it got no core: then it is no wonder that it has not moved.
+fn waits_for_a_core(peer: &Peer, before: &One, now: &One) -> bool {
+    let had_none = now.clock.is_some() && now.clock == before.clock;
+    had_none && peer.thread().and_then(|thread| thread.is_blocked()) == Some(false)
 }
 
 /// What a thread that had so much time, and waited so long for it, could have had: it blocks as often in the time that is left to it.

@@ -196,8 +196,8 @@ pub(crate) struct Share<C = Part> {
     alone: AtomicBool,
     /// The program shares time: it holds no cores.
     by_time: AtomicBool,
-    /// While one of the two is so, no more workers are to be awake than it can use cores.
-    is_narrow: AtomicBool,
+    /// While one of the two is so, how many workers may be awake, but for those that need no core at the moment.
+    breadth: AtomicU32,
     /// By worker. Beside the books, for a forked child to read, where their lock may be held for ever.
     roams: Box<[Roams]>,
     /// Some worker that is awake has no core: its queue may be mugged. See [`Share::without_core`].
@@ -235,7 +235,7 @@ impl<C: Cores> Share<C> {
             excess: AtomicBool::new(false),
             alone: AtomicBool::new(true),
             by_time: AtomicBool::new(false),
-            is_narrow: AtomicBool::new(false),
+            breadth: AtomicU32::new(u32::MAX),
             without_core: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             anyone_without_core: AtomicBool::new(false),
         })
@@ -289,8 +289,14 @@ impl<C: Cores> Share<C> {
         let Standing { alone, by_time, room, usable } = standing;
         self.set_alone(alone);
         self.by_time.store(by_time, Ordering::Relaxed);
-        self.is_narrow.store(room == Room::Cores, Ordering::Relaxed);
-        self.most.store(usable.min(self.roams.len() as u32).max(1), Ordering::Relaxed);
+        let most = usable.min(self.roams.len() as u32).max(1);
+        self.most.store(most, Ordering::Relaxed);
+        let breadth = match room {
+            Room::Workers => u32::MAX,
+            Room::Cores => most,
+            Room::One => 1,
+        };
+        self.breadth.store(breadth, Ordering::Relaxed);
     }
 
     /// How many workers may be awake.
@@ -298,11 +304,9 @@ impl<C: Cores> Share<C> {
         let workers = books.entries.len() as u32;
         match self.sharing.sleeper {
             _ if !(self.sharing.plain_alone && self.is_free()) => books.held().max(1) + books.off_core,
-            // Nobody is there from whom one worker too many would take anything, so the room grows fast.
-            Sleeper::LendsCore if self.is_narrow.load(Ordering::Relaxed) => {
-                (self.most() + 2 * books.off_core).min(workers)
-            }
-            Sleeper::LendsCore | Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
+            // No worker too many takes anything from another program's cores, so the room grows fast.
+            Sleeper::LendsCore => self.breadth.load(Ordering::Relaxed).saturating_add(2 * books.off_core).min(workers),
+            Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
         }
     }
 

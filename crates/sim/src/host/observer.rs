@@ -1,7 +1,7 @@
 //! What the coordinator sees of the workers at a look, as the runtime's `observer.rs` does: who waits, for a core or for something else,
 //! and what the program could use.
 
-use comity_policy::{Mode, Sleeper};
+use comity_policy::{Mode, Room, Sleeper};
 
 use super::Host;
 use super::kernel::{Place, Times};
@@ -38,6 +38,8 @@ struct One {
     busy_ns: u64,
     /// If it was asked.
     times: Option<Times>,
+    /// Its processor time.
+    on_core: u64,
     /// What changes when it begins or pushes something, or another takes something from it.
     progress: (usize, u64),
     /// Whether it had a task and was awake.
@@ -103,6 +105,8 @@ impl Observer {
         let share_ns = lasted * u64::from(share.share_milli) / 1000;
         // On threads each worker costs 6 µs, so they are asked only where the answer may change something.
         let asks = match share.mode {
+            // In a crowd nothing follows from it.
+            Mode::Time if share.room == Room::One => false,
             Mode::Time => used_ns > share_ns / LITTLE && used_ns < share_ns,
             Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
         };
@@ -140,8 +144,14 @@ impl Observer {
                     sums.blocked_ns += gap;
                 }
             }
+            let has_not_moved = one.was_busy && before.was_busy && one.progress == before.progress && lasted > 0;
+            // It is no wonder that one has not moved that got no core.
+            if has_not_moved && one.on_core == before.on_core && worker.place != Place::Blocked {
+                one.unmoved = before.unmoved;
+                continue;
+            }
             sums.busy += u32::from(one.was_busy);
-            if one.was_busy && before.was_busy && one.progress == before.progress && lasted > 0 {
+            if has_not_moved {
                 one.unmoved = before.unmoved + 1;
                 sums.unmoved += 1;
                 sums.stuck += u32::from(one.unmoved >= stuck_after(share)[0]);
@@ -188,7 +198,8 @@ impl One {
     fn of(worker: &Worker, is_awake: bool, now: u64) -> One {
         let progress = (worker.ready.len(), worker.begun);
         let was_busy = is_awake && worker.busy;
-        One { busy_ns: worker.busy_time(now), times: None, progress, was_busy, unmoved: 0 }
+        let on_core = worker.times.on_core;
+        One { busy_ns: worker.busy_time(now), times: None, on_core, progress, was_busy, unmoved: 0 }
     }
 
     /// What the worker spent with a task in hand, neither on a core nor after a wait for one.

@@ -169,8 +169,11 @@ impl Host {
         let Some(share) = self.share(program) else { return workers };
         match share.sharing.sleeper {
             _ if !(share.sharing.plain_alone && share.is_free()) => self.held(program).max(1) + share.off_core,
-            // Nobody is there from whom one worker too many would take anything, so the room grows fast.
-            Sleeper::LendsCore if share.room == Room::Cores => (share.most + 2 * share.off_core).min(workers),
+            // No worker too many takes anything from another program's cores, so the room grows fast.
+            Sleeper::LendsCore if share.room != Room::Workers => {
+                let breadth = if share.room == Room::One { 1 } else { share.most };
+                (breadth + 2 * share.off_core).min(workers)
+            }
             Sleeper::LendsCore | Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
         }
     }

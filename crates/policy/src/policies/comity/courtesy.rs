@@ -19,6 +19,10 @@ use crate::{Account, Claims, Coordinator, Mode, Orders, Room};
 /// Nor is it known from what its threads had and waited whether a core that they did not use was used by others: threads that all wake
 /// at once wait for each other on a core that is idle most of the time. Then the machine's idle time decides.
 ///
+/// Where there are many more programs than cores, each is due a small part of a core, and cores that change hands all the time cost more
+/// than they order. Then each shares time, with one worker awake: the operating system's queues have as many threads as
+/// there are programs, and give each the same. Programs of different weight go on with cores.
+///
 /// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every task moves and
 /// workers wait for cores, those beyond the cores would only hold tasks up: then as many as there are cores may be awake, until
 /// workers block or do not move beside tasks that no worker has begun.
@@ -33,6 +37,8 @@ pub(super) struct Courtesy {
     patience: u32,
     /// What it left unused of held cores, and what stood idle meanwhile.
     unused: Unused,
+    /// There are many more programs than cores.
+    in_crowd: bool,
     room: Room,
     /// Looks in succession that spoke for fewer workers.
     crowded: u32,
@@ -63,6 +69,10 @@ const CAUTION: u32 = 2;
 
 /// The same, after there were too few.
 const MOST_CAUTION: u32 = 128;
+
+/// So many programs for each core are a crowd, and so many no longer are.
+const CROWD: u32 = 4;
+const NO_CROWD: u32 = 2;
 
 /// Looks in succession that leave something unused, before the machine's idle time says whether others used it: the kernel gives that
 /// time in steps of 10 ms.
@@ -101,6 +111,7 @@ impl Default for Courtesy {
             able: 0,
             patience: SURE,
             unused: Unused::default(),
+            in_crowd: false,
             room: Room::Workers,
             crowded: 0,
             caution: CAUTION,
@@ -115,6 +126,19 @@ fn is_at_least(part: u64, hundredths: u64, whole: u64) -> bool {
 }
 
 impl Courtesy {
+    fn look_for_crowd(&mut self, account: &Account) {
+        let least = if self.in_crowd { NO_CROWD + 1 } else { CROWD };
+        let is_many = account.programs >= least.saturating_mul(account.usable.max(1));
+        let [together, machine] =
+            [u64::from(account.share_milli) * u64::from(account.programs), u64::from(account.usable) * 1000];
+        let are_alike = is_at_least(together, 90, machine) && is_at_least(machine, 90, together);
+        let in_crowd = is_many && are_alike;
+        if in_crowd != self.in_crowd {
+            (self.in_crowd, self.room, self.crowded, self.caution) = (in_crowd, Room::Workers, 0, CAUTION);
+            self.enter(Mode::Time);
+        }
+    }
+
     fn choose_mode(&mut self, account: &Account) {
         // Where no other program has work none loses anything, so it holds cores as beside another, unless it is idle.
         let is_only = account.programs <= 1;
@@ -164,13 +188,14 @@ impl Courtesy {
                 // Beside others it is for those that its workers wait.
                 let may_be_too_many = account.alone && account.workers > account.usable;
                 let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
-                let is_crowded = (computes || waits) && account.unmoved == 0;
+                let is_crowded = (computes || waits || self.in_crowd) && account.unmoved == 0;
                 self.crowded = if is_crowded { self.crowded + 1 } else { 0 };
                 if self.crowded >= self.caution {
-                    (self.room, self.crowded) = (Room::Cores, 0);
+                    self.room = if self.in_crowd { Room::One } else { Room::Cores };
+                    self.crowded = 0;
                 }
             }
-            Room::Cores => {
+            Room::Cores | Room::One => {
                 self.crowded = self.crowded.saturating_add(1);
                 if account.queued > 0 && account.retired > 0 && account.blocked > 0 {
                     // The longer it went well, the less it takes to try it again.
@@ -186,8 +211,11 @@ impl Courtesy {
 impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
         let before = (self.mode, self.room);
+        self.look_for_crowd(account);
         if account.elapsed_ns > 0 {
-            self.choose_mode(account);
+            if !self.in_crowd {
+                self.choose_mode(account);
+            }
             if account.alone || self.mode == Mode::Time {
                 self.choose_room(account);
             }
@@ -313,6 +341,26 @@ mod tests {
         // The next time it takes more to be sure.
         let until_narrow = (1..).find(|_| room(alone) == Room::Cores);
         assert_eq!(until_narrow, Some(8));
+    }
+
+    #[test]
+    fn in_a_crowd_of_equals_one_worker_shares_time() {
+        let crowd = Account { programs: 16, share_milli: 125, ..beside(1, 1, 9, 0) };
+        let mut courtesy = Courtesy::default();
+        courtesy.enter(Mode::Cores);
+        let mut look = |account: Account| {
+            let orders = courtesy.quantum(&account);
+            (orders.mode, orders.room)
+        };
+        let (narrow, wide) = ((Mode::Time, Room::One), (Mode::Time, Room::Workers));
+        assert_eq!([(); 3].map(|()| look(crowd)), [wide, narrow, narrow]);
+        // Tasks wait for one that no worker has begun.
+        assert_eq!(look(Account { queued: 1, retired: 14, blocked: 1, ..crowd }), wide);
+        // It takes fewer to be no crowd.
+        assert_eq!(look(Account { programs: 6, share_milli: 333, ..crowd }).0, Mode::Time);
+        assert_eq!(look(Account { programs: 4, share_milli: 500, ..beside(5, 9, 9, 0) }).0, Mode::Cores);
+        // Not all programs of these have the same weight.
+        assert_eq!(look(Account { programs: 16, share_milli: 1200, ..beside(9, 19, 19, 10) }).0, Mode::Cores);
     }
 
     #[test]
