@@ -15,7 +15,8 @@
 //!
 //! - *A program dies*, at any instruction: its lock is free, the next [`Member::round`] of any other buries it under that same
 //!   lock; and who dies while it buries is buried by the next.
-//! - *A program is stopped*: it has its lock, but no heartbeat. Its cores can be used by others after [`STOPPED_AFTER`];
+//! - *A program is stopped*: it has its lock, but no heartbeat. Its cores can be used by others after [`STOPPED_AFTER`],
+//!   and a tenth of a second after its last heartbeat if the kernel says that its process is stopped;
 //!   what it writes when it goes on meets another generation, and it takes its own cores back as any owner does.
 //! - *A program writes nonsense*, by accident or malice (only whoever may write the file can): programs may get too few cores or too
 //!   many, for as long as that goes on. No value makes a program crash, wait without a timeout or write elsewhere.

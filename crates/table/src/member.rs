@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
+use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::file_lock::{self, LockFile};
 use comity_os::futex;
@@ -25,7 +26,7 @@ pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
 /// So many others are asked in each round whether they live.
 const FEW: usize = 8;
 
-/// Among more, one whose coordinator has come by since is not asked.
+/// Among more, one whose coordinator has come by since is not asked. One that has not may be stopped.
 const SILENT_AFTER: Duration = Duration::from_millis(100);
 
 /// More than any program says that it counts.
@@ -199,6 +200,7 @@ impl Member {
         self.own().desire.store(desire, Ordering::Release);
         fault::point("desire-reported");
         self.bury_the_dead(now);
+        self.note_the_stopped(now);
         let parties = parties(self.layout(), now);
         self.grant(&parties, now);
         let alone = parties.iter().all(|party| party.claim.program == self.program);
@@ -258,6 +260,33 @@ impl Member {
             if self.lock.try_lock(byte(slot)).unwrap_or(false) {
                 bury(self.layout(), slot);
                 self.lock.unlock(byte(slot));
+            }
+        }
+    }
+
+    /// One that holds a core and is silent, and whose process the kernel says is stopped (as by `SIGSTOP`), counts as stopped at once.
+    /// When it goes on it comes by, and counts again.
+    ///
+    /// The number of a process in another PID namespace may be another's here, that is stopped as well: then a silent program is
+    /// taken for stopped too soon.
+    fn note_the_stopped(&self, now: u64) {
+        let holders = self.layout().cores.iter().filter_map(|core| load(core).holder());
+        let mut last = None;
+        for holder in holders.filter(|holder| *holder != self.slot) {
+            // Cores beside each other often have the same holder.
+            if last.replace(holder) == Some(holder) {
+                continue;
+            }
+            let slot = &self.layout().slots[holder.index()];
+            let heartbeat = slot.heartbeat.load(Ordering::Relaxed);
+            let is_silent = now.saturating_sub(heartbeat) > SILENT_AFTER.as_nanos() as u64;
+            if !is_silent || is_stopped(self.layout(), holder, now) {
+                continue;
+            }
+            let process = Stat::of_process(slot.pid.load(Ordering::Relaxed));
+            if process.is_some_and(|process| matches!(process.state, 'T' | 't')) {
+                // Not if it has come by meanwhile.
+                let _ = slot.heartbeat.compare_exchange(heartbeat, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }

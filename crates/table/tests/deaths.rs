@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use comity_table::{Life, STOPPED_AFTER, SlotId, Snapshot};
+use comity_table::{Life, SlotId, Snapshot};
 use harness::roles::{Process, Random, SHARED, command, play};
 use harness::{Table, bury, claim_all, claims, slots, wait_until};
 use rustix::process::Signal;
@@ -105,7 +105,6 @@ fn the_cores_of_one_that_is_stopped_are_used_and_it_takes_its_own_back() {
         while member.claim(false).or_else(|| member.take_back()).is_some() {}
         member.held().len() == SHARED + 1
     });
-    assert!(stopped.elapsed() >= STOPPED_AFTER / 2, "it was in time until it was stopped");
     while stopped.elapsed() < stopped_for {
         assert_eq!((come_by().held, come_by().alone), (SHARED as u32 + 1, true));
         std::thread::sleep(Duration::from_millis(20));
