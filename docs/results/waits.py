@@ -111,7 +111,7 @@ def alone(contestants, rounds):
             took = {who: [] for who in contestants}
             for _ in range(rounds):
                 for who, contestant in contestants.items():
-                    took[who].append(waves(contestant, wait, tasks, 20))
+                    took[who].append(waves(contestant, wait, tasks, 100))
             row(wait, tasks, *[spread(own, 3) for own in took.values()], f"{median(took['comity']) / median(took['off']):.2f}")
 
 

@@ -652,15 +652,19 @@ fn a_panic_that_a_dropped_run_has_not_heard_of_goes_to_the_pool() {
         move |payload: Box<dyn std::any::Any + Send>| panicked.send(*payload.downcast::<&str>().unwrap()).unwrap();
     let pool = ThreadPoolBuilder::new().num_threads(1).panic_handler(handler).build().unwrap();
     let mut network = Network::new();
+    // It does not end while the run is polled, or the run would hear of it.
+    let polled = Arc::new(AtomicBool::new(false));
     let ended = Arc::new(AtomicBool::new(false));
-    let ends = Arc::clone(&ended);
+    let (was_polled, ends) = (Arc::clone(&polled), Arc::clone(&ended));
     network.process("lonely", (), |()| async move {
+        eventually("the run was polled", || was_polled.load(Ordering::SeqCst));
         ends.store(true, Ordering::SeqCst);
         panic!("heard by nobody");
     });
     {
         let mut run = pin!(network.run_in(&pool));
         assert!(run.as_mut().now_or_never().is_none());
+        polled.store(true, Ordering::SeqCst);
         eventually("it runs", || ended.load(Ordering::SeqCst));
     }
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("heard by nobody"));
