@@ -391,7 +391,7 @@ impl World {
         let (kind, alone, ended) = (self.below(3), self.below(8) == 0, self.queues.ended);
         // Only the default shares time.
         let by_time = self.policy.row().name == "comity" && self.below(4) == 0;
-        let room = [Room::Workers, Room::Cores, Room::One][self.below(3) as usize];
+        let room = [Room::Workers, Room::Cores, Room::One][self.below(3)];
         let Some(share) = &self.share else { return };
         let machine = share.member().expect("it has entered");
         if ended {
