@@ -310,7 +310,7 @@ impl<C: Cores> Share<C> {
         }
     }
 
-    /// Whether a push may wake whoever finds room.
+    /// Whether a push may wake a worker that finds room.
     fn wakes_by_push(&self) -> bool {
         self.sharing.sleeper == Sleeper::LendsCore && self.is_free()
     }

@@ -158,7 +158,7 @@ impl Coordination<'_> {
             if now >= self.next {
                 self.look(now);
             } else {
-                // A core was taken back, or somebody has joined: then one that was alone need not be so any more.
+                // A core was taken back, or a program has joined: then one that was alone need not be so any more.
                 self.note_losses(now);
                 self.place();
                 self.next = self.next.min(self.looked + QUANTUM).max(now);

@@ -41,7 +41,7 @@ impl Host {
             share.allotment = held;
         }
         self.employ(program, account.queued.into());
-        // Whoever comes by less often counts as stopped.
+        // A program whose coordinator comes by less often counts as stopped.
         let due = quantum * u64::from(due.max(1));
         self.look_again(program, due.min(STOPPED_AFTER.as_nanos() as u64 / 2));
     }

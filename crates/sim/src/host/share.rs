@@ -100,7 +100,7 @@ impl Share {
         self.alone || self.is_by_time()
     }
 
-    /// Whether a push may wake whoever finds room.
+    /// Whether a push may wake a worker that finds room.
     fn wakes_by_push(&self) -> bool {
         self.sharing.sleeper == Sleeper::LendsCore && self.is_free()
     }
