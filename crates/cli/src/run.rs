@@ -2,7 +2,7 @@
 //!
 //! This process becomes the command, by `exec`, and a copy of it, the coordinator, takes part in the table on its behalf
 //! ([`coordinate`]). So whatever is done to the command is done to it: there is no process between it and its terminal, its
-//! signals, its parent and its exit status. The coordinator is nobody's child and in a session of its own, and ends when the
+//! signals, its parent and its exit status. The coordinator is no child of it and in a session of its own, and ends when the
 //! command has ended, whatever that died of. The command waits for nothing that it does.
 
 mod coordinate;
@@ -174,10 +174,10 @@ fn start_coordinator(location: Location, terms: &Terms) -> Result<(), String> {
         .map_err(|error| format!("cannot start a coordinator: {error}"))
 }
 
-/// Looks whether the table can be used, which is said also of a command that ends before anybody takes part for it.
+/// Looks whether the table can be used, which is said also of a command that ends before its coordinator takes part.
 fn try_table(location: &Location, terms: &Terms) -> Result<(), TableError> {
     if Snapshot::take(location)?.is_none() {
-        // Nobody is there who would hear of it.
+        // No other member is there that would hear of it.
         Member::join(location, &terms.profile())?;
     }
     Ok(())

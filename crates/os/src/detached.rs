@@ -1,4 +1,4 @@
-//! A process that is nobody's child: whoever started it knows nothing of it, and may end before it.
+//! A process that is no child of the one that started it, which knows nothing of it and may end before it.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,7 +10,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 
 use crate::census;
 
-/// Starts a copy of the calling process that does `work` and ends. It is nobody's child and in a session of its own, its folder
+/// Starts a copy of the calling process that does `work` and ends. It is no child of the caller and in a session of its own, its folder
 /// is `/`, and it has no descriptor of the caller's but `kept` and standard error. Its name, in `/proc/ID/comm`, are the first 15
 /// bytes of `name`.
 ///
@@ -42,7 +42,7 @@ fn stay_here() -> io::Result<()> {
     Ok(sched_setaffinity(None, &here)?)
 }
 
-/// Has a child start the copy, which may use `cores`, and end, so that the copy is nobody's.
+/// Has a child start the copy, which may use `cores`, and end, so that the copy is no child of the caller.
 fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
     // SAFETY: there is one thread, so the copy finds no lock held and nothing half done.
     let between = match unsafe { libc::fork() } {
@@ -106,7 +106,7 @@ fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Has this process say nothing any more on standard error: whoever reads there waits until all writers have closed it.
+/// Has this process say nothing any more on standard error: a reader there waits until all writers have closed it.
 pub fn fall_silent() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _stays = rustix::stdio::dup2_stderr(&null);

@@ -117,8 +117,8 @@ fn number(role: &str, policy: &str, table: &Table) -> u64 {
 
 /// One worker was let in each quantum, which is a fifth of a second here.
 #[test]
-fn alone_nobody_waits_for_the_coordinator() {
-    let watchdog = Watchdog::start("alone_nobody_waits_for_the_coordinator");
+fn alone_no_task_waits_for_the_coordinator() {
+    let watchdog = Watchdog::start("alone_no_task_waits_for_the_coordinator");
     for way in WAYS {
         watchdog.step(way);
         let table = Table::new(&format!("alone-{way}"));

@@ -216,7 +216,7 @@ pub struct Host {
     directed_yield: bool,
     /// Programs share cores by the table, if their policies do.
     has_table: bool,
-    /// Tasks that nobody has begun while workers rest for want of a core, over all programs.
+    /// Tasks not begun while workers rest for want of a core, over all programs.
     starved: u64,
     idle_beside_work: u64,
     /// Processor time that cores have idled, summed over the cores.
@@ -385,7 +385,7 @@ impl Host {
         self.pool_mut(program).starved = starved;
     }
 
-    /// Processor time that cores have idled, summed over the cores, while a thread waited for one, or a task that nobody had begun
+    /// Processor time that cores have idled, summed over the cores, while a thread waited for one, or a task was not begun
     /// while workers of its program rested for want of a core.
     pub fn idle_beside_work(&self) -> u64 {
         self.idle_beside_work

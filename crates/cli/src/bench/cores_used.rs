@@ -41,7 +41,7 @@ with a core table of its own and once with COMITY_TABLE=off, for --seconds each,
 Measures, in cores, that is, processor seconds per second:
   used                    by each member: all processes of its session, without the coordinator of a `comity run`
   used of what could be   what all use with a table over what they use without
-  idle                    by nobody, of the cores that this process may use: a member had work all the time
+  idle                    by no process, of the cores that this process may use: a member had work all the time
 
 Whatever else runs on the machine uses cores, which are then neither a member's nor idle. Scenarios with a quota need the
 right to make a control group with the cpu controller; without, they are skipped.";
@@ -234,7 +234,7 @@ fn render(report: &Report) -> String {
         .collect();
     format!(
         "{table}\n\nCores, of {}: medians (quartiles) over {rounds} rounds of {seconds} s, with a table and without in turns. The members in\n\
-         their order: see `comity bench use --list`. idle: nobody used the core, and a member had work.\n{}",
+         their order: see `comity bench use --list`. idle: no process used the core, and a member had work.\n{}",
         machine.cores,
         skipped.concat()
     )

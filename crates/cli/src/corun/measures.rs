@@ -197,7 +197,7 @@ mod tests {
         assert_close(cpu_unfairness(&[user(2.0, 1.0), user(2.0, 1.0)], 2), 0.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.5), user(2.0, 0.5)], 2), 1.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.75), user(0.25, 0.25)], 2), 0.0);
-        // A core idles beside it: nobody has what the other lacks, but it lacks it.
+        // A core idles beside it: no program has what the other lacks, but it lacks it.
         assert_close(cpu_unfairness(&[user(2.0, 0.875), user(0.25, 0.25)], 2), 0.5);
         assert_close(cpu_unfairness(&[user(2.0, 0.5), user(0.0, 0.0)], 2), 0.0);
     }

@@ -253,7 +253,7 @@ fn programs_side_by_side_are_measured_with_and_without_a_table() {
     assert_eq!(values(scenarios, "name"), ["quota", "three", "pipe"]);
     let members = [&["fib", "fib"][..], &["fib", "sleepers", "fib"], &["reader", "writer"]];
     for (scenario, expected) in scenarios.iter().zip(members) {
-        // Whoever may not make a control group is told so.
+        // A user that may not make a control group is told so.
         if scenario["skipped"].is_string() {
             assert_eq!((&scenario["name"], &scenario["measured"]), (&"quota".into(), &Value::Null));
             continue;

@@ -287,7 +287,7 @@ fn a_command_of_a_fixed_number_desires_that_while_it_can_use_it() {
 }
 
 #[test]
-fn a_command_does_not_wait_until_somebody_takes_part_for_it() {
+fn a_command_does_not_wait_until_its_coordinator_takes_part() {
     let (_folder, table) = place();
     wait_until("one is there before its coordinator", || {
         // The command itself has COMITY_TABLE=off.
@@ -311,7 +311,7 @@ fn the_kernel_tells_of_a_commands_end() {
 }
 
 #[test]
-fn a_coordinator_looks_rarely_while_nobody_else_wants_a_core() {
+fn a_coordinator_looks_rarely_while_no_other_member_wants_a_core() {
     let (_folder, table) = place();
     let idle = Running::start(&table, &["sleep", "600"]);
     let busy = Running::start(&table, &["sh", "-c", BURN]);
@@ -504,7 +504,7 @@ fn a_thread_that_has_bound_itself_is_left_alone_where_that_can_be() {
 }
 
 #[test]
-fn what_was_orphaned_before_anybody_looked_is_still_the_commands() {
+fn what_was_orphaned_before_the_first_look_is_still_the_commands() {
     if cores() != 2 {
         println!("skipped: this takes two cores, and here are {}", cores());
         return;
@@ -526,7 +526,7 @@ fn what_was_orphaned_before_anybody_looked_is_still_the_commands() {
 }
 
 #[test]
-fn whoever_ends_the_coordinator_sets_the_command_free() {
+fn to_end_the_coordinator_sets_the_command_free() {
     if cores() != 2 {
         println!("skipped: this takes two cores, and here are {}", cores());
         return;

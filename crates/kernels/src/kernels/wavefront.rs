@@ -6,10 +6,10 @@
 //! in the natural order, which has the same dependences and whose result is known.
 //!
 //! **It always ends**, on any number of workers and in any schedule. A task waits inside its worker, which runs nothing
-//! else meanwhile; so a task must not wait for one that nobody has begun. Therefore the leaves of the tree of joins are
-//! all alike, and each takes the next band, from the left, when it begins. Whoever has band i knows that all bands
+//! else meanwhile; so a task must not wait for one that has not begun. Therefore the leaves of the tree of joins are
+//! all alike, and each takes the next band, from the left, when it begins. The task that has band i knows that all bands
 //! left of it are taken, each by a leaf that runs on a thread of its own. Of the bands that are not done, the leftmost
-//! waits for nobody, so its thread goes on, if only the kernel lets every thread run; and then the next is the leftmost.
+//! waits for no other, so its thread goes on, if only the kernel lets every thread run; and then the next is the leftmost.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -119,15 +119,15 @@ enum Wait {
 #[derive(Default)]
 struct Progress {
     rows: AtomicUsize,
-    /// Held while `rows` changes, so that nobody falls asleep between a look and the change.
+    /// Held while `rows` changes, so that no task falls asleep between a look and the change.
     lock: Mutex<()>,
     changed: Condvar,
 }
 
 impl Progress {
     fn announce(&self, rows: usize) {
-        let _changing = self.lock.lock().expect("nobody panics while holding the lock");
-        // Release: whoever sees the rows finds their cells.
+        let _changing = self.lock.lock().expect("no task panics while it holds the lock");
+        // Release: a task that sees the rows finds their cells.
         self.rows.store(rows, Ordering::Release);
         self.changed.notify_one();
     }
@@ -136,8 +136,8 @@ impl Progress {
         let is_behind = || self.rows.load(Ordering::Acquire) < rows;
         match wait {
             Wait::Asleep => {
-                let guard = self.lock.lock().expect("nobody panics while holding the lock");
-                drop(self.changed.wait_while(guard, |()| is_behind()).expect("nobody panics while holding the lock"));
+                let guard = self.lock.lock().expect("no task panics while it holds the lock");
+                drop(self.changed.wait_while(guard, |()| is_behind()).expect("no task panics while it holds the lock"));
             }
             Wait::Looking => {
                 while is_behind() {

@@ -55,7 +55,7 @@ pub(super) struct Pool {
     pub(super) scout_is_out: bool,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
-    /// Tasks that nobody has begun while as many workers rest for want of a core, as after the last event.
+    /// Tasks not begun while as many workers rest for want of a core, as after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
     spent: Cycles,
@@ -320,7 +320,7 @@ impl Host {
             pool.ended = Some(now);
             return self.expect(noted);
         }
-        // It goes on with the newest, which nobody sees.
+        // It goes on with the newest, which no thief sees.
         let next = made.pop();
         let pushed = made.len() as u64;
         pool.queued += pushed;

@@ -1,4 +1,4 @@
-//! Which workers of a program have a core: what the runtime's `share.rs` does, where nobody is interrupted between two steps.
+//! Which workers of a program have a core: what the runtime's `share.rs` does, where no worker is interrupted between two steps.
 
 use comity_policy::{Coordinator, Mode, Placement, Room, Sharing, Sleeper, WakeReason};
 use comity_table::{CoreSet, SlotId};
@@ -244,11 +244,11 @@ impl Host {
         stays || !self.retire(me, false)
     }
 
-    /// Cores that nobody needs any more, `core` first.
+    /// Cores that no worker needs any more, `core` first.
     fn let_go(&mut self, program: u32, core: Option<usize>) {
         let awake = self.count(program, State::Awake);
         let keeps = self.share(program).is_some_and(|share| share.sharing.sleeper == Sleeper::KeepsCore);
-        // A pool that nobody works in holds nothing.
+        // A pool without a worker awake holds nothing.
         if keeps && awake > 0 {
             return;
         }

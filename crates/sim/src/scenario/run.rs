@@ -28,7 +28,7 @@ pub struct Outcome {
     pub cycles: Cycles,
     /// Of the cycles that there were on processors that were not lost, the part that was spent working.
     pub utilization: f64,
-    /// On a host: cycles that processors idled while a thread waited for one, or a task that nobody had begun while workers rested for
+    /// On a host: cycles that processors idled while a thread waited for one, or a task was not begun while workers rested for
     /// want of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,

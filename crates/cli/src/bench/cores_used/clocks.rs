@@ -1,4 +1,4 @@
-//! Who had the cores, and how long nobody had them, in seconds since they began.
+//! Who had the cores, and how long no process had them, in seconds since they began.
 
 use std::fs;
 

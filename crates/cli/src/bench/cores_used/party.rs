@@ -26,7 +26,7 @@ const LAST_LINES: usize = 5;
 /// What the table of a party is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// A table that nobody else uses.
+    /// A table of the scenario's own.
     Table,
     /// `COMITY_TABLE=off`.
     Off,
@@ -58,7 +58,7 @@ pub struct Look {
 pub struct Used {
     /// By each member.
     pub by: Vec<f64>,
-    /// By nobody.
+    /// By no process.
     pub idle: f64,
 }
 
@@ -158,7 +158,7 @@ impl Party {
 impl Drop for Party {
     fn drop(&mut self) {
         if !self.ended {
-            // On the way out of an error there is nobody to tell.
+            // On the way out of an error no caller is left to tell.
             let _best = self.end_members();
         }
     }
