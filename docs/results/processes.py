@@ -21,6 +21,7 @@ SHAPES = [
     ("30 programs at once", ["sort", "--rounds", "8"], 4, 30, 30, "off"),
     ("80 programs at once", ["sort", "--rounds", "3"], 4, 80, 80, "off"),
     ("200 of 30 ms, 16 at a time", ["chunks:700", "--rounds", "2"], 8, 200, 16, "stock"),
+    ("200 of 12 loops of 45 us, 16 at a time", ["chunks:300", "--rounds", "12"], 8, 200, 16, "stock"),
     ("1000 of one small loop, 8 at a time", ["map-reduce:10000"], 2, 1000, 8, "stock"),
 ]
 
