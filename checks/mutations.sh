@@ -2,25 +2,29 @@
 # Breaks the split deque, the sleep protocol, the inbox and a task's word in each of the committed ways and expects the test that each names to
 # notice: loom for what only shows between two instructions (loom-*), the model world for the rest. A mutation that no
 # longer applies, no longer compiles, or survives, fails this check.
+#
+# All share one tree: a mutation is taken back before the next, so that cargo builds only the crate that it changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$PWD/target/mutations
+patches=$PWD/crates
 mkdir -p "$work"
+rm -rf "$work/tree"
+mkdir "$work/tree"
+cp -r Cargo.toml Cargo.lock crates "$work/tree"
+cd "$work/tree"
+# The ceiling makes git take the paths as they are, and not from the top of the repository around.
+export GIT_CEILING_DIRECTORIES=$work
 survived=0 caught=0
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
 export CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
-for mutation in crates/runtime/mutations/*.patch crates/flow/mutations/*.patch; do
+for mutation in "$patches"/runtime/mutations/*.patch "$patches"/flow/mutations/*.patch; do
     name=$(basename "$mutation" .patch)
     case $mutation in
-    crates/runtime/*) package=comity ;;
-    crates/flow/*) package=comity-flow ;;
+    "$patches"/runtime/*) package=comity ;;
+    "$patches"/flow/*) package=comity-flow ;;
     esac
-    rm -rf "$work/tree"
-    mkdir "$work/tree"
-    cp -r Cargo.toml Cargo.lock crates "$work/tree"
-    cd "$work/tree"
-    # The ceiling makes git take the paths as they are, and not from the top of the repository around.
-    GIT_CEILING_DIRECTORIES=$work git apply "$mutation"
+    git apply "$mutation"
     log=$work/$name.log
     case $name in
     loom-*) flags='--cfg loom' target=$PWD/../../loom ;;
@@ -38,7 +42,7 @@ for mutation in crates/runtime/mutations/*.patch crates/flow/mutations/*.patch; 
         echo "BROKEN: $name failed for another reason than its tests; see $log"
         survived=$((survived + 1))
     fi
-    cd - >/dev/null
+    git apply --reverse "$mutation"
 done
 echo "mutations: $caught caught, $survived not"
 [ "$survived" -eq 0 ] && [ "$caught" -gt 0 ]

@@ -497,6 +497,13 @@ pub struct TableProgram {
     pub released: u64,
     /// How often it lost one to its owner.
     pub lost: u64,
+    /// Processor time that it has used since it began, or joined as a command, when its coordinator last came by; `null` if it
+    /// does not publish that.
+    pub cpu_s: Option<f64>,
+    /// The same of context switches because a thread waited; `null` for a command.
+    pub voluntary_switches: Option<u64>,
+    /// The same because the kernel took the core away.
+    pub involuntary_switches: Option<u64>,
 }
 
 /// `comity-table-clean/1`: what became of the core table.

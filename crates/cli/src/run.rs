@@ -5,6 +5,7 @@
 //! signals, its parent and its exit status. The coordinator is no child of it and in a session of its own, and ends when the
 //! command has ended, whatever that died of. The command waits for nothing that it does.
 
+mod companion;
 mod coordinate;
 mod demand;
 mod tree;
@@ -20,7 +21,7 @@ use std::process::Command;
 use clap::Args;
 use comity_os::census::Stat;
 use comity_os::pidfd::Pidfd;
-use comity_os::{cores, detached};
+use comity_os::{cores, detached, environment};
 use comity_table::{Location, Member, Snapshot, TableError};
 
 use self::coordinate::Terms;
@@ -77,7 +78,8 @@ This process becomes the command, so signals, the terminal and the exit status a
 included; only SIGPIPE, where it was ignored, is at its default. A copy of this process beside it, whose name is
 comity: and the command's number, takes part in the table from 10 ms after the start (as the first process of a
 container, the command gets it as a child that ends after it); when the command ends, that leaves the table and lets
-go what the command has left running. Only if that one is killed (SIGKILL) do threads stay on the cores that they had.
+go what the command has left running. If it is killed or stopped, a copy of it, named comity+ and the command's number,
+lets the threads go within a second; only if both are killed at once do they stay on the cores that they had.
 Without a table that can be used, the command runs all the same, after a line on standard error.
 
 Exit codes: the command's own; 126 it cannot be executed; 127 it is not there; 2 the command line is at fault.";
@@ -140,10 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn weight_from_environment() -> Result<u32, Failure> {
-    let text = match env::var_os("COMITY_WEIGHT") {
-        Some(text) if !text.is_empty() => text,
-        _ => return Ok(USUAL_WEIGHT),
-    };
+    let Some(text) = environment::variable("COMITY_WEIGHT") else { return Ok(USUAL_WEIGHT) };
     let weight = text.to_str().and_then(|text| text.parse().ok()).filter(|weight| (1..=MOST_WEIGHT).contains(weight));
     weight.ok_or_else(|| {
         let text = text.display();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot};
+use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts};
 
 use crate::failure::Failure;
 use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
@@ -20,21 +20,27 @@ const HELP: &str = "Examples:
 Programs that share cores keep a table in shared memory: who is entitled to which core (its owner), and who uses it (its
 holder). There is no daemon; a program that dies is taken out by the next that looks.
 
-COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID-vN, where N is the layout's version.
+COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N, where N is the layout's number.
                a path: the table there. It is made if there is none; its folder must be there. Programs of several users,
                or of several containers that mount the folder, share the cores of one machine by it.
                off: no table. A program keeps its policy, shares nothing, and all of its workers may be awake.
 
-The file of an own table has the mode 0600, and must be the user's and closed to all others. A named one is made with the
-mode 0660. It is used if it is the user's own, or root's, or if a group that the process is in may write to it; never if
-everybody may. For a group: make the folder setgid (chmod g+s), so that the file has the folder's group.
+An own table has the mode 0600 in a folder of the mode 0700; where another user has that folder's name, programs run without a
+table, and say so. A named table is made with the mode 0600, and with 0660 in a setgid folder of the user or of root. It is
+used if it is the user's own, or root's, or if a group that the process is in may write to it; never if all users may. For a
+group: make the folder setgid (chmod g+s), so that the file has the folder's group. A program that is set-user-id or
+set-group-id, or has capabilities of its own, obeys no COMITY_ variable of its caller's.
 
-Whom to share a table with: only those who may also kill your programs. Who may write to the file can mislead the others
-about who should use which core, so that they get too few or too many, for as long as that goes on; and can cut the file
+Share a table only with users who may also kill your programs. A user who may write to the file can mislead the programs
+about which should use which core, so that they get too few or too many, for as long as that goes on; and can cut the file
 short, which kills the programs that have it mapped (SIGBUS). Nothing else: no value in it makes a program crash, wait without
 a timeout or write elsewhere. A program that is killed or stopped at any moment leaves nothing that others wait for.
 
-A table has room for 256 pools and 1,024 cores. Containers that share one must have the machine's clocks (one time namespace).
+Programs that were built with versions of comity of the same layout share one table. Where a named file has another layout, a
+program uses PATH.layout-N beside it, says so once with the programs that use the other one, and the two do not share.
+
+A table has room for 256 programs and 1,024 cores. Containers that share one must have the machine's clocks (one time
+namespace).
 
 Exit codes: 0 done, or there is no table, or `clean` found it in use; 1 it cannot be used, read or removed; 2 the command
 line is at fault.";
@@ -88,7 +94,12 @@ fn show(location: Option<Location>, json: bool) -> Result<(), Failure> {
         None => None,
     };
     let report = report(location.as_ref().map(path), snapshot.as_ref());
-    output::print(&if json { output::to_json(&report) } else { in_words(&report) })
+    if json {
+        return output::print(&output::to_json(&report));
+    }
+    let others = location.as_ref().map(other_layouts).unwrap_or_default();
+    let others: String = others.iter().map(|other| format!("Besides, {other}.\n")).collect();
+    output::print(&(in_words(&report) + &others))
 }
 
 fn clean(location: Option<Location>, json: bool) -> Result<(), Failure> {
@@ -139,6 +150,9 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
         taken_back: program.taken_back,
         released: program.released,
         lost: program.lost,
+        cpu_s: program.cpu.map(|cpu| cpu.as_secs_f64()),
+        voluntary_switches: program.switches.map(|[voluntary, _]| voluntary),
+        involuntary_switches: program.switches.map(|[_, involuntary]| involuntary),
     });
     let cores = snapshot.map_or(&[][..], |snapshot| &snapshot.cores);
     let cores = cores.iter().map(|core| TableCore {

@@ -55,6 +55,30 @@ fn results_come_back_from_tasks_that_wait_for_tasks() {
     everywhere(|pool, name| assert_eq!(block_on(spawn_in(pool, sum(0, 1000))), 499_500, "{name}"));
 }
 
+/// The left half of each join waits for what its right half sends, so on one worker only the worker that waits can run that.
+#[test]
+fn waits_nest_deeper_than_a_worker_lays_jobs_on_its_stack() {
+    fn nest(depth: u32) -> u32 {
+        if depth == 0 {
+            return 0;
+        }
+        let (sender, receiver) = futures::channel::oneshot::channel();
+        let wait = || block_on(receiver).unwrap();
+        let (levels, ()) = comity::join(wait, move || sender.send(nest(depth - 1) + 1).unwrap());
+        levels
+    }
+    for policy in Policy::all() {
+        for workers in [1, 2, 4] {
+            let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).stack_size(256 << 20);
+            let pool = pool.build().unwrap();
+            for depth in [60, 64, 65, 200, 1000, 5000] {
+                assert_eq!(pool.install(|| nest(depth)), depth, "{policy} with {workers} workers");
+            }
+            pool.shutdown();
+        }
+    }
+}
+
 #[test]
 fn tasks_join_and_joins_run_beside_tasks() {
     fn fib(n: u32) -> u64 {

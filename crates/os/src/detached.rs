@@ -19,18 +19,45 @@ use crate::census;
 /// # Errors
 /// If the caller has several threads, of which a copy would have one, or if the system gives no process.
 pub fn start(name: &str, kept: BorrowedFd<'_>, work: impl FnOnce()) -> io::Result<()> {
-    if census::threads(std::process::id()).len() != 1 {
-        return Err(io::Error::other("only a process of one thread can be copied"));
-    }
+    check_threads()?;
     let cores = sched_getaffinity(None)?;
     // On this core the process between runs as soon as the caller waits for it; on another it would wait for its turn.
     let _slower = stay_here();
     let started = start_by_another(&cores, || {
-        stand_apart(name, kept);
+        stand_apart(name, &[kept]);
         work();
     });
     sched_setaffinity(None, &cores)?;
     started
+}
+
+/// Starts a copy of the calling process that does `work` and ends, as its child, which the caller does not wait for: it is to end
+/// after the caller. Otherwise as with [`start`], but that it keeps several descriptors, and says nothing on standard error.
+///
+/// # Errors
+/// As there.
+pub fn start_child(name: &str, kept: &[BorrowedFd<'_>], work: impl FnOnce()) -> io::Result<()> {
+    check_threads()?;
+    // SAFETY: there is one thread, so the copy finds no lock held and nothing half done.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let work = AssertUnwindSafe(|| {
+                stand_apart(name, kept);
+                fall_silent();
+                work();
+            });
+            end(i32::from(catch_unwind(work).is_err()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_threads() -> io::Result<()> {
+    if census::threads(std::process::id()).len() == 1 {
+        return Ok(());
+    }
+    Err(io::Error::other("only a process of one thread can be copied"))
 }
 
 fn stay_here() -> io::Result<()> {
@@ -76,7 +103,7 @@ fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
 }
 
 /// What fails here fails for want of what every system has; then the copy is a little less apart.
-fn stand_apart(name: &str, kept: BorrowedFd<'_>) {
+fn stand_apart(name: &str, kept: &[BorrowedFd<'_>]) {
     let _stays = CString::new(name).is_ok_and(|name| rustix::thread::set_name(&name).is_ok());
     let _stays = rustix::process::setsid();
     let _stays = std::env::set_current_dir("/");
@@ -84,13 +111,18 @@ fn stand_apart(name: &str, kept: BorrowedFd<'_>) {
         let _stays = rustix::stdio::dup2_stdin(&null);
         let _stays = rustix::stdio::dup2_stdout(&null);
     }
-    let kept = kept.as_raw_fd();
-    close(libc::STDERR_FILENO + 1, kept - 1);
-    close(kept + 1, RawFd::MAX);
+    let mut kept: Vec<RawFd> = kept.iter().map(AsRawFd::as_raw_fd).collect();
+    kept.sort_unstable();
+    let mut first = libc::STDERR_FILENO + 1;
+    for kept in kept {
+        close(first, kept - 1);
+        first = kept + 1;
+    }
+    close(first, RawFd::MAX);
 }
 
 fn close(first: RawFd, last: RawFd) {
-    // SAFETY: no pointers. The copy uses no descriptor of the caller's but the one between the two ranges.
+    // SAFETY: no pointers. The copy uses no descriptor of the caller's but those between the ranges.
     if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
         // Before Linux 5.9. A number that is no descriptor is refused, which is as good.
         for descriptor in first..=last.min(4096) {

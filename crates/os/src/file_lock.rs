@@ -4,11 +4,16 @@
 //! answers across PID namespaces and reused process numbers. A forked child has the descriptor too and would keep the lock
 //! alive; so a lock has an `open` of its own, closed on `exec` and closed in the child after a fork. A mapping holds on to the
 //! description that it was made from, in children too; so nothing is mapped from this one.
+//!
+//! A program may close descriptors that it does not know (as daemons do), and its next file then gets the number. So before a
+//! descriptor is locked, unlocked or closed it is compared with the file that was opened, and after a lock once more: a lock on
+//! another file counts for nothing. What remains is the moment between the comparison and the call, in which another thread would
+//! have to close the descriptor and open a file: that file would have a byte locked until it is closed, or be closed itself.
 
 use std::ffi::CString;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,19 +25,40 @@ const MOST: usize = 4096;
 
 const NONE: u64 = 0;
 
-/// The descriptors that a forked child closes, each with the number of its opening above it: a child may get the same
-/// descriptor again for a file of its own.
-static OPEN: [AtomicU64; MOST] = [const { AtomicU64::new(NONE) }; MOST];
+/// A descriptor that a forked child closes.
+#[derive(Debug)]
+struct Entry {
+    /// The descriptor, and the number of its opening above it: a child may get the same descriptor again for a file of its own.
+    opened: AtomicU64,
+    /// Which file it is.
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+impl Entry {
+    const fn new() -> Entry {
+        Entry { opened: AtomicU64::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
+    }
+
+    /// Whether the descriptor is still that of the file that was opened.
+    fn is_of_its_file(&self, descriptor: RawFd) -> bool {
+        let identity = (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
+        status(descriptor).is_ok_and(|status| status == identity)
+    }
+}
+
+static OPEN: [Entry; MOST] = [const { Entry::new() }; MOST];
 
 static OPENINGS: AtomicU32 = AtomicU32::new(1);
 
 extern "C" fn in_child() {
     for entry in &OPEN {
-        let opened = entry.swap(NONE, Ordering::Relaxed);
-        if opened != NONE {
-            // SAFETY: the descriptor is this process's copy of one that a `LockFile` owns; its entry is gone, so nobody uses
+        let opened = entry.opened.swap(NONE, Ordering::Relaxed);
+        let descriptor = opened as u32 as RawFd;
+        if opened != NONE && entry.is_of_its_file(descriptor) {
+            // SAFETY: the descriptor is this process's copy of one that a `LockFile` owns; its entry is gone, so nothing uses
             // or closes it any more.
-            unsafe { libc::close(opened as u32 as RawFd) };
+            unsafe { libc::close(descriptor) };
         }
     }
 }
@@ -43,7 +69,7 @@ pub struct LockFile {
     descriptor: RawFd,
     /// What its entry says as long as it is open.
     opened: u64,
-    entry: &'static AtomicU64,
+    entry: &'static Entry,
 }
 
 impl LockFile {
@@ -67,31 +93,41 @@ impl LockFile {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
+        // SAFETY: it was opened above, and nothing else knows of it.
+        let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let (device, inode) = status(descriptor)?;
         let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
-        let free =
-            |entry: &&AtomicU64| entry.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        OPEN.iter().find(free).map(|entry| LockFile { descriptor, opened, entry }).ok_or_else(|| {
-            // SAFETY: it was opened above, and nobody else knows of it.
-            drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
-            io::Error::other(format!("this process has {MOST} lock files open"))
-        })
+        let is_free =
+            |entry: &&Entry| entry.opened.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let entry = OPEN.iter().find(is_free);
+        let entry = entry.ok_or_else(|| io::Error::other(format!("this process has {MOST} lock files open")))?;
+        // No fork comes in between.
+        entry.device.store(device, Ordering::Relaxed);
+        entry.inode.store(inode, Ordering::Relaxed);
+        Ok(LockFile { descriptor: file.into_raw_fd(), opened, entry })
     }
 
-    /// Locks a byte for this process alone, if no other description has it locked. Waits for nobody.
+    /// Locks a byte for this process alone, if no other description has it locked. Does not wait.
     ///
     /// # Errors
-    /// As the system says, except that the byte is locked.
+    /// As the system says, except that the byte is locked; and if the descriptor was closed, whatever file has its number since.
     pub fn try_lock(&self, byte: u64) -> io::Result<bool> {
         match self.control(libc::F_OFD_SETLK, libc::F_WRLCK, byte) {
-            Ok(_) => Ok(true),
+            Ok(_) if self.is_open() => Ok(true),
+            Ok(_) => Err(was_closed()),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// False in a forked child, for a value of its parent's.
+    /// Whether the descriptor is open and still that of this file. False in a forked child, for a value of its parent's.
     pub fn is_open(&self) -> bool {
-        self.entry.load(Ordering::Relaxed) == self.opened
+        self.entry.opened.load(Ordering::Relaxed) == self.opened && self.entry.is_of_its_file(self.descriptor)
+    }
+
+    /// The file, told apart from all others: its device and its number there.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.entry.device.load(Ordering::Relaxed), self.entry.inode.load(Ordering::Relaxed))
     }
 
     /// Releases a byte.
@@ -110,6 +146,9 @@ impl LockFile {
 
     /// Returns the type of lock that the kernel wrote back.
     fn control(&self, command: libc::c_int, kind: libc::c_int, byte: u64) -> io::Result<libc::c_int> {
+        if !self.is_open() {
+            return Err(was_closed());
+        }
         // SAFETY: all-zero bytes are a valid `flock`: it has integers only. `l_pid` must be 0 here.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = kind as libc::c_short;
@@ -124,36 +163,34 @@ impl LockFile {
     }
 }
 
-impl AsFd for LockFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as this value; in a forked child the number may be another file's, and nobody uses the
-        // parent's value there.
-        unsafe { BorrowedFd::borrow_raw(self.descriptor) }
-    }
-}
-
 impl Drop for LockFile {
     fn drop(&mut self) {
         let _no_fork = fork::hold_off();
         // In a forked child it is closed, and the number may be another's.
-        if self.entry.compare_exchange(self.opened, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        let is_open = self.is_open();
+        if self.entry.opened.compare_exchange(self.opened, NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && is_open
+        {
             // SAFETY: it is this value's own, and the entry was still there.
             drop(unsafe { OwnedFd::from_raw_fd(self.descriptor) });
         }
     }
 }
 
-/// A descriptor's file, told apart from all others.
-///
-/// # Errors
-/// As the system says.
-pub fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    // SAFETY: the copy is given back below, before the original can end.
-    let file = unsafe { File::from_raw_fd(file.as_fd().as_raw_fd()) };
-    let metadata = file.metadata();
-    let _given_back = file.into_raw_fd();
-    metadata.map(|metadata| (metadata.dev(), metadata.ino()))
+fn was_closed() -> io::Error {
+    io::Error::other("the descriptor was closed by something else in this process")
+}
+
+/// Which file a descriptor is of. May be called where only little may: in a child that a thread among several has forked.
+fn status(descriptor: RawFd) -> io::Result<(u64, u64)> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `status` may be written to, and has its size by its type.
+    if unsafe { libc::fstat(descriptor, status.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it is written.
+    let status = unsafe { status.assume_init() };
+    Ok((status.st_dev, status.st_ino))
 }
 
 #[cfg(test)]
@@ -190,6 +227,31 @@ mod tests {
         std::fs::remove_file(&link).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(refused.raw_os_error(), Some(libc::ELOOP));
+    }
+
+    #[test]
+    fn a_descriptor_that_something_else_closed_and_opened_again_locks_nothing() {
+        let path = temporary("closed");
+        let (lost, witness) = (LockFile::open(&path).unwrap(), LockFile::open(&path).unwrap());
+        assert!(lost.try_lock(1).unwrap());
+        // SAFETY: what is tested: something in this process closes a descriptor that is not its own.
+        unsafe { libc::close(lost.descriptor) };
+        let other = temporary("other");
+        let number = lost.descriptor;
+        // The lowest free number is given out first; what other tests open may come in between.
+        let files: Vec<_> =
+            std::iter::repeat_with(|| std::fs::File::options().read(true).write(true).open(&other).unwrap())
+                .take(50)
+                .collect();
+        assert!(!lost.is_open());
+        assert!(lost.try_lock(1).is_err() && lost.is_locked_by_another(1).is_err());
+        lost.unlock(1);
+        drop(lost);
+        assert!(witness.try_lock(1).unwrap(), "the lock went with the descriptor");
+        let taken_over = files.iter().find(|file| std::os::fd::AsRawFd::as_raw_fd(*file) == number);
+        assert!(taken_over.is_none_or(|file| file.metadata().is_ok()), "the other file is still open");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(&other).unwrap();
     }
 
     #[test]

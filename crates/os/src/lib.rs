@@ -14,6 +14,7 @@ pub mod clock;
 pub mod cores;
 pub mod cpu_clock;
 pub mod detached;
+pub mod environment;
 pub mod file_lock;
 pub mod fork;
 pub mod futex;

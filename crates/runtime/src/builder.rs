@@ -280,7 +280,7 @@ impl ThreadPoolBuilder {
 
 /// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the most.
 fn rayons_num_threads() -> Option<usize> {
-    let variable = |name| environment(name)?.parse::<usize>().ok();
+    let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
     let number =
         variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS").filter(|number| *number > 0))?;
     Some(number.min(MAX_THREADS)).filter(|number| *number > 0)
@@ -300,10 +300,9 @@ fn watch_period() -> Result<Option<Duration>, BuildError> {
     period.filter(|period| *period >= Duration::from_millis(100)).map(Some).ok_or(BuildError::WatchVariable(text))
 }
 
-/// An environment variable; set to nothing is not set.
+/// One of Comity's own variables.
 fn environment(name: &str) -> Option<String> {
-    let value = std::env::var_os(name)?;
-    Some(value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
+    comity_os::environment::variable(name).map(|value| value.to_string_lossy().into_owned())
 }
 
 /// A worker that waits for its thread. See [`ThreadPoolBuilder::build_with`].

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use comity_os::usage::Usage;
 use comity_os::{cores, quota};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
-use comity_table::{Member, Profile, STOPPED_AFTER, TURN, draw_program};
+use comity_table::{Member, Profile, STOPPED_AFTER, TURN, draw_program, other_layouts};
 
 use crate::observer::{Observer, Seen, process_clock};
 use crate::program::{PoolId, Program, Standing};
@@ -48,12 +49,15 @@ pub(crate) fn keep(program: &Arc<Program>) {
             Some(coordination) => Coordination::serve(coordination),
             None => match Member::join(&program.location, &profile(program)) {
                 Ok(member) => {
+                    for other in other_layouts(&program.location) {
+                        say_once(&format!("{other}"));
+                    }
                     let member = Arc::new(member);
                     program.joined(&member);
                     coordination = Some(Coordination::new(program, member, quantum));
                 }
                 Err(error) => {
-                    say_once(&error.to_string());
+                    goes_without(&error.to_string());
                     // It is not to end at the moment in which a pool's handle lets it go: see there.
                     let again = error.is_full().then_some(TRY_AGAIN);
                     program.wait_out(heard, again.unwrap_or(Duration::MAX));
@@ -77,10 +81,15 @@ fn has_work(program: &Program) -> bool {
 }
 
 /// Sharing is a courtesy: without it a program goes on as it would have without Comity.
-pub(crate) fn say_once(what: &str) {
+pub(crate) fn goes_without(why: &str) {
+    say_once(&format!("{why}; this program goes on without sharing cores"));
+}
+
+/// A process says one line at most, however many pools it has.
+fn say_once(what: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
-        let line = format!("comity: {what}; this program goes on without sharing cores\n");
+        let line = format!("comity: {what}\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
 }
@@ -310,6 +319,8 @@ impl<'a> Coordination<'a> {
         }
         account.usable = self.limits.usable.min(account.workers);
         let standing = self.member.round(self.desire, account.awake);
+        let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
+        self.member.publish(cpu, Some([voluntary_switches, involuntary_switches]));
         let busy_ns = Self::total_busy_ns(pools);
         let observed = self.observer.end();
         self.share_milli = standing.share_milli;

@@ -185,7 +185,7 @@ pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
                 // The next pool tries again.
                 pools.life = Life::Ended;
                 programs.retain(|other| !Arc::ptr_eq(other, &program));
-                coordinator::say_once(&format!("gets no coordinator, for there is no thread: {error}"));
+                coordinator::goes_without(&format!("gets no coordinator, for there is no thread: {error}"));
             }
         }
     }

@@ -175,8 +175,12 @@ impl Worker {
             let job = match in_turn.or(mine) {
                 None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(done, thief),
                 None => {
-                    naps = MOST_NAPS.min(naps + 1);
-                    self.job_from_outside()
+                    let needed = self.job_beyond_the_bound(thief.is_some());
+                    if needed.is_none() {
+                        naps = MOST_NAPS.min(naps + 1);
+                        std::thread::sleep(NAP);
+                    }
+                    needed
                 }
                 job => job,
             };
@@ -304,14 +308,17 @@ impl Worker {
         own.or_else(|| self.search(done))
     }
 
-    /// What is left to a worker that may lay no more on its stack. What it awaits has begun elsewhere, or lies in a queue of a
-    /// worker that comes to it, so it ends without this one; but what comes from outside of the pool may not have begun.
-    fn job_from_outside(&self) -> Option<JobRef> {
-        let job = take(|| self.shared().injector.steal());
-        if job.is_none() {
-            std::thread::sleep(NAP);
-        }
-        job
+    /// What is left to a worker that may lay no more on its stack: that on which another worker's progress, or its own, may
+    /// depend while no other worker comes to it. That is what came from outside of the pool, and the right halves in its own
+    /// deque: what this frame awaits may wait for such a half, and all other workers may be at the bound too. `joins`: the
+    /// frame waits for the thief of a join's right half, and then the deque is empty. All else that is awaited has begun
+    /// elsewhere, or lies in the deque of a worker that comes to it.
+    ///
+    /// The deque has only halves of joins on this worker's own stack, so what this adds to the stack the program has nested.
+    fn job_beyond_the_bound(&self, joins: bool) -> Option<JobRef> {
+        // SAFETY: the owner.
+        let own = if joins { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
+        own.or_else(|| take(|| self.shared().injector.steal()))
     }
 
     /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle

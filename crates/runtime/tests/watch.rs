@@ -7,7 +7,10 @@ mod child;
 mod watchdog;
 
 use std::hint::black_box;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,13 +18,35 @@ use std::time::{Duration, Instant};
 use comity::{Policy, ThreadPoolBuilder};
 use watchdog::Watchdog;
 
-/// What `role` wrote to standard error under `policy` with a watch of a fifth of a second.
-fn said(role: &str, policy: Policy) -> String {
+/// A process with a watch of a fifth of a second.
+fn watched(role: &str, policy: Policy) -> std::process::Command {
     let mut command = child::command(role);
     command.env("COMITY_POLICY", policy.to_string()).env("COMITY_NUM_THREADS", "2").env("COMITY_WATCH", "0.2");
-    let output = child::run(command);
+    command
+}
+
+/// What `role` wrote to standard error under `policy`, up to its end.
+fn said(role: &str, policy: Policy) -> String {
+    let output = child::run(watched(role, policy));
     assert!(output.status.success(), "{role} under {policy}: {:?}\n{}", output.status, child::stderr(&output));
     child::stderr(&output)
+}
+
+/// What `role`, which cannot end by itself, wrote until it had said `last`, and in several periods since.
+fn told(role: &str, policy: Policy, last: &str) -> String {
+    let mut command = watched(role, policy);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut report = String::new();
+    while !report.contains(last) {
+        let read = lines.read_line(&mut report).unwrap();
+        assert!(read > 0, "{role} under {policy} ended before it said {last}: {report}");
+    }
+    // Its end is what the process waits for before it ends.
+    drop(child.stdin.take());
+    lines.read_to_string(&mut report).unwrap();
+    assert!(child.wait().unwrap().success(), "{role} under {policy}: {report}");
+    report
 }
 
 #[test]
@@ -29,12 +54,12 @@ fn a_deadlock_is_told_with_who_waits_where() {
     let watchdog = Watchdog::start("a_deadlock_is_told_with_who_waits_where");
     for policy in Policy::all() {
         watchdog.step(policy.to_string());
-        let report = said("lock across a join", policy);
+        let report = told("lock across a join", policy, "takes_the_lock");
         assert_eq!(report.matches("a pool of 2 workers has made no progress for ").count(), 1, "{report}");
         assert!(report.contains("is blocked in a task, on top of a frame that waits"), "{report}");
         assert!(report.contains("takes_the_lock"), "{report}");
     }
-    let report = said("a worker waits for a queued task", Policy::default());
+    let report = told("a worker waits for a queued task", Policy::default(), "waits_for_a_message");
     assert!(report.contains("queued tasks: 1\n") && report.contains("waits_for_a_message"), "{report}");
 }
 
@@ -70,10 +95,11 @@ fn waits_for_a_message(message: std::sync::mpsc::Receiver<()>) {
     black_box(());
 }
 
-/// Ends this process, as it cannot end itself any more.
-fn end_soon() {
+/// Ends this process, which cannot end by itself any more, some periods after the test has read what it said.
+fn end_when_told() {
     std::thread::spawn(move || {
-        sleep(Duration::from_millis(1300));
+        let _ = std::io::stdin().read(&mut [0]);
+        sleep(Duration::from_secs(1));
         std::process::exit(0);
     });
 }
@@ -86,36 +112,56 @@ fn child() {
     let pool = ThreadPoolBuilder::new().build().unwrap_or_else(|error| panic!("{error}"));
     match role.as_str() {
         "build" => {}
-        // Worker A waits, with the lock in hand, for the right half, which worker B runs for a while. Meanwhile A takes the
-        // task that it spawned, and that asks for the lock.
+        // Worker A waits, with the lock in hand, for the right half, which worker B runs until A has taken the task that it
+        // spawned, and that asks for the lock.
         "lock across a join" => {
-            end_soon();
-            let lock = &Mutex::new(0);
+            end_when_told();
+            let (lock, asks) = (&Mutex::new(0), &AtomicBool::new(false));
             pool.scope(|scope| {
                 let held = lock.lock().unwrap();
                 let (begun, has_begun) = channel();
                 comity::join(
                     move || {
                         has_begun.recv().unwrap();
-                        scope.spawn(move |_| takes_the_lock(lock));
-                        scope.spawn(move |_| takes_the_lock(lock));
+                        for _ in 0..2 {
+                            scope.spawn(move |_| {
+                                asks.store(true, Ordering::Release);
+                                takes_the_lock(lock);
+                            });
+                        }
                     },
                     move || {
                         begun.send(()).unwrap();
-                        sleep(Duration::from_millis(300));
+                        while !asks.load(Ordering::Acquire) {
+                            std::hint::spin_loop();
+                        }
                     },
                 );
                 drop(held);
             });
         }
         "a worker waits for a queued task" => {
-            end_soon();
+            end_when_told();
             let (answers, messages): (Vec<_>, Vec<_>) = (0..2).map(|_| channel()).unzip();
+            // Both are at work until the third is queued, so a pool that stands still has one.
+            static IS_QUEUED: AtomicBool = AtomicBool::new(false);
+            let has_begun = channel();
             for message in messages {
-                pool.spawn(|| waits_for_a_message(message));
+                let begins = has_begun.0.clone();
+                pool.spawn(move || {
+                    begins.send(()).unwrap();
+                    while !IS_QUEUED.load(Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                    waits_for_a_message(message);
+                });
             }
+            (0..2).for_each(|_| has_begun.1.recv().unwrap());
             pool.spawn(move || answers.iter().for_each(|answer| answer.send(()).unwrap()));
-            sleep(Duration::from_secs(10));
+            IS_QUEUED.store(true, Ordering::Release);
+            loop {
+                std::thread::park();
+            }
         }
         "compute" => {
             let began = Instant::now();

@@ -1,7 +1,15 @@
-//! What the file holds, byte for byte. Version 1.
+//! What the file holds, byte for byte. Layout 2.
 //!
-//! Everything is an atomic word, so any bytes are a valid value, and a table that somebody else writes nonsense into can
-//! mislead about who should use which core, but break nothing else. Whoever reads checks every index and bounds every loop.
+//! Everything is an atomic word, so any bytes are a valid value, and a table that another program writes nonsense into can
+//! mislead about which program should use which core, but break nothing else. A reader checks every index and bounds every loop.
+//!
+//! # How it grows
+//!
+//! A field is added in the spare words of a slot or of the header, and gets a bit, as [`CPU_TIME`] is; nothing else moves. Spare
+//! words are 0. A program says in [`Slot::features`] what it fills in, so a newer program knows which fields of an older one to
+//! leave unread; an older one leaves the words of a newer one alone. Anything else is another layout, with another number, in a file
+//! of another name. From layout 2 on the header's [`Directory`] lies at the same place in every layout, and the lock of slot n is
+//! that of byte n: so each can tell which programs use a table of another.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -10,7 +18,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"COMITY\0\x01");
 
 /// Counts up with every change of the layout.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+
+/// A program fills in `cpu_ns`.
+pub(crate) const CPU_TIME: u64 = 1;
+
+/// A program fills in `voluntary` and `involuntary`.
+pub(crate) const SWITCHES: u64 = 2;
 
 /// How many cores a table knows.
 pub const CORES: usize = 1024;
@@ -38,16 +52,43 @@ pub(crate) struct Header {
     pub(crate) version: AtomicU32,
     /// The size of the whole.
     pub(crate) bytes: AtomicU32,
+    pub(crate) directory: Directory,
     /// A bit for each slot that may be in use: where to look.
     pub(crate) used: [AtomicU64; SLOTS / 64],
     /// A bit for each program that waits for a core to become free.
     pub(crate) wanting: [AtomicU64; SLOTS / 64],
+    spare: [AtomicU64; 112],
 }
 
-/// One program. Written by it, but for `bell`, which anybody rings, and by whoever buries it.
+/// Where programs of any layout find out which programs use a table. In bytes.
+#[repr(C)]
+pub(crate) struct Directory {
+    /// Where the first slot is, and how far the next is from it.
+    pub(crate) slots_at: AtomicU32,
+    pub(crate) slot_bytes: AtomicU32,
+    pub(crate) slots: AtomicU32,
+    /// Where in a slot the number of the process is, of four bytes.
+    pub(crate) pid_at: AtomicU32,
+    /// Where in a slot the name is, and how long.
+    pub(crate) name_at: AtomicU32,
+    pub(crate) name_bytes: AtomicU32,
+    spare: [AtomicU32; 6],
+}
+
+/// What the directory of this layout says.
+pub(crate) const DIRECTORY: [u32; 6] = [
+    offset_of!(Layout, slots) as u32,
+    size_of::<Slot>() as u32,
+    SLOTS as u32,
+    offset_of!(Slot, pid) as u32,
+    offset_of!(Slot, name) as u32,
+    NAME as u32,
+];
+
+/// One program. Written by it, but for `bell`, which any program rings, and by the one that buries it.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    /// [`FREE`] or [`TAKEN`]. Changed only by whoever holds the slot's lock.
+    /// [`FREE`] or [`TAKEN`]. Changed only by the holder of the slot's lock.
     pub(crate) state: AtomicU32,
     /// Which process: a number that it drew.
     pub(crate) program: AtomicU64,
@@ -73,6 +114,13 @@ pub(crate) struct Slot {
     pub(crate) policy: [AtomicU64; NAME / 8],
     /// The cores that its affinity allows.
     pub(crate) may_use: [AtomicU64; CORES / 64],
+    /// What it fills in of that which follows: bits, as [`CPU_TIME`].
+    pub(crate) features: AtomicU64,
+    /// What it has used since it began, all its processes together: processor time, and context switches.
+    pub(crate) cpu_ns: AtomicU64,
+    pub(crate) voluntary: AtomicU64,
+    pub(crate) involuntary: AtomicU64,
+    spare: [AtomicU64; 89],
 }
 
 pub(crate) const FREE: u32 = 0;
@@ -83,18 +131,25 @@ pub(crate) const BYTES: usize = size_of::<Layout>();
 // Programs of different builds map the same file.
 const _: () = {
     assert!(offset_of!(Header, version) == 8 && offset_of!(Header, bytes) == 12);
-    assert!(offset_of!(Header, used) == 16 && offset_of!(Header, wanting) == 48);
-    assert!(size_of::<Header>() == 128);
-    assert!(offset_of!(Layout, cores) == 128 && offset_of!(Layout, since) == 128 + 8 * CORES);
-    assert!(offset_of!(Layout, slots) == 128 + 16 * CORES);
+    assert!(offset_of!(Header, directory) == 16 && size_of::<Directory>() == 48);
+    assert!(offset_of!(Directory, slot_bytes) == 4 && offset_of!(Directory, slots) == 8);
+    assert!(offset_of!(Directory, pid_at) == 12 && offset_of!(Directory, name_at) == 16);
+    assert!(offset_of!(Directory, name_bytes) == 20);
+    assert!(offset_of!(Header, used) == 64 && offset_of!(Header, wanting) == 96 && offset_of!(Header, spare) == 128);
+    assert!(size_of::<Header>() == 1024);
+    assert!(offset_of!(Layout, cores) == 1024 && offset_of!(Layout, since) == 1024 + 8 * CORES);
+    assert!(offset_of!(Layout, slots) == 1024 + 16 * CORES);
     assert!(offset_of!(Slot, program) == 8 && offset_of!(Slot, desire) == 16 && offset_of!(Slot, weight) == 20);
     assert!(offset_of!(Slot, heartbeat) == 24 && offset_of!(Slot, bell) == 32 && offset_of!(Slot, pid) == 36);
     assert!(offset_of!(Slot, joined) == 40 && offset_of!(Slot, workers) == 48 && offset_of!(Slot, awake) == 52);
     assert!(offset_of!(Slot, claimed) == 56 && offset_of!(Slot, taken_back) == 64);
     assert!(offset_of!(Slot, released) == 72 && offset_of!(Slot, lost) == 80);
     assert!(offset_of!(Slot, name) == 88 && offset_of!(Slot, policy) == 120 && offset_of!(Slot, may_use) == 152);
-    assert!(size_of::<Slot>() == 320);
-    assert!(BYTES == 128 + 16 * CORES + 320 * SLOTS);
+    assert!(offset_of!(Slot, features) == 280 && offset_of!(Slot, cpu_ns) == 288);
+    assert!(offset_of!(Slot, voluntary) == 296 && offset_of!(Slot, involuntary) == 304);
+    assert!(offset_of!(Slot, spare) == 312);
+    assert!(size_of::<Slot>() == 1024);
+    assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
     // The lock of a slot is that of the byte of its number: see `lock`.
     assert!(SLOTS <= BYTES);
 };

@@ -3,15 +3,15 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
+use std::{fmt, fs, path};
 
-use comity_os::file_lock;
+use comity_os::environment;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use crate::layout::{BYTES, Header, Layout, MAGIC, VERSION};
+use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 
 /// What to do where a place is no good.
 pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write to in COMITY_TABLE, or set it to off";
@@ -19,30 +19,86 @@ pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write t
 /// Where the table is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The user's own: `/dev/shm/comity-UID-v1`.
+    /// The user's own, in the folder `/dev/shm/comity-UID`.
     Own,
     /// A file that programs of several users or containers share.
     At(PathBuf),
 }
 
 impl Location {
-    /// What `COMITY_TABLE` says; `None` if it says `off`.
+    /// What `COMITY_TABLE` says; `None` if it says `off`. A program with more rights than its caller does not ask.
     pub fn from_environment() -> Option<Location> {
-        match std::env::var_os("COMITY_TABLE") {
+        match environment::variable("COMITY_TABLE") {
             None => Some(Location::Own),
-            Some(text) if text.is_empty() => Some(Location::Own),
             Some(text) if text == "off" => None,
             Some(text) => Some(Location::At(text.into())),
         }
     }
 
-    /// The path of the file.
+    /// The path of the file, from the root. Where another layout has taken the name, one beside it: see [`other_layouts`].
+    ///
+    /// [`other_layouts`]: crate::other_layouts
     pub fn path(&self) -> PathBuf {
         match self {
-            Location::Own => format!("/dev/shm/comity-{}-v{VERSION}", rustix::process::geteuid().as_raw()).into(),
-            Location::At(path) => path.clone(),
+            Location::Own => own_folder().join(file_name(VERSION)),
+            Location::At(path) => {
+                let path = path::absolute(path).unwrap_or_else(|_| path.clone());
+                let beside = beside(&path, VERSION);
+                if layout_of(&path).is_some_and(|layout| layout != VERSION) || layout_of(&beside) == Some(VERSION) {
+                    beside
+                } else {
+                    path
+                }
+            }
         }
     }
+
+    /// Where tables of any layout may be: each path with its layout, but for that of this build.
+    pub(crate) fn others(&self) -> Vec<(PathBuf, u32)> {
+        let own = self.path();
+        let named = match self {
+            Location::Own => own_folder().join(file_name(VERSION)),
+            Location::At(path) => path::absolute(path).unwrap_or_else(|_| path.clone()),
+        };
+        let stem = match self {
+            Location::Own => "layout-".to_owned(),
+            Location::At(_) => format!("{}.layout-", named.file_name().unwrap_or_default().to_string_lossy()),
+        };
+        let entries = named.parent().and_then(|folder| fs::read_dir(folder).ok());
+        let beside = entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let is_table = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            *path == named || name.strip_prefix(&stem).is_some_and(|layout| layout.parse::<u32>().is_ok())
+        };
+        let others = beside.filter(is_table).filter(|path| *path != own);
+        others
+            .filter_map(|path| layout_of(&path).filter(|layout| *layout != VERSION).map(|layout| (path, layout)))
+            .collect()
+    }
+}
+
+/// Its name depends on the user alone, so that all logins of one user meet.
+fn own_folder() -> PathBuf {
+    format!("/dev/shm/comity-{}", rustix::process::geteuid().as_raw()).into()
+}
+
+fn file_name(layout: u32) -> String {
+    format!("layout-{layout}")
+}
+
+/// Where programs of a layout keep their table if the name is taken by one of another layout.
+fn beside(path: &Path, layout: u32) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", file_name(layout)));
+    path.with_file_name(name)
+}
+
+/// `None` where there is no table, of whatever layout.
+fn layout_of(path: &Path) -> Option<u32> {
+    let mut head = [0; 12];
+    open(path).ok()?.read_exact(&mut head).ok()?;
+    let (magic, version) = head.split_at(8);
+    (magic == MAGIC.to_le_bytes()).then(|| u32::from_le_bytes(version.try_into().expect("four bytes")))
 }
 
 /// Why a table cannot be used: a sentence that says what to do. The program goes on without sharing cores.
@@ -87,8 +143,11 @@ pub(crate) struct Map {
 impl Map {
     /// Opens the table, or makes one if there is none.
     pub(crate) fn open(location: &Location) -> Result<Map, TableError> {
+        if *location == Location::Own {
+            make_own_folder()?;
+        }
         let path = location.path();
-        // Somebody else may make it, or take it away, in between.
+        // Another program may make it, or take it away, in between.
         for _ in 0..8 {
             match open(&path) {
                 Ok(file) => return Map::of(file, path, location),
@@ -105,6 +164,12 @@ impl Map {
 
     /// Opens a table that is there.
     pub(crate) fn open_existing(location: &Location) -> Result<Option<Map>, TableError> {
+        if *location == Location::Own {
+            match fs::symlink_metadata(own_folder()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                metadata => trust_own_folder(metadata)?,
+            }
+        }
         let path = location.path();
         match open(&path) {
             Ok(file) => Map::of(file, path, location).map(Some),
@@ -135,11 +200,8 @@ impl Map {
             return wrong("is no core table; name another file in COMITY_TABLE");
         }
         if version != VERSION {
-            let what = format!(
-                "has layout {version}, and this program knows layout {VERSION}; programs of one table must be built with \
-                 one version of comity"
-            );
-            return wrong(&what);
+            // It has replaced one of this layout a moment ago.
+            return wrong(&format!("has layout {version}, and this program knows layout {VERSION}; try again"));
         }
         if bytes as usize != BYTES || metadata.len() != BYTES as u64 {
             return wrong("is cut short or has grown; `comity table clean` removes it if no program uses it");
@@ -158,7 +220,8 @@ impl Map {
 
     /// Whether the path still names this file.
     pub(crate) fn is_in_place(&self) -> bool {
-        open(&self.path).and_then(file_lock::identity).is_ok_and(|identity| identity == self.identity)
+        let metadata = open(&self.path).and_then(|file| file.metadata());
+        metadata.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
     }
 }
 
@@ -171,6 +234,33 @@ fn open(path: &Path) -> io::Result<File> {
     // Without waiting for a pipe's other end, and without following a link that somebody else has laid.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+fn make_own_folder() -> Result<(), TableError> {
+    let folder = own_folder();
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(TableError::new(
+            &folder.join(file_name(VERSION)),
+            format!("cannot have its folder: {error}; {ELSEWHERE}"),
+        )),
+        _ => trust_own_folder(fs::symlink_metadata(&folder)),
+    }
+}
+
+/// The folder is the user's alone; in `/dev/shm` no other user can replace it then.
+fn trust_own_folder(metadata: io::Result<fs::Metadata>) -> Result<(), TableError> {
+    let wrong = |what: &str| Err(TableError::new(&own_folder().join(file_name(VERSION)), what));
+    match metadata {
+        Err(error) => wrong(&format!("has a folder that cannot be looked at: {error}; {ELSEWHERE}")),
+        Ok(folder) if !folder.is_dir() => wrong("has no folder: a file or a link has its name; remove that"),
+        Ok(folder) if folder.uid() != rustix::process::geteuid().as_raw() => {
+            wrong(&format!("lies in a folder of another user ({}); {ELSEWHERE}", folder.uid()))
+        }
+        Ok(folder) if folder.mode() & 0o077 != 0 => {
+            wrong("lies in a folder that is open to others; make its mode 0700")
+        }
+        Ok(_) => Ok(()),
+    }
 }
 
 fn refused(path: &Path, error: &io::Error) -> TableError {
@@ -208,16 +298,21 @@ fn is_in_group(group: u32) -> bool {
     rustix::process::getegid().as_raw() == group || groups.iter().any(|own| own.as_raw() == group)
 }
 
-/// Makes a table without a name and then gives it its name, unless there is one by then: nobody sees half a table.
+/// A folder whose files get its group, as this user or root has made it.
+fn is_for_a_group(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|folder| {
+        let is_ours = folder.uid() == rustix::process::geteuid().as_raw() || folder.uid() == 0;
+        is_ours && folder.mode() & 0o2000 != 0
+    })
+}
+
+/// Makes a table without a name and then gives it its name, unless there is one by then: no program sees half a table.
 fn create(path: &Path, location: &Location) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let mode = match location {
-        Location::Own => 0o600,
-        Location::At(_) => 0o660,
-    };
+    let mode = if *location != Location::Own && is_for_a_group(folder) { 0o660 } else { 0o600 };
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))?);
     file.set_permissions(fs::Permissions::from_mode(mode))?;
@@ -226,6 +321,9 @@ fn create(path: &Path, location: &Location) -> io::Result<()> {
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
     bytes[12..16].copy_from_slice(&(BYTES as u32).to_le_bytes());
+    for (word, number) in bytes[16..].chunks_exact_mut(4).zip(DIRECTORY) {
+        word.copy_from_slice(&number.to_le_bytes());
+    }
     file.write_all(&bytes)?;
     let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
     Ok(rustix::fs::linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW)?)

@@ -3,17 +3,18 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use comity_os::census::Stat;
 use comity_os::clock::now_ns;
-use comity_os::file_lock::{self, LockFile};
-use comity_os::futex;
+use comity_os::file_lock::LockFile;
+use comity_os::{futex, lock};
 use comity_policy::allotment::{Claim, deq};
 
 use crate::fault;
-use crate::layout::{CORES, FREE, Layout, SLOTS, Slot, TAKEN};
+use crate::layout::{CORES, CPU_TIME, FREE, Layout, SLOTS, SWITCHES, Slot, TAKEN};
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::partition::{Party, partition};
 use crate::text;
@@ -84,12 +85,24 @@ pub struct Standing {
 /// A program in the table. It leaves when this is dropped, and if it dies instead, the others bury it.
 ///
 /// Every method may be called by any thread. None waits for another program, but for [`Member::wait`], which has a timeout.
+///
+/// Something else in the process may close the descriptor whose lock says that the program lives; then the others bury it. The
+/// next [`Member::round`] sees that and takes a place anew. Until then a claim may go to the slot that it had: a core that is
+/// lost so is lent to others once that slot has been silent for [`STOPPED_AFTER`].
 pub struct Member {
     map: Map,
-    slot: SlotId,
-    lock: LockFile,
-    may_use: CoreSet,
-    program: u64,
+    profile: Profile,
+    /// The slot that it took last.
+    slot: AtomicU32,
+    /// When it took that.
+    joined: AtomicU64,
+    /// Whether that is its own: not while it has lost its place and found no other.
+    is_in: AtomicBool,
+    lock: Mutex<LockFile>,
+    /// The process that it is shown as.
+    stands_for: AtomicU32,
+    /// The process that joined: a forked child's copy is no member.
+    process: u32,
     /// Rounds so far.
     rounds: AtomicU32,
     has_left: AtomicBool,
@@ -103,49 +116,53 @@ impl Member {
     pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
         for attempt in 0..10 {
             let map = Map::open(location)?;
-            let error = |what: String| TableError::new(&map.path, what);
             let lock = match LockFile::open(&map.path) {
                 Ok(lock) => lock,
                 // It was removed meanwhile.
                 Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-                Err(cause) => return Err(error(format!("cannot be locked: {cause}; {ELSEWHERE}"))),
+                Err(cause) => {
+                    return Err(TableError::new(&map.path, format!("cannot be locked: {cause}; {ELSEWHERE}")));
+                }
             };
-            let same = file_lock::identity(&lock).is_ok_and(|identity| identity == map.identity);
+            let same = lock.identity() == map.identity;
             let slot = if same { take_slot(&map, &lock)? } else { None };
             // One that was removed meanwhile would be this program's alone.
             if let Some(slot) = slot.filter(|_| map.is_in_place()) {
-                let (may_use, program) = (profile.may_use, profile.program);
+                let process = std::process::id();
                 let member = Member {
                     map,
-                    slot,
-                    lock,
-                    may_use,
-                    program,
+                    profile: profile.clone(),
+                    slot: AtomicU32::new(0),
+                    joined: AtomicU64::new(0),
+                    is_in: AtomicBool::new(false),
+                    lock: Mutex::new(lock),
+                    stands_for: AtomicU32::new(process),
+                    process,
                     rounds: AtomicU32::new(0),
                     has_left: AtomicBool::new(false),
                 };
-                member.introduce(profile);
+                member.introduce(slot);
                 return Ok(member);
             }
             if same && map.is_in_place() && used(map.layout()).count() == SLOTS {
                 let what = format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE");
-                return Err(error(what).full());
+                return Err(TableError::new(&map.path, what).full());
             }
-            // All slots are locked, but not by programs: somebody cleans it away, and may have to wait for a core meanwhile.
+            // All slots are locked, but not by programs: it is being cleaned away, and the cleaner may have to wait for a core.
             std::thread::sleep(Duration::from_millis(1 << attempt));
         }
         Err(TableError::new(&location.path(), format!("comes and goes: something else removes it; {ELSEWHERE}")))
     }
 
     /// Only with the slot's lock.
-    fn introduce(&self, profile: &Profile) {
-        let slot = self.own();
+    fn introduce(&self, place: SlotId) {
+        let (slot, profile, now) = (&self.layout().slots[place.index()], &self.profile, now_ns());
         slot.program.store(profile.program, Ordering::Relaxed);
         slot.desire.store(0, Ordering::Relaxed);
         slot.weight.store(profile.weight, Ordering::Relaxed);
-        slot.heartbeat.store(now_ns(), Ordering::Relaxed);
-        slot.pid.store(rustix::process::getpid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
-        slot.joined.store(now_ns(), Ordering::Relaxed);
+        slot.heartbeat.store(now, Ordering::Relaxed);
+        slot.pid.store(self.stands_for.load(Ordering::Relaxed), Ordering::Relaxed);
+        slot.joined.store(now, Ordering::Relaxed);
         slot.workers.store(profile.workers, Ordering::Relaxed);
         slot.awake.store(0, Ordering::Relaxed);
         for counter in [&slot.claimed, &slot.taken_back, &slot.released, &slot.lost] {
@@ -156,45 +173,108 @@ impl Member {
         for (word, bits) in slot.may_use.iter().zip(profile.may_use.words) {
             word.store(bits, Ordering::Relaxed);
         }
-        // The bit comes first and goes last, so that whoever dies in between is looked for.
-        set_bit(&self.layout().header.used, self.slot);
+        slot.features.store(0, Ordering::Relaxed);
+        self.joined.store(now, Ordering::Relaxed);
+        self.slot.store(place.index() as u32, Ordering::Relaxed);
+        // The bit comes first and goes last, so that a program that dies in between is looked for.
+        set_bit(&self.layout().header.used, place);
         fault::point("slot-marked");
         slot.state.store(TAKEN, Ordering::Release);
+        self.is_in.store(true, Ordering::Release);
         fault::point("joined");
-        // One that was alone looks rarely.
-        let others = used(self.layout()).filter(|slot| *slot != self.slot);
-        others.for_each(|slot| self.ring(slot));
+        // A program that was alone looks rarely. Where several are at work, none is, and each ring costs a look at all.
+        let active = self.active_others(now);
+        let are_several = active.iter().any(|party| party.claim.program != active[0].claim.program);
+        if !are_several {
+            let others = used(self.layout()).filter(|slot| *slot != place);
+            others.for_each(|slot| self.ring(slot));
+        }
+    }
+
+    /// Whether the place is still the program's: its lock says so, and no other has buried it.
+    fn has_its_place(&self) -> bool {
+        let words = self.own();
+        let is_mine = words.program.load(Ordering::Relaxed) == self.profile.program
+            && words.joined.load(Ordering::Relaxed) == self.joined.load(Ordering::Relaxed);
+        let is_in = self.is_in.load(Ordering::Acquire) && words.state.load(Ordering::Acquire) == TAKEN;
+        is_in && is_mine && lock(&self.lock).is_open()
+    }
+
+    /// Takes another place in the same file. Where there is none, the next round tries again.
+    fn take_a_place_anew(&self) {
+        self.is_in.store(false, Ordering::Release);
+        let mut own = lock(&self.lock);
+        let Some(lock) = self.open_anew() else { return };
+        if let Ok(Some(slot)) = take_slot(&self.map, &lock) {
+            *own = lock;
+            self.introduce(slot);
+        }
+    }
+
+    /// A descriptor of its own that nothing else in the process can have closed before. `None` where the path does not name this
+    /// table, or cannot be opened.
+    fn open_anew(&self) -> Option<LockFile> {
+        LockFile::open(&self.map.path).ok().filter(|lock| lock.identity() == self.map.identity)
     }
 
     fn layout(&self) -> &Layout {
         self.map.layout()
     }
 
+    /// The slot that is the program's own.
+    fn place(&self) -> Option<SlotId> {
+        self.is_in.load(Ordering::Acquire).then(|| self.slot())
+    }
+
+    /// The words of the slot that it took last.
     fn own(&self) -> &Slot {
-        &self.layout().slots[self.slot.index()]
+        &self.layout().slots[self.slot().index()]
     }
 
     /// Shows `process` as the program instead of the caller's own process, which takes part on behalf of it.
     pub fn stand_for(&self, process: u32) {
+        self.stands_for.store(process, Ordering::Relaxed);
         self.own().pid.store(process, Ordering::Relaxed);
     }
 
-    /// The program's place.
+    /// The program's place; where it has lost that, the last.
     pub fn slot(&self) -> SlotId {
-        self.slot
+        SlotId::new(self.slot.load(Ordering::Relaxed) as usize).expect("only the number of a slot is stored there")
     }
 
     /// The cores that the program's affinity allowed when it joined.
     pub fn may_use(&self) -> CoreSet {
-        self.may_use
+        self.profile.may_use
     }
 
     // ---- Once each quantum. ----
 
+    /// Publishes the processor time that the program has used since it began, and where they are known its context switches,
+    /// voluntary and involuntary.
+    pub fn publish(&self, cpu: Duration, switches: Option<[u64; 2]>) {
+        if self.place().is_none() {
+            return;
+        }
+        let slot = self.own();
+        slot.cpu_ns.store(cpu.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        let [voluntary, involuntary] = switches.unwrap_or_default();
+        slot.voluntary.store(voluntary, Ordering::Relaxed);
+        slot.involuntary.store(involuntary, Ordering::Relaxed);
+        slot.features.store(CPU_TIME | if switches.is_some() { SWITCHES } else { 0 }, Ordering::Release);
+    }
+
     /// Tells the others that this program is there, how many cores it can use and how many workers are awake; buries the
     /// dead; brings the owners of the cores up to date; and looks how things stand.
+    ///
+    /// A program that has lost its place takes another; as long as there is none, it is alone.
     pub fn round(&self, desire: u32, awake: u32) -> Standing {
         let now = now_ns();
+        if !self.has_its_place() && !self.has_left.load(Ordering::Relaxed) {
+            self.take_a_place_anew();
+        }
+        if self.place().is_none() {
+            return Standing { alone: true, programs: 1, ..Standing::default() };
+        }
         self.own().awake.store(awake, Ordering::Relaxed);
         self.own().heartbeat.store(now, Ordering::Relaxed);
         self.own().desire.store(desire, Ordering::Release);
@@ -203,7 +283,7 @@ impl Member {
         self.note_the_stopped(now);
         let parties = parties(self.layout(), now);
         self.grant(&parties, now);
-        let alone = parties.iter().all(|party| party.claim.program == self.program);
+        let alone = parties.iter().all(|party| party.claim.program == self.profile.program);
         let others = self.active_others(now);
         Standing {
             alone,
@@ -222,16 +302,16 @@ impl Member {
             let program = slot.program.load(Ordering::Relaxed);
             let is_active = slot.desire.load(Ordering::Relaxed) > 0 || slot.awake.load(Ordering::Relaxed) > 0;
             let is_there = slot.state.load(Ordering::Acquire) == TAKEN && !is_stopped(layout, id, now);
-            (is_active && is_there && program != self.program).then(|| party(layout, id, CORES as u32))
+            (is_active && is_there && program != self.profile.program).then(|| party(layout, id, CORES as u32))
         });
         active.collect()
     }
 
     /// What this program would get if it and all others could use all that there is, without rounding to whole cores.
     fn share_beside(&self, others: &[Party]) -> u32 {
-        let cores = others.iter().fold(self.may_use, |all, party| all.union(party.may_use)).len() as u32;
+        let cores = others.iter().fold(self.profile.may_use, |all, party| all.union(party.may_use)).len() as u32;
         let weight = self.own().weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT);
-        let own = Claim { program: self.program, weight, desire: self.may_use.len() as u32 * 1000 };
+        let own = Claim { program: self.profile.program, weight, desire: self.profile.may_use.len() as u32 * 1000 };
         let in_milli = |party: &Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
         let claims: Vec<Claim> = std::iter::once(own).chain(others.iter().map(in_milli)).collect();
         deq(cores * 1000, &claims, 0)[0]
@@ -241,9 +321,12 @@ impl Member {
     ///
     /// Among many, one that has come by a moment ago is alive, and of those that have nothing one is asked for in each round: the
     /// question is a system call.
+    ///
+    /// It is asked by a descriptor of its own, for this program's long-lived one may have been closed, and its number be another
+    /// file's, where every lock is free.
     fn bury_the_dead(&self, now: u64) {
         let turn = self.rounds.fetch_add(1, Ordering::Relaxed);
-        let others: Vec<SlotId> = used(self.layout()).filter(|slot| *slot != self.slot).collect();
+        let others: Vec<SlotId> = used(self.layout()).filter(|slot| *slot != self.slot()).collect();
         let in_turn = others.get(turn as usize % others.len().max(1)).copied();
         let is_silent = |slot: &SlotId| {
             let heartbeat = self.layout().slots[slot.index()].heartbeat.load(Ordering::Relaxed);
@@ -255,11 +338,16 @@ impl Member {
         };
         let are_few = others.len() <= FEW;
         let is_asked = |slot: &SlotId| are_few || in_turn == Some(*slot) || (is_silent(slot) && has_something(slot));
-        for slot in others.into_iter().filter(is_asked) {
-            // Where the lock cannot be asked for, nobody is dead.
-            if self.lock.try_lock(byte(slot)).unwrap_or(false) {
+        let mut asked = others.into_iter().filter(is_asked).peekable();
+        if asked.peek().is_none() {
+            return;
+        }
+        // Where the lock cannot be asked for, no program is dead.
+        let Some(lock) = self.open_anew() else { return };
+        for slot in asked {
+            if lock.try_lock(byte(slot)).unwrap_or(false) {
                 bury(self.layout(), slot);
-                self.lock.unlock(byte(slot));
+                lock.unlock(byte(slot));
             }
         }
     }
@@ -272,7 +360,7 @@ impl Member {
     fn note_the_stopped(&self, now: u64) {
         let holders = self.layout().cores.iter().filter_map(|core| load(core).holder());
         let mut last = None;
-        for holder in holders.filter(|holder| *holder != self.slot) {
+        for holder in holders.filter(|holder| *holder != self.slot()) {
             // Cores beside each other often have the same holder.
             if last.replace(holder) == Some(holder) {
                 continue;
@@ -310,12 +398,12 @@ impl Member {
     }
 
     fn standing(&self, now: u64) -> Standing {
-        let mut standing = Standing::default();
-        for core in self.may_use.iter() {
+        let (mut standing, me) = (Standing::default(), self.slot());
+        for core in self.profile.may_use.iter() {
             let word = load(&self.layout().cores[core]);
-            let own = word.owner() == Some(self.slot);
+            let own = word.owner() == Some(me);
             let free = self.usable_word(word, now).is_some();
-            let held = word.holder() == Some(self.slot);
+            let held = word.holder() == Some(me);
             standing.owned += u32::from(own);
             standing.held += u32::from(held);
             standing.free += u32::from(free);
@@ -329,7 +417,7 @@ impl Member {
     fn usable_word(&self, word: CoreWord, now: u64) -> Option<CoreWord> {
         match word.holder() {
             None => Some(word),
-            Some(holder) if holder != self.slot && is_stopped(self.layout(), holder, now) => word.seized(holder),
+            Some(holder) if holder != self.slot() && is_stopped(self.layout(), holder, now) => word.seized(holder),
             Some(_) => None,
         }
     }
@@ -338,28 +426,34 @@ impl Member {
 
     /// The cores that this program holds.
     pub fn held(&self) -> CoreSet {
-        self.may_use.iter().filter(|core| load(&self.layout().cores[*core]).holder() == Some(self.slot)).collect()
+        self.cores(CoreWord::holder)
     }
 
     /// The cores that this program is entitled to.
     pub fn owned(&self) -> CoreSet {
-        self.may_use.iter().filter(|core| load(&self.layout().cores[*core]).owner() == Some(self.slot)).collect()
+        self.cores(CoreWord::owner)
+    }
+
+    /// The cores whose words name this program.
+    fn cores(&self, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
+        let Some(me) = self.place() else { return CoreSet::EMPTY };
+        self.profile.may_use.iter().filter(|core| name(load(&self.layout().cores[*core])) == Some(me)).collect()
     }
 
     /// Whether there is a core that this program may use and nobody does.
     pub fn any_free(&self) -> bool {
         let now = now_ns();
-        self.may_use.iter().any(|core| self.usable_word(load(&self.layout().cores[core]), now).is_some())
+        self.profile.may_use.iter().any(|core| self.usable_word(load(&self.layout().cores[core]), now).is_some())
     }
 
     /// Begins to use a core that nobody uses, an own one if there is one, and with `own_only` no other.
     pub fn claim(&self, own_only: bool) -> Option<usize> {
-        let now = now_ns();
+        let (me, now) = (self.place()?, now_ns());
         // Before its coordinator comes by again, nobody should take it for stopped.
         self.own().heartbeat.store(now, Ordering::Relaxed);
-        let own = |word: CoreWord| word.owner() == Some(self.slot);
+        let own = |word: CoreWord| word.owner() == Some(me);
         let claim = |wanted: &dyn Fn(CoreWord) -> bool| {
-            self.change(|word| self.usable_word(word, now).filter(|_| wanted(word))?.claimed(self.slot))
+            self.change(|word| self.usable_word(word, now).filter(|_| wanted(word))?.claimed(me))
         };
         let mut core = claim(&own);
         if core.is_none() && !own_only {
@@ -374,8 +468,9 @@ impl Member {
 
     /// Takes back a core that another program uses, and tells that program.
     pub fn take_back(&self) -> Option<usize> {
+        let me = self.place()?;
         self.own().heartbeat.store(now_ns(), Ordering::Relaxed);
-        let (core, before) = self.change(|word| word.taken_back(self.slot))?;
+        let (core, before) = self.change(|word| word.taken_back(me))?;
         count(&self.own().taken_back);
         fault::point("core-taken-back");
         if let Some(borrower) = before.holder() {
@@ -387,17 +482,18 @@ impl Member {
     /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else any. It
     /// is free, and a program that waits for one is told.
     pub fn release(&self, core: Option<usize>) -> Option<usize> {
+        let me = self.place()?;
         let release = |wanted: &dyn Fn(usize, CoreWord) -> bool| {
-            let cores = self.may_use.iter();
+            let cores = self.profile.may_use.iter();
             cores.into_iter().find_map(|core| {
                 let word = load(&self.layout().cores[core]);
-                let next = word.released(self.slot).filter(|_| wanted(core, word))?;
+                let next = word.released(me).filter(|_| wanted(core, word))?;
                 self.exchange(core, word, next).then_some((core, word))
             })
         };
         let (released, before) = match core {
             Some(core) => release(&|held, _| held == core),
-            None => release(&|_, word| word.owner() != Some(self.slot)).or_else(|| release(&|_, _| true)),
+            None => release(&|_, word| word.owner() != Some(me)).or_else(|| release(&|_, _| true)),
         }?;
         count(&self.own().released);
         fault::point("core-released");
@@ -407,13 +503,15 @@ impl Member {
 
     /// Notes that so many cores were taken from this program.
     pub fn note_lost(&self, cores: u32) {
-        self.own().lost.fetch_add(cores.into(), Ordering::Relaxed);
+        if self.place().is_some() {
+            self.own().lost.fetch_add(cores.into(), Ordering::Relaxed);
+        }
         fault::point("core-lost");
     }
 
     /// Changes the first core for which there is a `next` state; returns it and its state before.
     fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
-        self.may_use.iter().find_map(|core| {
+        self.profile.may_use.iter().find_map(|core| {
             let word = load(&self.layout().cores[core]);
             let next = next(word)?;
             self.exchange(core, word, next).then_some((core, word))
@@ -434,11 +532,12 @@ impl Member {
     /// that it wants one misses none: see the fence in `offer`.
     pub fn want(&self, wants: bool) {
         let wanting = &self.layout().header.wanting;
-        if has_bit(wanting, self.slot) != wants {
+        let Some(me) = self.place() else { return };
+        if has_bit(wanting, me) != wants {
             if wants {
-                set_bit(wanting, self.slot)
+                set_bit(wanting, me)
             } else {
-                clear_bit(wanting, self.slot)
+                clear_bit(wanting, me)
             }
             fence(Ordering::SeqCst);
         }
@@ -447,7 +546,7 @@ impl Member {
     /// This program leaves the cores that are free to others: tells those who want one.
     pub fn decline(&self) {
         let now = now_ns();
-        for core in self.may_use.iter() {
+        for core in self.profile.may_use.iter() {
             if let Some(word) = self.usable_word(load(&self.layout().cores[core]), now) {
                 self.offer(core, word.owner());
             }
@@ -456,9 +555,9 @@ impl Member {
 
     /// Whether another program waits for a core.
     pub fn is_core_wanted(&self) -> bool {
-        let wanting = &self.layout().header.wanting;
+        let (wanting, me) = (&self.layout().header.wanting, self.slot().index());
         let others = |(nth, word): (usize, &AtomicU64)| {
-            let own = if nth == self.slot.index() / 64 { 1 << (self.slot.index() % 64) } else { 0 };
+            let own = if nth == me / 64 { 1 << (me % 64) } else { 0 };
             word.load(Ordering::Relaxed) & !own != 0
         };
         wanting.iter().enumerate().any(others)
@@ -473,8 +572,9 @@ impl Member {
         if wanting.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
             return;
         }
-        let others = (1..SLOTS).filter_map(|after| SlotId::new((self.slot.index() + after) % SLOTS));
-        let mut candidates = owner.into_iter().filter(|owner| *owner != self.slot).chain(others);
+        let me = self.slot();
+        let others = (1..SLOTS).filter_map(|after| SlotId::new((me.index() + after) % SLOTS));
+        let mut candidates = owner.into_iter().filter(|owner| *owner != me).chain(others);
         let (layout, now) = (self.layout(), now_ns());
         let can_use =
             |slot: SlotId| may_use(&layout.slots[slot.index()]).contains(core) && !is_stopped(layout, slot, now);
@@ -501,15 +601,15 @@ impl Member {
     /// Leaves the table, with all that the program has there, for who cannot wait until nothing refers to this any more. Nothing but
     /// waiting may be asked of it afterwards.
     pub fn leave(&self) {
-        // In a forked child this is a copy of what is the parent's.
-        if !self.lock.is_open() || self.has_left.swap(true, Ordering::AcqRel) {
+        // In a forked child this is a copy of what is the parent's, and another thread may have had the lock.
+        if std::process::id() != self.process || self.has_left.swap(true, Ordering::AcqRel) || !self.has_its_place() {
             return;
         }
         fault::point("leaving");
         self.own().desire.store(0, Ordering::Release);
         (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
-        bury(self.layout(), self.slot);
-        self.lock.unlock(byte(self.slot));
+        bury(self.layout(), self.slot());
+        lock(&self.lock).unlock(byte(self.slot()));
         fault::point("left");
     }
 
@@ -532,7 +632,7 @@ impl Drop for Member {
 
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("slot", &self.slot.index()).field("held", &self.held()).finish_non_exhaustive()
+        f.debug_struct("Member").field("slot", &self.slot().index()).field("held", &self.held()).finish_non_exhaustive()
     }
 }
 

@@ -1,13 +1,13 @@
-//! The table as somebody sees it who takes no part.
+//! The table as a process sees it that takes no part.
 
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use comity_os::clock::now_ns;
-use comity_os::file_lock::{self, LockFile};
+use comity_os::file_lock::LockFile;
 
-use crate::layout::{BYTES, CORES, SLOTS, TAKEN};
+use crate::layout::{BYTES, CORES, CPU_TIME, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
 use crate::member::{byte, is_stopped, load, may_use};
 use crate::{CoreSet, SlotId, text};
@@ -62,6 +62,10 @@ pub struct Program {
     pub released: u64,
     /// How often it lost one to its owner.
     pub lost: u64,
+    /// Processor time that it has used since it began, when its coordinator last came by. `None`: it does not publish that.
+    pub cpu: Option<Duration>,
+    /// The same of its context switches, voluntary and involuntary.
+    pub switches: Option<[u64; 2]>,
 }
 
 /// A core that somebody owns or holds.
@@ -111,6 +115,8 @@ impl Snapshot {
             let desire = slot.desire.load(Ordering::Relaxed);
             let owned = of(&|core| words[core].owner() == Some(id));
             let held = of(&|core| words[core].holder() == Some(id));
+            let features = slot.features.load(Ordering::Acquire);
+            let publishes = |feature: u64| features & feature != 0;
             let life = match lock.is_locked_by_another(byte(id)) {
                 Ok(false) => Life::Dead,
                 _ if (desire > 0 || !held.is_empty()) && is_stopped(layout, id, now) => Life::Stopped,
@@ -135,6 +141,9 @@ impl Snapshot {
                 taken_back: slot.taken_back.load(Ordering::Relaxed),
                 released: slot.released.load(Ordering::Relaxed),
                 lost: slot.lost.load(Ordering::Relaxed),
+                cpu: publishes(CPU_TIME).then(|| Duration::from_nanos(slot.cpu_ns.load(Ordering::Relaxed))),
+                switches: publishes(SWITCHES)
+                    .then(|| [&slot.voluntary, &slot.involuntary].map(|switches| switches.load(Ordering::Relaxed))),
             }
         });
         let programs: Vec<Program> = programs.collect();
@@ -195,9 +204,8 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     }
     // All slots are locked by this process, so nobody joins meanwhile; who has opened it already finds it gone and makes
     // another.
-    let identity = file_lock::identity(&lock).ok();
-    let there = LockFile::open(&path).and_then(file_lock::identity).ok();
-    if identity != there {
+    let there = LockFile::open(&path).ok();
+    if there.is_none_or(|there| there.identity() != lock.identity()) {
         return Err(error("was replaced meanwhile; try again".to_owned()));
     }
     std::fs::remove_file(&path).map_err(|cause| error(format!("cannot be removed: {cause}")))?;

@@ -16,7 +16,12 @@ pub(crate) fn write(words: &[AtomicU64], text: &str) {
 /// Reads it, whoever wrote it: fit for a terminal.
 pub(crate) fn read(words: &[AtomicU64]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-    let bytes: Vec<u8> = bytes.into_iter().take_while(|byte| *byte != 0).collect();
+    of_bytes(&bytes)
+}
+
+/// The same of bytes, up to the first that is 0.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    let bytes: Vec<u8> = bytes.iter().copied().take_while(|byte| *byte != 0).collect();
     let printable = |letter: char| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter };
     String::from_utf8_lossy(&bytes).chars().map(printable).collect()
 }

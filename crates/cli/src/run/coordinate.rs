@@ -17,9 +17,10 @@ use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
 use comity_os::{cores, detached};
 use comity_policy::{Account, Coordinator, Mode, Policy};
-use comity_table::{CoreSet, Location, Member, Profile, STOPPED_AFTER, Standing, draw_program};
+use comity_table::{CoreSet, Location, Member, Profile, STOPPED_AFTER, Standing, draw_program, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::companion::{self, Note};
 use super::demand::{Demand, Look};
 use super::tree::Tree;
 
@@ -84,14 +85,19 @@ pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
         .into_iter()
         .collect::<Result<Vec<_>, String>>();
     let profile = terms.profile();
+    // As long as there is one thread. Without a companion all is as with one, until this process is killed.
+    let note = companion::start(terms, profile.may_use).ok();
     let joined = registered
         .and_then(|_handlers| Member::join(location, &profile).map_err(|error| error.to_string()))
         .map_err(|why| writeln!(io::stderr(), "{}", super::goes_without(&why)));
+    for other in other_layouts(location) {
+        let _ = writeln!(io::stderr(), "comity: {other}");
+    }
     detached::fall_silent();
     let Ok(member) = joined else { return };
     member.stand_for(terms.process);
     thread::scope(|scope| {
-        let coordination = Coordination::begin(&member, &ended, terms, profile.may_use);
+        let coordination = Coordination::begin(&member, &ended, terms, profile.may_use, note);
         scope.spawn(|| coordination.serve());
         while !ended.load(Ordering::Acquire) {
             if command.has_ended_within(MISSED_SIGNAL) {
@@ -107,6 +113,7 @@ struct Coordination<'a> {
     /// This process is to end.
     ended: &'a AtomicBool,
     tree: Tree,
+    note: Option<Note>,
     throttle: Throttle,
     idle_clock: IdleClock,
     demand: Demand,
@@ -117,6 +124,8 @@ struct Coordination<'a> {
     held: CoreSet,
     alone: bool,
     looked: Instant,
+    /// Processor time that the command was seen to use.
+    used: Duration,
     /// When the next look is due.
     next: Instant,
     /// Processor time of the cores that were held since the last look, up to `counted`.
@@ -125,12 +134,19 @@ struct Coordination<'a> {
 }
 
 impl Coordination<'_> {
-    fn begin<'a>(member: &'a Member, ended: &'a AtomicBool, terms: &Terms, may_use: CoreSet) -> Coordination<'a> {
+    fn begin<'a>(
+        member: &'a Member,
+        ended: &'a AtomicBool,
+        terms: &Terms,
+        may_use: CoreSet,
+        note: Option<Note>,
+    ) -> Coordination<'a> {
         let now = Instant::now();
         Coordination {
             member,
             ended,
             tree: Tree::new(terms.process, terms.start, may_use),
+            note,
             throttle: Throttle::of(terms.process),
             idle_clock: IdleClock::default(),
             demand: Demand::default(),
@@ -141,6 +157,7 @@ impl Coordination<'_> {
             held: CoreSet::EMPTY,
             alone: true,
             looked: now,
+            used: Duration::ZERO,
             next: now + QUANTUM,
             had: Duration::ZERO,
             counted: now,
@@ -165,6 +182,10 @@ impl Coordination<'_> {
             }
             self.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
         }
+        self.tree.confine(None);
+        if let Some(note) = &self.note {
+            note.write(None);
+        }
     }
 
     fn look(&mut self, now: Instant) {
@@ -174,6 +195,8 @@ impl Coordination<'_> {
         let look = if self.throttle.is_active(now) { look.throttled() } else { look };
         self.demand.note(&look);
         self.note_losses(now);
+        self.used += look.used;
+        self.member.publish(self.used, None);
         let standing = self.member.round(self.desire, look.runnable);
         let account = self.account(&look, &standing);
         let orders = self.policy.quantum(&account);
@@ -242,6 +265,10 @@ impl Coordination<'_> {
     /// Who is alone leaves nothing to others, and who has no core has to run somewhere.
     fn place(&mut self) {
         let is_free = self.alone || self.held.is_empty();
-        self.tree.confine((!is_free).then_some(self.held));
+        let confined = (!is_free).then_some(self.held);
+        if let Some(note) = &self.note {
+            note.write(confined);
+        }
+        self.tree.confine(confined);
     }
 }

@@ -100,6 +100,13 @@ impl Tree {
         tree
     }
 
+    /// The same where another has put its threads on `target`.
+    pub fn confined(root: u32, start: u64, roams: CoreSet, target: CoreSet) -> Tree {
+        let mut tree = Tree::new(root, start, roams);
+        tree.target = Some(target);
+        tree
+    }
+
     /// What the command did in the time since the last look.
     pub fn look(&mut self, elapsed: Duration) -> Look {
         let mut look = Look { elapsed, ..Look::default() };

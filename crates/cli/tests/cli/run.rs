@@ -543,8 +543,37 @@ fn to_end_the_coordinator_sets_the_command_free() {
     });
     assert_eq!(children().len(), 2);
     // One that is killed leaves the table to the others.
-    let killed = coordinator(other.id()).unwrap();
-    send("KILL", killed);
+    send("KILL", coordinator(other.id()).unwrap());
     let third = Running::start(&table, &["sh", "-c", BURN]);
     wait_until("the dead one is taken out", || other.entry(&table).is_none() && third.entry(&table).is_some());
+}
+
+/// Alone with a neighbour that is no command, whose coordinator mends no thread of another.
+#[test]
+fn a_coordinator_that_is_stopped_or_killed_leaves_no_thread_confined() {
+    if cores() != 2 {
+        println!("skipped: this takes two cores, and here are {}", cores());
+        return;
+    }
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    let one = Running::start(&table, &["sh", "-c", BURN]);
+    let _other = Running::start(&table, &["sh", "-c", BURN]);
+    let are = |wanted: bool| {
+        let children = children(one.id());
+        children.len() == 2 && children.iter().all(|id| (mask(*id) == free) == wanted)
+    };
+    wait_until("it is confined", || are(false));
+    send("STOP", coordinator(one.id()).unwrap());
+    wait_until("it is free although its coordinator stands still", || are(true));
+    send("CONT", coordinator(one.id()).unwrap());
+    wait_until("it is confined again", || are(false));
+    send("KILL", coordinator(one.id()).unwrap());
+    wait_until("it is free although its coordinator is gone", || are(true));
+    let companion = format!("comity+{}", one.id());
+    wait_until("the companion has ended", || {
+        let all =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("comm")).ok());
+        all.into_iter().all(|name| name.trim() != companion)
+    });
 }

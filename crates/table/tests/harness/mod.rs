@@ -80,10 +80,10 @@ pub fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
 
 // ---- The file, as `layout.rs` has it. ----
 
-const USED_AT: usize = 16;
-const CORES_AT: usize = 128;
-const SLOTS_AT: usize = CORES_AT + 16 * CORES;
-const SLOT_BYTES: usize = 320;
+const USED_AT: usize = 64;
+pub const CORES_AT: usize = 1024;
+pub const SLOTS_AT: usize = CORES_AT + 16 * CORES;
+pub const SLOT_BYTES: usize = 1024;
 pub const BYTES: usize = SLOTS_AT + SLOT_BYTES * SLOTS;
 
 /// The bytes of a table, at a moment.

@@ -229,8 +229,9 @@ impl Coordinator for Courtesy {
         let is_calm = !account.first && is_settled && free == 0 && back == 0 && account.blocked == 0 && !may_be_stuck;
         let most = if account.alone && self.room == Room::Workers { CALM_ALONE } else { CALM };
         self.due = if is_calm { (2 * self.due).min(most) } else { 1 };
-        // Where many programs take turns, all looks together are to cost no more than where few do.
-        let crowd = account.programs / (2 * account.usable.max(1));
+        // Where many programs take turns, all looks together are to cost no more than where few do; in a crowd less depends on them.
+        let looks = if self.in_crowd { 1 } else { 2 };
+        let crowd = account.programs / (looks * account.usable.max(1));
         Orders {
             desire: if self.mode == Mode::Cores { account.usable } else { 0 },
             cores: Claims::More { free, own_only: false, back },

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Everything, before an issue is closed: checks/test.sh; rayon's tests under other policies and numbers of threads; the programs
+# over both rayon-cores; loom, ThreadSanitizer, all mutations, and instruction counts. Some forty minutes on two cores.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+checks/test.sh
+checks/rayon.sh all
+cargo test --locked --manifest-path crates/rayon-core/programs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/stock"
+checks/loom.sh
+checks/tsan.sh
+checks/mutations.sh
+checks/instructions.sh

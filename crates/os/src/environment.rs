@@ -1,0 +1,21 @@
+//! The variables of the environment that a program obeys.
+
+use std::ffi::OsString;
+
+/// What `name` is set to. Set to nothing is not set.
+///
+/// `None` also where this process [has more rights than its caller](has_more_rights_than_its_caller): the caller's environment
+/// would decide what is done with them.
+pub fn variable(name: &str) -> Option<OsString> {
+    if has_more_rights_than_its_caller() {
+        return None;
+    }
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Whether this program was made set-user-id or set-group-id or has capabilities of its own, so that it may do what the process
+/// that started it may not (`AT_SECURE`).
+pub fn has_more_rights_than_its_caller() -> bool {
+    // SAFETY: no pointers: it returns a number that the kernel left at the start.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}

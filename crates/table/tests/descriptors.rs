@@ -1,0 +1,105 @@
+//! Something in a program closes descriptors that it does not know, as daemons do, and opens files that get their numbers.
+
+mod harness;
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use comity_table::{Life, Snapshot};
+use harness::roles::{Process, SHARED, join, play};
+use harness::{Table, bury, claim_all, slots, wait_until};
+
+const CHILD: &str = "child";
+
+#[test]
+fn one_that_loses_its_descriptor_buries_no_neighbour_and_joins_anew() {
+    let table = Table::new();
+    let member = table.join(1, SHARED);
+    member.round(SHARED as u32, 1);
+    let held = claim_all(&member, true).len();
+    assert_eq!(held, SHARED);
+    let other = Process::start(CHILD, "wander", 1, &table.path());
+    wait_until("the other neighbour has joined", || table.file().is_taken(slots().nth(1).unwrap()));
+    let closer = Process::start(CHILD, "close all descriptors", 2, &table.path());
+    let said = table.folder().join("closed");
+    wait_until("it has closed all, and come by a hundred times since", || said.exists());
+    // Rounds of a neighbour bury the closer in its old place; it has taken another by then, or takes one at its next round.
+    let living = |process: &Process| {
+        let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
+        programs.iter().filter(|program| program.pid == process.pid()).any(|program| program.life == Life::Living)
+    };
+    wait_until("it is in the table again, with a lock", || {
+        member.round(SHARED as u32, 1);
+        living(&closer)
+    });
+    assert!(living(&other));
+    assert_eq!(member.slot().index(), 0, "it was never buried");
+    assert!(!member.held().is_empty() && table.file().is_taken(member.slot()));
+    let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
+    assert!(snapshot.programs[0].claimed >= held as u64, "nor did it join anew: {snapshot:?}");
+    // Each of its files is as it was: none was closed.
+    let whole = (0..FILES).all(|nth| fs::read(table.folder().join(nth.to_string())).unwrap() == b"mine");
+    assert!(whole);
+}
+
+#[test]
+fn where_the_path_names_another_file_no_program_is_taken_for_dead() {
+    let table = Table::new();
+    let member = table.join(1, SHARED);
+    let mut other = Process::start(CHILD, "hold half", 1, &table.path());
+    let its = slots().nth(1).unwrap();
+    wait_until("the other holds half", || {
+        member.round(SHARED as u32, 1);
+        table.file().held_by(its).len() == SHARED / 2
+    });
+    let away = table.folder().join("away");
+    fs::rename(table.path(), &away).unwrap();
+    other.kill();
+    for _ in 0..20 {
+        member.round(SHARED as u32, 1);
+    }
+    let replaced = table.join(7, SHARED);
+    for _ in 0..20 {
+        member.round(SHARED as u32, 1);
+    }
+    drop(replaced);
+    assert!(harness::TableFile::read(&away).is_taken(its), "who cannot be asked for is not dead");
+    fs::rename(&away, table.path()).unwrap();
+    bury(&member, &table, SHARED as u32);
+    assert!(!table.file().is_taken(its));
+}
+
+/// So many files that the numbers of all closed descriptors are used again.
+const FILES: usize = 64;
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    play(|role| match role {
+        "close all descriptors" => {
+            let path = comity_table::Location::from_environment().unwrap().path();
+            let member = join();
+            member.round(SHARED as u32, 1);
+            // SAFETY: what is tested. Standard input stays, by which this role hears of the test's end.
+            unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+            let files: Vec<File> = (0..FILES)
+                .map(|nth| {
+                    let own = path.with_file_name(nth.to_string());
+                    fs::write(&own, "mine").unwrap();
+                    File::options().read(true).write(true).open(own).unwrap()
+                })
+                .collect();
+            for round in 0.. {
+                member.round(SHARED as u32, 1);
+                member.claim(false);
+                if round == 100 {
+                    let open = files.iter().all(|file| file.metadata().is_ok());
+                    assert!(open, "no file of the program's own was closed");
+                    fs::write(path.with_file_name("closed"), "").unwrap();
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        other => panic!("no role is called '{other}'"),
+    });
+}
