@@ -7,7 +7,7 @@ mod child;
 mod watchdog;
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -133,7 +133,6 @@ fn a_program_says_in_one_line_that_its_table_cannot_be_used_and_computes() {
         write("empty", &|bytes| bytes.clear()),
         write("truncated", &|bytes| bytes.truncate(5_000)),
         write("too large", &|bytes| bytes.push(1)),
-        write("another version", &|bytes| bytes[8] = 9),
         write("no table", &|bytes| bytes.fill(b'x')),
         link("link", &good),
         link("dangling", &folder.at("nowhere")),
@@ -191,6 +190,26 @@ fn a_program_computes_with_a_full_table_or_one_that_it_cannot_write() {
 }
 
 #[test]
+fn a_program_says_in_one_line_which_programs_of_another_build_it_cannot_share_with() {
+    let watchdog = Watchdog::start("a_program_says_in_one_line_which_programs_of_another_build_it_cannot_share_with");
+    let folder = Folder::new("layouts");
+    for (nth, policy) in Policy::all().filter(|policy| policy.sharing().is_some()).enumerate() {
+        watchdog.step(policy.to_string());
+        let table = folder.at(&nth.to_string());
+        let other = join(&table);
+        let mut bytes = fs::read(&table).unwrap();
+        bytes[8] = 9;
+        // In place: the other's lock stays.
+        fs::OpenOptions::new().write(true).open(&table).unwrap().write_all(&bytes).unwrap();
+        let said = computes(program(&policy, &table), "another layout", None);
+        let start = format!("comity: the core table '{}' has layout 9 and is used by test (process ", table.display());
+        assert!(said.starts_with(&start) && said.lines().count() == 1, "{said}");
+        drop(other);
+        assert!(folder.at(&format!("{nth}.layout-2")).exists());
+    }
+}
+
+#[test]
 fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
     let watchdog = Watchdog::start("a_program_shares_in_silence_where_the_table_holds_nonsense");
     let folder = Folder::new("nonsense");
@@ -204,7 +223,7 @@ fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
         }
         if nth % 2 == 0 {
             // All cores in the hands of the dead.
-            for word in bytes[128..128 + 8 * 1024].chunks_exact_mut(8) {
+            for word in bytes[1024..1024 + 8 * 1024].chunks_exact_mut(8) {
                 word.copy_from_slice(&(5u64 << 16 | 3).to_le_bytes());
             }
         }
