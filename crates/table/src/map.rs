@@ -189,16 +189,18 @@ impl Map {
         if let Some(what) = not_trusted(&metadata, location) {
             return wrong(what);
         }
+        let mut head = [0; 16];
+        let there = head.len().min(metadata.len() as usize);
+        file.read_exact(&mut head[..there]).map_err(read)?;
+        let magic = MAGIC.to_le_bytes();
+        if head[..there.min(magic.len())] != magic[..there.min(magic.len())] {
+            return wrong("is no core table; name another file in COMITY_TABLE");
+        }
         if metadata.len() < size_of::<Header>() as u64 {
             return wrong("is cut short; `comity table clean` removes it if no program uses it");
         }
-        let mut head = [0; 16];
-        file.read_exact(&mut head).map_err(read)?;
-        let [magic, rest] = [0, 8].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes")));
+        let rest = u64::from_le_bytes(head[8..].try_into().expect("eight bytes"));
         let (version, bytes) = (rest as u32, (rest >> 32) as u32);
-        if magic != MAGIC {
-            return wrong("is no core table; name another file in COMITY_TABLE");
-        }
         if version != VERSION {
             // It has replaced one of this layout a moment ago.
             return wrong(&format!("has layout {version}, and this program knows layout {VERSION}; try again"));

@@ -179,7 +179,12 @@ pub enum Cleaned {
 /// # Errors
 /// If it is no table, or cannot be opened or removed.
 pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
-    let path = location.path();
+    let mut path = location.path();
+    if !path.exists()
+        && let Some((other, _)) = location.others().into_iter().next()
+    {
+        path = other;
+    }
     let error = |what: String| TableError::new(&path, what);
     match std::fs::symlink_metadata(&path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),

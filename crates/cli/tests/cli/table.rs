@@ -129,7 +129,6 @@ fn what_is_broken_is_named_and_cleaned_away_and_what_is_no_table_stays() {
     for (bytes, why) in [
         (&good[..100], "is cut short; `comity table clean`"),
         (&good[..good.len() - 1], "is cut short or has grown; `comity table clean`"),
-        (&version[..], "has layout 99"),
     ] {
         fs::write(&path, bytes).unwrap();
         let (code, text, errors) = table(&path, &[]);
@@ -138,7 +137,13 @@ fn what_is_broken_is_named_and_cleaned_away_and_what_is_no_table_stays() {
         let (code, text, errors) = table(&path, &["clean", "--json"]);
         assert!(code == 0 && text.contains(r#""outcome": "removed""#) && !path.exists(), "{text}{errors}");
     }
-    // Any other file is somebody's.
+    // One of another layout is left to its own programs as long as there are any.
+    fs::write(&path, &version).unwrap();
+    let (code, text, _) = table(&path, &[]);
+    assert!(code == 0 && text.contains("There is no core table") && text.contains("table.layout-2"), "{text}");
+    let (code, text, errors) = table(&path, &["clean", "--json"]);
+    assert!(code == 0 && text.contains(r#""outcome": "removed""#) && !path.exists(), "{text}{errors}");
+    // A file that is no table stays.
     fs::write(&path, "dear diary, ".repeat(50)).unwrap();
     for (words, why) in [(&[][..], "is no core table"), (&["clean"], "remove it by hand")] {
         let (code, _, errors) = table(&path, words);
