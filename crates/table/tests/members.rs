@@ -176,6 +176,27 @@ fn a_core_that_is_released_wakes_its_owner_or_else_one_that_waits_and_may_use_it
 }
 
 #[test]
+fn one_that_joins_rings_the_others_only_where_one_may_be_alone() {
+    let table = Table::new();
+    let (one, two) = (table.join(1, 4), table.join(2, 4));
+    let bells = || [&one, &two].map(Member::bell);
+    one.round(4, 1);
+    let before = bells();
+    drop(table.join(3, 4));
+    assert_eq!(bells(), before.map(|heard| heard + 1), "one is at work, alone, and looks rarely");
+    two.round(4, 1);
+    let before = bells();
+    drop(table.join(3, 4));
+    assert_eq!(bells(), before, "both are at work, and look soon");
+    two.round(0, 0);
+    let second_party = table.join(1, 4);
+    second_party.round(4, 1);
+    let before = bells();
+    drop(table.join(3, 4));
+    assert_eq!(bells(), before.map(|heard| heard + 1), "the parties of one program are alone together");
+}
+
+#[test]
 fn a_core_that_one_program_declines_is_offered_to_another() {
     let table = Table::new();
     let (holder, owner, waiter) = (table.join(1, 1), table.join(2, 1), table.join(3, 1));

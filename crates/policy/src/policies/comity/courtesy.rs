@@ -375,5 +375,7 @@ mod tests {
             assert_eq!(courtesy.quantum(&calm).due, 2);
         }
         assert_eq!(courtesy.quantum(&Account { programs: 80, ..calm }).due, 20);
+        // In a crowd of equals half as often.
+        assert_eq!(courtesy.quantum(&Account { programs: 80, share_milli: 25, ..calm }).due, 40);
     }
 }
