@@ -54,6 +54,7 @@ pub const ROW: Row = Row {
             round: 0,
             in_vain: 0,
             had_task: false,
+            begins: true,
         })
     },
 };
@@ -74,7 +75,8 @@ pub const ROW: Row = Row {
 ///
 /// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
 /// the rounds, a quarter of the time, and after as many times more half of that, and so on; but now and then all of them, lest it
-/// miss that the gaps have become short. A thief that never had a task tries as few: its program may never use this pool.
+/// miss that the gaps have become short. A thief that never had a task tries as few: its program may never use this pool. As long as
+/// none has woken it, it tries only a few peers in each round: when a pool of thousands begins, all of them look at once.
 struct Comity {
     victims: Victims,
     peers: u32,
@@ -88,6 +90,8 @@ struct Comity {
     in_vain: u32,
     /// Whether it ever had a task.
     had_task: bool,
+    /// Whether it neither had a task nor was ever woken.
+    begins: bool,
 }
 
 /// How often spinning may be in vain before a thief spins less.
@@ -98,6 +102,9 @@ const HALVINGS: u32 = 4;
 
 /// Every so many times it spins in full all the same.
 const TRIES_AGAIN: u32 = 32;
+
+/// So many peers are tried in a round by a thief that never had a task, nor was woken for one.
+const FEW_PEERS: u32 = 16;
 
 /// While another program waits for a core, a thief tries only this part of its rounds.
 const HASTE: u32 = 4;
@@ -116,6 +123,10 @@ impl Comity {
         self.rounds >> halvings
     }
 
+    fn peers_to_try(&self) -> u32 {
+        if self.begins { self.peers.min(FEW_PEERS) } else { self.peers }
+    }
+
     fn search(&mut self) -> Action {
         self.tried += 1;
         Action::StealFrom(self.victims.pick())
@@ -126,14 +137,14 @@ impl Thief for Comity {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => {
-                self.had_task = true;
+                (self.had_task, self.begins) = (true, false);
                 // A task that was found while spinning, and not on being woken.
                 if self.round > 0 {
                     self.in_vain = 0;
                 }
                 Action::Run { wakeups_owed: 0 }
             }
-            Event::StealFailed(_) if self.tried < self.peers => self.search(),
+            Event::StealFailed(_) if self.tried < self.peers_to_try() => self.search(),
             Event::StealFailed(_) => {
                 self.tried = 0;
                 self.round += 1;
@@ -149,6 +160,7 @@ impl Thief for Comity {
                 Action::Sleep
             }
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
+                self.begins &= matches!(event, Event::DequeEmpty { .. });
                 self.tried = 0;
                 self.round = 0;
                 self.search()
@@ -180,6 +192,27 @@ mod tests {
         assert_eq!(pauses_until_asleep(&mut *thief, begins), 2);
         assert_eq!(thief.next(Event::Injected), Action::Run { wakeups_owed: 0 });
         assert_eq!(pauses_until_asleep(&mut *thief, begins), 32);
+    }
+
+    #[test]
+    fn one_that_begins_in_a_large_pool_tries_few_peers_until_it_is_woken() {
+        let mut thief = "comity:rounds=16".parse::<Policy>().unwrap().thief(WorkerId(0), 1000, 1);
+        let mut steals_until_asleep = |event| {
+            let (mut steals, mut action) = (0, thief.next(event));
+            loop {
+                action = match action {
+                    Action::StealFrom(victim) => {
+                        steals += 1;
+                        thief.next(Event::StealFailed(victim))
+                    }
+                    Action::Pause { .. } => thief.next(BUSY),
+                    Action::Sleep => return steals,
+                    other => panic!("{other:?}"),
+                };
+            }
+        };
+        assert_eq!(steals_until_asleep(Event::DequeEmpty { wakeups_owed: 0 }), 2 * FEW_PEERS);
+        assert_eq!(steals_until_asleep(Event::Woken(crate::WakeReason::Peer)), 2 * 999);
     }
 
     #[test]
