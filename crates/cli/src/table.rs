@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts};
+use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts, path_to_clean};
 
 use crate::failure::Failure;
 use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
@@ -103,9 +103,9 @@ fn show(location: Option<Location>, json: bool) -> Result<(), Failure> {
 }
 
 fn clean(location: Option<Location>, json: bool) -> Result<(), Failure> {
+    let path = location.as_ref().map(|location| path_to_clean(location).display().to_string());
     let cleaned = location.as_ref().map(comity_table::clean).transpose();
     let cleaned = cleaned.map_err(|error| Failure::Run(error.to_string()))?;
-    let path = location.as_ref().map(path);
     let place = path.as_deref().unwrap_or_default();
     let (outcome, programs, sentence) = match cleaned {
         None => ("off", 0, OFF.to_owned()),

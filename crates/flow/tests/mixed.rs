@@ -8,6 +8,7 @@ mod child;
 mod watchdog;
 
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -131,7 +132,8 @@ struct Writer(Child);
 impl Writer {
     fn start(table: &Path) -> Writer {
         let mut command = child::command("write");
-        Writer(command.env("COMITY_TABLE", table).stdout(Stdio::null()).spawn().expect("a test can run itself"))
+        command.env("COMITY_TABLE", table).stdin(Stdio::piped()).stdout(Stdio::null());
+        Writer(command.spawn().expect("a test can run itself"))
     }
 }
 
@@ -179,6 +181,11 @@ fn child() {
             }
         }
         "write" => {
+            // The end of its input tells it that the test has ended, however it did.
+            std::thread::spawn(|| {
+                let _ = std::io::stdin().read(&mut [0]);
+                std::process::exit(0);
+            });
             let table = std::env::var("COMITY_TABLE").unwrap();
             for nth in 0.. {
                 // The player makes it; it may be there no more when the player has ended.

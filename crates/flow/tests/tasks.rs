@@ -71,10 +71,15 @@ fn waits_nest_deeper_than_a_worker_lays_jobs_on_its_stack() {
         for workers in [1, 2, 4] {
             let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).stack_size(256 << 20);
             let pool = pool.build().unwrap();
-            for depth in [60, 64, 65, 200, 1000, 5000] {
-                assert_eq!(pool.install(|| nest(depth)), depth, "{policy} with {workers} workers");
-            }
-            pool.shutdown();
+            let (ended, end) = mpsc::channel();
+            thread::spawn(move || {
+                for depth in [60, 64, 65, 200, 1000, 5000] {
+                    assert_eq!(pool.install(|| nest(depth)), depth);
+                }
+                pool.shutdown();
+                ended.send(()).unwrap();
+            });
+            assert_eq!(end.recv_timeout(PATIENCE), Ok(()), "{policy} with {workers} workers");
         }
     }
 }

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::fork;
 
@@ -51,8 +51,11 @@ static OPEN: [Entry; MOST] = [const { Entry::new() }; MOST];
 
 static OPENINGS: AtomicU32 = AtomicU32::new(1);
 
+/// No entry from this one on was ever used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
 extern "C" fn in_child() {
-    for entry in &OPEN {
+    for entry in &OPEN[..USED.load(Ordering::Relaxed)] {
         let opened = entry.opened.swap(NONE, Ordering::Relaxed);
         let descriptor = opened as u32 as RawFd;
         if opened != NONE && entry.is_of_its_file(descriptor) {
@@ -99,8 +102,16 @@ impl LockFile {
         let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
         let is_free =
             |entry: &&Entry| entry.opened.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        let entry = OPEN.iter().find(is_free);
-        let entry = entry.ok_or_else(|| io::Error::other(format!("this process has {MOST} lock files open")))?;
+        // The kernel gives a number out once: whoever had it before lost it to something that closed it, and must not close this.
+        for entry in &OPEN[..USED.load(Ordering::Relaxed)] {
+            let before = entry.opened.load(Ordering::Relaxed);
+            if before != NONE && before as u32 == descriptor as u32 {
+                let _ = entry.opened.compare_exchange(before, NONE, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        let found = OPEN.iter().enumerate().find(|(_, entry)| is_free(entry));
+        let (nth, entry) = found.ok_or_else(|| io::Error::other(format!("this process has {MOST} lock files open")))?;
+        USED.fetch_max(nth + 1, Ordering::Relaxed);
         // No fork comes in between.
         entry.device.store(device, Ordering::Relaxed);
         entry.inode.store(inode, Ordering::Relaxed);

@@ -49,8 +49,9 @@ pub(crate) fn keep(program: &Arc<Program>) {
             Some(coordination) => Coordination::serve(coordination),
             None => match Member::join(&program.location, &profile(program)) {
                 Ok(member) => {
+                    static SAID: AtomicBool = AtomicBool::new(false);
                     for other in other_layouts(&program.location) {
-                        say_once(&format!("{other}"));
+                        say_once(&SAID, &other.to_string());
                     }
                     let member = Arc::new(member);
                     program.joined(&member);
@@ -82,13 +83,13 @@ fn has_work(program: &Program) -> bool {
 
 /// Sharing is a courtesy: without it a program goes on as it would have without Comity.
 pub(crate) fn goes_without(why: &str) {
-    say_once(&format!("{why}; this program goes on without sharing cores"));
+    static SAID: AtomicBool = AtomicBool::new(false);
+    say_once(&SAID, &format!("{why}; this program goes on without sharing cores"));
 }
 
-/// A process says one line at most, however many pools it has.
-fn say_once(what: &str) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
+/// A process says a thing once, however many pools it has.
+fn say_once(said: &AtomicBool, what: &str) {
+    if !said.swap(true, Ordering::Relaxed) {
         let line = format!("comity: {what}\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
@@ -384,7 +385,7 @@ impl<'a> Coordination<'a> {
         }
     }
 
-    /// A core was taken back, there is one to be had, or another program has come. False: only the second.
+    /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
     fn rung(&mut self, pools: &[Pool]) -> bool {
         let mut lost = false;
         for pool in pools {
@@ -392,7 +393,7 @@ impl<'a> Coordination<'a> {
             lost |= pool.share().rung(&mut books, &pool.view(), pool.queued);
         }
         let before = std::mem::replace(&mut self.population, self.member.population());
-        lost || self.population > before
+        lost || self.population > before || !self.member.has_its_place()
     }
 }
 

@@ -175,9 +175,9 @@ impl Worker {
             let job = match in_turn.or(mine) {
                 None if self.own().stolen_depth.get() < DEEPEST => self.job_to_lay_on_top(done, thief),
                 None => {
+                    naps = MOST_NAPS.min(naps + 1);
                     let needed = self.job_beyond_the_bound(thief.is_some());
                     if needed.is_none() {
-                        naps = MOST_NAPS.min(naps + 1);
                         std::thread::sleep(NAP);
                     }
                     needed

@@ -47,4 +47,4 @@ pub use map::{Location, TableError};
 pub use member::{Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program};
 pub use other_layout::{OtherLayout, other_layouts};
 pub use partition::{Party, partition};
-pub use snapshot::{Cleaned, Core, Life, Program, Snapshot, clean};
+pub use snapshot::{Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};

@@ -93,10 +93,18 @@ fn beside(path: &Path, layout: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// `None` where there is no table, of whatever layout.
+/// A file beside a named table, if it is a regular one that this process would use, and no larger than `most` bytes.
+pub(crate) fn open_trusted(path: &Path, most: u64) -> Option<File> {
+    let file = open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    let is_usable = metadata.is_file() && metadata.len() <= most;
+    (is_usable && not_trusted(&metadata, &Location::At(path.to_owned())).is_none()).then_some(file)
+}
+
+/// `None` where there is no table of whatever layout that this process would use.
 fn layout_of(path: &Path) -> Option<u32> {
     let mut head = [0; 12];
-    open(path).ok()?.read_exact(&mut head).ok()?;
+    open_trusted(path, u64::MAX)?.read_exact(&mut head).ok()?;
     let (magic, version) = head.split_at(8);
     (magic == MAGIC.to_le_bytes()).then(|| u32::from_le_bytes(version.try_into().expect("four bytes")))
 }

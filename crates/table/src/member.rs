@@ -87,8 +87,8 @@ pub struct Standing {
 /// Every method may be called by any thread. None waits for another program, but for [`Member::wait`], which has a timeout.
 ///
 /// Something else in the process may close the descriptor whose lock says that the program lives; then the others bury it. The
-/// next [`Member::round`] sees that and takes a place anew. Until then a claim may go to the slot that it had: a core that is
-/// lost so is lent to others once that slot has been silent for [`STOPPED_AFTER`].
+/// next [`Member::round`] sees that and takes a place anew; the one that buries it rings for that. A claim that was on its way may go
+/// to the slot that it had: a core that is lost so is lent to others once that slot has been silent for [`STOPPED_AFTER`].
 pub struct Member {
     map: Map,
     profile: Profile,
@@ -98,6 +98,8 @@ pub struct Member {
     joined: AtomicU64,
     /// Whether that is its own: not while it has lost its place and found no other.
     is_in: AtomicBool,
+    /// Whether it waits for a core.
+    wants: AtomicBool,
     lock: Mutex<LockFile>,
     /// The process that it is shown as.
     stands_for: AtomicU32,
@@ -135,6 +137,7 @@ impl Member {
                     slot: AtomicU32::new(0),
                     joined: AtomicU64::new(0),
                     is_in: AtomicBool::new(false),
+                    wants: AtomicBool::new(false),
                     lock: Mutex::new(lock),
                     stands_for: AtomicU32::new(process),
                     process,
@@ -192,12 +195,9 @@ impl Member {
     }
 
     /// Whether the place is still the program's: its lock says so, and no other has buried it.
-    fn has_its_place(&self) -> bool {
-        let words = self.own();
-        let is_mine = words.program.load(Ordering::Relaxed) == self.profile.program
-            && words.joined.load(Ordering::Relaxed) == self.joined.load(Ordering::Relaxed);
-        let is_in = self.is_in.load(Ordering::Acquire) && words.state.load(Ordering::Acquire) == TAKEN;
-        is_in && is_mine && lock(&self.lock).is_open()
+    pub fn has_its_place(&self) -> bool {
+        let is_taken = self.own().state.load(Ordering::Acquire) == TAKEN;
+        is_taken && self.place().is_some() && lock(&self.lock).is_open()
     }
 
     /// Takes another place in the same file. Where there is none, the next round tries again.
@@ -208,6 +208,7 @@ impl Member {
         if let Ok(Some(slot)) = take_slot(&self.map, &lock) {
             *own = lock;
             self.introduce(slot);
+            self.want(self.wants.load(Ordering::Relaxed));
         }
     }
 
@@ -221,9 +222,16 @@ impl Member {
         self.map.layout()
     }
 
-    /// The slot that is the program's own.
+    /// The slot that is the program's own. None of another's words is written by one that has not noticed yet that it was buried.
     fn place(&self) -> Option<SlotId> {
-        self.is_in.load(Ordering::Acquire).then(|| self.slot())
+        let is_in = self.is_in.load(Ordering::Acquire) && self.is_named_there();
+        is_in.then(|| self.slot())
+    }
+
+    fn is_named_there(&self) -> bool {
+        let words = self.own();
+        words.program.load(Ordering::Relaxed) == self.profile.program
+            && words.joined.load(Ordering::Relaxed) == self.joined.load(Ordering::Relaxed)
     }
 
     /// The words of the slot that it took last.
@@ -531,6 +539,7 @@ impl Member {
     /// From now on this program is told when a core becomes free; or no longer. Who looks for a free core after it has said
     /// that it wants one misses none: see the fence in `offer`.
     pub fn want(&self, wants: bool) {
+        self.wants.store(wants, Ordering::Relaxed);
         let wanting = &self.layout().header.wanting;
         let Some(me) = self.place() else { return };
         if has_bit(wanting, me) != wants {
@@ -683,6 +692,8 @@ fn bury(layout: &Layout, slot: SlotId) -> bool {
         let wants = |slot: &SlotId| has_bit(wanting, *slot);
         (0..SLOTS).filter_map(SlotId::new).filter(wants).for_each(|slot| ring(&layout.slots[slot.index()]));
     }
+    // It may live, and only have lost its descriptor.
+    ring(&layout.slots[slot.index()]);
     true
 }
 

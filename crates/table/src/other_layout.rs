@@ -1,20 +1,24 @@
 //! Programs of another build, whose table this one cannot read.
 
 use std::fmt;
-use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use comity_os::file_lock::LockFile;
 
 use crate::layout::BYTES;
-use crate::map::Location;
+use crate::map::{Location, open_trusted};
 use crate::text;
 
 /// More slots than a table of any layout is believed to have.
 const MOST_SLOTS: u32 = 4096;
 
-/// Names that are said.
+/// Names that are said, and how long one may be in bytes.
 const MOST_NAMES: usize = 4;
+const LONGEST_NAME: u32 = 64;
+
+/// More bytes than a table of any layout is believed to have.
+const MOST_BYTES: u64 = 64 * BYTES as u64;
 
 /// A table of another layout at the same place, and the programs that use it: they and those of this layout share no cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +27,17 @@ pub struct OtherLayout {
     pub path: PathBuf,
     /// The layout's number.
     pub layout: u32,
-    /// The programs, each as `name (process N)`.
+    /// The first programs, each as `name (process N)`.
     pub programs: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
 }
 
 impl fmt::Display for OtherLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OtherLayout { path, layout, programs } = self;
-        let named = programs.iter().take(MOST_NAMES).cloned().collect::<Vec<_>>().join(", ");
-        let more = match programs.len().saturating_sub(MOST_NAMES) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let OtherLayout { path, layout, programs, more } = self;
+        let named = programs.join(", ");
+        let more = if *more == 0 { String::new() } else { format!(" and {more} more") };
         write!(f, "the core table '{}' has layout {layout} and is used by {named}{more}: ", path.display())?;
         write!(f, "these were built with another version of comity, and share no cores with programs of this one")
     }
@@ -43,18 +46,18 @@ impl fmt::Display for OtherLayout {
 /// The tables of other layouts at `location` that living programs use. Empty where they cannot be read.
 pub fn other_layouts(location: &Location) -> Vec<OtherLayout> {
     let others = location.others().into_iter();
-    let others =
-        others.map(|(path, layout)| OtherLayout { programs: programs(&path).unwrap_or_default(), path, layout });
+    let others = others.map(|(path, layout)| {
+        let (programs, more) = programs(&path).unwrap_or_default();
+        OtherLayout { path, layout, programs, more }
+    });
     others.filter(|other| !other.programs.is_empty()).collect()
 }
 
-/// The programs that use a table, by its directory: see `layout.rs`.
-fn programs(path: &Path) -> Option<Vec<String>> {
+/// The first programs that use a table, by its directory (see `layout.rs`), and how many more.
+fn programs(path: &Path) -> Option<(Vec<String>, usize)> {
+    let mut bytes = Vec::new();
+    open_trusted(path, MOST_BYTES)?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
     let lock = LockFile::open(path).ok()?;
-    if fs::metadata(path).ok()?.len() > 64 * BYTES as u64 {
-        return None;
-    }
-    let bytes = fs::read(path).ok()?;
     let word = |at: usize| {
         let word = bytes.get(at..at.checked_add(4)?)?;
         Some(u32::from_le_bytes(word.try_into().ok()?))
@@ -64,6 +67,7 @@ fn programs(path: &Path) -> Option<Vec<String>> {
         *number = word(16 + 4 * nth)?;
     }
     let [slots_at, slot_bytes, slots, pid_at, name_at, name_bytes] = directory;
+    let name_bytes = name_bytes.min(LONGEST_NAME);
     let used = (0..slots.min(MOST_SLOTS)).filter(|slot| matches!(lock.is_locked_by_another((*slot).into()), Ok(true)));
     let of_slot = |slot: u32| {
         let slot = (slots_at as usize).checked_add(slot as usize * slot_bytes as usize)?;
@@ -71,5 +75,7 @@ fn programs(path: &Path) -> Option<Vec<String>> {
         let name = text::of_bytes(bytes.get(at..at.checked_add(name_bytes as usize)?)?);
         Some(format!("{name} (process {})", word(slot.checked_add(pid_at as usize)?)?))
     };
-    Some(used.map(|slot| of_slot(slot).unwrap_or_else(|| "a program".to_owned())).collect())
+    let used: Vec<u32> = used.collect();
+    let named = used.iter().take(MOST_NAMES).map(|slot| of_slot(*slot).unwrap_or_else(|| "a program".to_owned()));
+    Some((named.collect(), used.len().saturating_sub(MOST_NAMES)))
 }

@@ -1,6 +1,7 @@
 //! The table as a process sees it that takes no part.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -174,17 +175,22 @@ pub enum Cleaned {
     },
 }
 
+/// More slots than a table of any layout has.
+const MOST_SLOTS: u64 = 4096;
+
+/// What [`clean`] looks at: the table at `location`; where there is none, one of another layout in its place.
+pub fn path_to_clean(location: &Location) -> PathBuf {
+    let path = location.path();
+    let other = || location.others().into_iter().next().map(|(other, _)| other);
+    if path.exists() { path } else { other().unwrap_or(path) }
+}
+
 /// Removes a table that no program uses, broken ones included. A file that is no table at all stays.
 ///
 /// # Errors
 /// If it is no table, or cannot be opened or removed.
 pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
-    let mut path = location.path();
-    if !path.exists()
-        && let Some((other, _)) = location.others().into_iter().next()
-    {
-        path = other;
-    }
+    let path = path_to_clean(location);
     let error = |what: String| TableError::new(&path, what);
     match std::fs::symlink_metadata(&path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),
@@ -203,7 +209,7 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Cleaned::NoTable),
         Err(cause) => return Err(error(format!("cannot be opened: {cause}"))),
     };
-    let locked: usize = (0..SLOTS as u64).filter(|byte| !matches!(lock.try_lock(*byte), Ok(true))).count();
+    let locked: usize = (0..MOST_SLOTS).filter(|byte| !matches!(lock.try_lock(*byte), Ok(true))).count();
     if locked > 0 {
         return Ok(Cleaned::InUse { programs: locked });
     }

@@ -13,6 +13,13 @@ const CHILD: &str = "child";
 
 #[test]
 fn one_that_loses_its_descriptor_buries_no_neighbour_and_joins_anew() {
+    // The numbers of the descriptors that are gone belong to other files then, or are given to its own next ones.
+    for role in ["close all descriptors", "close all descriptors and open none"] {
+        loses_its_descriptor(role);
+    }
+}
+
+fn loses_its_descriptor(role: &str) {
     let table = Table::new();
     let member = table.join(1, SHARED);
     member.round(SHARED as u32, 1);
@@ -20,7 +27,7 @@ fn one_that_loses_its_descriptor_buries_no_neighbour_and_joins_anew() {
     assert_eq!(held, SHARED);
     let other = Process::start(CHILD, "wander", 1, &table.path());
     wait_until("the other neighbour has joined", || table.file().is_taken(slots().nth(1).unwrap()));
-    let closer = Process::start(CHILD, "close all descriptors", 2, &table.path());
+    let closer = Process::start(CHILD, role, 2, &table.path());
     let said = table.folder().join("closed");
     wait_until("it has closed all, and come by a hundred times since", || said.exists());
     // Rounds of a neighbour bury the closer in its old place; it has taken another by then, or takes one at its next round.
@@ -32,13 +39,23 @@ fn one_that_loses_its_descriptor_buries_no_neighbour_and_joins_anew() {
         member.round(SHARED as u32, 1);
         living(&closer)
     });
-    assert!(living(&other));
+    wait_until("the neighbour lives", || living(&other));
+    // Once in, it stays: its own descriptors of later rounds do not take away the new one.
+    let age = || {
+        let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
+        programs.iter().find(|program| program.pid == closer.pid()).map_or(Duration::ZERO, |program| program.age)
+    };
+    wait_until("it has been in for a while", || {
+        member.round(SHARED as u32, 1);
+        age() > Duration::from_millis(200)
+    });
     assert_eq!(member.slot().index(), 0, "it was never buried");
     assert!(!member.held().is_empty() && table.file().is_taken(member.slot()));
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
     assert!(snapshot.programs[0].claimed >= held as u64, "nor did it join anew: {snapshot:?}");
     // Each of its files is as it was: none was closed.
-    let whole = (0..FILES).all(|nth| fs::read(table.folder().join(nth.to_string())).unwrap() == b"mine");
+    let files = if role == "close all descriptors" { FILES } else { 0 };
+    let whole = (0..files).all(|nth| fs::read(table.folder().join(nth.to_string())).unwrap() == b"mine");
     assert!(whole);
 }
 
@@ -76,13 +93,15 @@ const FILES: usize = 64;
 #[ignore = "a role that the other tests play in a process of their own"]
 fn child() {
     play(|role| match role {
-        "close all descriptors" => {
+        "close all descriptors" | "close all descriptors and open none" => {
+            let files = if role == "close all descriptors" { FILES } else { 0 };
             let path = comity_table::Location::from_environment().unwrap().path();
-            let member = join();
+            // Two, as a process has that shares by two policies.
+            let (member, second) = (join(), join());
             member.round(SHARED as u32, 1);
             // SAFETY: what is tested. Standard input stays, by which this role hears of the test's end.
             unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
-            let files: Vec<File> = (0..FILES)
+            let files: Vec<File> = (0..files)
                 .map(|nth| {
                     let own = path.with_file_name(nth.to_string());
                     fs::write(&own, "mine").unwrap();
@@ -91,6 +110,7 @@ fn child() {
                 .collect();
             for round in 0.. {
                 member.round(SHARED as u32, 1);
+                second.round(1, 1);
                 member.claim(false);
                 if round == 100 {
                     let open = files.iter().all(|file| file.metadata().is_ok());

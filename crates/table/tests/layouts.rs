@@ -33,6 +33,7 @@ fn beside_a_table_of_another_layout_a_program_uses_one_of_its_own_and_says_which
         path: table.path(),
         layout: 3,
         programs: vec![format!("program {0} (process {0})", other.pid())],
+        more: 0,
     };
     assert_eq!(other_layouts(&table.location()), std::slice::from_ref(&expected));
     let sentence = expected.to_string();

@@ -2,8 +2,9 @@
 //!
 //! The coordinator notes when it last came by and where it has put the command's threads, before it puts them there. Its companion,
 //! a copy of it without an account in the table, sleeps until the coordinator has ended, and looks at the note twice a second. It
-//! lets every thread roam that is where the note says; the next look of a coordinator that goes on puts them back. Both killed at
-//! once leave the threads where they are.
+//! lets every thread roam that is where the note says; the next look of a coordinator that goes on puts them back. A thread that had
+//! bound itself to cores is let roam too where it was moved to others, and stays on a part of its own where it was left that. Both
+//! processes killed at once leave the threads where they are.
 
 use std::fs::File;
 use std::io;
@@ -11,6 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::detached;
 use comity_os::pidfd::Pidfd;
@@ -23,8 +25,11 @@ use super::tree::Tree;
 /// How often the companion looks whether the coordinator comes by.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The time, and a bit for each core that threads were put on: none while they roam.
-const BYTES: usize = 8 + CORES / 8;
+/// So many sets of cores may have threads on them at a time: where they were put before, twice, and where they are to go.
+const PLACES: usize = 3;
+
+/// The time, and for each set of cores that threads may have been put on a bit for each core: none where there is no set.
+const BYTES: usize = 8 + PLACES * (CORES / 8);
 
 /// What the coordinator has noted, in memory that both share.
 pub struct Note(File);
@@ -36,26 +41,29 @@ impl Note {
         Ok(Note(file))
     }
 
-    /// The coordinator comes by, and puts the command's threads on these cores; `None`: they roam.
-    pub fn write(&self, confined: Option<CoreSet>) {
+    /// The coordinator comes by, and may have put threads of the command on these sets of cores.
+    pub fn write(&self, places: [Option<CoreSet>; PLACES]) {
         let mut bytes = [0; BYTES];
-        let (time, cores) = bytes.split_at_mut(8);
+        let (time, sets) = bytes.split_at_mut(8);
         time.copy_from_slice(&now_ns().to_le_bytes());
-        for core in confined.iter().flat_map(CoreSet::iter) {
-            cores[core / 8] |= 1 << (core % 8);
+        for (cores, place) in sets.chunks_exact_mut(CORES / 8).zip(places) {
+            for core in place.iter().flat_map(CoreSet::iter) {
+                cores[core / 8] |= 1 << (core % 8);
+            }
         }
         // Memory that was set aside: nothing can fail.
         let _ = self.0.write_all_at(&bytes, 0);
     }
 
-    /// How long ago that was, and where the threads are.
-    fn read(&self) -> (Duration, Option<CoreSet>) {
+    /// How long ago that was, and where threads may be.
+    fn read(&self) -> (Duration, Vec<CoreSet>) {
         let mut bytes = [0; BYTES];
         let _ = self.0.read_exact_at(&mut bytes, 0);
-        let (time, cores) = bytes.split_at(8);
+        let (time, sets) = bytes.split_at(8);
         let time = u64::from_le_bytes(time.try_into().expect("eight bytes"));
-        let confined: CoreSet = (0..CORES).filter(|core| cores[core / 8] >> (core % 8) & 1 == 1).collect();
-        (Duration::from_nanos(now_ns().saturating_sub(time)), Some(confined).filter(|confined| !confined.is_empty()))
+        let set = |cores: &[u8]| (0..CORES).filter(|core| cores[core / 8] >> (core % 8) & 1 == 1).collect::<CoreSet>();
+        let places = sets.chunks_exact(CORES / 8).map(set).filter(|place| !place.is_empty());
+        (Duration::from_nanos(now_ns().saturating_sub(time)), places.collect())
     }
 }
 
@@ -65,22 +73,25 @@ impl Note {
 /// If the system gives no process or no memory for it. Then nothing sets the command free but the coordinator.
 pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
     let (coordinator, note) = (Pidfd::of_this_process()?, Note::new()?);
-    note.write(None);
+    note.write([None; PLACES]);
+    let process = std::process::id();
     detached::start_child(&format!("comity+{}", terms.process), &[coordinator.as_fd(), note.0.as_fd()], || {
-        watch(&coordinator, &note, terms, roams);
+        watch(process, &coordinator, &note, terms, roams);
     })?;
     Ok(note)
 }
 
-fn watch(coordinator: &Pidfd, note: &Note, terms: &Terms, roams: CoreSet) {
+fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: CoreSet) {
+    // One that only gets no core goes on soon, and knows what each thread wants.
+    let is_stopped = || Stat::of_process(process).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     loop {
         let has_ended = coordinator.has_ended_within(PERIOD);
-        let (silent, confined) = note.read();
-        if let Some(confined) = confined
-            && (has_ended || silent > STOPPED_AFTER)
-        {
-            // Dropped, it lets all threads roam that are on these cores.
-            drop(Tree::confined(terms.process, terms.start, roams, confined));
+        let (silent, places) = note.read();
+        if !places.is_empty() && (has_ended || silent > STOPPED_AFTER && is_stopped()) {
+            for place in places {
+                // Dropped, it lets all threads roam that are on these cores.
+                drop(Tree::confined(terms.process, terms.start, roams, place));
+            }
         }
         if has_ended {
             break;
@@ -96,10 +107,11 @@ mod tests {
     fn what_is_noted_is_read() {
         let note = Note::new().unwrap();
         let cores: CoreSet = [0, 7, 8, 1023].into_iter().collect();
-        note.write(Some(cores));
-        assert_eq!(note.read().1, Some(cores));
-        note.write(None);
-        let (silent, confined) = note.read();
-        assert!(confined.is_none() && silent < Duration::from_secs(60));
+        let other: CoreSet = [1].into_iter().collect();
+        note.write([Some(cores), None, Some(other)]);
+        assert_eq!(note.read().1, [cores, other]);
+        note.write([None; PLACES]);
+        let (silent, places) = note.read();
+        assert!(places.is_empty() && silent < Duration::from_secs(60));
     }
 }

@@ -182,10 +182,7 @@ impl Coordination<'_> {
             }
             self.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
         }
-        self.tree.confine(None);
-        if let Some(note) = &self.note {
-            note.write(None);
-        }
+        self.confine(None);
     }
 
     fn look(&mut self, now: Instant) {
@@ -266,9 +263,19 @@ impl Coordination<'_> {
     fn place(&mut self) {
         let is_free = self.alone || self.held.is_empty();
         let confined = (!is_free).then_some(self.held);
+        self.confine(confined);
+    }
+
+    /// The note comes first, and forgets where threads were only when none is there any more.
+    fn confine(&mut self, confined: Option<CoreSet>) {
+        let [target, before] = self.tree.places();
         if let Some(note) = &self.note {
-            note.write(confined);
+            note.write([target, before, confined]);
         }
         self.tree.confine(confined);
+        let [target, before] = self.tree.places();
+        if let Some(note) = &self.note {
+            note.write([target, before, None]);
+        }
     }
 }

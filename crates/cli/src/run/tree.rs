@@ -95,7 +95,10 @@ impl Tree {
             strangers: HashSet::new(),
         };
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
-        tree.processes.insert(root, Process { start, cpu, seen: Seen::default(), threads: HashMap::new() });
+        // Its number may be another's by now, if what it has left running is all that is there.
+        if Stat::of_process(root).is_some_and(|stat| stat.start == start) {
+            tree.processes.insert(root, Process { start, cpu, seen: Seen::default(), threads: HashMap::new() });
+        }
         tree.find();
         tree
     }
@@ -105,6 +108,11 @@ impl Tree {
         let mut tree = Tree::new(root, start, roams);
         tree.target = Some(target);
         tree
+    }
+
+    /// Where threads may have been put.
+    pub fn places(&self) -> [Option<CoreSet>; 2] {
+        [self.target, self.before]
     }
 
     /// What the command did in the time since the last look.
