@@ -41,13 +41,14 @@ fn loses_its_descriptor(role: &str) {
     });
     wait_until("the neighbour lives", || living(&other));
     // Once in, it stays: its own descriptors of later rounds do not take away the new one.
-    let age = || {
+    let is_settled = || {
         let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
-        programs.iter().find(|program| program.pid == closer.pid()).map_or(Duration::ZERO, |program| program.age)
+        let own: Vec<_> = programs.iter().filter(|program| program.pid == closer.pid()).collect();
+        own.len() == 2 && own.iter().all(|own| own.life == Life::Living && own.age > Duration::from_millis(200))
     };
-    wait_until("it has been in for a while", || {
+    wait_until("both of its parties have been in for a while", || {
         member.round(SHARED as u32, 1);
-        age() > Duration::from_millis(200)
+        is_settled()
     });
     assert_eq!(member.slot().index(), 0, "it was never buried");
     assert!(!member.held().is_empty() && table.file().is_taken(member.slot()));
