@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything, before an issue is closed: checks/test.sh; rayon's tests under other policies and numbers of threads; the programs
-# over both rayon-cores; loom, ThreadSanitizer, all mutations, and instruction counts. Some forty minutes on two cores.
+# over both rayon-cores; loom, ThreadSanitizer, all mutations, and instruction counts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh

@@ -4,7 +4,7 @@ compilations, and the coordinator's own processor time. What use.md quotes.
 
 usage: docs/results/commands.py COMITY [--before COMITY] [--rounds N]
 COMITY is the release binary; --before takes that of an earlier state. Needs `make` and `gcc`. Keep the machine quiet meanwhile;
-it takes some ten minutes on two cores. Medians (quartiles), in Markdown.
+it takes some five minutes on two cores. Medians (quartiles), in Markdown.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Programs whose tasks wait, each beside four that compute, under `comity` and stock rayon: what sharing.md quotes.
-# 12 pairs wait for each other, 12 in system calls. Keep the machine quiet meanwhile; it takes some sixteen minutes on
+# 12 pairs wait for each other, 12 in system calls. Keep the machine quiet meanwhile; it takes some fifteen minutes on
 # two cores. Its arguments, if any, are programs that wait, instead of all six.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
