@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -80,12 +81,14 @@ impl ResultFile {
 }
 
 /// Puts `bytes` in the place of a regular file's content: whatever happens, it has the old one or the whole new one. The
-/// file keeps its permissions.
+/// file keeps its permissions, and its owner where this process may give it away.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(path)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     if let Ok(old) = fs::metadata(path) {
+        // Only root may give a file away; with anybody else's, it is whose the command is.
+        let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
         file.as_file().set_permissions(old.permissions())?;
     }
     file.persist(path)?;

@@ -6,6 +6,7 @@
 mod lock;
 mod manifest;
 mod project;
+mod record;
 mod source;
 mod tree;
 mod undo;
@@ -21,6 +22,7 @@ use crate::output;
 use lock::{Lock, Locked};
 use manifest::{Entry, Manifest, Memory};
 use project::Project;
+use record::{Files, Record, Turn};
 use source::Source;
 use tree::{Kind, Links, Tree};
 
@@ -96,6 +98,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn enable(arguments: &Enable) -> Result<(), Failure> {
     let named = named_source(arguments)?;
     let project = Project::find(arguments.path.as_deref())?;
+    let turn = Turn::wait(&project)?;
+    turn.repair()?;
+    project.check_toolchain()?;
     let manifest = Manifest::read(project.manifest())?;
     let place = project.manifest().display();
     let source = match manifest.entry() {
@@ -116,14 +121,35 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
             Some(source)
         }
     };
-    let (tree, changed) = put_in(&project, &manifest, source.as_ref())?;
+    let before = match Record::of(&project)? {
+        Some(record) => Some(record.before().clone()),
+        // What somebody wrote by hand is theirs to take out.
+        None if manifest.entry() != Entry::None => None,
+        None => Some(Files::read(&project)?),
+    };
+    let locked_before = Lock::read(&project.lock())?;
+    let (tree, changed) = put_in(&turn, &project, &manifest, source.as_ref())?;
+    if let Some(before) = before {
+        Record::keep(&project, before)?;
+    }
     let done = if changed { "runs on Comity now" } else { "runs on Comity already" };
-    output::print(&format!(
-        "'{place}' ({}) {done}: it links {} and no other.\n`comity rayon disable` goes back; COMITY_POLICY=NAME (see `comity \
-         policies`) and COMITY=off choose another policy from outside.\n",
-        tree.rayon(),
-        tree.cores_in_words()
-    ))
+    let mut text = format!("'{place}' ({}) {done}: it links {} and no other.\n", tree.rayon(), tree.cores_in_words());
+    if let (Some(before), Some(now)) = (locked_before, Lock::read(&project.lock())?) {
+        let [moved, new] = lock::changes(&before.packages, &now.packages);
+        for (what, packages) in [("moved", moved), ("took in", new)].iter().filter(|(_, packages)| !packages.is_empty())
+        {
+            text += &format!("Cargo.lock {what} {}.\n", packages.join(", "));
+        }
+    }
+    if let Some(Source::Folder(folder)) = &source {
+        text += &format!(
+            "Cargo.toml names the folder '{folder}' of this machine: for all who build from it, give a repository instead, as \
+             in `comity rayon enable --git URL`.\n"
+        );
+    }
+    text += "`comity rayon disable` goes back; COMITY_POLICY=NAME (see `comity policies`) and COMITY=off choose another policy \
+             from outside.\n";
+    output::print(&text)
 }
 
 fn named_source(arguments: &Enable) -> Result<Option<Source>, Failure> {
@@ -164,12 +190,16 @@ fn no_core(project: &Project, tree: &Tree) -> String {
 }
 
 /// Everything that `enable` writes, and whether that changed anything.
-fn put_in(project: &Project, manifest: &Manifest, source: Option<&Source>) -> Result<(Tree, bool), Failure> {
+fn put_in(
+    turn: &Turn,
+    project: &Project,
+    manifest: &Manifest,
+    source: Option<&Source>,
+) -> Result<(Tree, bool), Failure> {
     let path = project.lock();
     let (before, bytes_before) = (Lock::read(&path)?, fs::read(&path).ok());
     let mut memory = first_memory(manifest, before.as_ref());
-    undo::all_or_nothing(
-        &[project.manifest(), &path],
+    turn.all_or_nothing(
         || manifest.is_as_left(),
         || {
             let first = manifest.with_entry(source, memory.as_ref())?;
@@ -205,10 +235,14 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     if tree.links() != Links::One(Kind::Stock) {
         return Ok(tree);
     }
-    // What Comity's is made of may be locked at versions that are too old for it.
-    let older = before.older_than(&Lock::of_comity());
-    let older = older.iter().flat_map(|package| ["--package", package.as_str()]);
-    project.cargo(&core.into_iter().chain(older).collect::<Vec<_>>())?;
+    // What Comity's is made of may be locked at versions that are too old for it: these move, as far as they must.
+    for (locked, floor) in before.too_old() {
+        let (package, version) = (format!("{}@{}", locked.name, locked.version), floor.version.to_string());
+        project.cargo(&["update", "--package", &package, "--precise", &version]).map_err(|failure| {
+            Failure::Run(format!("Comity needs {floor} or later, and this has {locked}: {}", failure.into_sentence()))
+        })?;
+    }
+    project.cargo(&core)?;
     project.tree()
 }
 
@@ -233,17 +267,25 @@ fn verify(project: &Project, tree: &Tree) -> Result<(), Failure> {
     match tree.links() {
         Links::One(Kind::Comity) => Ok(()),
         Links::None => Err(Failure::Run(no_core(project, tree))),
+        _ if let Some(folder) = tree.core_in_a_folder() => Err(Failure::Run(format!(
+            "'{place}' links the rayon-core in '{folder}' through a path dependency, which no patch of crates.io replaces; \
+             name rayon-core there by its version"
+        ))),
         _ => Err(Failure::Run(format!(
-            "even with the patch, cargo has '{place}' link {}; {} may ask for a version that Comity's does not have, or \
-             another patch may be in the way",
+            "even with the patch, cargo has '{place}' link {}; Comity's is {}, and {} or another package may ask for none but \
+             another version, as with \"=1.12.1\" (`cargo tree -i rayon-core` tells which), or another patch may be in the way{}",
             tree.cores_in_words(),
-            tree.rayon()
+            lock::comity_version(),
+            tree.rayon(),
+            project.elsewhere().map_or_else(String::new, |sentence| format!(". {sentence}"))
         ))),
     }
 }
 
 fn disable(path: Option<&Path>) -> Result<(), Failure> {
     let project = Project::find(path)?;
+    let turn = Turn::wait(&project)?;
+    turn.repair()?;
     let manifest = Manifest::read(project.manifest())?;
     let place = project.manifest().display();
     match manifest.entry() {
@@ -255,7 +297,11 @@ fn disable(path: Option<&Path>) -> Result<(), Failure> {
         Entry::None if manifest.memory().is_none() => return was_not_enabled(&project),
         _ => {}
     }
-    let (tree, refused) = take_out(&project, &manifest)?;
+    let (tree, refused) = match Record::of(&project)? {
+        Some(record) => (put_back(&turn, &project, &record)?, Vec::new()),
+        None => take_out(&turn, &project, &manifest)?,
+    };
+    Record::forget(&project);
     let mut text = format!("'{place}' is without Comity again: ");
     text += &match tree.links() {
         Links::None => "nothing in its tree is called rayon-core.\n".to_owned(),
@@ -283,12 +329,34 @@ fn was_not_enabled(project: &Project) -> Result<(), Failure> {
     output::print(&format!("Comity is not enabled in '{place}'; nothing was changed.\n"))
 }
 
-/// Everything that `disable` writes, and what cargo would not take back into the lock file.
-fn take_out(project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
+/// Puts back what `enable` found, byte for byte.
+fn put_back(turn: &Turn, project: &Project, record: &Record) -> Result<Tree, Failure> {
+    turn.all_or_nothing(
+        || true,
+        || {
+            record.before().write(project)?;
+            without_comity(project, project.look()?)
+        },
+    )
+}
+
+fn without_comity(project: &Project, tree: Tree) -> Result<Tree, Failure> {
+    if tree.has_comity() {
+        return Err(Failure::Run(format!(
+            "without its patch '{}' still links {}; look for another [patch] in a .cargo/config.toml there or above",
+            project.manifest().display(),
+            tree.cores_in_words()
+        )));
+    }
+    Ok(tree)
+}
+
+/// Everything that `disable` writes where the project has changed since `enable`, and what cargo would not take back into the lock
+/// file.
+fn take_out(turn: &Turn, project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
     let lock = project.lock();
     let wanted = manifest.memory().and_then(|memory| memory.locked).unwrap_or_default();
-    undo::all_or_nothing(
-        &[project.manifest(), &lock],
+    turn.all_or_nothing(
         || manifest.is_as_left(),
         || {
             // The memory goes last: a command that is killed on its way can be given again.
@@ -301,13 +369,7 @@ fn take_out(project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>
             } else {
                 project.look()?
             };
-            if tree.has_comity() {
-                return Err(Failure::Run(format!(
-                    "without its patch '{}' still links {}; look for another [patch] in a .cargo/config.toml there or above",
-                    project.manifest().display(),
-                    tree.cores_in_words()
-                )));
-            }
+            let tree = without_comity(project, tree)?;
             manifest.write(&manifest.without_entry(false)?)?;
             Ok((tree, refused))
         },
@@ -316,6 +378,8 @@ fn take_out(project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>
 
 fn status(arguments: &Status) -> Result<(), Failure> {
     let project = Project::find(arguments.path.as_deref())?;
+    // To look, cargo may write the lock file, which is put back.
+    let _turn = Turn::wait(&project)?;
     let manifest = Manifest::read(project.manifest())?;
     let enabled = matches!(manifest.entry(), Entry::Folder | Entry::Git);
     let tree = project.look()?;

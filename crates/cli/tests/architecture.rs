@@ -90,9 +90,8 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             // A transparent wrapper around a reference.
             || path == "rayon-core/src/scope.rs"
             // They fork.
-            || path == "runtime/tests/fork.rs"
+            || path == "runtime/tests/harness/forked.rs"
             || path == "table/tests/fork.rs"
-            || path == "flow/tests/mixed.rs"
             // It closes descriptors behind the table's back.
             || path == "table/tests/descriptors.rs"
             // Data that nothing orders but the runtime's own hand-overs.

@@ -4,6 +4,8 @@
 
 #[path = "../../runtime/tests/harness/child.rs"]
 mod child;
+#[path = "../../runtime/tests/harness/forked.rs"]
+mod forked;
 #[path = "../../runtime/tests/harness/watchdog.rs"]
 mod watchdog;
 
@@ -15,10 +17,11 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comity::{Policy, ThreadPool, ThreadPoolBuilder};
 use comity_flow::{block_on, spawn_in};
+use forked::in_a_fork;
 use watchdog::Watchdog;
 
 /// So deep are programs nested.
@@ -99,30 +102,6 @@ fn expected(seed: u64, depth: u32) -> u64 {
         0 | 1 | 5 | 6 => both(part(0), part(1)),
         2 | 3 => (0..3).map(part).sum(),
         _ => part(0),
-    }
-}
-
-/// Forks, and returns whether `body` returned true in the child.
-fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `body` and ends without returning into the parent's frames; that it may, with many threads in the
-    // parent, is what is tested.
-    match unsafe { libc::fork() } {
-        -1 => panic!("this process cannot fork"),
-        0 => {
-            let right = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(if right { 7 } else { 1 }) }
-        }
-        child => {
-            let mut status = 0;
-            let deadline = Instant::now() + Duration::from_secs(60);
-            // SAFETY: `status` is an integer to write to; the child is this process's own.
-            while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } != child {
-                assert!(Instant::now() < deadline, "the forked child {child} hangs");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7
-        }
     }
 }
 

@@ -81,6 +81,13 @@ pub fn threads(process: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{process}/task"))
 }
 
+/// The processes that a thread of a process has started, and that have not been waited for. Empty where the kernel does not keep
+/// that (CONFIG_PROC_CHILDREN).
+pub fn children(process: u32, thread: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/children")).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
 /// Whether a process that began at `start` has not ended. One whose first thread has ended lives while others do.
 pub fn lives(process: u32, start: u64) -> bool {
     match Stat::of_process(process) {

@@ -10,7 +10,9 @@ pub mod affinity;
 pub mod barrier;
 mod capabilities;
 pub mod census;
+mod cgroup;
 pub mod clock;
+mod core_set;
 pub mod cores;
 pub mod cpu_clock;
 pub mod detached;
@@ -26,10 +28,12 @@ pub mod process;
 pub mod quota;
 pub mod stack;
 pub mod task_group;
+pub mod thread_limit;
 pub mod throttle;
 pub mod usage;
 
 pub use capabilities::Capabilities;
+pub use core_set::{CORES, CoreSet, SharedCoreSet};
 pub use lock::lock;
 
 /// Offers the core to whichever thread the kernel picks (`sched_yield`).

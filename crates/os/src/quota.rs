@@ -1,9 +1,11 @@
 //! The processor-time quota of the cgroups that hold this process.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::cgroup::{self, Version};
 
 /// For how long an answer is good. A program may build many pools, and each asks.
 const MEMORY_MS: u32 = 100;
@@ -36,59 +38,10 @@ fn find() -> Option<f64> {
 }
 
 fn cores_in(membership: &str, mounts: &str) -> Option<f64> {
-    groups_in(membership, mounts).into_iter().filter_map(|(version, group)| quota(version, &group)).reduce(f64::min)
-}
-
-/// All groups that hold a process, from its own up to the root, of either version; from the lines of its `cgroup` and `mountinfo`.
-pub(crate) fn groups_in(membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
-    let of_line = |line: &str| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (fields.next()?, fields.next()?);
-        let version = match controllers {
-            "" => Version::Two,
-            list if list.split(',').any(|controller| controller == "cpu") => Version::One,
-            _ => return None,
-        };
-        let mount = mount_of(version, mounts)?;
-        Some(groups_from(&mount, path).into_iter().map(move |group| (version, group)))
-    };
-    membership.lines().filter_map(of_line).flatten().collect()
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Version {
-    One,
-    Two,
-}
-
-struct Mount {
-    /// Where the hierarchy is mounted.
-    point: PathBuf,
-    /// Which part of it is mounted there: a container sees only its own.
-    root: String,
-}
-
-/// Finds the hierarchy in `/proc/self/mountinfo`, whose lines are
-/// `id parent device root point options… - type source super-options`.
-fn mount_of(version: Version, mounts: &str) -> Option<Mount> {
-    mounts.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let mut left = left.split(' ').skip(3);
-        let (root, point) = (left.next()?, left.next()?);
-        let mut right = right.split(' ');
-        let (kind, _source, options) = (right.next()?, right.next()?, right.next()?);
-        let wanted = match version {
-            Version::Two => kind == "cgroup2",
-            Version::One => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
-        };
-        wanted.then(|| Mount { point: point.into(), root: root.to_owned() })
-    })
-}
-
-fn groups_from(mount: &Mount, path: &str) -> Vec<PathBuf> {
-    let below = path.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(path);
-    let own = mount.point.join(below.trim_start_matches('/'));
-    own.ancestors().take_while(|group| group.starts_with(&mount.point)).map(Path::to_owned).collect()
+    cgroup::groups_in("cpu", membership, mounts)
+        .into_iter()
+        .filter_map(|(version, group)| quota(version, &group))
+        .reduce(f64::min)
 }
 
 pub(crate) fn quota(version: Version, group: &Path) -> Option<f64> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::quota;
+use crate::{cgroup, quota};
 
 /// How often the groups are looked for anew: a process may be moved, and a quota be changed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl Throttle {
 
     fn find(&mut self) {
         let membership = fs::read_to_string(format!("/proc/{}/cgroup", self.process)).unwrap_or_default();
-        let groups = quota::groups_in(&membership, &self.mounts).into_iter();
+        let groups = cgroup::groups_in("cpu", &membership, &self.mounts).into_iter();
         let limited = groups.filter(|(version, group)| quota::quota(*version, group).is_some());
         let known = std::mem::take(&mut self.groups);
         let before = |group: &PathBuf| known.iter().find(|(other, _)| other == group).map(|(_, times)| *times);
@@ -89,7 +89,7 @@ mod tests {
         let mut throttle = Throttle::of(std::process::id());
         // The kernel would say where this process is.
         throttle.mounts = format!("30 1 0:26 / {} rw - cgroup2 cgroup2 rw", root.display());
-        let groups = quota::groups_in("0::/job\n", &throttle.mounts);
+        let groups = cgroup::groups_in("cpu", "0::/job\n", &throttle.mounts);
         assert_eq!(groups.len(), 2);
         let now = Instant::now();
         throttle.groups = vec![(own.clone(), times_stopped(&own))];

@@ -238,6 +238,7 @@ impl ThreadPoolBuildError {
             BuildError::GlobalPoolExists => ErrorKind::GlobalPoolAlreadyInitialized,
             BuildError::CurrentThreadInPool => ErrorKind::CurrentThreadAlreadyInPool,
             BuildError::Spawn { error, .. } => ErrorKind::IOError(error),
+            error @ BuildError::ThreadLimit { .. } => ErrorKind::IOError(io::Error::other(error)),
             other => ErrorKind::Comity(other),
         };
         ThreadPoolBuildError { kind }

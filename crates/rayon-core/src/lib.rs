@@ -24,7 +24,8 @@
 //!   that, it runs when the caller waits, yields or is done. In the stock crate it runs before the right half.
 //! - [`yield_now()`] and [`yield_local()`] take what was spawned before the halves of joins, and of these the outermost.
 //! - A pool under a policy that shares cores, as the default is, has one more thread, `comity-share`, which sleeps while the pool has
-//!   no work; and beside other programs its threads may be confined to some of the cores.
+//!   no work. Beside other programs its threads may be confined to some of the cores for a while, and a task may then see fewer
+//!   (`available_parallelism`); threads and processes that it starts are let go within a tenth of a second.
 //! - A waiting thread lays at most 64 tasks on its stack that it does not need there; then it rests. (The stock crate has no
 //!   bound.) A task may find that its thread has [pending tasks](current_thread_has_pending_tasks()) that came with it.
 //! - [`ThreadPoolBuilder::build_global`] may be tried again after an error.

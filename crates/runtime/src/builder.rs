@@ -10,9 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{affinity, fork};
+use comity_os::{fork, thread_limit};
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
-use comity_table::CoreSet;
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::global;
@@ -168,6 +167,9 @@ impl ThreadPoolBuilder {
             return Err(BuildError::CurrentThreadInPool);
         }
         let num_threads = self.choose_num_threads()?;
+        if let Some(exceeded) = thread_limit::exceeded_by(num_threads as u64) {
+            return Err(BuildError::ThreadLimit { num_threads, most: exceeded.threads, limit: exceeded.name });
+        }
         let policy = self.choose_policy()?;
         let watch = watch_period()?;
         let weight = choose_weight()?;
@@ -186,7 +188,7 @@ impl ThreadPoolBuilder {
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let mut own_worker = None;
-        let confined = share::confined();
+        let starter = share::narrow();
         for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u32);
             let worker = ThreadBuilder {
@@ -196,7 +198,7 @@ impl ThreadPoolBuilder {
                 thief: policy.thief(id, shared.workers(), seed),
                 shared: Arc::clone(&shared),
                 spawns,
-                confined,
+                starter,
             };
             if index == 0 && self.use_current_thread {
                 own_worker = Some(worker);
@@ -313,9 +315,8 @@ pub struct ThreadBuilder {
     thief: Box<dyn Thief>,
     shared: Arc<Shared>,
     spawns: Spawns<JobRef>,
-    /// Where who built the pool was confined, as the thread will find itself unless the program puts it elsewhere; and where it
-    /// is to run instead.
-    confined: Option<(CoreSet, CoreSet)>,
+    /// Who built the pool, if it was narrow: the thread will find itself there unless the program puts it elsewhere.
+    starter: Option<share::Narrow>,
 }
 
 impl ThreadBuilder {
@@ -348,7 +349,7 @@ impl ThreadBuilder {
     /// # Panics
     /// If this thread is a worker already.
     pub fn run(self) {
-        let confined = self.confined;
+        let starter = self.starter;
         let (id, own) = self.into_own();
         let shared = Arc::clone(&own.shared);
         let call = |handler: &Option<Box<WorkerHandler>>, no_handler| {
@@ -356,11 +357,7 @@ impl ThreadBuilder {
                 shared.catch_panic(|| handler(id.index()), no_handler);
             }
         };
-        if let Some((from, roams)) = confined
-            && share::here() == from
-        {
-            affinity::confine(ThreadId::current(), roams.iter());
-        }
+        share::widen(starter);
         current::enter(own.shared.peer(id), &own, |worker| {
             shared.has_started(id, ThreadId::current());
             call(&shared.handlers.start, "a pool's start handler panicked");
@@ -428,6 +425,15 @@ pub enum BuildError {
     WatchVariable(String),
     /// `COMITY_WEIGHT` is not a weight.
     WeightVariable(String),
+    /// More workers than the process can have threads: none was started.
+    ThreadLimit {
+        /// The number of workers that the pool was to have.
+        num_threads: usize,
+        /// So many it can have.
+        most: u64,
+        /// What an administrator calls the limit.
+        limit: String,
+    },
     /// The system gave no thread.
     Spawn {
         /// The worker that got none.
@@ -459,6 +465,12 @@ impl fmt::Display for BuildError {
             }
             BuildError::WeightVariable(text) => {
                 write!(f, "COMITY_WEIGHT={text} is not a whole number from 1 to {MOST_WEIGHT}; {USUAL_WEIGHT} is usual")
+            }
+            BuildError::ThreadLimit { num_threads, most, limit } => {
+                write!(
+                    f,
+                    "{num_threads} workers are more than the {most} threads that {limit} allows; ask for fewer, or raise it"
+                )
             }
             BuildError::Spawn { index, num_threads, error } => {
                 write!(f, "no thread for worker {index} of {num_threads}: {error}; ask for fewer workers")

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use comity_os::usage::Usage;
-use comity_os::{cores, quota};
+use comity_os::{CoreSet, affinity, cores, quota};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
 use comity_table::{Member, Profile, STOPPED_AFTER, TURN, draw_program, other_layouts};
 
+use crate::mender::Mender;
 use crate::observer::{Observer, Seen, process_clock};
 use crate::program::{PoolId, Program, Standing};
 use crate::share::Share;
@@ -24,8 +25,12 @@ use crate::sleep::Work as _;
 /// How soon a program tries again that found the table full.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often it is looked how many cores the program may use: a quota may change.
+/// How often it is looked which cores the program may use, and how many: a quota may change, a cpuset, an affinity.
 const LIMITS: Duration = Duration::from_secs(1);
+
+/// How soon what a confined worker has started is let go where its program wants it.
+const MEND: Duration = Duration::from_millis(100);
+const _: () = assert!(MEND.as_millis() <= STOPPED_AFTER.as_millis() / 2);
 
 /// The body of the coordinator's thread: it ends when the program's pools have.
 pub(crate) fn keep(program: &Arc<Program>) {
@@ -107,7 +112,7 @@ fn profile(program: &Program) -> Profile {
         may_use: pools
             .iter()
             .filter_map(|(_, pool)| pool.share.as_ref())
-            .fold(comity_table::CoreSet::EMPTY, |all, share| all.union(share.may_use)),
+            .fold(CoreSet::EMPTY, |all, share| all.union(share.books().may_use)),
     }
 }
 
@@ -163,6 +168,8 @@ struct Coordination<'a> {
     /// Programs in the table when the bell was rung last.
     population: usize,
     limits: Limits,
+    mender: Mender,
+    mended: Instant,
 }
 
 impl<'a> Coordination<'a> {
@@ -181,7 +188,9 @@ impl<'a> Coordination<'a> {
             room: Room::Workers,
             allotment: 0,
             population: member.population(),
-            limits: Limits::of(&member),
+            limits: Limits { usable: u32::MAX, quota: None, found: None },
+            mender: Mender::new(),
+            mended: Instant::now(),
             member,
         }
     }
@@ -246,14 +255,15 @@ impl<'a> Coordination<'a> {
             }
             share.balance(&mut books, &view);
         }
+        self.mend(&pools);
     }
 
     /// One quantum is over, which lasted so long. Returns after how long to come again.
     fn quantum(&mut self, lasted: Duration, first: bool) -> Duration {
-        if self.limits.found.elapsed() >= LIMITS {
-            self.limits = Limits::of(&self.member);
-        }
         let pools = self.pools();
+        if self.limits.found.is_none_or(|found| found.elapsed() >= LIMITS) {
+            self.find_limits(&pools);
+        }
         self.divide(&pools);
         let account = self.account(&pools, lasted, first);
         let Orders { desire, cores, mode, room, due } = self.policy.quantum(&account);
@@ -278,8 +288,43 @@ impl<'a> Coordination<'a> {
             share.employ(&mut books, &view, pool.queued);
         }
         self.allotment = self.member.held().len() as u32;
+        if self.mended.elapsed() >= MEND {
+            self.mend(&pools);
+        }
+        let is_narrow = pools.iter().any(|pool| pool.share().books().is_narrow());
+        let longest = if is_narrow || self.mender.is_busy() { MEND } else { STOPPED_AFTER / 2 };
         // A program whose coordinator comes by less often counts as stopped.
-        (self.quantum * u32::from(due.max(1))).min(STOPPED_AFTER / 2)
+        (self.quantum * u32::from(due.max(1))).min(longest)
+    }
+
+    /// Looks after what confined workers have started.
+    fn mend(&mut self, pools: &[Pool]) {
+        self.mended = Instant::now();
+        let mut workers = Vec::new();
+        for pool in pools {
+            workers.extend(pool.share().narrow_masks(&mut pool.share().books(), &pool.view()));
+        }
+        self.mender.look(&workers);
+    }
+
+    /// Which cores the program may use by now, and how many of them at a time.
+    fn find_limits(&mut self, pools: &[Pool]) {
+        let granted = affinity::granted();
+        let mut may_use = CoreSet::EMPTY;
+        for pool in pools {
+            let mut books = pool.share().books();
+            pool.share().look_at_masks(&mut books, &pool.view(), granted);
+            may_use = may_use.union(books.may_use);
+        }
+        if self.member.set_may_use(may_use) {
+            for pool in pools {
+                if let Some(part) = pool.share().member() {
+                    pool.share().note_moves(&mut pool.share().books(), part);
+                }
+            }
+        }
+        let usable = cores::usable_of(may_use.len()).get() as u32;
+        self.limits = Limits { usable, quota: quota::cores(), found: Some(Instant::now()) };
     }
 
     /// Where several pools have work, each gets its part of the program's cores.
@@ -403,12 +448,5 @@ struct Limits {
     usable: u32,
     /// Cores' worth of time that a quota grants.
     quota: Option<f64>,
-    found: Instant,
-}
-
-impl Limits {
-    fn of(member: &Member) -> Limits {
-        let usable = cores::usable_of(member.may_use().len()).get() as u32;
-        Limits { usable, quota: quota::cores(), found: Instant::now() }
-    }
+    found: Option<Instant>,
 }

@@ -39,6 +39,7 @@ mod for_range;
 mod fork;
 mod global;
 mod join;
+mod mender;
 mod observer;
 mod place;
 mod pool;

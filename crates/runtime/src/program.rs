@@ -19,7 +19,7 @@ use comity_table::{CoreSet, Location, Member};
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::coordinator;
-use crate::share::Cores;
+use crate::share::{self, Cores};
 use crate::shared::Shared;
 
 /// How long a program without pools waits for the next.
@@ -175,9 +175,13 @@ pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
     let mut pools = program.pools();
     if pools.life == Life::Unborn {
         let name = thread::Builder::new().name("comity-share".to_owned());
+        let starter = share::narrow();
         let started = fork::spawn(name, {
             let program = Arc::clone(&program);
-            move || coordinator::keep(&program)
+            move || {
+                share::widen(starter);
+                coordinator::keep(&program);
+            }
         });
         match started {
             Ok(thread) => (pools.thread, pools.life) = (Some(thread), Life::Running),

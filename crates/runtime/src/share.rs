@@ -16,8 +16,9 @@
 //! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`.
 //!
 //! A push may wake a sleeper, which then takes a core or retires; it never wakes one that has retired, so it costs nothing
-//! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, its
-//! thread moves to the cores that are left, others take its queue, and it retires when it is without a task.
+//! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, others take
+//! its queue, its thread moves to the cores that are left, and it retires when it is without a task. What such a thread starts inherits
+//! its mask, which `mender` puts right.
 //!
 //! *Why nobody is forgotten.* The books let a worker retire only if another is awake or asleep. One that is asleep is woken
 //! by a task as in any pool (`sleep`). One that is awake finds tasks, or is kept: if it is off its core in a system
@@ -26,10 +27,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use comity_os::affinity::{self, Mask};
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{affinity, lock};
+use comity_os::{CoreSet, SharedCoreSet, lock};
 use comity_policy::{Placement, Policy, Room, Sharing, Sleeper, WorkerId};
-use comity_table::CoreSet;
 
 use crate::program::{Part, PoolId, Program, Standing};
 use crate::raw::current;
@@ -66,48 +67,80 @@ pub(crate) enum State {
 }
 
 /// One worker in the books.
-#[derive(Clone, Debug)]
 struct Entry {
     state: State,
     /// The core that it was given. Only a name unless the policy binds workers to cores.
     core: Option<usize>,
-    /// Where its thread may run, if that was changed.
+    mask: Mask,
+    /// See [`Share::masks`].
+    for_child: Arc<ForChild>,
+    /// Where its thread is to run, if not wherever its program wants.
     confined: Option<CoreSet>,
-    /// See [`Share::roams`].
-    roams: Roams,
     /// The core that its thread was led to, since it is awake.
     led_to: Option<usize>,
+    /// That was while it slept, and it frees itself when it is up.
+    led: bool,
+    /// The narrow masks that its thread has had since the last [`Share::narrow_masks`], and what its program wanted meanwhile.
+    narrow: Vec<Narrow>,
     /// A program's own thread, which comes and goes as it likes: it is in no count.
     adopted: bool,
 }
 
-/// Where a worker's thread ran before that was first changed: a program may have its own ideas. Written once.
-type Roams = Arc<OnceLock<CoreSet>>;
+/// What a forked child has to know of the mask of the thread that forked.
+#[derive(Default)]
+struct ForChild {
+    is_narrow: AtomicBool,
+    own: SharedCoreSet,
+}
 
 impl Entry {
-    fn roams(&mut self, thread: ThreadId) -> CoreSet {
-        *self.roams.get_or_init(|| affinity::of(thread).into_iter().collect())
+    /// Learns what the worker's thread runs on. True if somebody else has set that. None of the others' masks is touched while it is
+    /// not known what the system grants.
+    fn learn(&mut self, thread: ThreadId, granted: CoreSet) -> bool {
+        let found = affinity::of(thread);
+        !granted.is_empty() && !found.is_empty() && self.mask.learn(found, granted)
     }
 
-    /// Confines the worker's thread, or lets it roam as before. Where that is refused, it runs where it ran.
-    fn confine(&mut self, thread: ThreadId, confined: Option<CoreSet>) {
-        let roams = self.roams(thread);
-        let cores = confined.map_or(roams, |confined| confined.iter().filter(|core| roams.contains(*core)).collect());
-        affinity::confine(thread, cores.iter());
-        self.confined = confined;
+    /// Confines the worker's thread, or lets it roam as its program wants. Where that is refused, it runs where it ran.
+    fn confine(&mut self, thread: ThreadId, granted: CoreSet, cores: Option<CoreSet>) {
+        if granted.is_empty() {
+            return;
+        }
+        self.learn(thread, granted);
+        self.confined = cores;
+        if let Some(mask) = self.mask.note(cores) {
+            self.mask.own().unwrap_or(CoreSet::ALL).store(&self.for_child.own);
+            self.for_child.is_narrow.store(self.mask.is_narrow(), Ordering::Release);
+            self.note_if_narrow();
+            affinity::confine(thread, mask);
+        }
     }
 
-    /// Leads the worker's thread to the core that the worker was given, if it may go there; `then` it may roam again. The
-    /// kernel alone would leave it where it slept, behind another, and find the idle core some milliseconds later.
-    fn lead(&mut self, thread: Option<ThreadId>, then: impl FnOnce()) {
-        let led = thread.zip(self.core).filter(|(thread, core)| self.roams(*thread).contains(*core));
-        if let Some((thread, core)) = led {
-            affinity::confine(thread, [core]);
-            then();
-            affinity::confine(thread, self.roams(thread).iter());
+    fn note_if_narrow(&mut self) {
+        let narrow = (self.mask.place(), self.mask.own());
+        if self.mask.is_narrow() && !self.narrow.contains(&narrow) {
+            self.narrow.push(narrow);
+        }
+    }
+
+    /// Leads the worker's thread to the core that the worker was given, if it may go there. The kernel alone would leave it where
+    /// it ran or slept, behind another, and find the idle core some milliseconds later. One that sleeps stays confined until it is up
+    /// and has no task yet; one that runs, for the moment in which it moves.
+    fn lead(&mut self, thread: Option<ThreadId>, granted: CoreSet, sleeps: bool) {
+        if let Some((thread, core)) = thread.zip(self.core) {
+            self.confine(thread, granted, Some([core].into_iter().collect()));
+            self.led = sleeps;
+            if !sleeps {
+                self.confine(thread, granted, None);
+            }
             self.led_to = Some(core);
-        } else {
-            then();
+        }
+    }
+
+    /// The worker is up, on its own thread.
+    fn follow(&mut self, granted: CoreSet) {
+        if std::mem::take(&mut self.led) {
+            self.confine(ThreadId::current(), granted, None);
         }
     }
 }
@@ -121,6 +154,10 @@ pub(crate) struct Books {
     held: CoreSet,
     /// Awake workers that are off their cores in system calls, or stuck: they need none.
     pub(crate) off_core: u32,
+    /// The cores that the system lets threads of this program use. None until that is known.
+    granted: CoreSet,
+    /// Those of them that the pool's program wants to use.
+    pub(crate) may_use: CoreSet,
 }
 
 impl Books {
@@ -169,6 +206,11 @@ impl Books {
         entries.map(|(nth, _)| WorkerId(nth as u32))
     }
 
+    /// Whether a worker's thread has a narrow mask, or has had one since [`Share::narrow_masks`].
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.narrow.is_empty())
+    }
+
     pub(crate) fn is(&self, worker: WorkerId, state: State) -> bool {
         let entry = &self.entries[worker.index()];
         entry.state == state && !entry.adopted
@@ -178,8 +220,6 @@ impl Books {
 /// See the module.
 pub(crate) struct Share<C = Part> {
     pub(crate) sharing: Sharing,
-    /// The cores that the process may use.
-    pub(crate) may_use: CoreSet,
     /// The most cores that the pool can use: its workers, its affinity, its quota.
     most: AtomicU32,
     /// The program that the pool belongs to, once it has had a task.
@@ -199,7 +239,7 @@ pub(crate) struct Share<C = Part> {
     /// While one of the two is so, how many workers may be awake, but for those that need no core at the moment.
     breadth: AtomicU32,
     /// By worker. Beside the books, for a forked child to read, where their lock may be held for ever.
-    roams: Box<[Roams]>,
+    masks: Box<[Arc<ForChild>]>,
     /// Some worker that is awake has no core: its queue may be mugged. See [`Share::without_core`].
     without_core: Box<[AtomicBool]>,
     anyone_without_core: AtomicBool,
@@ -211,25 +251,35 @@ impl<C: Cores> Share<C> {
         let (sharing, _) = policy.sharing()?;
         let may_use = roams();
         let most = comity_os::cores::usable_of(may_use.len()).get().min(workers as usize);
-        let roams: Box<[Roams]> = (0..workers).map(|_| Roams::default()).collect();
+        let masks: Box<[Arc<ForChild>]> = (0..workers).map(|_| Arc::default()).collect();
         let entry = |nth: u32| Entry {
             state: State::Awake,
             core: None,
+            mask: Mask::default(),
+            for_child: Arc::clone(&masks[nth as usize]),
             confined: None,
-            roams: Arc::clone(&roams[nth as usize]),
             led_to: None,
+            led: false,
+            narrow: Vec::new(),
             adopted: adopts && nth == 0,
         };
         let entries: Box<[Entry]> = (0..workers).map(entry).collect();
         let awake = entries.iter().filter(|entry| !entry.adopted).count() as u32;
         Some(Share {
             sharing,
-            may_use,
             most: AtomicU32::new(most.max(1) as u32),
             program: OnceLock::new(),
             enrolled: AtomicBool::new(false),
-            roams,
-            books: Mutex::new(Books { entries, awake, retired: 0, held: CoreSet::EMPTY, off_core: 0 }),
+            masks,
+            books: Mutex::new(Books {
+                entries,
+                awake,
+                retired: 0,
+                held: CoreSet::EMPTY,
+                off_core: 0,
+                granted: CoreSet::EMPTY,
+                may_use,
+            }),
             member: OnceLock::new(),
             entered: AtomicBool::new(false),
             excess: AtomicBool::new(false),
@@ -289,7 +339,7 @@ impl<C: Cores> Share<C> {
         let Standing { alone, by_time, room, usable } = standing;
         self.set_alone(alone);
         self.by_time.store(by_time, Ordering::Relaxed);
-        let most = usable.min(self.roams.len() as u32).max(1);
+        let most = usable.min(self.masks.len() as u32).max(1);
         self.most.store(most, Ordering::Relaxed);
         let breadth = match room {
             Room::Workers => u32::MAX,
@@ -343,6 +393,8 @@ impl<C: Cores> Share<C> {
     /// The worker is up again. `Retire`: there is no core for it, and it has no business of its own.
     pub(crate) fn woke(&self, pool: &impl Pool, me: WorkerId, has_business: bool) -> Up {
         let mut books = self.books();
+        let granted = books.granted;
+        books.entries[me.index()].follow(granted);
         if !books.is(me, State::Awake) {
             books.set(me, State::Awake);
             self.take_core(&mut books, me);
@@ -421,6 +473,35 @@ impl<C: Cores> Share<C> {
     }
 
     // ---- What the coordinator does, with the lock. ----
+
+    /// Where the threads of the pool's program may run by now, of which the system grants `granted`.
+    pub(crate) fn look_at_masks(&self, books: &mut Books, pool: &impl Pool, granted: CoreSet) {
+        books.granted = granted;
+        let mut may_use = CoreSet::EMPTY;
+        let counted = books.entries.iter_mut().enumerate().filter(|(_, entry)| !entry.adopted);
+        for (nth, entry) in counted {
+            let Some(thread) = pool.thread(WorkerId(nth as u32)) else { continue };
+            if entry.learn(thread, granted) {
+                entry.confine(thread, granted, entry.confined);
+            }
+            may_use = may_use.union(entry.mask.roams(granted));
+        }
+        if !may_use.is_empty() {
+            books.may_use = may_use;
+        }
+    }
+
+    /// The workers' threads, and those that have had narrow masks since the last time with these, and what was wanted meanwhile.
+    pub(crate) fn narrow_masks(&self, books: &mut Books, pool: &impl Pool) -> Vec<(ThreadId, Vec<Narrow>)> {
+        let workers = books.entries.iter_mut().enumerate().filter_map(|(nth, entry)| {
+            let thread = pool.thread(WorkerId(nth as u32))?;
+            let narrow = std::mem::take(&mut entry.narrow);
+            // What it has now it may hand on until the next time.
+            entry.note_if_narrow();
+            Some((thread, narrow))
+        });
+        workers.collect()
+    }
 
     /// Cores that the table says are no longer this pool's.
     pub(crate) fn note_losses(&self, books: &mut Books, member: &C) -> u32 {
@@ -519,22 +600,21 @@ impl<C: Cores> Share<C> {
             let used = books.cores_in_use();
             let core = books.held.iter().find(|core| !used.contains(*core));
             // The one whose place in the pool is the core's place among the cores, so that workers stay where they were.
-            let place = core.map(|core| self.may_use.iter().take_while(|other| *other < core).count());
+            let place = core.map(|core| books.may_use.iter().take_while(|other| *other < core).count());
             let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u32));
             let preferred = preferred.filter(|worker| books.in_state(State::Retired).any(|retired| retired == *worker));
             let Some(worker) = preferred.or_else(|| books.in_state(State::Retired).next()) else { break };
             // In the books first: it may be up before this goes on. Its thread moves before it wakes.
             books.set(worker, State::Awake);
             books.entries[worker.index()].core = core;
-            // If it cannot be recalled, it was woken for business of its own, and is up.
-            let recall = || _ = pool.sleep().recall(worker);
-            let entry = &mut books.entries[worker.index()];
             if self.sharing.placement == Placement::Anywhere {
-                entry.lead(pool.thread(worker), recall);
+                let granted = books.granted;
+                books.entries[worker.index()].lead(pool.thread(worker), granted, true);
             } else {
                 self.place(books, pool);
-                recall();
             }
+            // If it cannot be recalled, it was woken for business of its own, and is up.
+            pool.sleep().recall(worker);
         }
     }
 
@@ -579,7 +659,7 @@ impl<C: Cores> Share<C> {
     /// Which awake workers have no core, and where the threads of all run.
     fn place(&self, books: &mut Books, pool: &impl Pool) {
         let used = books.cores_in_use();
-        let (held, free) = (books.held, self.is_free());
+        let (held, granted, free) = (books.held, books.granted, self.is_free());
         let mut spare = held.iter().filter(|core| !used.contains(*core));
         // A pool that has no core shares those of its program's others.
         let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
@@ -599,12 +679,13 @@ impl<C: Cores> Share<C> {
             };
             let thread = pool.thread(WorkerId(nth as u32));
             if confined != entry.confined
+                && !entry.led
                 && let Some(thread) = thread
             {
-                entry.confine(thread, confined);
+                entry.confine(thread, granted, confined);
             }
-            if confined.is_none() && !free && entry.core.is_some() && entry.led_to != entry.core {
-                entry.lead(thread, || ());
+            if confined.is_none() && !free && !entry.led && entry.core.is_some() && entry.led_to != entry.core {
+                entry.lead(thread, granted, false);
             }
         }
         self.anyone_without_core.store(anyone, Ordering::Relaxed);
@@ -618,36 +699,51 @@ impl<C: Cores> Share<C> {
     }
 }
 
-/// Where the calling thread runs of its own accord: a worker may be elsewhere for the moment, and what it starts is not to stay
-/// there for ever.
+/// A narrow mask, and what the program wants instead; `None`: all cores.
+pub(crate) type Narrow = (CoreSet, Option<CoreSet>);
+
+/// Whether the calling thread is a worker's that was confined: what it starts is not to stay there for ever.
+pub(crate) fn narrow() -> Option<Narrow> {
+    let own = current::with(|worker| {
+        let worker = worker?;
+        let books = worker.shared().share.as_ref()?.books();
+        let mask = books.entries[worker.id().index()].mask;
+        mask.is_narrow().then(|| mask.own())
+    });
+    own.map(|own| (affinity::of(ThreadId::current()), own))
+}
+
+/// The calling thread roams if it was started by one that is narrow.
+pub(crate) fn widen(starter: Option<Narrow>) {
+    let me = ThreadId::current();
+    if let Some((narrow, own)) = starter
+        && affinity::of(me) == narrow
+    {
+        affinity::confine(me, own.unwrap_or(CoreSet::ALL));
+    }
+}
+
+/// Where the calling thread runs of its own accord.
 pub(crate) fn roams() -> CoreSet {
     let as_worker = current::with(|worker| {
         let worker = worker?;
-        worker.shared().share.as_ref()?.books().entries[worker.id().index()].roams.get().copied()
+        let books = worker.shared().share.as_ref()?.books();
+        let mask = books.entries[worker.id().index()].mask;
+        mask.is_narrow().then(|| mask.roams(books.granted))
     });
-    as_worker.unwrap_or_else(here)
-}
-
-/// Where the calling thread may run now.
-pub(crate) fn here() -> CoreSet {
-    affinity::of(ThreadId::current()).into_iter().collect()
-}
-
-/// Where the calling thread may run now and where of its own accord, if that is not the same.
-pub(crate) fn confined() -> Option<(CoreSet, CoreSet)> {
-    let (here, roams) = (here(), roams());
-    (here != roams).then_some((here, roams))
+    as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
 }
 
 /// Runs in each forked child, on the thread that forked.
 pub(crate) fn in_child() {
-    let roams = current::with(|worker| {
+    let own = current::with(|worker| {
         let worker = worker?;
         // Not from the books: a lock that another thread of the parent's has is never given back here.
-        worker.shared().share.as_ref()?.roams[worker.id().index()].get().copied()
+        let mask = &worker.shared().share.as_ref()?.masks[worker.id().index()];
+        mask.is_narrow.load(Ordering::Acquire).then(|| CoreSet::load(&mask.own))
     });
-    if let Some(roams) = roams {
-        affinity::confine(ThreadId::current(), roams.iter());
+    if let Some(own) = own {
+        affinity::confine(ThreadId::current(), own);
     }
 }
 

@@ -10,6 +10,9 @@ mod wait;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -110,6 +113,29 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
 }
 
 #[test]
+fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts() {
+    let _watchdog = Watchdog::start("more_workers_than_the_process_can_have_threads_are_refused_before_any_starts");
+    let usual = child::command("too many threads");
+    let folder = std::env::temp_dir().join(format!("comity-thread-limit-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.join("program");
+    fs::copy(usual.get_program(), &program).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -u 5000 && exec \"$0\" \"$@\""]).arg(&program).args(usual.get_args());
+    command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("COMITY_TABLE", "off");
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        // Root is bound by no such limit.
+        command.uid(54_321).gid(54_321).current_dir("/");
+    }
+    let answered = answer(command);
+    fs::remove_dir_all(&folder).unwrap();
+    let sentence =
+        "6000 workers are more than the 5000 threads that RLIMIT_NPROC (ulimit -u) allows; ask for fewer, or raise it";
+    assert_eq!(answered, format!("0 started; {sentence}"));
+}
+
+#[test]
 fn the_global_pool_is_built_once() {
     let _watchdog = Watchdog::start("the_global_pool_is_built_once");
     let variables = [("COMITY_NUM_THREADS", "3"), ("COMITY_POLICY", "bws")];
@@ -148,6 +174,14 @@ fn child() {
     };
     let answer = match role.as_str() {
         "build" => describe(ThreadPoolBuilder::new()),
+        "too many threads" => {
+            let mut started = 0;
+            let built = ThreadPoolBuilder::new().num_threads(6_000).build_with(|worker| {
+                started += 1;
+                std::thread::Builder::new().spawn(|| worker.run()).map(drop)
+            });
+            format!("{started} started; {}", built.unwrap_err())
+        }
         "build zero" => describe(ThreadPoolBuilder::new().num_threads(4).num_threads(0)),
         "build two under abp" => describe(two_under_abp()),
         "join in the global pool" => {

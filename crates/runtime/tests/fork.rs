@@ -3,6 +3,10 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/forked.rs"]
+mod forked;
+#[path = "harness/neighbour.rs"]
+mod neighbour;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -10,13 +14,14 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
-use std::time::{Duration, Instant};
 
 use comity::{Policy, ThreadPoolBuilder};
 use comity_os::cpu_clock::ThreadId;
-use comity_table::{CoreSet, Location, Member, Profile, Snapshot};
+use comity_table::{Location, Snapshot};
+use forked::in_a_fork;
+use neighbour::Neighbour;
 use watchdog::Watchdog;
 
 fn fib(n: u32) -> u64 {
@@ -31,37 +36,6 @@ fn fib(n: u32) -> u64 {
 fn deep(levels: u32) -> u32 {
     let frame = std::hint::black_box([1u8; 1 << 20]);
     if levels == 0 { 0 } else { deep(levels - 1) + u32::from(frame[levels as usize]) }
-}
-
-/// Forks, and returns whether `body` returned true in the child. No thread of this process's own may start or end meanwhile,
-/// for the standard library's lock on that: only those of pools wait.
-fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this process hold
-    // no lock that `body` needs: that is what is tested.
-    match unsafe { libc::fork() } {
-        -1 => panic!("this process cannot fork"),
-        0 => {
-            let right = catch_unwind(AssertUnwindSafe(body)).unwrap_or(false);
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(if right { 7 } else { 1 }) }
-        }
-        pid => {
-            let began = Instant::now();
-            loop {
-                let mut status = 0;
-                // SAFETY: `status` is an integer to write to; the child is this process's own.
-                if unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } == pid {
-                    return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7;
-                }
-                if began.elapsed() > Duration::from_secs(60) {
-                    // SAFETY: the child is this process's own, and has not been waited for.
-                    unsafe { libc::kill(pid, libc::SIGKILL) };
-                    panic!("the forked child hangs");
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-    }
 }
 
 #[test]
@@ -118,41 +92,6 @@ fn what_a_confined_worker_starts_is_not_confined() {
 /// How many cores the calling thread may use.
 fn allowed() -> usize {
     comity_os::affinity::of(ThreadId::current()).len()
-}
-
-/// A program in the table that desires all cores until the value is dropped.
-struct Neighbour(Arc<AtomicBool>);
-
-impl Neighbour {
-    fn start() -> Neighbour {
-        let cores: CoreSet = comity_os::affinity::of(ThreadId::current()).into_iter().collect();
-        let profile = Profile {
-            program: 1,
-            name: "neighbour".into(),
-            policy: "none".into(),
-            weight: 100,
-            workers: cores.len() as u32,
-            may_use: cores,
-        };
-        let member = Member::join(&Location::from_environment().unwrap(), &profile).unwrap();
-        let end = Arc::new(AtomicBool::new(false));
-        std::thread::spawn({
-            let end = Arc::clone(&end);
-            move || {
-                while !end.load(Ordering::Relaxed) {
-                    member.round(cores.len() as u32, 1);
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-            }
-        });
-        Neighbour(end)
-    }
-}
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The number by which the core table knows this process, once it is there.

@@ -14,6 +14,9 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+pub use comity_os::CORES;
+use comity_os::SharedCoreSet;
+
 /// The first eight bytes of a table.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"COMITY\0\x01");
 
@@ -25,9 +28,6 @@ pub(crate) const CPU_TIME: u64 = 1;
 
 /// A program fills in `voluntary` and `involuntary`.
 pub(crate) const SWITCHES: u64 = 2;
-
-/// How many cores a table knows.
-pub const CORES: usize = 1024;
 
 /// How many programs can be in a table at a time.
 pub const SLOTS: usize = 256;
@@ -113,7 +113,7 @@ pub(crate) struct Slot {
     pub(crate) name: [AtomicU64; NAME / 8],
     pub(crate) policy: [AtomicU64; NAME / 8],
     /// The cores that its affinity allows.
-    pub(crate) may_use: [AtomicU64; CORES / 64],
+    pub(crate) may_use: SharedCoreSet,
     /// What it fills in of that which follows: bits, as [`CPU_TIME`].
     pub(crate) features: AtomicU64,
     /// What it has used since it began, all its processes together: processor time, and context switches.

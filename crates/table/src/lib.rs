@@ -30,7 +30,6 @@ extern crate self as comity_table;
 mod harness;
 
 mod core;
-mod core_set;
 mod fault;
 mod layout;
 mod map;
@@ -41,7 +40,7 @@ mod snapshot;
 mod text;
 
 pub use self::core::{CoreWord, SlotId};
-pub use core_set::CoreSet;
+pub use comity_os::CoreSet;
 pub use layout::{CORES, SLOTS};
 pub use map::{Location, TableError};
 pub use member::{Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program};

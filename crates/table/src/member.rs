@@ -10,7 +10,7 @@ use std::time::Duration;
 use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
-use comity_os::{futex, lock};
+use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::allotment::{Claim, deq};
 
 use crate::fault;
@@ -101,6 +101,7 @@ pub struct Member {
     /// Whether it waits for a core.
     wants: AtomicBool,
     lock: Mutex<LockFile>,
+    may_use: SharedCoreSet,
     /// The process that it is shown as.
     stands_for: AtomicU32,
     /// The process that joined: a forked child's copy is no member.
@@ -139,11 +140,13 @@ impl Member {
                     is_in: AtomicBool::new(false),
                     wants: AtomicBool::new(false),
                     lock: Mutex::new(lock),
+                    may_use: SharedCoreSet::default(),
                     stands_for: AtomicU32::new(process),
                     process,
                     rounds: AtomicU32::new(0),
                     has_left: AtomicBool::new(false),
                 };
+                profile.may_use.store(&member.may_use);
                 member.introduce(slot);
                 return Ok(member);
             }
@@ -173,9 +176,7 @@ impl Member {
         }
         text::write(&slot.name, &profile.name);
         text::write(&slot.policy, &profile.policy);
-        for (word, bits) in slot.may_use.iter().zip(profile.may_use.words) {
-            word.store(bits, Ordering::Relaxed);
-        }
+        self.may_use().store(&slot.may_use);
         slot.features.store(0, Ordering::Relaxed);
         self.joined.store(now, Ordering::Relaxed);
         self.slot.store(place.index() as u32, Ordering::Relaxed);
@@ -250,9 +251,34 @@ impl Member {
         SlotId::new(self.slot.load(Ordering::Relaxed) as usize).expect("only the number of a slot is stored there")
     }
 
-    /// The cores that the program's affinity allowed when it joined.
+    /// The cores that the program may use.
     pub fn may_use(&self) -> CoreSet {
-        self.profile.may_use
+        CoreSet::load(&self.may_use)
+    }
+
+    /// From now on the program may use these cores, and no others. True if that is new, or if it has let go of a core for it.
+    pub fn set_may_use(&self, cores: CoreSet) -> bool {
+        let changes = cores != self.may_use();
+        if changes {
+            // First, so that nothing else is claimed.
+            cores.store(&self.may_use);
+            if self.place().is_some() {
+                cores.store(&self.own().may_use);
+            }
+        }
+        // Each time: a claim may have been on its way.
+        let Some(me) = self.place() else { return changes };
+        let lost = (0..CORES).filter(|core| !cores.contains(*core));
+        let released = lost.filter(|core| {
+            let word = load(&self.layout().cores[*core]);
+            let released = word.released(me).is_some_and(|next| self.exchange(*core, word, next));
+            if released {
+                count(&self.own().released);
+                self.offer(*core, word.owner());
+            }
+            released
+        });
+        released.count() > 0 || changes
     }
 
     // ---- Once each quantum. ----
@@ -317,9 +343,10 @@ impl Member {
 
     /// What this program would get if it and all others could use all that there is, without rounding to whole cores.
     fn share_beside(&self, others: &[Party]) -> u32 {
-        let cores = others.iter().fold(self.profile.may_use, |all, party| all.union(party.may_use)).len() as u32;
+        let may_use = self.may_use();
+        let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
         let weight = self.own().weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT);
-        let own = Claim { program: self.profile.program, weight, desire: self.profile.may_use.len() as u32 * 1000 };
+        let own = Claim { program: self.profile.program, weight, desire: may_use.len() as u32 * 1000 };
         let in_milli = |party: &Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
         let claims: Vec<Claim> = std::iter::once(own).chain(others.iter().map(in_milli)).collect();
         deq(cores * 1000, &claims, 0)[0]
@@ -407,7 +434,7 @@ impl Member {
 
     fn standing(&self, now: u64) -> Standing {
         let (mut standing, me) = (Standing::default(), self.slot());
-        for core in self.profile.may_use.iter() {
+        for core in self.may_use().iter() {
             let word = load(&self.layout().cores[core]);
             let own = word.owner() == Some(me);
             let free = self.usable_word(word, now).is_some();
@@ -445,13 +472,13 @@ impl Member {
     /// The cores whose words name this program.
     fn cores(&self, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
         let Some(me) = self.place() else { return CoreSet::EMPTY };
-        self.profile.may_use.iter().filter(|core| name(load(&self.layout().cores[*core])) == Some(me)).collect()
+        self.may_use().iter().filter(|core| name(load(&self.layout().cores[*core])) == Some(me)).collect()
     }
 
     /// Whether there is a core that this program may use and nobody does.
     pub fn any_free(&self) -> bool {
         let now = now_ns();
-        self.profile.may_use.iter().any(|core| self.usable_word(load(&self.layout().cores[core]), now).is_some())
+        self.may_use().iter().any(|core| self.usable_word(load(&self.layout().cores[core]), now).is_some())
     }
 
     /// Begins to use a core that nobody uses, an own one if there is one, and with `own_only` no other.
@@ -492,7 +519,7 @@ impl Member {
     pub fn release(&self, core: Option<usize>) -> Option<usize> {
         let me = self.place()?;
         let release = |wanted: &dyn Fn(usize, CoreWord) -> bool| {
-            let cores = self.profile.may_use.iter();
+            let cores = self.may_use().iter();
             cores.into_iter().find_map(|core| {
                 let word = load(&self.layout().cores[core]);
                 let next = word.released(me).filter(|_| wanted(core, word))?;
@@ -519,7 +546,7 @@ impl Member {
 
     /// Changes the first core for which there is a `next` state; returns it and its state before.
     fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
-        self.profile.may_use.iter().find_map(|core| {
+        self.may_use().iter().find_map(|core| {
             let word = load(&self.layout().cores[core]);
             let next = next(word)?;
             self.exchange(core, word, next).then_some((core, word))
@@ -555,7 +582,7 @@ impl Member {
     /// This program leaves the cores that are free to others: tells those who want one.
     pub fn decline(&self) {
         let now = now_ns();
-        for core in self.profile.may_use.iter() {
+        for core in self.may_use().iter() {
             if let Some(word) = self.usable_word(load(&self.layout().cores[core]), now) {
                 self.offer(core, word.owner());
             }
@@ -585,8 +612,9 @@ impl Member {
         let others = (1..SLOTS).filter_map(|after| SlotId::new((me.index() + after) % SLOTS));
         let mut candidates = owner.into_iter().filter(|owner| *owner != me).chain(others);
         let (layout, now) = (self.layout(), now_ns());
-        let can_use =
-            |slot: SlotId| may_use(&layout.slots[slot.index()]).contains(core) && !is_stopped(layout, slot, now);
+        let can_use = |slot: SlotId| {
+            CoreSet::load(&layout.slots[slot.index()].may_use).contains(core) && !is_stopped(layout, slot, now)
+        };
         if let Some(slot) = candidates.find(|slot| has_bit(wanting, *slot) && can_use(*slot)) {
             self.ring(slot);
         }
@@ -715,15 +743,7 @@ fn party(layout: &Layout, id: SlotId, desire: u32) -> Party {
     let slot = &layout.slots[id.index()];
     let weight = slot.weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT);
     let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight, desire };
-    Party { slot: id, claim, may_use: may_use(slot) }
-}
-
-pub(crate) fn may_use(slot: &Slot) -> CoreSet {
-    let mut cores = CoreSet::EMPTY;
-    for (bits, word) in cores.words.iter_mut().zip(&slot.may_use) {
-        *bits = word.load(Ordering::Relaxed);
-    }
-    cores
+    Party { slot: id, claim, may_use: CoreSet::load(&slot.may_use) }
 }
 
 pub(crate) fn is_stopped(layout: &Layout, slot: SlotId, now: u64) -> bool {

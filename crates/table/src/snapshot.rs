@@ -10,7 +10,7 @@ use comity_os::file_lock::LockFile;
 
 use crate::layout::{BYTES, CORES, CPU_TIME, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
-use crate::member::{byte, is_stopped, load, may_use};
+use crate::member::{byte, is_stopped, load};
 use crate::{CoreSet, SlotId, text};
 
 /// Whether a program lives.
@@ -135,7 +135,7 @@ impl Snapshot {
                 awake: slot.awake.load(Ordering::Relaxed),
                 life,
                 age: ago(slot.joined.load(Ordering::Relaxed)),
-                may_use: may_use(slot),
+                may_use: CoreSet::load(&slot.may_use),
                 owned,
                 held,
                 claimed: slot.claimed.load(Ordering::Relaxed),

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use comity_table::{Life, SlotId, Snapshot};
-use harness::roles::{Process, Random, SHARED, command, play};
+use harness::roles::{Process, Random, SHARED, command, other_build, play};
 use harness::{Table, bury, claim_all, claims, slots, wait_until};
 use rustix::process::Signal;
 
@@ -61,6 +61,29 @@ fn whoever_is_killed_at_any_moment_is_buried_by_the_next_round_of_any_other() {
     println!(
         "{deaths} deaths from seed {seed}: {moments:?}; most cores held: {most_held}; rounds to the end: {rounds:?}"
     );
+}
+
+/// `checks/mixed-versions.sh` names the program of the commit that made layout 2.
+#[test]
+fn a_table_that_another_version_has_made_is_joined_and_its_maker_buried() {
+    if other_build().is_none() {
+        println!("skipped: COMITY_OTHER_BUILD names no other version of this program");
+        return;
+    }
+    let table = Table::new();
+    let mut other = Process::start(CHILD, "wander", 1, &table.path());
+    wait_until("the other version has made the table", || table.path().exists() && table.file().is_taken(slot(0)));
+    let member = table.join(1, SHARED);
+    assert_eq!(member.slot(), slot(1));
+    wait_until("each sees the other", || !member.round(SHARED as u32, 1).alone);
+    let before = Snapshot::take(&table.location()).unwrap().unwrap().programs[0].claimed;
+    wait_until("the other version goes on", || {
+        member.round(1, 1);
+        Snapshot::take(&table.location()).unwrap().unwrap().programs[0].claimed > before
+    });
+    other.kill();
+    bury(&member, &table, SHARED as u32);
+    assert_eq!(claim_all(&member, true).len(), SHARED);
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub struct Lock {
     pub packages: Vec<Locked>,
     /// Whether there is a rayon-core, from wherever.
     pub has_core: bool,
+    /// Whether there is a package of Comity's beside it.
+    pub has_comity: bool,
 }
 
 impl Lock {
@@ -60,17 +62,14 @@ impl Lock {
         text.parse().map(Some).map_err(|error: TomlError| refuse(&error))
     }
 
-    /// What Comity's rayon-core is made of, as its own lock file says.
-    pub fn of_comity() -> Lock {
-        include_str!("../../../rayon-core/Cargo.lock").parse().expect("cargo writes lock files that can be read")
-    }
-
-    /// Those packages of this lock file that `newer` has at a later version that would do, in cargo's words for one of several.
-    pub fn older_than(&self, newer: &Lock) -> Vec<String> {
-        let is_older = |locked: &&Locked| {
-            newer.packages.iter().any(|newer| takes_the_place_of(newer, locked) && locked.version < newer.version)
+    /// What this lock file holds at a version that is too old for Comity's rayon-core, each with the lowest that serves; what others
+    /// need comes before them.
+    pub fn too_old(&self) -> Vec<(Locked, Locked)> {
+        let older = |floor: &Locked| {
+            let is_older = |locked: &&Locked| takes_the_place_of(floor, locked) && locked.version < floor.version;
+            self.packages.iter().find(is_older).map(|locked| (locked.clone(), floor.clone()))
         };
-        self.packages.iter().filter(is_older).map(|locked| format!("{}@{}", locked.name, locked.version)).collect()
+        floors().iter().filter_map(older).collect()
     }
 
     /// The rayon-core from a registry.
@@ -86,9 +85,39 @@ impl FromStr for Lock {
         let document: DocumentMut = text.parse()?;
         let packages = document.get("package").and_then(|item| item.as_array_of_tables());
         let packages = || packages.into_iter().flatten();
-        let is_core = |package: &Table| package.get("name").and_then(|name| name.as_str()) == Some("rayon-core");
-        Ok(Lock { packages: packages().filter_map(from_registry).collect(), has_core: packages().any(is_core) })
+        let has = |name| packages().any(|package| package.get("name").and_then(|name| name.as_str()) == Some(name));
+        let (has_core, has_comity) = (has("rayon-core"), has("comity"));
+        Ok(Lock { packages: packages().filter_map(from_registry).collect(), has_core, has_comity })
     }
+}
+
+/// The lowest versions that Comity's rayon-core is built and tested with: its lock file has no others. What others need comes first.
+fn floors() -> Vec<Locked> {
+    let document: DocumentMut =
+        include_str!("../../../rayon-core/Cargo.lock").parse().expect("cargo writes lock files that can be read");
+    let packages = document.get("package").and_then(|item| item.as_array_of_tables());
+    let mut left: Vec<(&Table, Locked)> =
+        packages.into_iter().flatten().filter_map(|package| Some((package, from_registry(package)?))).collect();
+    let mut floors = Vec::new();
+    while !left.is_empty() {
+        let needs = |package: &Table, other: &Locked| {
+            let needed = package.get("dependencies").and_then(|item| item.as_array());
+            let names = |text: &str| text.split(' ').next() == Some(other.name.as_str());
+            needed.into_iter().flatten().any(|needed| needed.as_str().is_some_and(names))
+        };
+        let is_ready = |(package, _): &(&Table, Locked)| !left.iter().any(|(_, other)| needs(package, other));
+        // Of those that need each other, the first.
+        let ready = left.iter().position(is_ready).unwrap_or(0);
+        floors.push(left.remove(ready).1);
+    }
+    floors
+}
+
+/// The version of Comity's rayon-core.
+pub fn comity_version() -> String {
+    let document: DocumentMut =
+        include_str!("../../../rayon-core/Cargo.toml").parse().expect("cargo reads this manifest too");
+    document["package"]["version"].as_str().expect("a package has a version").to_owned()
 }
 
 fn from_registry(package: &Table) -> Option<Locked> {
@@ -98,6 +127,16 @@ fn from_registry(package: &Table) -> Option<Locked> {
         return None;
     }
     Some(Locked { name: text("name")?.to_owned(), version: text("version")?.parse().ok()? })
+}
+
+/// How `now` differs from `before`, for people: what has moved, and what is new.
+pub fn changes(before: &[Locked], now: &[Locked]) -> [Vec<String>; 2] {
+    let new = missing(now, before);
+    let old = missing(before, now);
+    let place = |new: &Locked| old.iter().find(|old| takes_the_place_of(new, old));
+    let (moved, added): (Vec<&Locked>, Vec<&Locked>) = new.iter().partition(|new| place(new).is_some());
+    let arrow = |new: &Locked| place(new).map(|old| format!("{old} -> {}", new.version));
+    [moved.into_iter().filter_map(arrow).collect(), added.into_iter().map(ToString::to_string).collect()]
 }
 
 /// What of `before` is no longer in `now`.
@@ -152,12 +191,37 @@ mod tests {
                     version = \"1.12.1\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\n";
         fs::write(&path, text).unwrap();
         let core: Locked = "rayon-core 1.12.1".parse().unwrap();
-        assert_eq!(Lock::read(&path).unwrap(), Some(Lock { packages: vec![core.clone()], has_core: true }));
+        assert_eq!(
+            Lock::read(&path).unwrap(),
+            Some(Lock { packages: vec![core.clone()], has_core: true, has_comity: false })
+        );
         let before = [core];
         assert_eq!(missing(&before, &[]), before);
         assert_eq!(missing(&before, &before), []);
         fs::write(&path, "version = ").unwrap();
         assert!(matches!(Lock::read(&path), Err(Failure::Run(why)) if why.contains("Cargo.lock'")));
+    }
+
+    #[test]
+    fn what_is_too_old_moves_to_the_lowest_version_that_serves() {
+        let floors = floors();
+        let at = |name: &str| floors.iter().position(|floor| floor.name == name).unwrap();
+        assert!(at("libc") < at("rustix") && at("crossbeam-utils") < at("crossbeam-epoch"));
+        let old = |name: &str| Locked {
+            name: name.to_owned(),
+            version: Version::new(floors[at(name)].version.major, floors[at(name)].version.minor, 0),
+        };
+        let newest = Locked { name: "libc".to_owned(), version: Version::new(0, 2, 9_999) };
+        let lock = Lock { packages: vec![newest, old("crossbeam-epoch")], has_core: true, has_comity: false };
+        assert_eq!(lock.too_old(), [(old("crossbeam-epoch"), floors[at("crossbeam-epoch")].clone())]);
+    }
+
+    #[test]
+    fn what_has_changed_is_told() {
+        let locked = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Locked>>();
+        let before = locked(&["libc 0.2.1", "rayon-core 1.12.1", "same 1.0.0"]);
+        let now = locked(&["libc 0.2.9", "new 0.1.0", "same 1.0.0"]);
+        assert_eq!(changes(&before, &now), [vec!["libc 0.2.1 -> 0.2.9".to_owned()], vec!["new 0.1.0".to_owned()]]);
     }
 
     #[test]

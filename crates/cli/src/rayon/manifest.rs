@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, TomlError, value};
 
 use super::lock::Locked;
 use super::source::{self, Found, Source};
@@ -44,7 +44,7 @@ pub enum Entry {
     Foreign(String),
 }
 
-/// What `enable` leaves behind for `disable`, under `metadata.comity`, which cargo keeps out of.
+/// What `enable` leaves behind for `disable`, under [`MEMORY`] in a table `metadata`, which cargo keeps out of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// What the lock file held before and not after; `None` where there was no lock file.
@@ -64,6 +64,13 @@ impl Manifest {
         let document: DocumentMut = Shape::of(&text).take_off(&text).parse().map_err(|error| refuse(&error))?;
         let left = RefCell::new(text.clone());
         Ok(Manifest { path, text, document, left })
+    }
+
+    /// The same manifest with another text.
+    pub fn with_text(&self, text: &str) -> Result<Manifest, Failure> {
+        let refuse = |why: TomlError| Failure::Run(format!("an earlier '{}' is no TOML: {why}", self.path.display()));
+        let document: DocumentMut = Shape::of(text).take_off(text).parse().map_err(refuse)?;
+        Ok(Manifest { path: self.path.clone(), text: text.to_owned(), document, left: RefCell::new(text.to_owned()) })
     }
 
     /// Who has the patch of rayon-core here.
@@ -91,7 +98,7 @@ impl Manifest {
 
     /// What an earlier `enable` left behind.
     pub fn memory(&self) -> Option<Memory> {
-        let comity = HOLDERS.iter().find_map(|holder| self.document.get(holder)?.get("metadata")?.get("comity"))?;
+        let comity = HOLDERS.iter().find_map(|holder| self.document.get(holder)?.get("metadata")?.get(MEMORY))?;
         let locked = comity.get("locked").and_then(|item| item.as_array()).map(|locked| {
             // What is not understood is not brought back; cargo then chooses.
             locked.iter().filter_map(|text| text.as_str()?.parse().ok()).collect()
@@ -208,6 +215,9 @@ impl Manifest {
 /// Which tables may hold `metadata`, the preferred one first.
 const HOLDERS: [&str; 2] = ["workspace", "package"];
 
+/// The memory's name. `metadata.comity` may be the user's own.
+const MEMORY: &str = "comity-rayon";
+
 const NOTE: &str = "\n# Written by `comity rayon enable`; `comity rayon disable` takes it out.\n";
 
 /// An entry may have a name of its own and say with `package` what it stands for.
@@ -271,7 +281,7 @@ fn remember(metadata: &mut Item, memory: &Memory) -> Option<()> {
         table.insert("made-table", value(true));
     }
     let item = if headers { Item::Table(table) } else { value(table.into_inline_table()) };
-    metadata.as_table_like_mut()?.insert("comity", item);
+    metadata.as_table_like_mut()?.insert(MEMORY, item);
     Some(())
 }
 
@@ -279,7 +289,7 @@ fn forget(document: &mut DocumentMut) {
     for holder in HOLDERS {
         let Some(holder) = document.get_mut(holder) else { continue };
         if let Some(metadata) = holder.get_mut("metadata").and_then(|item| item.as_table_like_mut()) {
-            metadata.remove("comity");
+            metadata.remove(MEMORY);
         }
         drop_if_hidden(holder, "metadata");
     }
@@ -398,7 +408,7 @@ mod tests {
         let text = "[package]\nname = \"x\" # mine\n\n[dependencies]\nrayon = \"1\"\n";
         let enabled = "[package]\nname = \"x\" # mine\n\n\
             # Written by `comity rayon enable`; `comity rayon disable` takes it out.\n\
-            [package.metadata.comity]\nlocked = [\"rayon-core 1.12.1\"]\nmade-table = true\n\n\
+            [package.metadata.comity-rayon]\nlocked = [\"rayon-core 1.12.1\"]\nmade-table = true\n\n\
             [dependencies]\nrayon = \"1\"\n\n[patch.crates-io]\nrayon-core = { path = \"CORE\" }\n";
         assert_eq!(there_and_back(text), enabled);
     }
@@ -423,6 +433,7 @@ mod tests {
             "[package]\nname = \"x\"\nmetadata.docs.all = true\n[dependencies]\n",
             "[package]\nname = \"x\"\n[package.metadata]\n[package.metadata.docs]\nall = true\n[[bin]]\nname = \"y\"\n",
             "package = { name = \"x\" }\n",
+            "[package]\nname = \"x\"\n\n[package.metadata.comity]\nmine = true\n",
         ] {
             there_and_back(text);
         }
@@ -452,7 +463,7 @@ mod tests {
 
     #[test]
     fn whose_an_entry_is() {
-        let remembered = "[package.metadata.comity]\n";
+        let remembered = "[package.metadata.comity-rayon]\n";
         let foreign = |text: &str| Entry::Foreign(text.to_owned());
         for (rest, expected) in [
             ("", Entry::None),

@@ -4,12 +4,13 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::MetadataCommand;
+use comity_os::process::die_with_this_thread;
 
 use super::tree::Tree;
 use super::undo;
@@ -42,6 +43,11 @@ impl Project {
         &self.root
     }
 
+    /// The folder of that.
+    pub fn root(&self) -> &Path {
+        self.root.parent().unwrap_or(Path::new("/"))
+    }
+
     /// The lock file, there or not.
     pub fn lock(&self) -> PathBuf {
         self.root.with_file_name("Cargo.lock")
@@ -49,7 +55,51 @@ impl Project {
 
     /// Runs cargo there and returns what it printed.
     pub fn cargo(&self, words: &[&str]) -> Result<Vec<u8>, Failure> {
-        cargo_in(&self.folder, words)
+        cargo_in(&self.folder, words).map_err(|failure| match self.elsewhere() {
+            Some(sentence) => Failure::Run(format!("{}\n{sentence}", failure.into_sentence())),
+            None => failure,
+        })
+    }
+
+    /// What stands in the way where cargo does not take packages from crates.io.
+    pub fn elsewhere(&self) -> Option<String> {
+        let config = self.replaced_sources()?;
+        Some(format!(
+            "'{}' has cargo take packages from elsewhere than crates.io (vendored?): what Comity is made of must be there too, so \
+             vendor it as well",
+            config.display()
+        ))
+    }
+
+    /// Whether the toolchain that the folder asks for is new enough for Comity.
+    pub fn check_toolchain(&self) -> Result<(), Failure> {
+        let printed = cargo_in(&self.folder, &["--version"])?;
+        let said = String::from_utf8_lossy(&printed).into_owned();
+        let version = |text: &str| {
+            let mut numbers = text.split(['.', '-']).map(|number| number.parse::<u32>().ok());
+            Some((numbers.next()??, numbers.next()??))
+        };
+        let needed = env!("CARGO_PKG_RUST_VERSION");
+        let found = said.split(' ').nth(1).and_then(version);
+        // Whose version cannot be told is let try.
+        if found.is_some_and(|found| version(needed).is_some_and(|needed| found < needed)) {
+            return Err(Failure::Run(format!(
+                "'{}' is built with {}, and Comity needs Rust {needed} or later; a rust-toolchain file may pin that (nothing was \
+                 changed)",
+                self.root.display(),
+                said.trim()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The file of cargo's configuration that replaces the source of packages, if one does.
+    fn replaced_sources(&self) -> Option<PathBuf> {
+        let folder = fs::canonicalize(&self.folder).ok()?;
+        let configurations =
+            folder.ancestors().flat_map(|above| ["config.toml", "config"].map(|name| above.join(".cargo").join(name)));
+        let replaces = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains("replace-with"));
+        configurations.into_iter().find(replaces)
     }
 
     /// What the project links. Cargo may write the lock file, as it does before any build.
@@ -110,7 +160,13 @@ fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
 
 fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(&cargo).args(["--color", "never"]).args(words).current_dir(folder).output();
+    let mut command = Command::new(&cargo);
+    command.args(["--color", "never"]).args(words).current_dir(folder);
+    if io::stderr().is_terminal() {
+        eprintln!("comity: asks `cargo {}`", words.join(" "));
+    }
+    // What a killed command has begun is not to go on beside the next one.
+    let output = die_with_this_thread(&mut command).output();
     let output = output.map_err(|error| {
         let cargo = cargo.display();
         Failure::Run(format!("cannot start '{cargo}': {error}; install Rust, or name cargo in CARGO"))

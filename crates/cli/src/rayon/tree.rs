@@ -70,6 +70,12 @@ impl Tree {
         self.cores.iter().any(|core| core.kind == Kind::Comity)
     }
 
+    /// The folder of a rayon-core that is neither Comity's nor from a registry or repository.
+    pub fn core_in_a_folder(&self) -> Option<&str> {
+        let is_folder = |core: &&Core| core.kind == Kind::Other && core.from.starts_with('/');
+        self.cores.iter().find(is_folder).map(|core| core.from.as_str())
+    }
+
     /// For a sentence: `rayon 1.12.0`.
     pub fn rayon(&self) -> String {
         if self.rayons.is_empty() {

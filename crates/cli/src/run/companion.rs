@@ -3,8 +3,8 @@
 //! The coordinator notes when it last came by and where it has put the command's threads, before it puts them there. Its companion,
 //! a copy of it without an account in the table, sleeps until the coordinator has ended, and looks at the note twice a second. It
 //! lets every thread roam that is where the note says; the next look of a coordinator that goes on puts them back. A thread that had
-//! bound itself to cores is let roam too where it was moved to others, and stays on a part of its own where it was left that. Both
-//! processes killed at once leave the threads where they are.
+//! bound itself to cores and was left a part of them stays on that part, or roams too if just that part is noted. Both processes
+//! killed at once leave the threads where they are.
 
 use std::fs::File;
 use std::io;

@@ -15,7 +15,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::idle_clock::IdleClock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
-use comity_os::{cores, detached};
+use comity_os::{affinity, cores, detached};
 use comity_policy::{Account, Coordinator, Mode, Policy};
 use comity_table::{CoreSet, Location, Member, Profile, STOPPED_AFTER, Standing, draw_program, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -36,6 +36,9 @@ const PART: u32 = 150;
 /// The most time between two looks, however long they take: half of the time after which others take this for stopped.
 const LONGEST: Duration = Duration::from_millis(250);
 const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
+
+/// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change.
+const SURVEY: Duration = Duration::from_secs(1);
 
 /// A signal that comes just before the wait that it should end is noticed after this long.
 const MISSED_SIGNAL: Duration = Duration::from_secs(1);
@@ -65,7 +68,7 @@ impl Terms {
             policy: "run".to_owned(),
             weight: self.weight,
             workers: self.cap(),
-            may_use: cores::allowed().iter().map(|core| core.id).collect(),
+            may_use: affinity::of(ThreadId::current()),
         }
     }
 
@@ -120,6 +123,7 @@ struct Coordination<'a> {
     policy: Box<dyn Coordinator>,
     cores: Option<u32>,
     cap: u32,
+    surveyed: Instant,
     desire: u32,
     held: CoreSet,
     alone: bool,
@@ -153,6 +157,7 @@ impl Coordination<'_> {
             policy: Policy::default().coordinator().expect("programs under the default policy share cores"),
             cores: terms.cores,
             cap: terms.cap(),
+            surveyed: now,
             desire: 0,
             held: CoreSet::EMPTY,
             alone: true,
@@ -192,6 +197,9 @@ impl Coordination<'_> {
         let look = if self.throttle.is_active(now) { look.throttled() } else { look };
         self.demand.note(&look);
         self.note_losses(now);
+        if !look.is_idle() && now - self.surveyed >= SURVEY {
+            self.survey(now);
+        }
         self.used += look.used;
         self.member.publish(self.used, None);
         let standing = self.member.round(self.desire, look.runnable);
@@ -211,6 +219,16 @@ impl Coordination<'_> {
         let rest = (own_time() - began) * PART;
         let least = if self.demand.desire(self.cap) == 0 { IDLE } else { QUANTUM };
         self.next = now + rest.max(QUANTUM * orders.due.into()).max(least).min(LONGEST);
+    }
+
+    fn survey(&mut self, now: Instant) {
+        let may_use = self.tree.survey();
+        if self.member.set_may_use(may_use) {
+            self.held = self.member.held();
+        }
+        let most = cores::usable_of(may_use.len()).get() as u32;
+        self.cap = self.cores.map_or(most, |cores| cores.min(most));
+        self.surveyed = now;
     }
 
     fn account(&mut self, look: &Look, standing: &Standing) -> Account {

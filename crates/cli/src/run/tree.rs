@@ -2,11 +2,15 @@
 //!
 //! A process belongs to the command if the one that started it does; once known it stays, also when it is taken in by
 //! another. One that was orphaned before it was seen is known by its [`MARK`].
+//!
+//! Threads are moved as their program or an administrator lets them: see [`Mask`]. A thread that is met for the first time has the mask
+//! of the one that started it, if it is on one that this has set; the sets of cores are published in the companion's note before any
+//! thread is put there.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use comity_os::affinity;
+use comity_os::affinity::{self, Mask};
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_table::CoreSet;
@@ -31,8 +35,10 @@ pub struct Tree {
     mark: String,
     /// When the command began: nothing older is its.
     start: u64,
-    /// The cores that the command could use when it began.
-    roams: CoreSet,
+    /// The mask that the command had when it began.
+    roams: Thread,
+    /// The cores that the system granted it then.
+    granted: CoreSet,
     /// Where it may run; `None`: where it likes.
     target: Option<CoreSet>,
     /// Where it might run before, while threads that were started meanwhile may still be there.
@@ -48,6 +54,8 @@ struct Process {
     cpu: Duration,
     /// How its threads came by that.
     seen: Seen,
+    /// The cores that the system grants it, as far as that is known.
+    granted: CoreSet,
     threads: HashMap<u32, Thread>,
 }
 
@@ -76,19 +84,22 @@ impl Seen {
 /// A thread that was moved, or was met while others were.
 #[derive(Clone, Copy)]
 struct Thread {
-    /// Where it was left.
-    mask: CoreSet,
-    /// Where it wants to be of its own accord, if it has said so.
-    own: Option<CoreSet>,
+    mask: Mask,
+    /// What it was at the last look.
+    found: CoreSet,
 }
 
 impl Tree {
     /// The tree below a process, which began at `start`, runs freely and may use `roams`.
     pub fn new(root: u32, start: u64, roams: CoreSet) -> Tree {
+        let granted = affinity::granted();
+        let mut mask = Mask::default();
+        mask.learn(roams, granted);
         let mut tree = Tree {
             mark: format!("{MARK}={}", mark(root, start)),
             start,
-            roams,
+            roams: Thread { mask, found: roams },
+            granted,
             target: None,
             before: None,
             processes: HashMap::new(),
@@ -97,7 +108,8 @@ impl Tree {
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
         // Its number may be another's by now, if what it has left running is all that is there.
         if Stat::of_process(root).is_some_and(|stat| stat.start == start) {
-            tree.processes.insert(root, Process { start, cpu, seen: Seen::default(), threads: HashMap::new() });
+            tree.processes
+                .insert(root, Process { start, cpu, seen: Seen::default(), granted, threads: HashMap::new() });
         }
         tree.find();
         tree
@@ -149,11 +161,26 @@ impl Tree {
         if self.target.is_some() || self.before.is_some() {
             let inherited = self.inherited();
             for id in active {
-                self.place_threads(id, &inherited);
+                self.place_threads(id, &inherited, false);
             }
         }
         look.runnable = self.processes.values().map(|process| process.seen.runnable).sum();
         look
+    }
+
+    /// Learns which cores its program, an administrator and the system let the command use by now.
+    pub fn survey(&mut self) -> CoreSet {
+        let inherited = self.inherited();
+        let ids: Vec<u32> = self.processes.keys().copied().collect();
+        for id in ids {
+            self.place_threads(id, &inherited, true);
+        }
+        let of = |process: &Process| {
+            let threads = process.threads.values().map(|thread| thread.mask.roams(process.granted));
+            threads.fold(CoreSet::EMPTY, CoreSet::union)
+        };
+        let all = self.processes.values().map(of).fold(CoreSet::EMPTY, CoreSet::union);
+        if all.is_empty() { self.roams.found } else { all }
     }
 
     /// Takes in what the known processes have started, and forgets what is gone. Returns the new ones.
@@ -179,7 +206,8 @@ impl Tree {
             for (id, stat) in ours {
                 let cpu = cpu_clock::of_process(id).unwrap_or_default();
                 let seen = Seen::of(id, &stat);
-                let process = Process { start: stat.start, cpu, seen, threads: HashMap::new() };
+                let granted = self.processes.get(&stat.parent).map_or(self.granted, |parent| parent.granted);
+                let process = Process { start: stat.start, cpu, seen, granted, threads: HashMap::new() };
                 self.processes.insert(id, process);
                 found.push(id);
             }
@@ -200,7 +228,7 @@ impl Tree {
         for _ in 0..PASSES {
             self.find();
             let ids: Vec<u32> = self.processes.keys().copied().collect();
-            let moved: usize = ids.into_iter().map(|id| self.place_threads(id, &inherited)).sum();
+            let moved: usize = ids.into_iter().map(|id| self.place_threads(id, &inherited, false)).sum();
             if moved == 0 {
                 // All threads are in place, and so is what they start from now on.
                 self.before = None;
@@ -212,19 +240,24 @@ impl Tree {
 
     /// Where a new thread may have been put because the one that started it was, and what it wants then.
     fn inherited(&self) -> Vec<Thread> {
-        let anywhere = [Some(self.roams), self.target, self.before];
-        let mut all: Vec<Thread> = anywhere.into_iter().flatten().map(|mask| Thread { mask, own: None }).collect();
+        let put = [self.target, self.before].into_iter().flatten().map(|cores| {
+            let mut mask = self.roams.mask;
+            mask.note(Some(cores));
+            Thread { mask, found: mask.place() }
+        });
+        let mut all: Vec<Thread> = std::iter::once(self.roams).chain(put).collect();
         for thread in self.processes.values().flat_map(|process| process.threads.values()) {
-            if !all.iter().any(|other| other.mask == thread.mask) {
+            if !all.iter().any(|other| other.found == thread.found) {
                 all.push(*thread);
             }
         }
         all
     }
 
-    /// Puts every thread of a process where it belongs now. Returns how many had to move.
-    fn place_threads(&mut self, id: u32, inherited: &[Thread]) -> usize {
-        let Some(process) = self.processes.get(&id) else { return 0 };
+    /// Puts every thread of a process where it belongs now. Returns how many had to move. With `survey` it is also asked what the
+    /// system grants the process.
+    fn place_threads(&mut self, id: u32, inherited: &[Thread], survey: bool) -> usize {
+        let Some(process) = self.processes.get_mut(&id) else { return 0 };
         if Stat::of_process(id).is_none_or(|stat| stat.start != process.start) {
             self.processes.remove(&id);
             return 0;
@@ -233,39 +266,38 @@ impl Tree {
         let mut moved = 0;
         for number in census::threads(id) {
             let thread = ThreadId::from_raw(number as i32);
-            let mask: CoreSet = affinity::of(thread).into_iter().collect();
-            if mask.is_empty() {
+            let found = affinity::of(thread);
+            if found.is_empty() {
                 continue;
             }
-            let own = self.own_wish(id, number, mask, inherited);
-            let wanted = self.place(own);
-            let is_moved = wanted != mask && affinity::confine(thread, wanted.iter());
-            moved += usize::from(is_moved);
-            threads.insert(number, Thread { mask: if is_moved { wanted } else { mask }, own });
+            let known = process.threads.get(&number).copied();
+            let as_known = match known {
+                None => inherited.iter().find(|other| other.found == found).copied(),
+                Some(known) => Some(known).filter(|known| known.found == found),
+            };
+            let mut mask = as_known.or(known).map_or(Mask::default(), |thread| thread.mask);
+            let asks = as_known.is_none() || survey && number == id;
+            if asks {
+                // It is put back at once.
+                let granted = affinity::free(thread);
+                if as_known.is_none() {
+                    mask.learn(found, granted);
+                }
+                process.granted = granted;
+            }
+            let mut now = found;
+            if mask.note(self.target).is_some() || asks {
+                if !affinity::confine(thread, mask.place()) {
+                    // The system grants it none of these.
+                    process.granted = affinity::free(thread);
+                }
+                now = affinity::of(thread);
+            }
+            moved += usize::from(now != found);
+            threads.insert(number, Thread { mask, found: now });
         }
-        if let Some(process) = self.processes.get_mut(&id) {
-            process.threads = threads;
-        }
+        process.threads = threads;
         moved
-    }
-
-    /// Where a thread that is found on `mask` wants to be, if it is not just where it was put, or where whoever started it was.
-    fn own_wish(&self, id: u32, thread: u32, mask: CoreSet, inherited: &[Thread]) -> Option<CoreSet> {
-        let own = match self.processes.get(&id).and_then(|process| process.threads.get(&thread)) {
-            Some(known) if known.mask == mask => known.own,
-            Some(_) => Some(mask),
-            None => inherited.iter().find(|other| other.mask == mask).map_or(Some(mask), |other| other.own),
-        };
-        own.filter(|own| *own != self.roams)
-    }
-
-    /// A thread that is content with a part of what there is gets that part; one that wants something else gets what there is.
-    fn place(&self, own: Option<CoreSet>) -> CoreSet {
-        let wanted = own.unwrap_or(self.roams);
-        match self.target {
-            None => wanted,
-            Some(target) => Some(wanted.intersection(target)).filter(|both| !both.is_empty()).unwrap_or(target),
-        }
     }
 }
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,12 +21,18 @@ const STOCK: &str = "the stock rayon-core 1.12.1";
 /// A folder with a cargo project in it.
 struct Project {
     folder: TempDir,
+    /// Where what `enable` has found is kept.
+    states: TempDir,
 }
 
 impl Project {
+    fn empty() -> Project {
+        Project { folder: tempfile::tempdir().unwrap(), states: tempfile::tempdir().unwrap() }
+    }
+
     /// A package with this line for its rayon and nothing locked.
     fn package(dependency: &str) -> Project {
-        let project = Project { folder: tempfile::tempdir().unwrap() };
+        let project = Project::empty();
         project.write("Cargo.toml", &manifest("app", dependency));
         project.write("src/lib.rs", "");
         project
@@ -93,8 +99,27 @@ impl Project {
     /// `comity rayon` with words, in the project's folder.
     fn comity(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = comity();
-        command.arg("rayon").args(words).current_dir(self.folder.path());
+        command.arg("rayon").args(words).current_dir(self.folder.path()).env("XDG_STATE_HOME", self.states.path());
         command
+    }
+
+    /// The same as a child that can be waited for, or killed.
+    fn start(&self, words: &[&str], cargo: Option<&Path>) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_comity"));
+        command.arg("rayon").args(words).current_dir(self.folder.path()).env("XDG_STATE_HOME", self.states.path());
+        if let Some(cargo) = cargo {
+            command.env("CARGO", cargo);
+        }
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What `enable` has found is not there any more.
+    fn forget(&self) {
+        fs::remove_dir_all(self.states.path().join("comity")).unwrap();
+    }
+
+    fn both(&self) -> (String, String) {
+        (self.read("Cargo.toml"), self.read("Cargo.lock"))
     }
 
     /// Runs a task that succeeds, and returns what it says.
@@ -165,8 +190,14 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn an_older_locked_rayon_core_gives_way_and_comes_back() {
+    for forgets in [false, true] {
+        an_older_one_comes_back(forgets);
+    }
+}
+
+fn an_older_one_comes_back(forgets: bool) {
     let project = Project::locked();
-    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
+    let before = project.both();
     assert!(project.says(&["status"]).contains(STOCK));
     let said = project.says(&["enable"]);
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rayon-core").canonicalize().unwrap();
@@ -184,6 +215,9 @@ fn an_older_locked_rayon_core_gives_way_and_comes_back() {
     assert!(enabled.contains("name = \"app\" # mine\n") && enabled.ends_with("# The end.\n"), "{enabled}");
     assert!(project.says(&["enable"]).contains("runs on Comity already"));
     assert_eq!(project.read("Cargo.toml"), enabled);
+    if forgets {
+        project.forget();
+    }
     assert!(project.says(&["disable"]).contains(&format!("is without Comity again: rayon 1.10.0 links {STOCK}.")));
     assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
 }
@@ -199,21 +233,187 @@ fn what_only_the_stock_crate_needs_comes_back_at_its_old_version() {
     let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
     project.says(&["enable", "--source", text(core("1.13.0").path())]);
     assert!(!project.read("Cargo.lock").contains("crossbeam"));
+    project.forget();
     project.says(&["disable"]);
     assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
 }
 
-/// Comity asks for a newer libc than that of 2024.
+/// The version of a package in a lock file.
+fn version(lock: &str, name: &str) -> String {
+    let after = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).unwrap().1;
+    after.split('"').next().unwrap().to_owned()
+}
+
 #[test]
-fn old_versions_of_what_comity_is_made_of_are_no_obstacle() {
-    let project = Project::package("rayon = \"1\"\nlibc = \"0.2\"");
+fn what_is_too_old_for_comity_moves_to_the_lowest_version_that_serves() {
+    let floors = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core/Cargo.lock")).unwrap();
+    for forgets in [false, true] {
+        let project = Project::package("rayon = \"1\"\nlibc = \"0.2\"\nonce_cell = \"1\"");
+        project.lock_old_rayon();
+        project.cargo(&["update", "--package", "libc", "--precise", "0.2.100"]);
+        project.cargo(&["update", "--package", "once_cell", "--precise", "1.17.0"]);
+        let before = project.both();
+        let said = project.says(&["enable"]);
+        let floor = version(&floors, "libc");
+        assert!(said.contains("runs on Comity now") && said.contains(&format!("libc 0.2.100 -> {floor}")), "{said}");
+        let lock = project.read("Cargo.lock");
+        assert_eq!((version(&lock, "libc"), version(&lock, "once_cell")), (floor, "1.17.0".to_owned()));
+        if forgets {
+            project.forget();
+        }
+        project.says(&["disable"]);
+        assert_eq!(project.both(), before);
+    }
+}
+
+/// In small what `fclones` is: xattr 1.0.1 builds with libc up to 0.2.186.
+#[test]
+fn a_package_that_builds_with_no_new_libc_still_builds() {
+    let project = Project::package("rayon = \"1.8\"\nxattr = \"=1.0.1\"");
     project.lock_old_rayon();
-    project.cargo(&["update", "--package", "libc", "--precise", "0.2.156"]);
-    let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
-    let said = project.says(&["enable"]);
-    assert!(said.contains("runs on Comity now"), "{said}");
+    project.cargo(&["update", "--package", "libc", "--precise", "0.2.155"]);
+    let before = project.both();
+    project.says(&["enable"]);
+    let patch: u32 = version(&project.read("Cargo.lock"), "libc").strip_prefix("0.2.").unwrap().parse().unwrap();
+    assert!(patch <= 171, "0.2.{patch}");
     project.says(&["disable"]);
-    assert_eq!((project.read("Cargo.toml"), project.read("Cargo.lock")), before);
+    assert_eq!(project.both(), before);
+}
+
+#[test]
+fn a_lock_file_of_version_3_stays_one() {
+    let project = Project::locked();
+    let three = project.read("Cargo.lock").replace("version = 4", "version = 3");
+    project.write("Cargo.lock", &three);
+    let before = project.both();
+    project.says(&["enable"]);
+    project.says(&["disable"]);
+    assert_eq!(project.both(), before);
+}
+
+#[test]
+fn the_users_own_metadata_and_the_owner_of_the_files_stay() {
+    let project = Project::locked();
+    project.append("Cargo.toml", "[package.metadata.comity]\nmine = true\n");
+    let other = |name| std::os::unix::fs::chown(project.path(name), Some(12_345), Some(12_345)).is_ok();
+    let given = other("Cargo.toml") && other("Cargo.lock");
+    if !given {
+        println!("skipped: only root may give files away");
+    }
+    let before = project.both();
+    for forgets in [false, true] {
+        project.says(&["enable"]);
+        assert!(project.read("Cargo.toml").contains("[package.metadata.comity]\nmine = true\n"));
+        if forgets {
+            project.forget();
+        }
+        project.says(&["disable"]);
+        assert_eq!(project.both(), before);
+        for name in ["Cargo.toml", "Cargo.lock"] {
+            assert_eq!(fs::metadata(project.path(name)).unwrap().uid() == 12_345, given, "{name}");
+        }
+    }
+}
+
+#[test]
+fn calls_take_turns() {
+    let project = Project::locked();
+    let before = project.both();
+    for _ in 0..2 {
+        let calls =
+            ["enable", "disable", "enable", "disable", "enable", "disable"].map(|task| project.start(&[task], None));
+        for call in calls {
+            let output = call.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let status = project.status();
+        assert_eq!((&status["links"] == "comity", &status["links"] == "stock"), {
+            let enabled = status["enabled"] == true;
+            (enabled, !enabled)
+        });
+    }
+    project.says(&["disable"]);
+    assert_eq!(project.both(), before);
+}
+
+/// A cargo that ends the command which asks it for the n-th time.
+fn killed(project: &Project, task: &str, nth: u32) -> bool {
+    let (folder, cargo) = project.cargo_that(&format!(
+        "n=$(cat \"$0\"-n 2>&-); n=$((${{n:-0}} + 1)); echo $n >\"$0\"-n; [ $n != {nth} ] || kill -KILL $PPID"
+    ));
+    let output = project.start(&[task], Some(&cargo)).wait_with_output().unwrap();
+    drop(folder);
+    !output.status.success()
+}
+
+#[test]
+fn a_call_that_is_killed_at_any_moment_is_taken_back_by_the_next() {
+    for (task, steps) in [("enable", 4..9), ("disable", 2..5)] {
+        let mut kills = 0;
+        for nth in steps {
+            let project = Project::locked();
+            let before = project.both();
+            if task == "disable" {
+                project.says(&["enable"]);
+                // Such that cargo has something to do.
+                project.forget();
+            }
+            kills += u32::from(killed(&project, task, nth));
+            project.says(&["enable"]);
+            assert_eq!(project.status()["links"], "comity");
+            project.says(&["disable"]);
+            assert_eq!(project.both(), before, "{task} was killed at cargo's call {nth}");
+            assert_eq!(fs::read_dir(project.folder.path()).unwrap().count(), 3, "nothing is left behind");
+        }
+        assert!(kills >= 2, "{task}: {kills}");
+    }
+}
+
+#[test]
+fn what_was_edited_after_a_kill_stays() {
+    let project = Project::locked();
+    interrupted(&project, "-KILL");
+    project.append("Cargo.toml", "\n[profile.dev]\ndebug = 1\n");
+    let output = project.start(&["disable"], None).wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && errors.contains("was changed since: it stays"), "{errors}");
+    let manifest = project.read("Cargo.toml");
+    assert!(manifest.ends_with("[profile.dev]\ndebug = 1\n") && !manifest.contains("rayon-core"), "{manifest}");
+}
+
+#[test]
+fn what_keeps_comity_out_is_said_in_a_sentence() {
+    let folder = core("1.13.0");
+    let text_of_core = fs::read_to_string(folder.path().join("Cargo.toml")).unwrap();
+    fs::write(folder.path().join("Cargo.toml"), text_of_core.replace("[package.metadata.comity]\n", "")).unwrap();
+    let path = Project::package(&format!("rayon-core = {{ path = \"{}\" }}", folder.path().display()));
+    assert!(path.fails(1, &["enable"]).contains("through a path dependency, which no patch of crates.io replaces"));
+
+    let exact = Project::package("rayon = \"1.10\"\nrayon-core = \"=1.12.1\"");
+    let why = exact.fails(1, &["enable"]);
+    assert!(why.contains("Comity's is 1.13.0") && why.contains("cargo tree -i rayon-core"), "{why}");
+
+    let vendored = Project::locked();
+    vendored.cargo(&["vendor", "--quiet"]);
+    vendored.write(
+        ".cargo/config.toml",
+        "[source.crates-io]\nreplace-with = \"vendored\"\n[source.vendored]\ndirectory = \"vendor\"\n",
+    );
+    let why = vendored.fails(1, &["enable"]);
+    assert!(why.contains(".cargo/config.toml' has cargo take packages from elsewhere"), "{why}");
+
+    let pinned = Project::locked();
+    let (_folder, cargo) =
+        pinned.cargo_that("[ \"$3\" != --version ] || { echo 'cargo 1.70.0 (abc 2023-06-01)'; exit; }");
+    let why = pinned.fails_with(1, pinned.comity(&["enable"]).env("CARGO", &cargo));
+    assert!(why.contains("cargo 1.70.0") && why.contains("Comity needs Rust 1."), "{why}");
+}
+
+#[test]
+fn the_folder_of_this_machine_is_said_with_what_a_team_does() {
+    let project = Project::locked();
+    let said = project.says(&["enable"]);
+    assert!(said.contains("of this machine") && said.contains("enable --git URL"), "{said}");
 }
 
 #[test]
@@ -233,7 +433,7 @@ fn the_root_of_a_workspace_is_edited_whichever_member_is_named() {
     for root in
         ["[workspace]\nmembers = [\"member\"]\n", "[package]\nname = \"root\"\n[workspace]\nmembers = [\"member\"]\n"]
     {
-        let project = Project { folder: tempfile::tempdir().unwrap() };
+        let project = Project::empty();
         for (name, text) in
             [("Cargo.toml", root), ("src/lib.rs", ""), ("member/Cargo.toml", &member), ("member/src/lib.rs", "")]
         {
@@ -242,7 +442,7 @@ fn the_root_of_a_workspace_is_edited_whichever_member_is_named() {
         project.lock_old_rayon();
         let before = (project.read("Cargo.toml"), project.read("Cargo.lock"));
         project.says(&["enable", "member"]);
-        assert!(project.read("Cargo.toml").contains("[workspace.metadata.comity]"));
+        assert!(project.read("Cargo.toml").contains("[workspace.metadata.comity-rayon]"));
         assert_eq!(project.read("member/Cargo.toml"), member);
         assert_eq!(project.status()["links"], "comity");
         project.says(&["disable", "member/Cargo.toml"]);
@@ -428,7 +628,7 @@ fn several_are_told_apart() {
         status["rayon_core"].as_array().unwrap().iter().map(|core| core["kind"].as_str().unwrap()).collect();
     kinds.sort_unstable();
     assert_eq!(kinds, ["other", "stock"]);
-    assert!(project.fails(1, &["enable"]).contains("even with the patch"));
+    assert!(project.fails(1, &["enable"]).contains("through a path dependency"));
 }
 
 #[test]
@@ -470,6 +670,8 @@ fn a_failing_step_puts_both_files_back_and_passes_on_what_cargo_said() {
         assert!(why.contains(part), "{part} is not in\n{why}");
     }
     project.says(&["enable"]);
+    // Such that cargo has something to do.
+    project.forget();
     project.fails_with(1, project.comity(&["disable"]).env("CARGO", &cargo));
     // Too old for this rayon, so cargo keeps the stock one: only the resolved tree shows it.
     project.says(&["disable"]);
@@ -482,12 +684,7 @@ fn a_failing_step_puts_both_files_back_and_passes_on_what_cargo_said() {
 fn interrupted(project: &Project, signal: &str) -> Output {
     let (folder, cargo) = project.cargo_that("[ \"$3\" != update ] || { touch \"$0\"-waits; sleep 0.5; exit 1; }");
     let waiting = folder.path().join("cargo-waits");
-    let child = Command::new(env!("CARGO_BIN_EXE_comity"))
-        .args(["rayon", "enable", text(project.folder.path())])
-        .env("CARGO", &cargo)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = project.start(&["enable"], Some(&cargo));
     let start = Instant::now();
     while !waiting.exists() {
         assert!(start.elapsed() < Duration::from_secs(60), "cargo is not asked to update");

@@ -475,9 +475,8 @@ fn cores_are_held_in_proportion_to_weights() {
 }
 
 #[test]
-fn a_thread_that_has_bound_itself_is_left_alone_where_that_can_be() {
-    let taskset = Command::new("taskset").arg("--version").output().is_ok_and(|output| output.status.success());
-    if cores() != 2 || !taskset {
+fn a_thread_that_has_bound_itself_stays_there() {
+    if cores() != 2 || !has_taskset() {
         println!("skipped: this takes two cores and the program taskset");
         return;
     }
@@ -495,12 +494,96 @@ fn a_thread_that_has_bound_itself_is_left_alone_where_that_can_be() {
     };
     wait_until("each is on its core", || masks() == all);
     let other = Running::start(&table, &["sh", "-c", BURN]);
-    wait_until("both are on the one core that is left", || {
-        let masks = masks();
-        masks.len() == 2 && masks[0] == masks[1] && masks[0] != free
+    wait_until("the other is confined", || {
+        let children = children(other.id());
+        children.len() == 2 && children.iter().all(|id| mask(*id) != free && !mask(*id).is_empty())
     });
+    assert_eq!(masks(), all, "each is on its core although its command holds one");
     drop(other);
-    wait_until("each is on its core again", || masks() == all);
+    wait_until("the first has both cores", || one.entry(&table).is_some_and(|entry| held(&entry) == 2));
+    assert_eq!(masks(), all);
+}
+
+fn has_taskset() -> bool {
+    Command::new("taskset").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// What the table says of which cores a command may use, as the kernel writes them where there are two at most.
+fn may_use(running: &Running, table: &Path) -> String {
+    let entry = running.entry(table);
+    let cores: Vec<String> =
+        entry.iter().flat_map(|entry| entry["may_use"].as_array().unwrap()).map(|core| core.to_string()).collect();
+    cores.join(",")
+}
+
+#[test]
+fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
+    if cores() != 2 || !has_taskset() {
+        println!("skipped: this takes two cores and the program taskset");
+        return;
+    }
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    let all: Vec<&str> = free.split(['-', ',']).collect();
+    let one = Running::start(&table, &["sh", "-c", BURN]);
+    let _other = Running::start(&table, &["sh", "-c", BURN]);
+    let masks = || -> HashSet<String> { children(one.id()).into_iter().map(mask).collect() };
+    wait_until("it is confined", || masks().len() == 1 && !masks().contains(&free));
+    // Now on the core that the command does not have at the moment, if that is not another by then.
+    let has = masks().into_iter().next().unwrap();
+    let wish = all.iter().find(|core| ***core != has).unwrap();
+    let set = |cores: &str| {
+        for process in [vec![one.id()], children(one.id())].concat() {
+            let done = Command::new("taskset").args(["-apc", cores, &process.to_string()]).output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+        }
+    };
+    set(wish);
+    wait_until("the table hears of it", || may_use(&one, &table) == *wish);
+    for _ in 0..50 {
+        assert_eq!(masks(), HashSet::from([(*wish).to_owned()]));
+        sleep(Duration::from_millis(10));
+    }
+    set(&all.join(","));
+    wait_until("the table hears that it may use both", || may_use(&one, &table) == all.join(","));
+    wait_until("it is confined again", || masks().len() == 1 && !masks().contains(&free));
+}
+
+/// Only the command is moved, as by an administrator; its coordinator is not.
+#[test]
+fn a_cpuset_of_a_command_is_followed() {
+    let cpusets = Path::new("/sys/fs/cgroup/cpuset");
+    let folder = cpusets.join(format!("comity-run-{}", std::process::id()));
+    let free = mask(std::process::id());
+    let all: Vec<String> = free.split(['-', ',']).map(str::to_owned).collect();
+    let set = |cores: &str| fs::write(folder.join("cpuset.cpus"), cores);
+    let mems = fs::read_to_string(cpusets.join("cpuset.mems")).unwrap_or_default();
+    let made = cores() == 2
+        && fs::create_dir(&folder).is_ok()
+        && fs::write(folder.join("cpuset.mems"), mems.trim()).is_ok()
+        && set(&all.join(",")).is_ok();
+    if !made {
+        println!("skipped: this takes two cores, and cgroup v1 with the right to make a cpuset");
+        return;
+    }
+    let (_folder, table) = place();
+    let one = Running::start(&table, &["sh", "-c", BURN]);
+    let other = Running::start(&table, &["sh", "-c", BURN]);
+    wait_until("both are there", || one.entry(&table).is_some() && children(one.id()).len() == 2);
+    for process in [vec![one.id()], children(one.id())].concat() {
+        fs::write(folder.join("cgroup.procs"), process.to_string()).unwrap();
+    }
+    for core in &all {
+        set(core).unwrap();
+        wait_until("the table hears of the smaller one", || may_use(&one, &table) == *core);
+        set(&all.join(",")).unwrap();
+        wait_until("the table hears of the larger one", || may_use(&one, &table) == all.join(","));
+    }
+    drop(other);
+    let masks = || -> HashSet<String> { children(one.id()).into_iter().map(mask).collect() };
+    wait_until("alone it runs on all", || masks() == HashSet::from([free.clone()]));
+    drop(one);
+    wait_until("the cpuset is removed", || fs::remove_dir(&folder).is_ok());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A test program that uses this has an ignored test that calls [`play`].
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -61,9 +61,16 @@ impl Drop for Process {
     }
 }
 
+/// Where `COMITY_OTHER_BUILD` names this test program of another version, roles with an odd seed are played by that.
+pub fn other_build() -> Option<PathBuf> {
+    std::env::var_os("COMITY_OTHER_BUILD").map(PathBuf::from)
+}
+
 /// This test program again, in `role`.
 pub fn command(child: &str, role: &str, seed: u64, table: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
+    let other = other_build().filter(|_| seed % 2 == 1);
+    let program = other.unwrap_or_else(|| std::env::current_exe().expect("a test knows its program"));
+    let mut command = Command::new(program);
     command.args([child, "--exact", "--ignored", "--nocapture"]).env(ROLE, role).env(SEED, seed.to_string());
     command.env("COMITY_TABLE", table).env_remove("COMITY_FAULT");
     // Its end tells a role that the test has ended.

@@ -1,18 +1,38 @@
 //! Sets of cores.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::layout::CORES;
+/// How many cores there are room for. No more fit into the masks that are exchanged with the kernel.
+pub const CORES: usize = 1024;
 
-/// A set of cores, by the kernel's numbers; larger numbers than a table has are never in it.
+const _: () = assert!(CORES == rustix::thread::CpuSet::MAX_CPU);
+
+/// A set of cores, by the kernel's numbers; [`CORES`] and what is above is never in it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct CoreSet {
-    pub(crate) words: [u64; CORES / 64],
+    words: [u64; CORES / 64],
 }
+
+/// A place for a set that several threads read and write, word by word: who reads while another writes may find a part of each.
+pub type SharedCoreSet = [AtomicU64; CORES / 64];
 
 impl CoreSet {
     /// No core.
     pub const EMPTY: CoreSet = CoreSet { words: [0; CORES / 64] };
+
+    /// All cores that there could be.
+    pub const ALL: CoreSet = CoreSet { words: [u64::MAX; CORES / 64] };
+
+    /// The set that was stored there.
+    pub fn load(from: &SharedCoreSet) -> CoreSet {
+        CoreSet { words: std::array::from_fn(|nth| from[nth].load(Ordering::Relaxed)) }
+    }
+
+    /// Stores the set there.
+    pub fn store(self, to: &SharedCoreSet) {
+        to.iter().zip(self.words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+    }
 
     /// Adds a core.
     pub fn insert(&mut self, core: usize) {
@@ -96,5 +116,9 @@ mod tests {
         assert_eq!(set.union([5].into_iter().collect()).len(), 4);
         assert_eq!(set.intersection([0, 5, 64].into_iter().collect()).iter().collect::<Vec<_>>(), [0, 64]);
         assert!(CoreSet::EMPTY.is_empty() && !set.is_empty());
+        let shared = SharedCoreSet::default();
+        set.store(&shared);
+        assert_eq!(CoreSet::load(&shared), set);
+        assert_eq!(CoreSet::ALL.len(), CORES);
     }
 }

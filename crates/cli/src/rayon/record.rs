@@ -1,0 +1,224 @@
+//! What a project's files were before they were changed, for whoever has to put them back.
+//!
+//! - The *journal*, a file in the project's root, is there only while a call changes the project. A call that finds one knows that the
+//!   call before it was killed, and takes back what that had begun. Calls take turns, by a lock on the root folder that the kernel
+//!   gives back whatever a call dies of; so nobody takes a living call's journal for a dead one's.
+//! - The *record*, among the user's own files, has what was there before `enable` and what it left. As long as the project's files are
+//!   what `enable` left, `disable` puts back every byte, and needs no cargo for that. Without a record, or after other changes, only
+//!   what `enable` has put in is taken out.
+
+use std::env;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use comity_os::environment;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::lock::Lock;
+use super::manifest::Manifest;
+use super::project::Project;
+use super::undo;
+use crate::failure::Failure;
+use crate::output;
+
+/// The journal's name.
+const JOURNAL: &str = ".comity-rayon-journal.json";
+
+/// Both files of a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files {
+    manifest: String,
+    /// `None`: there was none.
+    lock: Option<String>,
+}
+
+impl Files {
+    /// As they are now.
+    pub fn read(project: &Project) -> Result<Files, Failure> {
+        let refuse =
+            |path: &Path, error: &io::Error| Failure::Run(format!("cannot read '{}': {error}", path.display()));
+        let manifest = fs::read_to_string(project.manifest()).map_err(|error| refuse(project.manifest(), &error))?;
+        let lock = match fs::read_to_string(project.lock()) {
+            Ok(lock) => Some(lock),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(refuse(&project.lock(), &error)),
+        };
+        Ok(Files { manifest, lock })
+    }
+
+    /// Puts them in the place of what is there.
+    pub fn write(&self, project: &Project) -> Result<(), Failure> {
+        put(project.manifest(), &self.manifest)?;
+        match &self.lock {
+            Some(lock) => put(&project.lock(), lock),
+            None => remove(&project.lock()),
+        }
+    }
+}
+
+fn put(path: &Path, text: &str) -> Result<(), Failure> {
+    if fs::read(path).is_ok_and(|now| now == text.as_bytes()) {
+        return Ok(());
+    }
+    // The file that a link points to is replaced, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let refuse = |error: &io::Error| Failure::Run(format!("cannot write '{}': {}", path.display(), error.kind()));
+    output::replace(&path, text.as_bytes()).map_err(|error| refuse(&error))
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::Run(format!("cannot remove '{}': {error}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The right to change a project, until it is dropped: one call at a time.
+pub struct Turn<'a> {
+    project: &'a Project,
+    _root: File,
+}
+
+impl<'a> Turn<'a> {
+    /// Waits until no other call is at work on the project.
+    pub fn wait(project: &'a Project) -> Result<Turn<'a>, Failure> {
+        let root = project.root();
+        let refuse = |error: &dyn std::fmt::Display| {
+            Failure::Run(format!("cannot lock '{}': {error}; nothing was changed", root.display()))
+        };
+        let folder = File::open(root).map_err(|error| refuse(&error))?;
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                if io::stderr().is_terminal() {
+                    eprintln!("comity: waits until another `comity rayon` has done with '{}'", root.display());
+                }
+                flock(&folder, FlockOperation::LockExclusive).map_err(|error| refuse(&error))?;
+            }
+            other => other.map_err(|error| refuse(&error))?,
+        }
+        Ok(Turn { project, _root: folder })
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.project.root().join(JOURNAL)
+    }
+
+    /// Takes back what an earlier call had begun when it was killed. To be called before the project is looked at.
+    pub fn repair(&self) -> Result<(), Failure> {
+        let path = self.journal();
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            text => text.map_err(|error| Failure::Run(format!("cannot read '{}': {error}", path.display())))?,
+        };
+        let before: Files = serde_json::from_str(&text).map_err(|error| {
+            Failure::Run(format!(
+                "'{}', which a call that was killed has left, cannot be read: {error}; bring Cargo.toml and Cargo.lock back \
+                 by hand and remove it",
+                path.display()
+            ))
+        })?;
+        let place = self.project.manifest().display();
+        if self.is_ours(&before)? {
+            // A lock file that was not there may have come from a build since.
+            let made = Lock::read(&self.project.lock())?.is_some_and(|lock| lock.has_comity);
+            let lock = if before.lock.is_none() && !made { Files::read(self.project)?.lock } else { before.lock };
+            Files { manifest: before.manifest, lock }.write(self.project)?;
+            eprintln!("comity: an earlier `comity rayon` on '{place}' was killed; what it had begun was taken back");
+        } else {
+            eprintln!(
+                "comity: an earlier `comity rayon` on '{place}' was killed, and the file was changed since: it stays as it \
+                 is, and so does Cargo.lock"
+            );
+        }
+        remove(&path)
+    }
+
+    /// Whether the manifest differs from what it was before in nothing but what `comity rayon` writes.
+    fn is_ours(&self, before: &Files) -> Result<bool, Failure> {
+        let now = Manifest::read(self.project.manifest())?;
+        let before = now.with_text(&before.manifest)?;
+        Ok(now.without_entry(false)? == before.without_entry(false)?)
+    }
+
+    /// Runs `work`. If it fails, or a signal asks this command to end meanwhile, both files are as they were before. But
+    /// Cargo.toml, which people edit, stays as it is unless `is_ours` says that it is as this command has left it. If this command
+    /// is killed, the next takes it back.
+    pub fn all_or_nothing<T>(
+        &self,
+        is_ours: impl Fn() -> bool,
+        work: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let before = Files::read(self.project)?;
+        let journal = self.journal();
+        let write = || output::replace(&journal, output::to_json(&before).as_bytes());
+        let files = [self.project.manifest(), &self.project.lock()];
+        undo::all_or_nothing(&files, is_ours, || {
+            write().map_err(|error| Failure::Run(format!("cannot write '{}': {}", journal.display(), error.kind())))?;
+            work()
+        })
+        .inspect(|_| _ = fs::remove_file(&journal))
+        .inspect_err(|_| {
+            // Where something could not be put back, the next call tries again.
+            if Files::read(self.project).is_ok_and(|now| now.lock == before.lock) {
+                let _ = fs::remove_file(&journal);
+            }
+        })
+    }
+}
+
+/// What `enable` has found and left.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Record {
+    project: PathBuf,
+    before: Files,
+    left: Files,
+}
+
+impl Record {
+    /// The record of a project whose files are still as `enable` left them.
+    pub fn of(project: &Project) -> Result<Option<Record>, Failure> {
+        let Some(text) = place(project).and_then(|path| fs::read_to_string(path).ok()) else { return Ok(None) };
+        // What cannot be read is as if it were not there.
+        let record: Option<Record> = serde_json::from_str(&text).ok();
+        let now = Files::read(project)?;
+        Ok(record.filter(|record| record.project == project.manifest() && record.left == now))
+    }
+
+    /// What was there before.
+    pub fn before(&self) -> &Files {
+        &self.before
+    }
+
+    /// Notes that `enable` has left the project as it is now, and found it as it was `before`. Where the user has no place for it,
+    /// `disable` does without.
+    pub fn keep(project: &Project, before: Files) -> Result<(), Failure> {
+        let record = Record { project: project.manifest().to_owned(), before, left: Files::read(project)? };
+        if let Some(path) = place(project) {
+            let _ = fs::create_dir_all(path.parent().expect("it lies in a folder"));
+            let _ = output::replace(&path, output::to_json(&record).as_bytes());
+        }
+        Ok(())
+    }
+
+    /// There is nothing to go back to any more.
+    pub fn forget(project: &Project) {
+        if let Some(path) = place(project) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Where the record of a project is, if the user has a folder for such.
+fn place(project: &Project) -> Option<PathBuf> {
+    let absolute = |name| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let states = absolute("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?;
+    let mut hasher = DefaultHasher::new();
+    project.manifest().hash(&mut hasher);
+    Some(states.join("comity/rayon").join(format!("{:016x}.json", hasher.finish())))
+}

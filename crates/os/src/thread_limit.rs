@@ -1,0 +1,85 @@
+//! How many threads this process can have.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::cgroup;
+
+/// Fewer than this are started without asking: a failing start says the same, and costs nothing where it works.
+const FEW: u64 = 64;
+
+/// A limit, and what sets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// So many threads, of all that it counts.
+    pub threads: u64,
+    /// What an administrator calls it.
+    pub name: String,
+}
+
+/// The limit that so many threads more are above for certain, whatever else there is: each of them alone says so.
+///
+/// Some 50 µs; nothing for fewer than 64.
+pub fn exceeded_by(threads: u64) -> Option<Limit> {
+    if threads < FEW {
+        return None;
+    }
+    let limits = [of_user(), of_groups(), of_system("threads-max"), of_system("pid_max")];
+    let lowest = limits.into_iter().flatten().min_by_key(|limit| limit.threads);
+    lowest.filter(|limit| threads > limit.threads)
+}
+
+/// Root is bound by none.
+fn of_user() -> Option<Limit> {
+    let most = getrlimit(Resource::Nproc).current.filter(|_| !rustix::process::geteuid().is_root());
+    most.map(|threads| Limit { threads, name: "RLIMIT_NPROC (ulimit -u)".to_owned() })
+}
+
+fn of_groups() -> Option<Limit> {
+    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    of_groups_in(&membership, &mounts)
+}
+
+fn of_groups_in(membership: &str, mounts: &str) -> Option<Limit> {
+    let groups = cgroup::groups_in("pids", membership, mounts).into_iter();
+    let limits = groups.filter_map(|(_, group)| {
+        let file = group.join("pids.max");
+        Some(Limit { threads: number(&file)?, name: file.display().to_string() })
+    });
+    limits.min_by_key(|limit| limit.threads)
+}
+
+fn of_system(name: &str) -> Option<Limit> {
+    let threads = number(&Path::new("/proc/sys/kernel").join(name))?;
+    Some(Limit { threads, name: format!("kernel.{name}") })
+}
+
+/// `max` in a group's file means that it sets none.
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_limit_counts_and_is_named() {
+        let root = std::env::temp_dir().join(format!("comity-pids-{}", std::process::id()));
+        let own = root.join("pod/container");
+        fs::create_dir_all(&own).unwrap();
+        fs::write(root.join("pod/pids.max"), "150\n").unwrap();
+        fs::write(own.join("pids.max"), "max\n").unwrap();
+        let mounts = format!("30 1 0:26 / {} rw shared:1 - cgroup2 cgroup2 rw,nsdelegate", root.display());
+        let found = of_groups_in("0::/pod/container\n", &mounts);
+        fs::remove_dir_all(&root).unwrap();
+        let name = root.join("pod/pids.max").display().to_string();
+        assert_eq!(found, Some(Limit { threads: 150, name }));
+        assert_eq!(exceeded_by(2), None);
+        let above_all = exceeded_by(1 << 40).unwrap();
+        assert!(above_all.threads < 1 << 40 && !above_all.name.is_empty());
+    }
+}

@@ -1,0 +1,453 @@
+//! Where the threads of a program run beside another: tasks, and what they start, are where the program wants them; and a mask that
+//! the program or an administrator sets wins.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/forked.rs"]
+mod forked;
+#[path = "harness/neighbour.rs"]
+mod neighbour;
+#[path = "harness/wait.rs"]
+mod wait;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use comity::{ThreadPool, ThreadPoolBuilder};
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{CoreSet, affinity};
+use comity_table::{Life, Location, Snapshot};
+use neighbour::Neighbour;
+use wait::wait_until;
+use watchdog::Watchdog;
+
+/// The policies that share cores.
+const POLICIES: [&str; 4] = ["comity", "dws", "a-steal", "equipartition"];
+
+fn fib(n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// Where the calling thread may run.
+fn here() -> CoreSet {
+    affinity::of(ThreadId::current())
+}
+
+fn pin(cores: CoreSet) {
+    assert!(affinity::confine(ThreadId::current(), cores));
+}
+
+fn two_cores() -> bool {
+    let enough = comity_os::cores::usable().get() >= 2;
+    if !enough {
+        println!("skipped: this takes two cores");
+    }
+    enough
+}
+
+/// A table that no other test uses, in a folder of its own.
+struct Table(PathBuf);
+
+impl Table {
+    fn new(name: &str) -> Table {
+        let folder = std::env::temp_dir().join(format!("comity-affinity-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        Table(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("table")
+    }
+
+    fn command(&self, role: &str, policy: &str) -> Command {
+        let mut command = child::command(role);
+        command.env("COMITY_TABLE", self.path()).env("COMITY_POLICY", policy).current_dir(&self.0);
+        command.env("COMITY_TEST_ALL", here().len().to_string());
+        command
+    }
+
+    fn play(&self, role: &str, policy: &str) {
+        let output = child::run(self.command(role, policy));
+        assert!(output.status.success(), "{role} under {policy}: {}", child::stderr(&output));
+        for line in String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains("skipped")) {
+            println!("{line}");
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn what_confined_tasks_start_is_let_go() {
+    if two_cores() {
+        let watchdog = Watchdog::start("what_confined_tasks_start_is_let_go");
+        for policy in POLICIES {
+            watchdog.step(policy);
+            Table::new(&format!("tasks-{policy}")).play("tasks", policy);
+        }
+    }
+}
+
+#[test]
+fn a_mask_that_the_program_sets_later_stays_and_the_table_hears_of_it() {
+    if two_cores() {
+        let watchdog = Watchdog::start("a_mask_that_the_program_sets_later_stays_and_the_table_hears_of_it");
+        for policy in POLICIES {
+            watchdog.step(policy);
+            Table::new(&format!("pin-{policy}")).play("pin", policy);
+        }
+    }
+}
+
+#[test]
+fn a_cpuset_that_changes_is_followed_and_is_no_wish() {
+    if two_cores() {
+        let watchdog = Watchdog::start("a_cpuset_that_changes_is_followed_and_is_no_wish");
+        for policy in POLICIES {
+            watchdog.step(policy);
+            Table::new(&format!("cpuset-{policy}")).play("cpuset", policy);
+        }
+    }
+}
+
+#[test]
+fn children_have_no_lock_no_descriptor_and_the_programs_own_mask() {
+    if !two_cores() {
+        return;
+    }
+    let watchdog = Watchdog::start("children_have_no_lock_no_descriptor_and_the_programs_own_mask");
+    for policy in ["comity", "dws"] {
+        for way in ["fork", "exec", "spawn", "daemon"] {
+            for moment in ["task", "blocked", "between"] {
+                watchdog.step(format!("{way}, {moment}, {policy}"));
+                a_child_is_free(way, moment, policy);
+            }
+        }
+    }
+}
+
+/// A program starts a child that outlives it. The child says what it has; and the program is buried although the child lives.
+fn a_child_is_free(way: &str, moment: &str, policy: &str) {
+    let table = Table::new(&format!("child-{way}-{moment}-{policy}"));
+    let (parent, child) = UnixStream::pair().unwrap();
+    let mut program = table.command(&format!("{way} {moment}"), policy);
+    program.stdin(Stdio::from(OwnedFd::from(child)));
+    let mut running = program.stdout(Stdio::null()).spawn().unwrap();
+    let (id, mut said) = (running.id(), String::new());
+    // Its end of the socket, so that only the child has one.
+    drop(program);
+    BufReader::new(&parent).read_line(&mut said).unwrap();
+    let expected = format!("all {} descriptors 0 right true\n", here().len());
+    assert_eq!(said, expected, "{way}, {moment}, {policy}");
+    // It ended when its child had begun, without a farewell.
+    running.wait().unwrap();
+    let entry = || {
+        let snapshot = Snapshot::take(&Location::At(table.path())).unwrap()?;
+        snapshot.programs.iter().find(|program| program.pid == id).map(|program| program.life)
+    };
+    wait_until("nobody keeps the dead program's lock", || entry().is_none_or(|life| life == Life::Dead));
+    // The child is there until now.
+    (&parent).write_all(b"end\n").unwrap();
+    let mut rest = String::new();
+    BufReader::new(&parent).read_line(&mut rest).unwrap();
+    assert_eq!(rest, "ends\n", "{way}, {moment}, {policy}");
+}
+
+/// What a child does: says what it has, on the socket that is its standard input, and waits to be let go.
+fn report(works: impl FnOnce() -> bool) {
+    let table = std::env::var_os("COMITY_TABLE").map(|path| fs::canonicalize(path).unwrap()).unwrap();
+    let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let descriptors = open.filter(|path| *path == table).count();
+    // A pool of its own has a place in the table.
+    let right = works();
+    let mut socket = stdin();
+    let line = format!("all {} descriptors {descriptors} right {right}\n", here().len());
+    socket.write_all(line.as_bytes()).unwrap();
+    let mut answer = [0; 4];
+    let _ = socket.read_exact(&mut answer);
+    let _ = socket.write_all(b"ends\n");
+}
+
+/// Standard input, which is a socket.
+fn stdin() -> fs::File {
+    fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap())
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    let Some(role) = child::role() else { return };
+    match role.as_str() {
+        "tasks" => tasks(),
+        "pin" => pins(),
+        "cpuset" => cpusets(),
+        "report" => {
+            // One of `posix_spawn` is let go by its parent, a moment later.
+            wait_until("it roams", || here().len().to_string() == std::env::var("COMITY_TEST_ALL").unwrap());
+            report(|| true);
+        }
+        role => {
+            let (way, moment) = role.split_once(' ').expect("a way to start a child, and when");
+            start_a_child(way, moment);
+        }
+    }
+}
+
+/// A neighbour comes and goes, so workers retire, are recalled and lose their cores in the middle of tasks. Those that are confined then
+/// start threads and processes.
+fn tasks() {
+    let all = here();
+    let neighbour = Neighbour::start();
+    let pool = ThreadPoolBuilder::new().num_threads(2 * all.len()).build().unwrap();
+    let narrow = AtomicU64::new(0);
+    let started = Mutex::new(Vec::new());
+    let see = || {
+        if here() != all {
+            narrow.fetch_add(1, Ordering::Relaxed);
+            let mut started = started.lock().unwrap();
+            if started.len() < 20 {
+                let (tell, told) = mpsc::channel();
+                let (end, ended) = mpsc::channel::<()>();
+                let thread = std::thread::spawn(move || {
+                    tell.send((ThreadId::current(), here())).unwrap();
+                    let _ = ended.recv();
+                });
+                let (id, mask) = told.recv().unwrap();
+                let child = Command::new("sleep").arg("60").spawn().unwrap();
+                started.push((id, mask, thread, end, child));
+            }
+        }
+        fib(12);
+    };
+    let inherited = || started.lock().unwrap().iter().filter(|(_, mask, ..)| *mask != all).count();
+    let mut turns = 0u32;
+    while inherited() < 10 {
+        for _ in 0..200 {
+            pool.scope(|scope| (0..6).for_each(|_| scope.spawn(|_| see())));
+        }
+        turns += 1;
+        neighbour.desire(if turns.is_multiple_of(2) { all.len() as u32 } else { 0 });
+        assert!(turns < 2_000, "{} tasks of {turns} turns were confined", narrow.load(Ordering::Relaxed));
+    }
+    for (id, _, thread, end, mut child) in started.into_inner().unwrap() {
+        work_until(&pool, "the thread is let go", || affinity::of(id) == all);
+        work_until(&pool, "the process is let go", || affinity::of(ThreadId::from_raw(child.id() as i32)) == all);
+        drop(end);
+        thread.join().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    // One that has a mask of its own keeps it.
+    let last: CoreSet = all.iter().last().into_iter().collect();
+    let (end, ended) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel();
+    let bound = std::thread::spawn(move || {
+        tell.send(ThreadId::current()).unwrap();
+        let _ = ended.recv();
+        here()
+    });
+    let bound_id = told.recv().unwrap();
+    (0..50).for_each(|_| assert_eq!(pool.install(|| fib(22)), 17_711));
+    assert!(affinity::confine(bound_id, last));
+    for turn in 0..20 {
+        neighbour.desire(if turn % 2 == 0 { all.len() as u32 } else { 0 });
+        (0..20).for_each(|_| assert_eq!(pool.install(|| fib(22)), 17_711));
+    }
+    drop(end);
+    assert_eq!(bound.join().unwrap(), last);
+}
+
+/// The cores that the table says this program may use.
+fn in_the_table() -> Option<CoreSet> {
+    let snapshot = Snapshot::take(&Location::from_environment().unwrap()).unwrap()?;
+    let own = snapshot.programs.iter().find(|program| program.pid == std::process::id() && program.program != 1)?;
+    Some(own.may_use)
+}
+
+/// Works until `condition` holds.
+fn work_until(pool: &ThreadPool, sentence: &str, condition: impl Fn() -> bool) {
+    wait_until(sentence, || {
+        assert_eq!(pool.install(|| fib(18)), 2584);
+        condition()
+    });
+}
+
+fn shared_pool() -> (Neighbour, ThreadPool) {
+    let neighbour = Neighbour::start();
+    let pool = ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    work_until(&pool, "the program is in the table", || in_the_table() == Some(here()));
+    // Long enough for several quanta beside the neighbour.
+    (0..50).for_each(|_| assert_eq!(pool.install(|| fib(22)), 17_711));
+    (neighbour, pool)
+}
+
+fn pins() {
+    let all = here();
+    let (neighbour, pool) = shared_pool();
+    let last: CoreSet = all.iter().last().into_iter().collect();
+    // A mask that the policy itself has just put a thread on would say nothing of the program's.
+    neighbour.desire(0);
+    work_until(&pool, "alone, all threads roam", || pool.broadcast(|_| here()) == [all; 4]);
+    pool.broadcast(|_| pin(last));
+    work_until(&pool, "the table hears of it", || in_the_table() == Some(last));
+    for turn in 0..200 {
+        neighbour.desire(if turn % 20 < 10 { all.len() as u32 } else { 0 });
+        let elsewhere = AtomicU64::new(0);
+        let see = || _ = elsewhere.fetch_add(u64::from(here() != last), Ordering::Relaxed);
+        pool.scope(|scope| (0..4).for_each(|_| scope.spawn(|_| (see(), assert_eq!(fib(15), 610)).0)));
+        assert_eq!(elsewhere.into_inner(), 0, "in turn {turn} so many tasks were where nobody had put them");
+    }
+    assert_eq!(pool.broadcast(|_| here()), [last; 4]);
+    pool.broadcast(|_| pin(all));
+    work_until(&pool, "the table hears that it roams", || in_the_table() == Some(all));
+}
+
+/// A cpuset of this program's own, removed with the value.
+struct Cpuset {
+    folder: PathBuf,
+    /// Where the program was before.
+    home: PathBuf,
+}
+
+impl Cpuset {
+    /// `None` where the system lets nobody make one.
+    fn new(cores: CoreSet) -> Option<Cpuset> {
+        let place = fs::read_to_string("/proc/self/cpuset").ok()?;
+        // Version 1, or 2.
+        let homes = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"]
+            .map(|root| Path::new(root).join(place.trim().trim_start_matches('/')));
+        let home = homes.into_iter().find(|home| home.join("cpuset.cpus").exists())?;
+        let folder = home.join(format!("comity-test-{}", std::process::id()));
+        fs::create_dir(&folder).ok()?;
+        let cpuset = Cpuset { folder, home };
+        let mems = fs::read_to_string(cpuset.home.join("cpuset.mems")).unwrap_or_default();
+        let _ = fs::write(cpuset.folder.join("cpuset.mems"), mems.trim());
+        cpuset.set(cores)?;
+        fs::write(cpuset.folder.join("cgroup.procs"), std::process::id().to_string()).ok()?;
+        Some(cpuset)
+    }
+
+    fn set(&self, cores: CoreSet) -> Option<()> {
+        let cores: Vec<String> = cores.iter().map(|core| core.to_string()).collect();
+        fs::write(self.folder.join("cpuset.cpus"), cores.join(",")).ok()
+    }
+}
+
+impl Drop for Cpuset {
+    fn drop(&mut self) {
+        let _ = fs::write(self.home.join("cgroup.procs"), std::process::id().to_string());
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+fn cpusets() {
+    let all = here();
+    let (neighbour, pool) = shared_pool();
+    let Some(cpuset) = Cpuset::new(all) else {
+        println!("skipped: no cpuset can be made here");
+        return;
+    };
+    // The second time none of the threads is where it was put for the first time.
+    for core in all.iter().chain(all.iter()) {
+        let one: CoreSet = [core].into_iter().collect();
+        cpuset.set(one).unwrap();
+        work_until(&pool, "the table hears of the smaller one", || in_the_table() == Some(one));
+        assert_eq!(pool.broadcast(|_| here()), [one; 4]);
+        cpuset.set(all).unwrap();
+        work_until(&pool, "the table hears of the larger one", || in_the_table() == Some(all));
+        neighbour.desire(0);
+        work_until(&pool, "alone, the threads run on all of it", || {
+            let masks = pool.broadcast(|_| here());
+            let union = masks.iter().fold(CoreSet::EMPTY, |all, mask| all.union(*mask));
+            union == all
+        });
+        neighbour.desire(all.len() as u32);
+    }
+}
+
+/// This program, beside a neighbour, starts a child in that way at that moment, and ends without a farewell.
+fn start_a_child(way: &str, moment: &str) {
+    let (_neighbour, pool) = shared_pool();
+    let all = here().len();
+    let confines = std::env::var("COMITY_POLICY").is_ok_and(|policy| policy == "dws");
+    let start = || match way {
+        "fork" => forked::leave_a_fork(|| report(|| fib(15) == 610)),
+        "daemon" => {
+            forked::become_a_daemon();
+            report(|| fib(15) == 610);
+            // Nobody waits for this task any more.
+            forked::end_at_once();
+        }
+        "exec" => {
+            // With a closure to run before, the standard library forks.
+            let mut command = again();
+            let command = forked::with_a_fork(&mut command);
+            drop(command.spawn().unwrap());
+        }
+        "spawn" => {
+            #[expect(clippy::zombie_processes, reason = "it outlives this program")]
+            let child = again().spawn().unwrap();
+            wait_until("the child is let go, by this program", || {
+                affinity::of(ThreadId::from_raw(child.id() as i32)).len() == all
+            });
+        }
+        other => panic!("no way {other}"),
+    };
+    // Where threads are confined, one that is.
+    let wait_for_it = || {
+        while confines && here().len() > 1 {
+            assert_eq!(fib(18), 2584);
+        }
+    };
+    match moment {
+        "task" => pool.install(|| {
+            wait_for_it();
+            start();
+        }),
+        "blocked" => pool.install(|| {
+            wait_for_it();
+            std::thread::sleep(Duration::from_millis(30));
+            start();
+        }),
+        "between" => {
+            let ends = AtomicBool::new(false);
+            pool.in_place_scope(|scope| {
+                scope.spawn(|_| {
+                    while !ends.load(Ordering::Relaxed) {
+                        assert_eq!(fib(18), 2584);
+                    }
+                });
+                start();
+                ends.store(true, Ordering::Relaxed);
+            });
+        }
+        other => panic!("no moment {other}"),
+    }
+    forked::end_at_once();
+}
+
+/// This test program again, as one that reports.
+fn again() -> Command {
+    let mut command = child::command("report");
+    command.stdin(Stdio::inherit()).stdout(Stdio::null());
+    command
+}

@@ -1,0 +1,59 @@
+//! Another program in the core table, which computes nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use comity_os::affinity;
+use comity_os::cpu_clock::ThreadId;
+use comity_table::{Location, Member, Profile};
+
+/// A program in the table that desires cores until the value is dropped.
+pub struct Neighbour {
+    desire: Arc<AtomicU32>,
+    ends: Arc<AtomicBool>,
+}
+
+impl Neighbour {
+    /// Joins the table that the environment names. It desires all cores.
+    pub fn start() -> Neighbour {
+        let cores = affinity::of(ThreadId::current());
+        let profile = Profile {
+            program: 1,
+            name: "neighbour".into(),
+            policy: "none".into(),
+            weight: 100,
+            workers: cores.len() as u32,
+            may_use: cores,
+        };
+        let member = Member::join(&Location::from_environment().unwrap(), &profile).unwrap();
+        let desire = Arc::new(AtomicU32::new(cores.len() as u32));
+        let ends = Arc::new(AtomicBool::new(false));
+        std::thread::spawn({
+            let (desire, ends) = (Arc::clone(&desire), Arc::clone(&ends));
+            move || {
+                while !ends.load(Ordering::Relaxed) {
+                    let desire = desire.load(Ordering::Relaxed);
+                    member.round(desire, 1);
+                    // What it owns it takes, and when it wants less it gives it away.
+                    while desire > 0 && (member.claim(true).is_some() || member.take_back().is_some()) {}
+                    while desire == 0 && member.release(None).is_some() {}
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        });
+        Neighbour { desire, ends }
+    }
+
+    /// How many cores it desires from its next round on.
+    #[allow(dead_code, reason = "not every test program changes it")]
+    pub fn desire(&self, cores: u32) {
+        self.desire.store(cores, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+}
