@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Everything, before an issue is closed: checks/test.sh; rayon's tests under other policies and numbers of threads; the programs
-# over both rayon-cores; the lowest versions of what the drop-in is made of; other versions in one table; loom, ThreadSanitizer, all mutations, and instruction counts.
+# over both rayon-cores; the lowest versions of what the drop-in is made of; two versions in one table; loom, ThreadSanitizer, all
+# mutations, and instruction counts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh
+COMITY_STRESS_SECS=4 cargo test -p comity-kernels --test stress
 checks/rayon.sh all
 cargo test --locked --manifest-path crates/rayon-core/programs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/stock"
 checks/floors.sh

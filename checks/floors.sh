@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The drop-in's lock file has the lowest versions that its manifests allow, and it builds and passes its tests with these: `comity
-# rayon enable` moves what a project has locked no further than that. After a change of a requirement, `checks/floors.sh write`.
+# The drop-in's lock file has the lowest versions that its manifests allow, and a program with these builds and runs: `comity rayon
+# enable` moves what a project has locked no further than that. After a change of a requirement, `checks/floors.sh write`.
 set -euo pipefail
 cd "$(dirname "$0")/../crates/rayon-core"
 lock=$(mktemp)
-trap 'cp "$lock" Cargo.lock; rm "$lock"' EXIT
 cp Cargo.lock "$lock"
+trap 'cp "$lock" Cargo.lock; rm "$lock"' EXIT
 rm Cargo.lock
 # The option is not stable yet; the versions that it finds are as any others.
 RUSTC_BOOTSTRAP=1 cargo generate-lockfile --quiet -Z minimal-versions

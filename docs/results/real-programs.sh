@@ -22,6 +22,26 @@ jwalk    0.9.0
 indexmap 2.14.2 rayon
 hashbrown 0.17.1 rayon
 petgraph 0.8.3  rayon
+nalgebra 0.33.2 rayon
+imageproc 0.25.0
+rav1e    0.7.1
+fast_image_resize 5.1.0 rayon
+sysinfo  0.33.1
+indicatif 0.17.9 rayon
+sprs     0.11.2
+ark-poly 0.5.0  parallel
+halo2_proofs 0.3.0
+plonky2  1.0.2
+tantivy  0.22.0
+linfa-clustering 0.7.1
+faer     0.20.1 rayon
+lightningcss 1.0.0-alpha.60 bundler
+rapier3d 0.22.0 parallel
+typst    0.12.0
+czkawka_core 8.0.0
+sourmash 0.17.2 parallel
+criterion 0.5.1
+fclones  0.34.0
 '
 
 cargo build --release --locked -p comity-cli --target-dir "$target"

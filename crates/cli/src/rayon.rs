@@ -115,7 +115,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
         Entry::Folder => Some(named.map_or_else(Source::built_in, Ok)?),
         Entry::None => {
             let source = named.map_or_else(Source::built_in, Ok)?;
-            if is_settled(&project, &project.look()?)? {
+            if is_settled(&project, &turn.look()?)? {
                 return Ok(());
             }
             Some(source)
@@ -123,15 +123,12 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     };
     let before = match Record::of(&project)? {
         Some(record) => Some(record.before().clone()),
-        // What somebody wrote by hand is theirs to take out.
+        // What was written by hand is the user's to take out.
         None if manifest.entry() != Entry::None => None,
         None => Some(Files::read(&project)?),
     };
     let locked_before = Lock::read(&project.lock())?;
-    let (tree, changed) = put_in(&turn, &project, &manifest, source.as_ref())?;
-    if let Some(before) = before {
-        Record::keep(&project, before)?;
-    }
+    let (tree, changed) = put_in(&turn, &project, &manifest, source.as_ref(), before)?;
     let done = if changed { "runs on Comity now" } else { "runs on Comity already" };
     let mut text = format!("'{place}' ({}) {done}: it links {} and no other.\n", tree.rayon(), tree.cores_in_words());
     if let (Some(before), Some(now)) = (locked_before, Lock::read(&project.lock())?) {
@@ -195,6 +192,7 @@ fn put_in(
     project: &Project,
     manifest: &Manifest,
     source: Option<&Source>,
+    found: Option<Files>,
 ) -> Result<(Tree, bool), Failure> {
     let path = project.lock();
     let (before, bytes_before) = (Lock::read(&path)?, fs::read(&path).ok());
@@ -205,7 +203,7 @@ fn put_in(
             let first = manifest.with_entry(source, memory.as_ref())?;
             manifest.write(&first)?;
             let tree = match &before {
-                None => project.look()?,
+                None => look(project)?,
                 Some(before) => update_lock(project, before)?,
             };
             verify(project, &tree)?;
@@ -218,9 +216,17 @@ fn put_in(
             if complete != first {
                 manifest.write(&complete)?;
             }
+            if let Some(found) = found {
+                Record::keep(project, found, complete.clone())?;
+            }
             Ok((tree, complete != manifest.text() || fs::read(&path).ok() != bytes_before))
         },
     )
+}
+
+/// Within [`Turn::all_or_nothing`], which has a journal already.
+fn look(project: &Project) -> Result<Tree, Failure> {
+    project.look_locked().or_else(|_| undo::and_back(&project.lock(), || project.tree()))
 }
 
 /// Has cargo take the patch into a lock file. One that names another version keeps the stock crate, and cargo only warns.
@@ -267,9 +273,10 @@ fn verify(project: &Project, tree: &Tree) -> Result<(), Failure> {
     match tree.links() {
         Links::One(Kind::Comity) => Ok(()),
         Links::None => Err(Failure::Run(no_core(project, tree))),
-        _ if let Some(folder) = tree.core_in_a_folder() => Err(Failure::Run(format!(
-            "'{place}' links the rayon-core in '{folder}' through a path dependency, which no patch of crates.io replaces; \
-             name rayon-core there by its version"
+        _ if tree.core_in_a_folder().is_some() => Err(Failure::Run(format!(
+            "'{place}' links the rayon-core in '{}' through a path dependency, which no patch of crates.io replaces; name \
+             rayon-core there by its version",
+            tree.core_in_a_folder().unwrap_or_default()
         ))),
         _ => Err(Failure::Run(format!(
             "even with the patch, cargo has '{place}' link {}; Comity's is {}, and {} or another package may ask for none but \
@@ -294,7 +301,7 @@ fn disable(path: Option<&Path>) -> Result<(), Failure> {
                 "the patch of rayon-core in '{place}' is not Comity's: {entry}; nothing was changed"
             )));
         }
-        Entry::None if manifest.memory().is_none() => return was_not_enabled(&project),
+        Entry::None if manifest.memory().is_none() => return was_not_enabled(&turn, &project),
         _ => {}
     }
     let (tree, refused) = match Record::of(&project)? {
@@ -316,8 +323,8 @@ fn disable(path: Option<&Path>) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn was_not_enabled(project: &Project) -> Result<(), Failure> {
-    let tree = project.look()?;
+fn was_not_enabled(turn: &Turn, project: &Project) -> Result<(), Failure> {
+    let tree = turn.look()?;
     let place = project.manifest().display();
     if tree.has_comity() {
         return Err(Failure::Run(format!(
@@ -332,10 +339,10 @@ fn was_not_enabled(project: &Project) -> Result<(), Failure> {
 /// Puts back what `enable` found, byte for byte.
 fn put_back(turn: &Turn, project: &Project, record: &Record) -> Result<Tree, Failure> {
     turn.all_or_nothing(
-        || true,
+        || record.before().has_manifest_of(project),
         || {
-            record.before().write(project)?;
-            without_comity(project, project.look()?)
+            record.put_back(project)?;
+            without_comity(project, look(project)?)
         },
     )
 }
@@ -367,7 +374,7 @@ fn take_out(turn: &Turn, project: &Project, manifest: &Manifest) -> Result<(Tree
                 refused = lock::bring_back(project, &wanted)?;
                 project.tree()?
             } else {
-                project.look()?
+                look(project)?
             };
             let tree = without_comity(project, tree)?;
             manifest.write(&manifest.without_entry(false)?)?;
@@ -378,11 +385,11 @@ fn take_out(turn: &Turn, project: &Project, manifest: &Manifest) -> Result<(Tree
 
 fn status(arguments: &Status) -> Result<(), Failure> {
     let project = Project::find(arguments.path.as_deref())?;
-    // To look, cargo may write the lock file, which is put back.
-    let _turn = Turn::wait(&project)?;
+    let turn = Turn::wait(&project)?;
+    turn.repair()?;
     let manifest = Manifest::read(project.manifest())?;
     let enabled = matches!(manifest.entry(), Entry::Folder | Entry::Git);
-    let tree = project.look()?;
+    let tree = turn.look()?;
     if arguments.json {
         return output::print(&output::to_json(&report(&project, enabled, &tree)));
     }

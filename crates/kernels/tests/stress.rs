@@ -13,7 +13,7 @@ use comity_kernels::{Backend, catalog};
 use watchdog::Watchdog;
 
 const WORKERS: usize = 16;
-const DEFAULT_SECS: u64 = 4;
+const DEFAULT_SECS: u64 = 1;
 
 #[test]
 fn trees_and_fibonacci_numbers_under_every_policy() {

@@ -3,8 +3,8 @@
 //! The kernel keeps one mask for each thread and does not say whose it is. So what a program is about to set is noted first, and a
 //! mask that is found later is compared with the note, cut by the thread's cpuset and the cores that are online: [`Mask`].
 //!
-//! What equality cannot tell: one who sets the very mask that was noted, or all cores, is not seen to have a wish of its own; and one
-//! who sets a mask between a look and the setting that follows it, a microsecond later, is not seen at all.
+//! What equality cannot tell: a mask set by another that is exactly the noted one, or all cores, counts as no wish. A mask that is set
+//! between a look and the setting that follows it, a microsecond later, is not seen at all.
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
@@ -25,7 +25,11 @@ pub fn confine(thread: ThreadId, cores: CoreSet) -> bool {
 /// The cores that a thread of any process may run on. None if it is gone.
 pub fn of(thread: ThreadId) -> CoreSet {
     let mask = Pid::from_raw(thread.as_raw()).and_then(|thread| sched_getaffinity(Some(thread)).ok());
-    mask.map_or(CoreSet::EMPTY, |mask| (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect())
+    let cores = |mask: CpuSet| {
+        let set = (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core));
+        set.take(mask.count() as usize).collect()
+    };
+    mask.map_or(CoreSet::EMPTY, cores)
 }
 
 /// The cores that the system lets a thread use, whatever its mask is: those of its cpuset that are online. The thread may run on all

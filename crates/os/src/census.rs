@@ -55,6 +55,13 @@ fn read_line<'a>(path: &str, line: &'a mut [u8; LINE]) -> Option<&'a [u8]> {
     Some(&line[..length])
 }
 
+/// The time as [`Stat::start`] counts it.
+pub fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    // A hundred ticks a second on every machine, whatever the kernel counts by itself.
+    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
+}
+
 /// How long a thread has waited for a core since it began, but for a wait that is not over. `None` if it is gone, or if the kernel
 /// does not count that (CONFIG_SCHED_INFO).
 pub fn waited_for_core(process: u32, thread: u32) -> Option<Duration> {

@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::cgroup;
 
 /// Fewer than this are started without asking: a failing start says the same, and costs nothing where it works.
-const FEW: u64 = 64;
+const FEW: u64 = 16;
 
 /// A limit, and what sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Limit {
 
 /// The limit that so many threads more are above for certain, whatever else there is: each of them alone says so.
 ///
-/// Some 50 µs; nothing for fewer than 64.
+/// Some 50 µs; nothing for fewer than 16.
 pub fn exceeded_by(threads: u64) -> Option<Limit> {
     if threads < FEW {
         return None;
@@ -31,9 +31,14 @@ pub fn exceeded_by(threads: u64) -> Option<Limit> {
     lowest.filter(|limit| threads > limit.threads)
 }
 
-/// Root is bound by none.
+/// It binds no process that has one of two capabilities.
 fn of_user() -> Option<Limit> {
-    let most = getrlimit(Resource::Nproc).current.filter(|_| !rustix::process::geteuid().is_root());
+    const SYS_ADMIN: u64 = 1 << 21;
+    const SYS_RESOURCE: u64 = 1 << 24;
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let is_bound = u64::from_str_radix(capabilities.trim(), 16).ok()? & (SYS_ADMIN | SYS_RESOURCE) == 0;
+    let most = getrlimit(Resource::Nproc).current.filter(|_| is_bound);
     most.map(|threads| Limit { threads, name: "RLIMIT_NPROC (ulimit -u)".to_owned() })
 }
 

@@ -28,8 +28,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often it is looked which cores the program may use, and how many: a quota may change, a cpuset, an affinity.
 const LIMITS: Duration = Duration::from_secs(1);
 
-/// How soon what a confined worker has started is let go where its program wants it.
-const MEND: Duration = Duration::from_millis(100);
+/// How often what confined workers have started is looked for. It is let go within twice that: a look may come a little early.
+const MEND: Duration = Duration::from_millis(50);
 const _: () = assert!(MEND.as_millis() <= STOPPED_AFTER.as_millis() / 2);
 
 /// The body of the coordinator's thread: it ends when the program's pools have.
@@ -256,6 +256,11 @@ impl<'a> Coordination<'a> {
             share.balance(&mut books, &view);
         }
         self.mend(&pools);
+        if self.mender.is_busy() {
+            self.mend(&pools);
+        }
+        // A claim may have been on its way when the program lost a core to its own affinity.
+        self.member.set_may_use(self.member.may_use());
     }
 
     /// One quantum is over, which lasted so long. Returns after how long to come again.
@@ -292,7 +297,8 @@ impl<'a> Coordination<'a> {
             self.mend(&pools);
         }
         let is_narrow = pools.iter().any(|pool| pool.share().books().is_narrow());
-        let longest = if is_narrow || self.mender.is_busy() { MEND } else { STOPPED_AFTER / 2 };
+        let to_mend = MEND.saturating_sub(self.mended.elapsed());
+        let longest = if is_narrow || self.mender.is_busy() { to_mend } else { STOPPED_AFTER / 2 };
         // A program whose coordinator comes by less often counts as stopped.
         (self.quantum * u32::from(due.max(1))).min(longest)
     }
@@ -302,14 +308,15 @@ impl<'a> Coordination<'a> {
         self.mended = Instant::now();
         let mut workers = Vec::new();
         for pool in pools {
-            workers.extend(pool.share().narrow_masks(&mut pool.share().books(), &pool.view()));
+            workers.extend(pool.share().spells(&mut pool.share().books(), &pool.view()));
         }
-        self.mender.look(&workers);
+        self.mender.look(&workers, self.program.take_ended());
     }
 
     /// Which cores the program may use by now, and how many of them at a time.
     fn find_limits(&mut self, pools: &[Pool]) {
         let granted = affinity::granted();
+        granted.store(&self.program.granted);
         let mut may_use = CoreSet::EMPTY;
         for pool in pools {
             let mut books = pool.share().books();

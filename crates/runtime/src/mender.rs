@@ -1,12 +1,13 @@
 //! What tasks start while their worker is confined: threads and processes inherit the mask, which is meant for the worker alone. They
 //! are let go where the program wants them, within a tenth of a second.
 //!
-//! A thread is mended once, at the first look that finds it, and only if its mask is one that a worker has had since the look before.
-//! One that was there before has its mask from itself or from an administrator, who wins. What equality cannot tell: a thread that in
-//! its first tenth of a second has bound itself to exactly the cores that a worker was confined to roams all the same.
+//! A thread is mended if it was started since a worker has had the very mask that it has, and was not there at the look before. One
+//! that is older, or was there, has its mask from itself or from an administrator, who wins. What equality cannot tell: a thread that,
+//! before the first look, has bound itself to exactly the cores that a worker was confined to roams all the same.
 //!
 //! Children that were forked set themselves right (`share::in_child`); those of `posix_spawn` and `vfork`, and what they have started
-//! meanwhile, are found by the kernel's lists of children.
+//! meanwhile, are found by the kernel's lists of children. Two kinds are not found: a process whose parent has ended before the look,
+//! and all that a program starts in its own last tenth of a second.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +15,18 @@ use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
 
-use crate::share::Narrow;
-
 /// At so many looks a child is looked at: it may have been about to start another.
 const LOOKS: u32 = 2;
+
+/// A time in which a worker's thread has had a narrow mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spell {
+    pub(crate) cores: CoreSet,
+    /// What the program wanted instead; `None`: all cores.
+    pub(crate) own: Option<CoreSet>,
+    /// When it began, as [`census::now`] has it.
+    pub(crate) since: u64,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -26,8 +35,8 @@ pub(crate) struct Mender {
     known: HashSet<u32>,
     /// Child processes, and how often they have been looked at.
     children: HashMap<u32, u32>,
-    /// Masks that children may still have.
-    narrow: Vec<Narrow>,
+    /// The spells of the last look, whose masks may be met now.
+    before: Vec<Spell>,
 }
 
 impl Mender {
@@ -36,7 +45,7 @@ impl Mender {
         let process = std::process::id();
         let known: HashSet<u32> = census::threads(process).into_iter().collect();
         let children = known.iter().flat_map(|thread| census::children(process, *thread));
-        Mender { children: children.map(|child| (child, LOOKS)).collect(), known, narrow: Vec::new() }
+        Mender { children: children.map(|child| (child, LOOKS)).collect(), known, before: Vec::new() }
     }
 
     /// Whether there are children to be looked at once more.
@@ -44,56 +53,60 @@ impl Mender {
         self.children.values().any(|looks| *looks < LOOKS)
     }
 
-    /// Looks at what is new, with the program's workers and the narrow masks that each has had since the last time.
-    pub(crate) fn look(&mut self, workers: &[(ThreadId, Vec<Narrow>)]) {
-        let narrow: Vec<Narrow> = workers.iter().flat_map(|(_, narrow)| narrow.iter().copied()).collect();
-        if narrow.is_empty() && !self.is_busy() {
+    /// Looks at what is new, with the program's workers, the spells of each since the last time, and those of workers that have
+    /// ended since, whose children are another thread's by now.
+    pub(crate) fn look(&mut self, workers: &[(ThreadId, Vec<Spell>)], ended: Vec<Spell>) {
+        let any_ended = !ended.is_empty();
+        let of_workers = workers.iter().flat_map(|(_, spells)| spells.iter().copied());
+        let now: Vec<Spell> = of_workers.chain(ended).collect();
+        if now.is_empty() && !self.is_busy() {
             return;
         }
+        let spells: Vec<Spell> = self.before.iter().chain(&now).copied().collect();
+        self.before = now;
         let process = std::process::id();
         let threads: HashSet<u32> = census::threads(process).into_iter().collect();
         let is_worker: HashSet<u32> = workers.iter().map(|(thread, _)| thread.as_raw() as u32).collect();
         let new: Vec<u32> =
             threads.iter().filter(|id| !self.known.contains(id) && !is_worker.contains(id)).copied().collect();
         for id in &new {
-            mend(*id, &narrow);
+            mend(process, *id, &spells);
         }
+        let narrow = workers.iter().filter(|(_, spells)| !spells.is_empty()).map(|(thread, _)| thread.as_raw() as u32);
+        let parents: Vec<u32> = if any_ended { threads.iter().copied().collect() } else { narrow.chain(new).collect() };
         self.known = threads;
-        let were_narrow =
-            workers.iter().filter(|(_, narrow)| !narrow.is_empty()).map(|(thread, _)| thread.as_raw() as u32);
-        let starters = were_narrow.chain(new);
-        let started: Vec<u32> = starters.flat_map(|thread| census::children(process, thread)).collect();
-        // A child of the last look may have started something with what was narrow then.
-        let masks: Vec<Narrow> = self.narrow.iter().chain(&narrow).copied().collect();
-        self.narrow = narrow;
         self.children.retain(|child, _| Stat::of_process(*child).is_some_and(|stat| stat.parent == process));
-        for child in started {
+        for child in parents.into_iter().flat_map(|thread| census::children(process, thread)) {
             self.children.entry(child).or_default();
         }
-        let due: Vec<u32> =
-            self.children.iter().filter(|(_, looks)| **looks < LOOKS).map(|(child, _)| *child).collect();
-        for child in due {
-            mend_all(child, &masks);
-            self.children.entry(child).and_modify(|looks| *looks += 1);
+        for (child, looks) in self.children.iter_mut().filter(|(_, looks)| **looks < LOOKS) {
+            mend_all(*child, &spells);
+            *looks += 1;
         }
     }
 }
 
-/// Lets a thread go that has one of these masks.
-fn mend(thread: u32, narrow: &[Narrow]) {
-    let thread = ThreadId::from_raw(thread as i32);
-    let found = affinity::of(thread);
-    if let Some((_, own)) = narrow.iter().find(|(mask, _)| *mask == found) {
-        affinity::confine(thread, own.unwrap_or(CoreSet::ALL));
+/// Lets a thread go that has the mask of one of these spells and was not there before it.
+fn mend(process: u32, thread: u32, spells: &[Spell]) {
+    let id = ThreadId::from_raw(thread as i32);
+    let found = affinity::of(id);
+    let mut same = spells.iter().filter(|spell| spell.cores == found).peekable();
+    if same.peek().is_none() {
+        return;
+    }
+    let Some(start) = Stat::of_thread(process, thread).map(|stat| stat.start) else { return };
+    // The kernel rounds down.
+    if let Some(spell) = same.find(|spell| start + 1 >= spell.since) {
+        affinity::confine(id, spell.own.unwrap_or(CoreSet::ALL));
     }
 }
 
 /// The same for all threads of a process, and of what it has started.
-fn mend_all(process: u32, narrow: &[Narrow]) {
+fn mend_all(process: u32, spells: &[Spell]) {
     for thread in census::threads(process) {
-        mend(thread, narrow);
+        mend(process, thread, spells);
         for child in census::children(process, thread) {
-            mend_all(child, narrow);
+            mend_all(child, spells);
         }
     }
 }

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use comity_os::{fork, futex, lock};
+use comity_os::{SharedCoreSet, fork, futex, lock};
 use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Policy, Room, Sleeper};
 use comity_table::{CoreSet, Location, Member};
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::coordinator;
+use crate::mender::Spell;
 use crate::share::{self, Cores};
 use crate::shared::Shared;
 
@@ -44,6 +45,10 @@ pub(crate) struct Program {
     bell: AtomicU32,
     /// No pool had work at the coordinator's last look: the worker that wakes tells it.
     dormant: AtomicBool,
+    /// The cores that the system lets the program use, as the coordinator found; none until then.
+    pub(crate) granted: SharedCoreSet,
+    /// The narrow masks that workers of pools have had which have ended: what these have started is still to be let go.
+    ended: Mutex<Vec<Spell>>,
 }
 
 struct Pools {
@@ -217,6 +222,8 @@ impl Program {
             wanting: AtomicU32::new(0),
             bell: AtomicU32::new(0),
             dormant: AtomicBool::new(false),
+            granted: SharedCoreSet::default(),
+            ended: Mutex::default(),
         }
     }
 
@@ -272,6 +279,9 @@ impl Program {
         let member = pools.member.clone();
         // Outside of the lock: it may be the last reference.
         drop(pools);
+        if let Some(share) = gone.as_ref().and_then(|(_, pool)| pool.share.as_ref()) {
+            lock(&self.ended).extend(share.all_spells(&mut share.books()));
+        }
         drop(gone);
         if let Some(member) = member {
             let mut division = self.division();
@@ -361,6 +371,11 @@ impl Program {
         for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
             share.stand(standing);
         }
+    }
+
+    /// What pools have left that have ended since the last time.
+    pub(crate) fn take_ended(&self) -> Vec<Spell> {
+        std::mem::take(&mut *lock(&self.ended))
     }
 
     // ---- Cores. ----

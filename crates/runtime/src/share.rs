@@ -28,10 +28,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use comity_os::affinity::{self, Mask};
+use comity_os::census;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, SharedCoreSet, lock};
 use comity_policy::{Placement, Policy, Room, Sharing, Sleeper, WorkerId};
 
+use crate::mender::Spell;
 use crate::program::{Part, PoolId, Program, Standing};
 use crate::raw::current;
 use crate::sleep::{Sleep, Work};
@@ -80,8 +82,8 @@ struct Entry {
     led_to: Option<usize>,
     /// That was while it slept, and it frees itself when it is up.
     led: bool,
-    /// The narrow masks that its thread has had since the last [`Share::narrow_masks`], and what its program wanted meanwhile.
-    narrow: Vec<Narrow>,
+    /// The narrow masks that its thread has had since the last [`Share::spells`].
+    spells: Vec<Spell>,
     /// A program's own thread, which comes and goes as it likes: it is in no count.
     adopted: bool,
 }
@@ -90,46 +92,72 @@ struct Entry {
 #[derive(Default)]
 struct ForChild {
     is_narrow: AtomicBool,
+    noted: SharedCoreSet,
     own: SharedCoreSet,
 }
 
 impl Entry {
-    /// Learns what the worker's thread runs on. True if somebody else has set that. None of the others' masks is touched while it is
-    /// not known what the system grants.
-    fn learn(&mut self, thread: ThreadId, granted: CoreSet) -> bool {
+    /// Learns what the worker's thread runs on. True if another has set that. What the system grants is asked anew before a mask
+    /// counts as another's; as long as it is not known, no mask is touched.
+    fn learn(&mut self, thread: ThreadId, granted: &mut CoreSet) -> bool {
         let found = affinity::of(thread);
-        !granted.is_empty() && !found.is_empty() && self.mask.learn(found, granted)
+        if granted.is_empty() || found.is_empty() {
+            return false;
+        }
+        if !self.mask.explains(found, *granted) {
+            *granted = affinity::granted();
+        }
+        let foreign = self.mask.learn(found, *granted);
+        if foreign {
+            self.tell_children();
+        }
+        foreign
     }
 
     /// Confines the worker's thread, or lets it roam as its program wants. Where that is refused, it runs where it ran.
-    fn confine(&mut self, thread: ThreadId, granted: CoreSet, cores: Option<CoreSet>) {
+    fn confine(&mut self, thread: ThreadId, granted: &mut CoreSet, cores: Option<CoreSet>) {
         if granted.is_empty() {
             return;
         }
         self.learn(thread, granted);
         self.confined = cores;
-        if let Some(mask) = self.mask.note(cores) {
-            self.mask.own().unwrap_or(CoreSet::ALL).store(&self.for_child.own);
-            self.for_child.is_narrow.store(self.mask.is_narrow(), Ordering::Release);
-            self.note_if_narrow();
-            affinity::confine(thread, mask);
+        let before = self.mask;
+        let Some(mask) = self.mask.note(cores) else { return };
+        self.begin_spell();
+        // A child that is forked in between has one mask or the other, and both are noted as narrow if one is.
+        if self.mask.is_narrow() {
+            self.tell_children();
         }
+        if !affinity::confine(thread, mask) {
+            self.mask = before;
+        }
+        self.tell_children();
     }
 
-    fn note_if_narrow(&mut self) {
-        let narrow = (self.mask.place(), self.mask.own());
-        if self.mask.is_narrow() && !self.narrow.contains(&narrow) {
-            self.narrow.push(narrow);
+    fn tell_children(&self) {
+        let ForChild { is_narrow, noted, own } = &*self.for_child;
+        self.mask.place().store(noted);
+        self.mask.own().unwrap_or(CoreSet::ALL).store(own);
+        is_narrow.store(self.mask.is_narrow(), Ordering::Release);
+    }
+
+    /// What starts from now on may inherit the mask.
+    fn begin_spell(&mut self) {
+        let (cores, own) = (self.mask.place(), self.mask.own());
+        let is_known = self.spells.iter().any(|spell| spell.cores == cores && spell.own == own);
+        // One that sleeps starts nothing.
+        if self.mask.is_narrow() && !is_known && !self.led {
+            self.spells.push(Spell { cores, own, since: census::now() });
         }
     }
 
     /// Leads the worker's thread to the core that the worker was given, if it may go there. The kernel alone would leave it where
     /// it ran or slept, behind another, and find the idle core some milliseconds later. One that sleeps stays confined until it is up
     /// and has no task yet; one that runs, for the moment in which it moves.
-    fn lead(&mut self, thread: Option<ThreadId>, granted: CoreSet, sleeps: bool) {
+    fn lead(&mut self, thread: Option<ThreadId>, granted: &mut CoreSet, sleeps: bool) {
         if let Some((thread, core)) = thread.zip(self.core) {
-            self.confine(thread, granted, Some([core].into_iter().collect()));
             self.led = sleeps;
+            self.confine(thread, granted, Some([core].into_iter().collect()));
             if !sleeps {
                 self.confine(thread, granted, None);
             }
@@ -138,7 +166,7 @@ impl Entry {
     }
 
     /// The worker is up, on its own thread.
-    fn follow(&mut self, granted: CoreSet) {
+    fn follow(&mut self, granted: &mut CoreSet) {
         if std::mem::take(&mut self.led) {
             self.confine(ThreadId::current(), granted, None);
         }
@@ -206,9 +234,9 @@ impl Books {
         entries.map(|(nth, _)| WorkerId(nth as u32))
     }
 
-    /// Whether a worker's thread has a narrow mask, or has had one since [`Share::narrow_masks`].
+    /// Whether a worker's thread has a narrow mask, or has had one since [`Share::spells`].
     pub(crate) fn is_narrow(&self) -> bool {
-        self.entries.iter().any(|entry| !entry.narrow.is_empty())
+        self.entries.iter().any(|entry| !entry.spells.is_empty())
     }
 
     pub(crate) fn is(&self, worker: WorkerId, state: State) -> bool {
@@ -260,7 +288,7 @@ impl<C: Cores> Share<C> {
             confined: None,
             led_to: None,
             led: false,
-            narrow: Vec::new(),
+            spells: Vec::new(),
             adopted: adopts && nth == 0,
         };
         let entries: Box<[Entry]> = (0..workers).map(entry).collect();
@@ -393,8 +421,11 @@ impl<C: Cores> Share<C> {
     /// The worker is up again. `Retire`: there is no core for it, and it has no business of its own.
     pub(crate) fn woke(&self, pool: &impl Pool, me: WorkerId, has_business: bool) -> Up {
         let mut books = self.books();
-        let granted = books.granted;
-        books.entries[me.index()].follow(granted);
+        let books_of_all = &mut *books;
+        let entry = &mut books_of_all.entries[me.index()];
+        entry.follow(&mut books_of_all.granted);
+        // One that slept with a narrow mask has tasks again.
+        entry.begin_spell();
         if !books.is(me, State::Awake) {
             books.set(me, State::Awake);
             self.take_core(&mut books, me);
@@ -478,27 +509,37 @@ impl<C: Cores> Share<C> {
     pub(crate) fn look_at_masks(&self, books: &mut Books, pool: &impl Pool, granted: CoreSet) {
         books.granted = granted;
         let mut may_use = CoreSet::EMPTY;
-        let counted = books.entries.iter_mut().enumerate().filter(|(_, entry)| !entry.adopted);
+        let Books { entries, granted, may_use: known, .. } = books;
+        let counted = entries.iter_mut().enumerate().filter(|(_, entry)| !entry.adopted);
         for (nth, entry) in counted {
             let Some(thread) = pool.thread(WorkerId(nth as u32)) else { continue };
             if entry.learn(thread, granted) {
                 entry.confine(thread, granted, entry.confined);
             }
-            may_use = may_use.union(entry.mask.roams(granted));
+            may_use = may_use.union(entry.mask.roams(*granted));
         }
         if !may_use.is_empty() {
-            books.may_use = may_use;
+            *known = may_use;
         }
     }
 
-    /// The workers' threads, and those that have had narrow masks since the last time with these, and what was wanted meanwhile.
-    pub(crate) fn narrow_masks(&self, books: &mut Books, pool: &impl Pool) -> Vec<(ThreadId, Vec<Narrow>)> {
+    /// All narrow masks that workers have had since the last time, of a pool that has ended.
+    pub(crate) fn all_spells(&self, books: &mut Books) -> Vec<Spell> {
+        books.entries.iter_mut().flat_map(|entry| std::mem::take(&mut entry.spells)).collect()
+    }
+
+    /// The workers' threads, each with the narrow masks that it has had since the last time.
+    pub(crate) fn spells(&self, books: &mut Books, pool: &impl Pool) -> Vec<(ThreadId, Vec<Spell>)> {
         let workers = books.entries.iter_mut().enumerate().filter_map(|(nth, entry)| {
             let thread = pool.thread(WorkerId(nth as u32))?;
-            let narrow = std::mem::take(&mut entry.narrow);
-            // What it has now it may hand on until the next time.
-            entry.note_if_narrow();
-            Some((thread, narrow))
+            let spells = std::mem::take(&mut entry.spells);
+            // What it has now it may hand on until the next time, if it has tasks.
+            let goes_on = |spell: &&Spell| {
+                let lasts = spell.cores == entry.mask.place() && entry.mask.is_narrow();
+                lasts && entry.state == State::Awake
+            };
+            entry.spells = spells.iter().filter(goes_on).copied().collect();
+            Some((thread, spells))
         });
         workers.collect()
     }
@@ -608,8 +649,9 @@ impl<C: Cores> Share<C> {
             books.set(worker, State::Awake);
             books.entries[worker.index()].core = core;
             if self.sharing.placement == Placement::Anywhere {
-                let granted = books.granted;
-                books.entries[worker.index()].lead(pool.thread(worker), granted, true);
+                self.know_what_is_granted(books);
+                let Books { entries, granted, .. } = books;
+                entries[worker.index()].lead(pool.thread(worker), granted, true);
             } else {
                 self.place(books, pool);
             }
@@ -656,16 +698,27 @@ impl<C: Cores> Share<C> {
         }
     }
 
+    /// A pool that came later learns it from its program.
+    fn know_what_is_granted(&self, books: &mut Books) {
+        if books.granted.is_empty()
+            && let Some((program, _)) = self.program()
+        {
+            books.granted = CoreSet::load(&program.granted);
+        }
+    }
+
     /// Which awake workers have no core, and where the threads of all run.
     fn place(&self, books: &mut Books, pool: &impl Pool) {
         let used = books.cores_in_use();
-        let (held, granted, free) = (books.held, books.granted, self.is_free());
+        self.know_what_is_granted(books);
+        let (held, free) = (books.held, self.is_free());
         let mut spare = held.iter().filter(|core| !used.contains(*core));
         // A pool that has no core shares those of its program's others.
         let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
         let crowded = books.awake > self.room(books);
         let mut anyone = false;
-        let awake = books.entries.iter_mut().enumerate();
+        let Books { entries, granted, .. } = books;
+        let awake = entries.iter_mut().enumerate();
         for (nth, entry) in awake.filter(|(_, entry)| entry.state == State::Awake && !entry.adopted) {
             entry.core = entry.core.or_else(|| spare.next());
             let without = entry.core.is_none() && !held.is_empty() && !free;
@@ -702,15 +755,21 @@ impl<C: Cores> Share<C> {
 /// A narrow mask, and what the program wants instead; `None`: all cores.
 pub(crate) type Narrow = (CoreSet, Option<CoreSet>);
 
-/// Whether the calling thread is a worker's that was confined: what it starts is not to stay there for ever.
-pub(crate) fn narrow() -> Option<Narrow> {
-    let own = current::with(|worker| {
+/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where the program has
+/// just set another.
+fn narrow_mask() -> Option<(Mask, CoreSet)> {
+    current::with(|worker| {
         let worker = worker?;
         let books = worker.shared().share.as_ref()?.books();
         let mask = books.entries[worker.id().index()].mask;
-        mask.is_narrow().then(|| mask.own())
-    });
-    own.map(|own| (affinity::of(ThreadId::current()), own))
+        let is_ours = mask.is_narrow() && mask.explains(affinity::of(ThreadId::current()), books.granted);
+        is_ours.then_some((mask, books.granted))
+    })
+}
+
+/// Whether the calling thread is a worker's that was confined: what it starts is not to stay there for ever.
+pub(crate) fn narrow() -> Option<Narrow> {
+    narrow_mask().map(|(mask, _)| (affinity::of(ThreadId::current()), mask.own()))
 }
 
 /// The calling thread roams if it was started by one that is narrow.
@@ -725,25 +784,23 @@ pub(crate) fn widen(starter: Option<Narrow>) {
 
 /// Where the calling thread runs of its own accord.
 pub(crate) fn roams() -> CoreSet {
-    let as_worker = current::with(|worker| {
-        let worker = worker?;
-        let books = worker.shared().share.as_ref()?.books();
-        let mask = books.entries[worker.id().index()].mask;
-        mask.is_narrow().then(|| mask.roams(books.granted))
-    });
+    let as_worker = narrow_mask().map(|(mask, granted)| mask.roams(granted));
     as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
 }
 
 /// Runs in each forked child, on the thread that forked.
 pub(crate) fn in_child() {
+    let me = ThreadId::current();
     let own = current::with(|worker| {
         let worker = worker?;
         // Not from the books: a lock that another thread of the parent's has is never given back here.
         let mask = &worker.shared().share.as_ref()?.masks[worker.id().index()];
-        mask.is_narrow.load(Ordering::Acquire).then(|| CoreSet::load(&mask.own))
+        let found = affinity::of(me);
+        let is_ours = CoreSet::load(&mask.noted).intersection(found) == found;
+        (mask.is_narrow.load(Ordering::Acquire) && is_ours).then(|| CoreSet::load(&mask.own))
     });
     if let Some(own) = own {
-        affinity::confine(ThreadId::current(), own);
+        affinity::confine(me, own);
     }
 }
 

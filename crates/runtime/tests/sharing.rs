@@ -51,6 +51,12 @@ impl Table {
         Some((program.life, program.held.len(), program.claimed))
     }
 
+    fn desire(&self, program: &Program) -> u32 {
+        let snapshot = Snapshot::take(&Location::At(self.0.clone())).unwrap();
+        let programs = snapshot.map_or_else(Vec::new, |snapshot| snapshot.programs);
+        programs.iter().find(|found| found.pid == program.0.id()).map_or(0, |found| found.desire)
+    }
+
     fn held(&self, program: &Program) -> usize {
         self.of(program).map_or(0, |(_, held, _)| held)
     }
@@ -135,7 +141,13 @@ fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
         watchdog.step(policy);
         let table = Table::new(&format!("stopped-{policy}"));
         let [one, other] = two_that_share(policy, &table, cores);
+        // One that shares time at the moment, for want of it on a busy machine, desires no core and is in nobody's way.
         one.signal("STOP");
+        while table.desire(&one) == 0 {
+            one.signal("CONT");
+            wait_until("it desires cores", || table.desire(&one) > 0);
+            one.signal("STOP");
+        }
         wait_until("the other holds all cores", || table.held(&other) == cores);
         wait_until("the one counts as stopped", || table.of(&one).is_some_and(|(life, ..)| life == Life::Stopped));
         one.signal("CONT");

@@ -46,8 +46,6 @@ pub struct Lock {
     pub packages: Vec<Locked>,
     /// Whether there is a rayon-core, from wherever.
     pub has_core: bool,
-    /// Whether there is a package of Comity's beside it.
-    pub has_comity: bool,
 }
 
 impl Lock {
@@ -86,8 +84,7 @@ impl FromStr for Lock {
         let packages = document.get("package").and_then(|item| item.as_array_of_tables());
         let packages = || packages.into_iter().flatten();
         let has = |name| packages().any(|package| package.get("name").and_then(|name| name.as_str()) == Some(name));
-        let (has_core, has_comity) = (has("rayon-core"), has("comity"));
-        Ok(Lock { packages: packages().filter_map(from_registry).collect(), has_core, has_comity })
+        Ok(Lock { packages: packages().filter_map(from_registry).collect(), has_core: has("rayon-core") })
     }
 }
 
@@ -137,6 +134,14 @@ pub fn changes(before: &[Locked], now: &[Locked]) -> [Vec<String>; 2] {
     let (moved, added): (Vec<&Locked>, Vec<&Locked>) = new.iter().partition(|new| place(new).is_some());
     let arrow = |new: &Locked| place(new).map(|old| format!("{old} -> {}", new.version));
     [moved.into_iter().filter_map(arrow).collect(), added.into_iter().map(ToString::to_string).collect()]
+}
+
+/// Whether no package has moved but those that Comity's rayon-core and the stock one are made of.
+pub fn differ_by_comity_alone(before: &[Locked], now: &[Locked]) -> bool {
+    let floors = floors();
+    let is_part = |locked: &Locked| locked.name == "rayon-core" || floors.iter().any(|floor| floor.name == locked.name);
+    let old = missing(before, now);
+    missing(now, before).iter().filter(|new| old.iter().any(|old| takes_the_place_of(new, old))).all(is_part)
 }
 
 /// What of `before` is no longer in `now`.
@@ -191,10 +196,7 @@ mod tests {
                     version = \"1.12.1\"\nsource = \"registry+https://github.com/rust-lang/crates.io-index\"\n";
         fs::write(&path, text).unwrap();
         let core: Locked = "rayon-core 1.12.1".parse().unwrap();
-        assert_eq!(
-            Lock::read(&path).unwrap(),
-            Some(Lock { packages: vec![core.clone()], has_core: true, has_comity: false })
-        );
+        assert_eq!(Lock::read(&path).unwrap(), Some(Lock { packages: vec![core.clone()], has_core: true }));
         let before = [core];
         assert_eq!(missing(&before, &[]), before);
         assert_eq!(missing(&before, &before), []);
@@ -212,7 +214,7 @@ mod tests {
             version: Version::new(floors[at(name)].version.major, floors[at(name)].version.minor, 0),
         };
         let newest = Locked { name: "libc".to_owned(), version: Version::new(0, 2, 9_999) };
-        let lock = Lock { packages: vec![newest, old("crossbeam-epoch")], has_core: true, has_comity: false };
+        let lock = Lock { packages: vec![newest, old("crossbeam-epoch")], has_core: true };
         assert_eq!(lock.too_old(), [(old("crossbeam-epoch"), floors[at("crossbeam-epoch")].clone())]);
     }
 

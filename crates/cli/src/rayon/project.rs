@@ -13,7 +13,6 @@ use cargo_metadata::MetadataCommand;
 use comity_os::process::die_with_this_thread;
 
 use super::tree::Tree;
-use super::undo;
 use crate::failure::Failure;
 
 /// The workspace that a path belongs to; of a single package, the package.
@@ -107,10 +106,9 @@ impl Project {
         self.metadata(&[])
     }
 
-    /// What the project would link if it were built now. No file is changed.
-    pub fn look(&self) -> Result<Tree, Failure> {
-        // With a lock file that is up to date, cargo has nothing to write.
-        self.metadata(&["--locked"]).or_else(|_| undo::and_back(&self.lock(), || self.tree()))
+    /// What the project would link if it were built now, if its lock file is up to date: then cargo has nothing to write.
+    pub fn look_locked(&self) -> Result<Tree, Failure> {
+        self.metadata(&["--locked"])
     }
 
     /// With all features, because a lock file and a `[patch]` know no others, and a rayon may hide behind one.

@@ -1,16 +1,17 @@
-//! What a project's files were before they were changed, for whoever has to put them back.
+//! What a project's files were before they were changed, for the call that has to put them back.
 //!
 //! - The *journal*, a file in the project's root, is there only while a call changes the project. A call that finds one knows that the
 //!   call before it was killed, and takes back what that had begun. Calls take turns, by a lock on the root folder that the kernel
-//!   gives back whatever a call dies of; so nobody takes a living call's journal for a dead one's.
+//!   gives back whatever a call dies of; so a living call's journal is never taken for a dead one's. Where the file
+//!   system has no such locks, calls do not take turns.
 //! - The *record*, among the user's own files, has what was there before `enable` and what it left. As long as the project's files are
-//!   what `enable` left, `disable` puts back every byte, and needs no cargo for that. Without a record, or after other changes, only
-//!   what `enable` has put in is taken out.
+//!   what `enable` left, `disable` puts back every byte. Without a record, or after other changes, only what `enable` has put in is
+//!   taken out.
 
 use std::env;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use comity_os::environment;
@@ -18,9 +19,10 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::lock::Lock;
+use super::lock::{self, Lock};
 use super::manifest::Manifest;
 use super::project::Project;
+use super::tree::Tree;
 use super::undo;
 use crate::failure::Failure;
 use crate::output;
@@ -50,8 +52,13 @@ impl Files {
         Ok(Files { manifest, lock })
     }
 
+    /// Whether the manifest is still this one.
+    pub fn has_manifest_of(&self, project: &Project) -> bool {
+        fs::read_to_string(project.manifest()).is_ok_and(|now| now == self.manifest)
+    }
+
     /// Puts them in the place of what is there.
-    pub fn write(&self, project: &Project) -> Result<(), Failure> {
+    fn write(&self, project: &Project) -> Result<(), Failure> {
         put(project.manifest(), &self.manifest)?;
         match &self.lock {
             Some(lock) => put(&project.lock(), lock),
@@ -94,6 +101,8 @@ impl<'a> Turn<'a> {
         };
         let folder = File::open(root).map_err(|error| refuse(&error))?;
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            // A network file system, which locks no folders.
+            Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {}
             Err(Errno::WOULDBLOCK) => {
                 if io::stderr().is_terminal() {
                     eprintln!("comity: waits until another `comity rayon` has done with '{}'", root.display());
@@ -125,25 +134,30 @@ impl<'a> Turn<'a> {
         })?;
         let place = self.project.manifest().display();
         if self.is_ours(&before)? {
-            // A lock file that was not there may have come from a build since.
-            let made = Lock::read(&self.project.lock())?.is_some_and(|lock| lock.has_comity);
-            let lock = if before.lock.is_none() && !made { Files::read(self.project)?.lock } else { before.lock };
-            Files { manifest: before.manifest, lock }.write(self.project)?;
+            before.write(self.project)?;
             eprintln!("comity: an earlier `comity rayon` on '{place}' was killed; what it had begun was taken back");
         } else {
             eprintln!(
-                "comity: an earlier `comity rayon` on '{place}' was killed, and the file was changed since: it stays as it \
-                 is, and so does Cargo.lock"
+                "comity: an earlier `comity rayon` on '{place}' was killed, and its files were changed since: they stay as \
+                 they are"
             );
         }
         remove(&path)
     }
 
-    /// Whether the manifest differs from what it was before in nothing but what `comity rayon` writes.
+    /// Whether the files differ from what they were before in nothing but what `comity rayon` writes.
     fn is_ours(&self, before: &Files) -> Result<bool, Failure> {
         let now = Manifest::read(self.project.manifest())?;
-        let before = now.with_text(&before.manifest)?;
-        Ok(now.without_entry(false)? == before.without_entry(false)?)
+        let manifest = now.with_text(&before.manifest)?;
+        if now.without_entry(false)? != manifest.without_entry(false)? {
+            return Ok(false);
+        }
+        let packages = |lock: Lock| lock.packages;
+        let lock_before = before.lock.as_ref().and_then(|text| text.parse().ok()).map(packages);
+        // One that cargo was about to write is nobody's work.
+        let lock_now = Lock::read(&self.project.lock()).ok().flatten().map(packages);
+        let (Some(before), Some(now)) = (lock_before, lock_now) else { return Ok(true) };
+        Ok(lock::differ_by_comity_alone(&before, &now))
     }
 
     /// Runs `work`. If it fails, or a signal asks this command to end meanwhile, both files are as they were before. But
@@ -155,20 +169,39 @@ impl<'a> Turn<'a> {
         work: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let before = Files::read(self.project)?;
-        let journal = self.journal();
-        let write = || output::replace(&journal, output::to_json(&before).as_bytes());
         let files = [self.project.manifest(), &self.project.lock()];
         undo::all_or_nothing(&files, is_ours, || {
-            write().map_err(|error| Failure::Run(format!("cannot write '{}': {}", journal.display(), error.kind())))?;
+            self.write_journal(&before)?;
             work()
         })
-        .inspect(|_| _ = fs::remove_file(&journal))
+        .inspect(|_| self.remove_journal())
         .inspect_err(|_| {
             // Where something could not be put back, the next call tries again.
-            if Files::read(self.project).is_ok_and(|now| now.lock == before.lock) {
-                let _ = fs::remove_file(&journal);
+            if Files::read(self.project).is_ok_and(|now| now == before) {
+                self.remove_journal();
             }
         })
+    }
+
+    /// What the project links if it were built now. Cargo may write the lock file, which is put back.
+    pub fn look(&self) -> Result<Tree, Failure> {
+        self.project.look_locked().or_else(|_| {
+            // Where no journal can be written, cargo can write nothing either.
+            let _ = self.write_journal(&Files::read(self.project)?);
+            let looked = undo::and_back(&self.project.lock(), || self.project.tree());
+            self.remove_journal();
+            looked
+        })
+    }
+
+    fn write_journal(&self, before: &Files) -> Result<(), Failure> {
+        let journal = self.journal();
+        output::replace(&journal, output::to_json(before).as_bytes())
+            .map_err(|error| Failure::Run(format!("cannot write '{}': {}", journal.display(), error.kind())))
+    }
+
+    fn remove_journal(&self) {
+        let _ = fs::remove_file(self.journal());
     }
 }
 
@@ -195,10 +228,22 @@ impl Record {
         &self.before
     }
 
-    /// Notes that `enable` has left the project as it is now, and found it as it was `before`. Where the user has no place for it,
-    /// `disable` does without.
-    pub fn keep(project: &Project, before: Files) -> Result<(), Failure> {
-        let record = Record { project: project.manifest().to_owned(), before, left: Files::read(project)? };
+    /// Puts back what was there before. An edit that came meanwhile is not lost.
+    pub fn put_back(&self, project: &Project) -> Result<(), Failure> {
+        if Files::read(project)? != self.left {
+            return Err(Failure::Run(format!(
+                "'{}' or its Cargo.lock was changed while this command worked on it; nothing of that was lost, so try again",
+                project.manifest().display()
+            )));
+        }
+        self.before.write(project)
+    }
+
+    /// Notes that `enable` has left the project with this manifest and the lock file that is there, and found it as it was `before`.
+    /// Where the user has no place for it, `disable` does without.
+    pub fn keep(project: &Project, before: Files, manifest: String) -> Result<(), Failure> {
+        let left = Files { manifest, ..Files::read(project)? };
+        let record = Record { project: project.manifest().to_owned(), before, left };
         if let Some(path) = place(project) {
             let _ = fs::create_dir_all(path.parent().expect("it lies in a folder"));
             let _ = output::replace(&path, output::to_json(&record).as_bytes());
@@ -218,7 +263,8 @@ impl Record {
 fn place(project: &Project) -> Option<PathBuf> {
     let absolute = |name| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let states = absolute("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?;
-    let mut hasher = DefaultHasher::new();
-    project.manifest().hash(&mut hasher);
-    Some(states.join("comity/rayon").join(format!("{:016x}.json", hasher.finish())))
+    // FNV-1a, for a name that is the same under every compiler; the record says whose it is.
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let name = project.manifest().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    Some(states.join("comity/rayon").join(format!("{name:016x}.json")))
 }
