@@ -17,6 +17,8 @@ fi
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS='--cfg tsan -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer'
 export CARGO_TARGET_DIR=$PWD/target/tsan
+# Without it the frames that the suppressions name go by shorter names.
+export CARGO_PROFILE_TEST_DEBUG=full
 export TSAN_OPTIONS="suppressions=$PWD/checks/tsan-suppressions.txt"
 export COMITY_HAMMER_SECS=${1:-10}
 # By its full name: a filter that matches nothing is no failure to cargo.

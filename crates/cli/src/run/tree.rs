@@ -280,6 +280,10 @@ impl Tree {
             if asks {
                 // It is put back at once.
                 let granted = affinity::free(thread);
+                if granted.is_empty() {
+                    // It has ended, or is another user's by now.
+                    continue;
+                }
                 if as_known.is_none() {
                     mask.learn(found, granted);
                 }
@@ -288,8 +292,9 @@ impl Tree {
             let mut now = found;
             if mask.note(self.target).is_some() || asks {
                 if !affinity::confine(thread, mask.place()) {
-                    // The system grants it none of these.
-                    process.granted = affinity::free(thread);
+                    // The system grants it none of these, or it has ended.
+                    let granted = affinity::free(thread);
+                    process.granted = if granted.is_empty() { process.granted } else { granted };
                 }
                 now = affinity::of(thread);
             }
