@@ -2,7 +2,7 @@
 # Programs and libraries from crates.io, unchanged, run their own tests with the stock rayon-core and then with Comity's,
 # put in by `comity rayon enable`.
 #
-# usage: docs/results/real-programs.sh [NAME…]     Without a name: all of the list below, some ten minutes on two cores.
+# usage: docs/results/real-programs.sh [NAME…]     Without a name: all of the list below, which takes hours on two cores.
 #
 # A line per crate: tests passed, failed, ignored, and how many of them need the pool. It fails if any test comes out
 # otherwise with Comity, if no test needs the pool, or if `comity rayon` refuses a crate or leaves a file other than it was.
@@ -109,6 +109,8 @@ as_before() {
 check() {
     local name=$1 rayon=$work/$1-rayon.log pool
     fetch "$name" "$2"
+    # Some packages carry none.
+    [ -f "$work/$name/Cargo.lock" ] || (cd "$work/$name" && cargo generate-lockfile --quiet)
     tests "$name" "$3" stock
     rm -rf "$work/before"
     mkdir "$work/before"
