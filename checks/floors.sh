@@ -39,15 +39,14 @@ fn fib(n: u32) -> u64 {
 
 fn main() {
     let pool = rayon_core::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
-    let began = std::time::Instant::now();
-    // Long enough to take part in the table.
-    while began.elapsed().as_millis() < 300 {
+    let table = std::env::var("COMITY_TABLE").unwrap();
+    // It takes part in the table in the end, however busy the machine is.
+    while !std::fs::metadata(&table).is_ok_and(|table| table.len() > 0) {
         assert_eq!(pool.install(|| fib(22)), 17_711);
     }
 }
 RUST
 (cd "$program" && RUSTC_BOOTSTRAP=1 cargo generate-lockfile --quiet -Z minimal-versions)
-COMITY_TABLE=$program/table cargo run --quiet --locked --manifest-path "$program/Cargo.toml" \
+COMITY_TABLE=$program/table timeout 300 cargo run --quiet --locked --manifest-path "$program/Cargo.toml" \
     --target-dir "${CARGO_TARGET_DIR:-../../target}/floors"
-[ -s "$program/table" ] || { echo "floors: the program has not taken part in a table" >&2; exit 1; }
 echo "floors: builds and runs"

@@ -154,7 +154,7 @@ impl<'a> Turn<'a> {
         }
         let packages = |lock: Lock| lock.packages;
         let lock_before = before.lock.as_ref().and_then(|text| text.parse().ok()).map(packages);
-        // One that cargo was about to write is nobody's work.
+        // One that cannot be read is what cargo was about to write.
         let lock_now = Lock::read(&self.project.lock()).ok().flatten().map(packages);
         let (Some(before), Some(now)) = (lock_before, lock_now) else { return Ok(true) };
         Ok(lock::differ_by_comity_alone(&before, &now))
