@@ -6,7 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh
 COMITY_STRESS_SECS=4 cargo test -p comity-kernels --test stress
-checks/rayon.sh all
+checks/rayon.sh interface
+checks/rayon.sh others
 cargo test --locked --manifest-path crates/rayon-core/programs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/stock"
 checks/floors.sh
 checks/mixed-versions.sh

@@ -17,7 +17,8 @@ cd "$work/tree"
 export GIT_CEILING_DIRECTORIES=$work
 survived=0 caught=0
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
-export CARGO_PROFILE_TEST_OPT_LEVEL=0 CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
+export CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
+unoptimised=(--config 'profile.test.package.comity.opt-level=0' --config 'profile.test.package.comity-flow.opt-level=0')
 for mutation in "$patches"/runtime/mutations/*.patch "$patches"/flow/mutations/*.patch; do
     name=$(basename "$mutation" .patch)
     case $mutation in
@@ -32,7 +33,7 @@ for mutation in "$patches"/runtime/mutations/*.patch "$patches"/flow/mutations/*
     esac
     noticer=$(sed -n 's/^Noticed by: //p' "$mutation")
     if RUSTFLAGS=$flags CARGO_TARGET_DIR=$target timeout 300 \
-        cargo test -q -p $package --lib "$noticer" >"$log" 2>&1; then
+        cargo test -q "${unoptimised[@]}" -p $package --lib "$noticer" >"$log" 2>&1; then
         echo "SURVIVED: $name"
         survived=$((survived + 1))
     elif grep -qE "^thread '.*$noticer.*' .*panicked" "$log"; then # loom aborts after a deadlock, without a result

@@ -2,10 +2,11 @@
 # Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock one; and
 # the public interfaces of both rayon-cores side by side.
 #
-# Usage: checks/rayon.sh [all|tsan]
+# Usage: checks/rayon.sh [others|interface|tsan]
 #
-# Without an argument: under the default policy. With `all`: under comity, bws and abp; and with 1 and 16 threads per pool,
-# beside the stock crate under the same setting. With `tsan`: under ThreadSanitizer, with the limits that checks/tsan.sh tells.
+# Without an argument: the tests under the default policy. With `others`: under bws and abp; and with 1 and 16 threads per pool,
+# beside the stock crate under the same setting. With `interface`: the interfaces alone. With `tsan`: under ThreadSanitizer, with
+# the limits that checks/tsan.sh tells.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -165,27 +166,22 @@ sanitized() {
 
 prepare
 case ${1-} in
-'')
-    interface
-    both
-    exit $failed
+'') both ;;
+interface) interface ;;
+tsan) sanitized ;;
+others)
+    for policy in bws abp; do
+        echo "COMITY_POLICY=$policy"
+        COMITY_POLICY=$policy both
+    done
+    for threads in 1 16; do
+        echo "RAYON_NUM_THREADS=$threads"
+        RAYON_NUM_THREADS=$threads as_stock
+    done
     ;;
-tsan)
-    sanitized
-    exit $failed
-    ;;
-all) interface ;;
 *)
-    echo "usage: checks/rayon.sh [all|tsan]" >&2
+    echo "usage: checks/rayon.sh [others|interface|tsan]" >&2
     exit 2
     ;;
 esac
-for policy in comity bws abp; do
-    echo "COMITY_POLICY=$policy"
-    COMITY_POLICY=$policy both
-done
-for threads in 1 16; do
-    echo "RAYON_NUM_THREADS=$threads"
-    RAYON_NUM_THREADS=$threads as_stock
-done
 exit $failed

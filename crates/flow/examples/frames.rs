@@ -13,9 +13,10 @@
 
 use std::error::Error;
 use std::f32::consts::TAU;
-use std::fs;
+use std::fs::{self, File};
 use std::future::pending;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufReader, BufWriter};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,8 +28,7 @@ use clap::Parser;
 use comity::{Policy, ThreadPool, ThreadPoolBuilder};
 use comity_flow::{Network, Receiver, block_on};
 use futures::try_join;
-use image::codecs::gif::{GifEncoder, Repeat};
-use image::{Delay, DynamicImage, Frame, RgbImage};
+use gif::Repeat;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Renders a film through a Kahn network of filters, and compares it with a sequential computation.
@@ -128,8 +128,8 @@ pub fn run(args: &Args) -> Result<Made, String> {
         let expected = args.film().picture(frame);
         sequentially += start.elapsed();
         let path = path(&directory, frame);
-        let written = image::open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        if written.to_rgb8().as_raw() != &expected {
+        let written = read_png(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        if written != expected {
             return Err(format!("{} is not the picture of the sequential computation", path.display()));
         }
         expected.hash(&mut hasher);
@@ -141,6 +141,13 @@ pub fn run(args: &Args) -> Result<Made, String> {
 
 fn path(directory: &Path, frame: u32) -> PathBuf {
     directory.join(format!("frame-{frame:05}.png"))
+}
+
+fn read_png(path: &Path) -> Result<Vec<u8>, png::DecodingError> {
+    let mut png = png::Decoder::new(BufReader::new(File::open(path)?)).read_info()?;
+    let mut pixels = vec![0; png.output_buffer_size().expect("a small picture")];
+    png.next_frame(&mut pixels)?;
+    Ok(pixels)
 }
 
 fn bar(what: &'static str, frames: u32) -> ProgressBar {
@@ -285,10 +292,11 @@ fn make(pool: &ThreadPool, args: &Args, directory: &Path) -> Result<Vec<Arc<Stag
         let (stage, path) = (stage("gif"), directory.join("film.gif"));
         network.process("gif", (input, done), move |(mut input, mut done)| async move {
             let mut bytes = Vec::new();
-            let mut gif = GifEncoder::new_with_speed(&mut bytes, 10);
+            let (width, height) = (film.width as u16, film.height as u16);
+            let mut gif = gif::Encoder::new(&mut bytes, width, height, &[]).expect("memory can be written to");
             let mut outcome = gif.set_repeat(Repeat::Infinite);
             while let Some(pixels) = input.recv().await {
-                outcome = outcome.and_then(|()| stage.does(|| gif.encode_frame(film.frame(&pixels))));
+                outcome = outcome.and_then(|()| stage.does(|| gif.write_frame(&film.frame(&pixels))));
             }
             drop(gif);
             let outcome = outcome.and_then(|()| Ok(fs::write(&path, bytes)?));
@@ -438,18 +446,23 @@ impl Film {
         (0..picture.len()).flat_map(pixel).collect()
     }
 
-    fn image(&self, pixels: &[u8]) -> RgbImage {
-        RgbImage::from_raw(self.width as u32, self.height as u32, pixels.to_vec()).expect("it has as many pixels")
-    }
-
     fn write(&self, path: &Path, pixels: &[u8]) -> Result<(), String> {
-        self.image(pixels).save(path).map_err(|error| cannot_write(path, &error))
+        let write = || -> Result<(), png::EncodingError> {
+            let file = BufWriter::new(File::create(path)?);
+            let mut png = png::Encoder::new(file, self.width as u32, self.height as u32);
+            png.set_color(png::ColorType::Rgb);
+            let mut png = png.write_header()?;
+            png.write_image_data(pixels)?;
+            png.finish()
+        };
+        write().map_err(|error| cannot_write(path, &error))
     }
 
     /// For a film of 25 a second.
-    fn frame(&self, pixels: &[u8]) -> Frame {
-        let image = DynamicImage::from(self.image(pixels)).into_rgba8();
-        Frame::from_parts(image, 0, 0, Delay::from_numer_denom_ms(40, 1))
+    fn frame(&self, pixels: &[u8]) -> gif::Frame<'static> {
+        let hundredths = 4;
+        let frame = gif::Frame::from_rgb_speed(self.width as u16, self.height as u16, pixels, 10);
+        gif::Frame { delay: hundredths, ..frame }
     }
 }
 

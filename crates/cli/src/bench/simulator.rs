@@ -30,8 +30,8 @@ use crate::{machine, output};
 /// as many strands in a parallel phase as the machine has processors, and they come into being by a tree.
 #[derive(Args)]
 pub struct Arguments {
-    /// Rounds per size, 3 to 1000
-    #[arg(long, value_name = "R", default_value_t = 9, value_parser = clap::value_parser!(u32).range(3..=1_000))]
+    /// Rounds per size, 1 to 1000
+    #[arg(long, value_name = "R", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
     /// Draw the figure here
     #[arg(long, value_name = "FILE.svg")]

@@ -53,10 +53,6 @@ impl Running {
         let programs = report["programs"].as_array().unwrap();
         programs.iter().find(|program| program["pid"] == self.id()).cloned()
     }
-
-    fn desire(&self, table: &Path) -> Option<u64> {
-        self.entry(table)?["desire"].as_u64()
-    }
 }
 
 impl Drop for Running {
@@ -251,6 +247,11 @@ fn the_table_shows_the_command_and_a_kill_leaves_nothing_of_it() {
     assert!(is_empty(&table));
 }
 
+/// It takes part, desires nothing and holds nothing, at one and the same time.
+fn asks_for_none(running: &Running, table: &Path) -> bool {
+    running.entry(table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0)
+}
+
 #[test]
 fn a_command_that_waits_desires_nothing_and_one_that_works_what_it_can_use() {
     let (folder, table) = place();
@@ -258,32 +259,25 @@ fn a_command_that_waits_desires_nothing_and_one_that_works_what_it_can_use() {
     let work = format!("while [ -e {} ]; do :; done & ", go.display()).repeat(cores());
     let script = format!("while [ ! -e {} ]; do sleep 1; done; {work} wait; exec sleep 600", go.display());
     let running = Running::start(&table, &["sh", "-c", &script]);
-    wait_until("it takes part and desires nothing", || running.desire(&table) == Some(0));
-    let entry = running.entry(&table).unwrap();
-    assert_eq!(held(&entry), 0, "{entry}");
+    wait_until("it takes part and desires nothing", || asks_for_none(&running, &table));
     fs::write(&go, "").unwrap();
     wait_until("it desires all cores and has them", || {
         let entry = running.entry(&table).unwrap();
         entry["desire"] == cores() && held(&entry) == cores()
     });
     fs::remove_file(&go).unwrap();
-    wait_until("it desires nothing again", || {
-        let entry = running.entry(&table).unwrap();
-        entry["desire"] == 0 && held(&entry) == 0
-    });
+    wait_until("it desires nothing again", || asks_for_none(&running, &table));
 }
 
 #[test]
 fn a_command_of_a_fixed_number_desires_that_while_it_can_use_it() {
     let (_folder, table) = place();
     let waiting = Running::start(&table, &["--cores", "1", "sleep", "600"]);
-    wait_until("it takes part", || waiting.entry(&table).is_some());
     let working = Running::start(&table, &["--cores", "1", "sh", "-c", BURN]);
     wait_until("it desires one core and has it", || {
         working.entry(&table).is_some_and(|entry| entry["desire"] == 1 && held(&entry) == 1)
     });
-    let entry = waiting.entry(&table).unwrap();
-    assert!(entry["desire"] == 0 && held(&entry) == 0, "{entry}");
+    wait_until("the other desires nothing", || asks_for_none(&waiting, &table));
 }
 
 #[test]
