@@ -28,9 +28,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often it is looked which cores the program may use, and how many: a quota may change, a cpuset, an affinity.
 const LIMITS: Duration = Duration::from_secs(1);
 
-/// How often what confined workers have started is looked for. It is let go within twice that: a look may come a little early.
+/// How often what confined workers have started is looked for. It is let go within two looks, and a tenth of a second.
 const MEND: Duration = Duration::from_millis(50);
-const _: () = assert!(MEND.as_millis() <= STOPPED_AFTER.as_millis() / 2);
+const _: () = assert!(2 * MEND.as_millis() <= 100 && 2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// The body of the coordinator's thread: it ends when the program's pools have.
 pub(crate) fn keep(program: &Arc<Program>) {

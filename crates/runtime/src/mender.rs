@@ -110,3 +110,64 @@ fn mend_all(process: u32, spells: &[Spell]) {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// The bound of a tenth of a second is two looks: a thread and a child are let go at the next, and at the one after that what
+    /// the child has started since.
+    #[test]
+    fn what_was_started_is_let_go_at_the_next_look() {
+        let me = ThreadId::current();
+        let all = affinity::of(me);
+        let cores: CoreSet = all.iter().take(1).collect();
+        if cores == all {
+            println!("SKIPPED: it takes two cores");
+            return;
+        }
+        let mut mender = Mender::new();
+        let workers = [(me, vec![Spell { cores, own: None, since: census::now() }])];
+        affinity::confine(me, cores);
+        let (tell, told) = channel();
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(ThreadId::current()).unwrap();
+            let _ = ended.recv();
+        });
+        let script = "echo; read line; sleep 600 <&- >&- 2>&- & echo $!; read line; kill $!";
+        let mut child =
+            Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        affinity::confine(me, all);
+        let (mut asks, mut says) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
+        let mut says = || says.next().unwrap().unwrap();
+        says();
+        let (thread_id, child_id) = (told.recv().unwrap(), ThreadId::from_raw(child.id() as i32));
+        assert_eq!([thread_id, child_id].map(affinity::of), [cores, cores]);
+
+        mender.look(&workers, Vec::new());
+        assert_eq!([thread_id, child_id].map(affinity::of), [all, all]);
+        assert!(mender.is_busy(), "the child is looked at once more");
+        // As if it had been started before the look.
+        affinity::confine(child_id, cores);
+        writeln!(asks).unwrap();
+        let grandchild = ThreadId::from_raw(says().parse().unwrap());
+        assert_eq!(affinity::of(grandchild), cores);
+        mender.look(&[(me, Vec::new())], Vec::new());
+        assert_eq!(affinity::of(grandchild), all);
+        assert!(!mender.is_busy());
+
+        // What is older, or was there at the last look, has its mask from elsewhere.
+        affinity::confine(thread_id, cores);
+        mender.look(&workers, Vec::new());
+        assert_eq!(affinity::of(thread_id), cores);
+        writeln!(asks).unwrap();
+        child.wait().unwrap();
+        drop(end);
+        thread.join().unwrap();
+    }
+}
