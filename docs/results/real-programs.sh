@@ -32,7 +32,7 @@ sprs     0.11.2
 winter-math 0.13.1 concurrent
 halo2_proofs 0.3.0
 plonky2  1.0.2
-tantivy  0.22.0
+tantivy  0.22.1
 linfa-clustering 0.7.1
 faer     0.20.1 rayon
 lightningcss 1.0.0-alpha.60 bundler
@@ -50,6 +50,8 @@ cargo build --release --locked -p comity-cli --target-dir "$target"
 export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
 # What `enable` notes for `disable` is not left behind either.
 export XDG_STATE_HOME=$work/state
+# Some name an old compiler in a rust-toolchain file, which is not at hand everywhere.
+export RUSTUP_TOOLCHAIN=${RUSTUP_TOOLCHAIN:-stable}
 # What is set outside must not choose the policy, or the number of threads, here.
 unset COMITY COMITY_POLICY COMITY_NUM_THREADS RAYON_NUM_THREADS RAYON_RS_NUM_CPUS
 
