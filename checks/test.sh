@@ -15,6 +15,11 @@ cargo test --workspace --no-run
 # A package's folder and one of its test programs, per line.
 programs=$(cargo test --workspace --no-run --message-format json 2>/dev/null |
     sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p')
+# All of them: a list that cargo words otherwise one day would leave tests out, and say nothing.
+if [ "$(wc -l <<<"$programs")" != "$(cargo test --workspace --no-run 2>&1 | grep -c '^ *Executable ')" ]; then
+    echo "test: the list of test programs is not what cargo has built; see checks/test.sh" >&2
+    exit 1
+fi
 # It asks whether cores idle, which beside the others they would not.
 alone=cores_used
 
