@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh
+# Without the peers that a feature adds.
+RUSTFLAGS='-D warnings' cargo check -p comity-lab --all-targets
 COMITY_STRESS_SECS=4 cargo test -p comity-kernels --test stress
 checks/rayon.sh interface
 checks/rayon.sh others

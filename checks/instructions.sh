@@ -13,7 +13,7 @@ if ! command -v valgrind >/dev/null; then
         exit 1
     }
 fi
-cargo build --release -q -p comity-cli
+cargo build --release -q -p comity-cli -p comity-lab
 cargo build --release -q -p comity --example fib
 target=${CARGO_TARGET_DIR:-target}
 failed=0
@@ -46,10 +46,10 @@ while read -r shape ceiling; do
 done <<<'join 52.4
 worker 48.0'
 
-reference=$(count "$target/release/comity" kernel fib:n=32 --policy comity --workers 1)
+reference=$(count "$target/release/comity-lab" kernel fib:n=32 --policy comity --workers 1)
 printf '\n%-16s %14s %10s\n' policy instructions extra
 for policy in $("$target/release/comity" policies --json | sed -n 's/^ *"name": "\([^"]*\)",$/\1/p'); do
-    instructions=$(count "$target/release/comity" kernel fib:n=32 --policy "$policy" --workers 1)
+    instructions=$(count "$target/release/comity-lab" kernel fib:n=32 --policy "$policy" --workers 1)
     extra=$(awk -v a="$instructions" -v b="$reference" 'BEGIN { printf "%.4f", (a / b - 1) * 100 }')
     printf '%-16s %14d %9s %%\n' "$policy" "$instructions" "$extra"
     if [ "$policy" != bws-busy-wakes ] && awk -v e="$extra" 'BEGIN { exit !(e > 0.1 || e < -0.1) }'; then

@@ -3,7 +3,7 @@
 compilations, and the coordinator's own processor time. What use.md quotes.
 
 usage: docs/results/commands.py COMITY [--before COMITY] [--rounds N]
-COMITY is the release binary; --before takes that of an earlier state. Needs `make` and `gcc`. Keep the machine quiet meanwhile;
+COMITY is the release binary, with `comity-lab` beside it; --before takes that of an earlier state. Needs `make` and `gcc`. Keep the machine quiet meanwhile;
 it takes some five minutes on two cores. Medians (quartiles), in Markdown.
 """
 
@@ -46,7 +46,7 @@ class Fib:
 
     def __init__(self, comity, table):
         self.process = subprocess.Popen(
-            [comity, "kernel", "fib:n=32", "--workers", "2", "--rounds", "1000000", "--policy", "comity"],
+            [comity.with_name("comity-lab"), "kernel", "fib:n=32", "--workers", "2", "--rounds", "1000000", "--policy", "comity"],
             env=environment(table), stdout=subprocess.DEVNULL, start_new_session=True)
 
     def __enter__(self):

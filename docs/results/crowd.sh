@@ -2,12 +2,12 @@
 # 64 programs of four workers each at once: whether any starves. What sharing.md quotes; it takes some minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release -p comity-cli
-comity=${CARGO_TARGET_DIR:-target}/release/comity
+cargo build --release -p comity-lab
+lab=${CARGO_TARGET_DIR:-target}/release/comity-lab
 out=docs/results/new
 mkdir -p "$out"
 mapfile -t programs < <(for _ in {1..64}; do echo fib:n=36; done)
-"$comity" corun "${programs[@]}" --policy comity,dws,a-steal --backend rayon --workers 4 --rounds 3 \
+"$lab" corun "${programs[@]}" --policy comity,dws,a-steal --backend rayon --workers 4 --rounds 3 \
     --json "$out/crowd.json" >"$out/crowd.txt"
 python3 - "$out/crowd.json" <<'E2'
 import json, sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Programs written with rayon, compiled once with the stock rayon-core and once with the drop-in of crates/rayon-core,
-# and compared by `comity bench drop-in`.
+# and compared by `comity-lab bench drop-in`.
 #
-# usage: docs/results/drop-in.sh [ARGUMENT…]     They go to `comity bench drop-in`: programs, --policy, --rounds, …
+# usage: docs/results/drop-in.sh [ARGUMENT…]     They go to `comity-lab bench drop-in`: programs, --policy, --rounds, …
 # Keep the machine quiet meanwhile; it takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -11,7 +11,7 @@ out=docs/results/new
 manifest=crates/rayon-core/programs/Cargo.toml
 lock=crates/rayon-core/programs/Cargo.lock
 
-cargo build --release -p comity-cli --target-dir "$target"
+cargo build --release -p comity-lab --target-dir "$target"
 
 # Functions on cache lines in both: else a loop that is the same in both binaries lies differently in them, and that alone has
 # made 13 % of a kernel's time.
@@ -31,6 +31,6 @@ if grep -A 2 '^name = "rayon-core"$' "$lock" | grep -q '^source'; then
 fi
 
 mkdir -p "$out"
-"$target/release/comity" bench drop-in --stock "$target/stock/release/rayon-programs" \
+"$target/release/comity-lab" bench drop-in --stock "$target/stock/release/rayon-programs" \
     --drop-in "$target/drop-in/release/rayon-programs" "$@" | tee "$out/drop-in.txt"
 echo "This is in $out/drop-in.txt." >&2

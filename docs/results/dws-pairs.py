@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Medians over the pairs of a `comity corun --pairs --json` report, in the measures of DWS §4, as tables in Markdown.
+"""Medians over the pairs of a `comity-lab corun --pairs --json` report, in the measures of DWS §4, as tables in Markdown.
 
 A program's time together is the median of its rounds, counted ones only. B is the median of its rounds alone under the
 first contestant; the slow-down ratio is T / B, and D_ij the difference between those of a pair.

@@ -3,11 +3,11 @@
 # dws-pairs.md quotes. Keep the machine quiet meanwhile; it takes half an hour on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release -p comity-cli
-comity=${CARGO_TARGET_DIR:-target}/release/comity
+cargo build --release -p comity-lab
+lab=${CARGO_TARGET_DIR:-target}/release/comity-lab
 out=docs/results/new
 mkdir -p "$out"
-"$comity" corun fft pnn cholesky lu ge heat sor mergesort:class=medium --pairs \
+"$lab" corun fft pnn cholesky lu ge heat sor mergesort:class=medium --pairs \
     --policy abp,equipartition,dws-nc,dws,a-steal,comity --backend rayon --baseline abp --rounds 8 \
     --json "$out/dws-pairs.json" >"$out/dws-pairs.txt"
 python3 docs/results/dws-pairs.py "$out/dws-pairs.json" >"$out/dws-pairs.md"

@@ -2,19 +2,19 @@
 # Measures again what docs/results/ quotes. Keep the machine quiet meanwhile.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release -p comity-cli
-comity=${CARGO_TARGET_DIR:-target}/release/comity
+cargo build --release -p comity-lab --features comity-lab/peers
+lab=${CARGO_TARGET_DIR:-target}/release/comity-lab
 out=docs/results/new
 mkdir -p "$out"
 
-"$comity" bench wake --policy comity,bws,abp --samples 1000 >"$out/wake.txt"
-"$comity" bench wake --samples 300 --idle-ms 50 >>"$out/wake.txt"
+"$lab" bench wake --policy comity,bws,abp --samples 1000 >"$out/wake.txt"
+"$lab" bench wake --samples 300 --idle-ms 50 >>"$out/wake.txt"
 for workers in 1 2 8; do
-    "$comity" bench solo uts uts:tree=T3 --policy comity,bws,abp --workers "$workers" --rounds 9
+    "$lab" bench solo uts uts:tree=T3 --policy comity,bws,abp --workers "$workers" --rounds 9
 done >"$out/uts.txt"
 
 for bench in fork-join loop idle; do
-    "$comity" bench "$bench" >"$out/$bench.txt"
+    "$lab" bench "$bench" >"$out/$bench.txt"
 done
 ./docs/results/peers.sh >"$out/peers.txt"
 
@@ -22,12 +22,12 @@ done
 kernels='fib bfs clip mi mm raytrace cg cg:class=W ep uts uts:tree=T3 nqueens nqueens:n=14 mergesort
     fft pnn cholesky lu ge heat sor'
 for kernel in $kernels; do
-    "$comity" bench solo "$kernel" --policy comity,bws,abp --workers 2 --rounds 21
+    "$lab" bench solo "$kernel" --policy comity,bws,abp --workers 2 --rounds 21
 done >"$out/solo.txt"
 
 for workers in 2 8; do
     for group in same separate; do
-        "$comity" corun cg:class=W clip:pairs=8000 mi:n=600 mm:n=900 ep bfs:nodes=500000 --pairs \
+        "$lab" corun cg:class=W clip:pairs=8000 mi:n=600 mm:n=900 ep bfs:nodes=500000 --pairs \
             --policy abp,bws,comity --backend rayon --workers "$workers" --group "$group" --rounds 3 \
             --json "$out/coruns-$workers-$group.json" >"$out/coruns-$workers-$group.txt"
     done

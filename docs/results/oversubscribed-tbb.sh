@@ -5,8 +5,8 @@
 # Needs g++ and libtbb-dev, which docs/results/peers.sh installs. Keep the machine quiet; it takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release -p comity-cli
-comity=${CARGO_TARGET_DIR:-target}/release/comity
+cargo build --release -p comity-lab
+lab=${CARGO_TARGET_DIR:-target}/release/comity-lab
 out=docs/results/new
 mkdir -p "$out"
 build=$(mktemp -d)
@@ -14,6 +14,6 @@ trap 'rm -rf "$build"' EXIT
 g++ -std=c++17 -O3 -o "$build/tbb" docs/results/peers/tbb_corun.cpp -ltbb -pthread
 for workers in ${1:-2 8 16}; do
     # The policy's name says nothing here: commands are what they are.
-    "$comity" corun "$build/tbb ep" "$build/tbb mergesort" "$build/tbb cg" "$build/tbb fib" --pairs=all --policy plain \
+    "$lab" corun "$build/tbb ep" "$build/tbb mergesort" "$build/tbb cg" "$build/tbb fib" --pairs=all --policy plain \
         --rounds 6 --workers "$workers" --json "$out/oversubscribed-tbb-$workers.json" >"$out/oversubscribed-tbb-$workers.txt"
 done

@@ -3,13 +3,13 @@
 # Keep the machine quiet meanwhile; it takes half an hour on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release -p comity-cli
-comity=${CARGO_TARGET_DIR:-target}/release/comity
+cargo build --release -p comity-lab
+lab=${CARGO_TARGET_DIR:-target}/release/comity-lab
 out=docs/results/new
 mkdir -p "$out"
 programs='ep:class=S mergesort:class=paper cg:class=W fib:n=38'
 measure() { # name, arguments
-    "$comity" corun "${@:2}" --policy comity --backend rayon --json "$out/$1.json" >"$out/$1.txt"
+    "$lab" corun "${@:2}" --policy comity --backend rayon --json "$out/$1.json" >"$out/$1.txt"
 }
 for workers in 8 2 16; do
     for group in same separate; do

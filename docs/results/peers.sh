@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a join costs in oneTBB and in libgomp's tasks, from Debian's packages: fib(38), the sum of a tree of 2^23 - 1
-# nodes, and a loop of 10^7 iterations with one per leaf. `comity bench fork-join` runs the same programs.
+# nodes, and a loop of 10^7 iterations with one per leaf. `comity-lab bench fork-join` runs the same programs.
 #
 # usage: docs/results/peers.sh [--quick]     Keep the machine quiet meanwhile; it takes some minutes.
 set -euo pipefail

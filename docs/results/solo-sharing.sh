@@ -3,15 +3,15 @@
 # Keep the machine quiet meanwhile; it takes six minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release -p comity-cli
-comity=${CARGO_TARGET_DIR:-target}/release/comity
+cargo build --release -p comity-lab
+lab=${CARGO_TARGET_DIR:-target}/release/comity-lab
 out=docs/results/new
 mkdir -p "$out"
 rm -f "$out"/solo-sharing-*.json
 # A process per kernel: the allocator's state that one kernel leaves behind would be the next one's luck.
 kernels='fib:n=38 bfs clip:pairs=8000 mi:n=600 mm:n=900 raytrace cg:class=W ep uts nqueens:n=14 mergesort:class=paper fft pnn cholesky lu ge heat sor'
 for kernel in $kernels; do
-    "$comity" bench solo "$kernel" --policy plain,abp,comity,dws,a-steal --rounds 15 --json >"$out/solo-sharing-${kernel%%:*}.json"
+    "$lab" bench solo "$kernel" --policy plain,abp,comity,dws,a-steal --rounds 15 --json >"$out/solo-sharing-${kernel%%:*}.json"
 done
 python3 - "$out"/solo-sharing-*.json <<'E2'
 import json, sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unfairness and efficiency of `comity corun --json` reports of one pair each, as tables in Markdown.
+"""Unfairness and efficiency of `comity-lab corun --json` reports of one pair each, as tables in Markdown.
 
 The first program of a pair is the one that waits; its name up to the `:` is the family over which means are taken.
 """

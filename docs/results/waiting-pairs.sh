@@ -4,8 +4,8 @@
 # two cores. Its arguments, if any, are programs that wait, instead of all six.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cargo build --release -p comity-cli
-comity=${CARGO_TARGET_DIR:-target}/release/comity
+cargo build --release -p comity-lab
+lab=${CARGO_TARGET_DIR:-target}/release/comity-lab
 out=docs/results/new/waiting-pairs
 mkdir -p "$out"
 waiting=(wavefront:wait={condvar,spin,yield},sweeps=40
@@ -13,7 +13,7 @@ waiting=(wavefront:wait={condvar,spin,yield},sweeps=40
 [ $# -gt 0 ] || set -- "${waiting[@]}"
 for waits in "$@"; do
     for computes in ep:class=S mergesort:class=paper cg:class=W fib:n=36; do
-        "$comity" corun "$waits" "$computes" --policy comity --backend rayon --rounds 6 --workers 8 \
+        "$lab" corun "$waits" "$computes" --policy comity --backend rayon --rounds 6 --workers 8 \
             --json "$out/${waits//[:,=]/-}-${computes%%:*}.json"
     done
 done >"$out.txt"

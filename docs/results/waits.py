@@ -44,7 +44,7 @@ def waves(contestant, wait, tasks, sweeps):
     """Seconds of a wavefront."""
     folder, table = contestant
     name = f"wavefront:tasks={tasks},wait={wait},sweeps={sweeps}"
-    command = [folder / "comity", "kernel", name, "--workers", str(tasks), "--policy", "comity", "--json"]
+    command = [folder / "comity-lab", "kernel", name, "--workers", str(tasks), "--policy", "comity", "--json"]
     done = subprocess.run(command, env=environment(table), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["rounds"][0]["seconds"]
 
@@ -56,7 +56,7 @@ class Neighbours:
         folder, table = contestant
         self.processes = [
             subprocess.Popen(
-                [folder / "comity", "kernel", "fib:n=32", "--workers", "2", "--rounds", "1000000", "--policy", "comity"],
+                [folder / "comity-lab", "kernel", "fib:n=32", "--workers", "2", "--rounds", "1000000", "--policy", "comity"],
                 env=environment(table), stdout=subprocess.DEVNULL, start_new_session=separate)
             for _ in range(number)
         ]
@@ -159,7 +159,7 @@ def main():
     parser.add_argument("--before", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    subprocess.run(["cargo", "build", "--release", "-p", "comity-cli"], cwd=root, check=True)
+    subprocess.run(["cargo", "build", "--release", "-p", "comity-lab"], cwd=root, check=True)
     subprocess.run(["cargo", "build", "--release", "-p", "comity", "--example", "barrier"], cwd=root, check=True)
     release = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target")).absolute() / "release"
     with tempfile.TemporaryDirectory() as folder:

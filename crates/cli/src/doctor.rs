@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use clap::Args;
+use comity_console::{Failure, machine, output};
 use comity_os::{Capabilities, cores};
 
-use crate::failure::Failure;
 use crate::json::{DoctorCore, DoctorReport};
-use crate::{machine, output};
 
 /// Show the cores, the quota and the kernel services that Comity found
 #[derive(Args)]

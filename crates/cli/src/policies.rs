@@ -3,12 +3,11 @@
 use std::fmt::Write;
 
 use clap::Args;
+use comity_console::{Failure, output};
 use comity_policy::Place;
 use comity_policy::catalog::{Parameter, ROWS, Row};
 
-use crate::failure::Failure;
 use crate::json::{PolicyCatalog, PolicyParameter, PolicyRow};
-use crate::output;
 
 /// List the policies with their sources and parameters
 #[derive(Args)]

@@ -15,10 +15,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use comity_console::{Failure, output};
 
-use crate::failure::Failure;
 use crate::json::{RayonCore, RayonReport};
-use crate::output;
 use lock::{Lock, Locked};
 use manifest::{Entry, Manifest, Memory};
 use project::Project;

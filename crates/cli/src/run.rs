@@ -19,13 +19,13 @@ use std::path::{self, Path};
 use std::process::Command;
 
 use clap::Args;
+use comity_console::Failure;
 use comity_os::census::Stat;
 use comity_os::pidfd::Pidfd;
 use comity_os::{cores, detached, environment};
 use comity_table::{Location, Member, Snapshot, TableError};
 
 use self::coordinate::Terms;
-use crate::failure::Failure;
 
 /// The weight of a program that says nothing, and the largest, as pools have it.
 const USUAL_WEIGHT: u32 = 100;

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comity_console::{Failure, output};
 use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts, path_to_clean};
 
-use crate::failure::Failure;
 use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
-use crate::output;
 
 const HELP: &str = "Examples:
   comity table

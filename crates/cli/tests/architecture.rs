@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 8] = ["policy", "os", "table", "sim", "runtime", "flow", "kernels", "cli"];
+const ORDER: [&str; 10] = ["policy", "os", "table", "sim", "runtime", "flow", "kernels", "console", "cli", "lab"];
 
 fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -64,6 +64,23 @@ fn the_drop_in_depends_on_the_runtime_alone() {
     assert_eq!((folder.as_str(), names.as_slice()), ("rayon-core", ["comity"].as_slice()));
 }
 
+/// They would only be in its way: it stands before programs that end in a millisecond, and is built by who only shares cores.
+#[test]
+fn the_command_that_shares_cores_links_no_runtime_to_compare_with() {
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--package", "comity-cli", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .current_dir(workspace())
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.contains(&"comity-table"), "{names:?}");
+    for unwanted in ["tokio", "smol", "chili", "rayon", "plotters", "comity-lab"] {
+        assert!(!names.contains(&unwanted), "comity-cli depends on {unwanted}");
+    }
+}
+
 #[test]
 fn policy_has_no_dependency_no_std_and_no_unsafe() {
     let (_, dependencies) = packages().into_iter().find(|(folder, _)| folder == "policy").unwrap();
@@ -85,8 +102,8 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             // The mapping, and nothing else.
             || path == "table/src/map.rs"
             || path.starts_with("runtime/src/raw/")
-            // A bare pool to compare with; the command itself has none.
-            || path == "cli/src/bench/abp.rs"
+            // A bare pool to compare with; the commands themselves have none.
+            || path == "lab/src/bench/abp.rs"
             // A transparent wrapper around a reference.
             || path == "rayon-core/src/scope.rs"
             // They fork.

@@ -4,6 +4,7 @@
 //! everything that a command started. Here a process adopts its orphaned descendants ([`adopt_orphans`]); then whatever
 //! it started is a child of it as soon as the generation between is gone, and [`end_children`] reaches all of it.
 
+use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
@@ -22,6 +23,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long [`end_children`] goes on killing: a killed process ends at its next return from the kernel, so one that is
 /// still there has hung inside the kernel.
 const KILL_BOUND: Duration = Duration::from_secs(10);
+
+/// Whether the process that started this one wants it to ignore `signal`, as `nohup` and a shell's `&` do.
+pub fn ignores(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
 
 /// Has the kernel kill (`SIGKILL`) the calling process when the thread that started it ends.
 ///

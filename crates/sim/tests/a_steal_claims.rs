@@ -99,7 +99,7 @@ fn a_steal_is_to_abp_as_the_paper_says() {
 #[test]
 fn abp_is_not() {
     assert!(broken_head_to_head(20, |_| ThreadScheduler::abp()).len() >= 2);
-    // The claims of many jobs hold for A-STEAL at the paper's size only: `comity reproduce a-steal utilization --check`.
+    // The claims of many jobs hold for A-STEAL at the paper's size only: `comity-lab reproduce a-steal utilization --check`.
     let Ok(sets) = utilization::run(&setting(100, |_| ThreadScheduler::abp()), &Serial);
     let claims = utilization::claims(&sets);
     let count = claims.len();

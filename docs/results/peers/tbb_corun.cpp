@@ -1,5 +1,5 @@
 // oneTBB beside oneTBB: programs of the same kinds and sizes as `ep:class=S`, `mergesort:class=paper` and `cg:class=W` of
-// `comity kernel`, and a smaller `fib`, as commands for `comity corun`: each execution is one round, and checks its result.
+// `comity-lab kernel`, and a smaller `fib`, as commands for `comity-lab corun`: each execution is one round, and checks its result.
 //
 // usage: tbb_corun ep|mergesort|cg|fib     COMITY_NUM_THREADS is the number of threads.
 #include <algorithm>

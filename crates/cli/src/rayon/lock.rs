@@ -7,10 +7,10 @@ use std::path::Path;
 use std::str::FromStr;
 
 use cargo_metadata::semver::Version;
+use comity_console::Failure;
 use toml_edit::{DocumentMut, Table, TomlError};
 
 use super::project::Project;
-use crate::failure::Failure;
 
 /// A package from a registry at the version that a lock file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

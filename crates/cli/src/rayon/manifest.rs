@@ -7,12 +7,11 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use comity_console::{Failure, output};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, TomlError, value};
 
 use super::lock::Locked;
 use super::source::{self, Found, Source};
-use crate::failure::Failure;
-use crate::output;
 
 /// The name that `[patch]` has for crates.io, and the addresses that it may go by as well.
 const CRATES_IO: [&str; 3] =

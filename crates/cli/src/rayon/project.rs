@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::MetadataCommand;
+use comity_console::Failure;
 use comity_os::process::die_with_this_thread;
 
 use super::tree::Tree;
-use crate::failure::Failure;
 
 /// The workspace that a path belongs to; of a single package, the package.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use comity_console::{Failure, output};
 use comity_os::environment;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -24,8 +25,6 @@ use super::manifest::Manifest;
 use super::project::Project;
 use super::tree::Tree;
 use super::undo;
-use crate::failure::Failure;
-use crate::output;
 
 /// The journal's name.
 const JOURNAL: &str = ".comity-rayon-journal.json";

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use comity_console::Failure;
 use toml_edit::DocumentMut;
-
-use crate::failure::Failure;
 
 /// Where this command was built from. It need not be there any more.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core");

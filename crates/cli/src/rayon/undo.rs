@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use comity_console::{Failure, output};
+use comity_os::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
-use crate::descendants;
-use crate::failure::Failure;
-use crate::output;
 
 /// Runs `work`. If it fails, or a signal asks this command to end meanwhile, `files` are as they were before. But the first,
 /// which people edit, stays as it is unless `is_ours` says that it is as this command has left it.
@@ -50,7 +48,7 @@ pub fn and_back<T>(file: &Path, work: impl FnOnce() -> Result<T, Failure>) -> Re
 /// ends, so nobody waits.
 fn heed_signals() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !descendants::is_ignored(*signal)) {
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal)) {
         signal_hook::flag::register(signal, Arc::clone(&flag))
             .map_err(|error| Failure::Run(format!("cannot heed signals: {error}; nothing was changed")))?;
     }

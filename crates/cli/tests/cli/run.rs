@@ -504,10 +504,12 @@ fn has_taskset() -> bool {
 
 /// What the table says of which cores a command may use, as the kernel writes them where there are two at most.
 fn may_use(running: &Running, table: &Path) -> String {
-    let entry = running.entry(table);
-    let cores: Vec<String> =
-        entry.iter().flat_map(|entry| entry["may_use"].as_array().unwrap()).map(|core| core.to_string()).collect();
-    cores.join(",")
+    numbers(&running.entry(table), "may_use").join(",")
+}
+
+/// The cores in a field of a command's entry, in words.
+fn numbers(entry: &Option<Value>, field: &str) -> Vec<String> {
+    entry.iter().flat_map(|entry| entry[field].as_array().unwrap()).map(Value::to_string).collect()
 }
 
 #[test]
@@ -520,10 +522,15 @@ fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     let free = mask(std::process::id());
     let all: Vec<&str> = free.split(['-', ',']).collect();
     let one = Running::start(&table, &["sh", "-c", BURN]);
-    let _other = Running::start(&table, &["sh", "-c", BURN]);
+    let other = Running::start(&table, &["sh", "-c", BURN]);
     let masks = || -> HashSet<String> { children(one.id()).into_iter().map(mask).collect() };
-    wait_until("it is confined", || masks().len() == 1 && !masks().contains(&free));
-    // Now on the core that the command does not have at the moment, if that is not another by then.
+    // Each holds one core, and neither changes any more: a mask that is set to the core that the command is about to have could not
+    // be told from the coordinator's own.
+    let holds = |command: &Running| numbers(&command.entry(&table), "held");
+    wait_until("each is confined to its core", || {
+        let held = holds(&one);
+        held.len() == 1 && holds(&other).len() == 1 && masks() == held.into_iter().collect()
+    });
     let has = masks().into_iter().next().unwrap();
     let wish = all.iter().find(|core| ***core != has).unwrap();
     let set = |cores: &str| {

@@ -1,12 +1,12 @@
 //! `comity table`: what it says of a table that is not there, is empty, is used, has dead programs, or is none.
 
-use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::{env, fs, hint};
 
 use serde_json::json;
 
-use crate::{comity, comity_at, send, table_at, wait_until};
+use crate::{comity, send, table_at, wait_until};
 
 /// Runs `comity table` with words and returns the exit code, standard output and standard error.
 fn table(path: &Path, words: &[&str]) -> (i32, String, String) {
@@ -15,10 +15,11 @@ fn table(path: &Path, words: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// A program of the table that has work until it is killed.
+/// A program of the table that has work until it is killed: this test program, once more.
 fn member(path: &Path) -> Child {
-    let mut command = comity_at(path);
-    command.args(["kernel", "fib:n=50", "--policy", "dws", "--workers", "1"]).env("COMITY_WEIGHT", "250");
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "table::works_as_a_member", "--nocapture", "--test-threads", "1"]);
+    command.env("COMITY_TABLE", path).env("COMITY_WEIGHT", "250").env(MEMBER, "");
     let child = command.stdout(Stdio::null()).spawn().unwrap();
     wait_until("the program holds a core", || {
         table_at(path)["programs"]
@@ -28,6 +29,20 @@ fn member(path: &Path) -> Child {
             .any(|program| !program["held"].as_array().unwrap().is_empty())
     });
     child
+}
+
+const MEMBER: &str = "COMITY_TEST_MEMBER";
+
+#[test]
+fn works_as_a_member() {
+    if env::var_os(MEMBER).is_some() {
+        let pool = comity::ThreadPoolBuilder::new().num_threads(1).policy("dws".parse().unwrap()).build().unwrap();
+        pool.install(|| {
+            loop {
+                hint::spin_loop();
+            }
+        });
+    }
 }
 
 #[test]
@@ -67,7 +82,8 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     let report = table_at(&path);
     let [program] = report["programs"].as_array().unwrap().as_slice() else { panic!("{report}") };
     assert_eq!(program["pid"], child.id());
-    assert_eq!(program["name"], "comity");
+    let name = program["name"].as_str().unwrap();
+    assert!(name.starts_with("cli-"), "{report}");
     for (field, expected) in [("slot", 0), ("weight", 250), ("workers", 1)] {
         assert_eq!(program[field], expected, "{field} in {report}");
     }
@@ -83,7 +99,7 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
         table_at(&path)["cores"].as_array().unwrap().iter().any(|core| core["owner"] == 0 && core["holder"] == 0)
     });
     let (code, text, _) = table(&path, &["show"]);
-    for word in ["owner", "holder", "since", "0 comity", "250", "of 1", path.to_str().unwrap()] {
+    for word in ["owner", "holder", "since", &format!("0 {name}"), "250", "of 1", path.to_str().unwrap()] {
         assert!(code == 0 && text.contains(word), "{word} is not in\n{text}");
     }
 

@@ -1,7 +1,7 @@
 //! Programs as users of rayon write them, to be compiled once with the stock rayon-core and once with a drop-in for it.
 //! Nothing here knows which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any such program.
 //!
-//! Every run's result is checked, and a wrong one is an error. `comity bench drop-in` starts `rayon-programs serve` and
+//! Every run's result is checked, and a wrong one is an error. `comity-lab bench drop-in` starts `rayon-programs serve` and
 //! compares.
 
 mod catalog;

@@ -1,0 +1,11 @@
+//! What the commands `comity` and `comity-lab` print and how they fail, the same in both.
+//!
+//! A verb that fails says why in one sentence on standard error; the exit code is 2 where the command line was at fault and nothing
+//! has run, and 1 where something ran and failed.
+#![forbid(unsafe_code)]
+
+mod failure;
+pub mod machine;
+pub mod output;
+
+pub use failure::Failure;

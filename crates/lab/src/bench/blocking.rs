@@ -1,0 +1,291 @@
+//! `comity-lab bench blocking`: tasks that block, beside tokio and smol.
+
+pub mod executor;
+#[cfg(feature = "peers")]
+mod peers;
+#[cfg(not(feature = "peers"))]
+#[path = "blocking/no_peers.rs"]
+mod peers;
+pub mod workloads;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use comfy_table::Table;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use serde::Serialize;
+
+use self::executor::Name;
+use self::workloads::{Measured, Plan, Workload};
+use super::phase_loop::{piece, steps_in};
+use super::quartiles::Quartiles;
+use super::ratio::Ratio;
+use crate::contestant::{MAX_WORKERS, PolicyList};
+use crate::reproduce::figure::{Axis, Figure, Legend, Marks, Series};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench blocking
+  comity-lab bench blocking --workload ring,pipeline --policy comity,comity:place=current --n 64 --w-us 1,10";
+
+/// Measure programs of tasks that block and unblock each other, beside tokio and smol: time over the ideal
+///
+/// The ideal is the time that as many threads as workers, but no more than cores, take for the same arithmetic, each for its part, without
+/// a word between them: measured in the same run. tokio runs twice, the second time as a control. All use tokio's channels.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// What the tasks do
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "scatter-gather")]
+    workload: Vec<Workload>,
+    /// Policies to compare
+    #[arg(long, value_name = "POLICY,…", default_value = "comity")]
+    policy: PolicyList,
+    /// Workers of each pool, 1 to 1024 each
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,8", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
+    workers: Vec<u16>,
+    /// Tasks, 2 to 100000 each: those that the work is scattered to, messages in a pipeline, leaves, tasks of the ring, both sides of the
+    /// pairs
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "50,250,1000", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    n: Vec<u32>,
+    /// Microseconds of work per message, 1 to 100000 each
+    #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "1,10,100", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    w_us: Vec<u32>,
+    /// Leave tokio and smol out
+    #[arg(long)]
+    alone: bool,
+    /// Milliseconds that the ideal of a run takes, about, 1 to 60000 [default: 50, or 2 with --quick]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    run_ms: Option<u32>,
+    /// Rounds per contestant, 1 to 100000 [default: 7, or 2 with --quick]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: Option<u32>,
+    /// Little of everything, to see that it works: the figures mean nothing
+    #[arg(long)]
+    quick: bool,
+    /// Draw a figure for each workload and number of workers into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Print JSON (schema comity-bench-blocking/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    rounds: u32,
+    rows: Vec<Row>,
+}
+
+/// A contestant at a point.
+#[derive(Serialize)]
+struct Row {
+    workload: Workload,
+    n: u32,
+    w_us: u32,
+    workers: u16,
+    contestant: String,
+    /// Whether it is the first once more.
+    is_control: bool,
+    /// Wall-clock time over the ideal of the same point.
+    over_ideal: Quartiles,
+    /// Wall-clock time over the first contestant's of the same round.
+    over_first: Ratio,
+    /// Context switches of the process, in a thousand messages.
+    switches_per_1000: Quartiles,
+    /// Attempts to steal in a thousand messages, where that is told.
+    steal_attempts_per_1000: Option<Quartiles>,
+}
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let rounds = arguments.rounds.unwrap_or(if arguments.quick { 2 } else { 7 });
+    let run_ms = arguments.run_ms.unwrap_or(if arguments.quick { 2 } else { 50 });
+    let mut names: Vec<Name> = Vec::new();
+    if !arguments.alone {
+        super::say_without_peers("tokio and smol");
+        names.extend(peers::PEERS.iter().map(|peer| Name::Peer(*peer)));
+    }
+    names.extend(arguments.policy.0.iter().map(|policy| Name::Comity(*policy)));
+    let mut rows = Vec::new();
+    for workload in &arguments.workload {
+        for w_us in &arguments.w_us {
+            let steps = steps_in(std::time::Duration::from_micros((*w_us).into()));
+            for n in &arguments.n {
+                for workers in &arguments.workers {
+                    let point = Point { workload: *workload, n: *n, w_us: *w_us, workers: *workers, steps, run_ms };
+                    rows.extend(point.compare(&names, rounds)?);
+                }
+            }
+        }
+    }
+    let report = Report {
+        schema: "comity-bench-blocking/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        rounds,
+        rows,
+    };
+    if let Some(directory) = &arguments.svg {
+        draw(&report, arguments, directory)?;
+    }
+    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+}
+
+/// Time over the ideal against the work per message, for the fewest and the most tasks.
+fn draw(report: &Report, arguments: &Arguments, directory: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::Run(format!("cannot write '{}': {error}", path.display()))
+    };
+    std::fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+    let ends = [arguments.n.iter().min(), arguments.n.iter().max()].map(|n| *n.expect("clap has a default"));
+    for workload in &arguments.workload {
+        for workers in &arguments.workers {
+            let mut series: Vec<Series> = Vec::new();
+            let own = |row: &&Row| row.workload == *workload && row.workers == *workers && ends.contains(&row.n);
+            for row in report.rows.iter().filter(own).filter(|row| !row.is_control) {
+                let name = format!("{}, n = {}", row.contestant, row.n);
+                let point = (row.w_us.into(), row.over_ideal.median);
+                match series.iter_mut().find(|line| line.name == name) {
+                    Some(line) => line.points.push(point),
+                    None => series.push(Series { name, marks: Marks::Line, points: vec![point] }),
+                }
+            }
+            let workload = workload.to_possible_value().expect("no workload is hidden");
+            let figure = Figure {
+                title: format!("{} with {workers} workers", workload.get_name()),
+                x: Axis::log("work per message, µs"),
+                y: Axis::linear("time over the ideal"),
+                legend: Legend::UpperRight,
+                series,
+            };
+            let path = directory.join(format!("{}-{workers}.svg", workload.get_name()));
+            output::replace(&path, figure.svg().as_bytes()).map_err(|error| failed(&path, &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the contestants meet.
+struct Point {
+    workload: Workload,
+    n: u32,
+    w_us: u32,
+    workers: u16,
+    steps: u64,
+    run_ms: u32,
+}
+
+impl Point {
+    fn compare(&self, names: &[Name], rounds: u32) -> Result<Vec<Row>, Failure> {
+        let mut plan = Plan { workload: self.workload, n: self.n, steps: self.steps, rounds: 1 };
+        let threads =
+            if plan.is_serial() { 1 } else { usize::from(self.workers).min(comity_os::cores::usable().get()) };
+        let round_ms = plan.messages() as f64 * f64::from(self.w_us) / 1000.0 / threads as f64;
+        plan.rounds = (f64::from(self.run_ms) / round_ms).ceil().max(1.0) as u32;
+        let messages = plan.messages() * u64::from(plan.rounds);
+        let mut runs: Vec<Vec<Run>> = names.iter().map(|_| Vec::new()).collect();
+        let mut ideals = Vec::new();
+        // The first round warms up and is not counted. One pool at a time: some policies never rest.
+        for round in 0..=rounds as usize {
+            let ideal = ideal(messages, threads, self.steps);
+            for nth in 0..names.len() {
+                // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+                let turn = (nth + round) % names.len();
+                let executor = names[turn].start(self.workers)?;
+                let before = executor.steal_attempts();
+                let Measured { seconds, switches } = plan.run(&executor);
+                let attempts = executor.steal_attempts().zip(before).map(|(after, before)| after - before);
+                if round > 0 {
+                    runs[turn].push(Run { seconds, switches, attempts });
+                }
+            }
+            ideals.push(ideal);
+        }
+        let seconds = |runs: &[Run]| runs.iter().map(|run| run.seconds).collect::<Vec<f64>>();
+        let first = seconds(&runs[0]);
+        // The fastest, with which nobody has interfered.
+        let ideal = ideals.into_iter().fold(f64::INFINITY, f64::min);
+        let over_ideal = |own: &[Run]| own.iter().map(|run| run.seconds / ideal).collect::<Vec<f64>>();
+        let per_1000 = |count: f64| count * 1000.0 / messages as f64;
+        let rows = names.iter().zip(&runs).enumerate().map(|(nth, (name, own))| {
+            let attempts: Option<Vec<f64>> = own.iter().map(|run| run.attempts.map(|n| per_1000(n as f64))).collect();
+            let is_control = names[..nth].contains(name);
+            Row {
+                workload: self.workload,
+                n: self.n,
+                w_us: self.w_us,
+                workers: self.workers,
+                is_control,
+                contestant: if is_control { format!("{name} again (control)") } else { name.to_string() },
+                over_ideal: Quartiles::of(&over_ideal(own)),
+                over_first: Ratio::of(&seconds(own), &first),
+                switches_per_1000: Quartiles::of(
+                    &own.iter().map(|run| per_1000(run.switches as f64)).collect::<Vec<f64>>(),
+                ),
+                steal_attempts_per_1000: attempts.map(|attempts| Quartiles::of(&attempts)),
+            }
+        });
+        Ok(rows.collect())
+    }
+}
+
+struct Run {
+    seconds: f64,
+    switches: u64,
+    /// The rounds that warm up included.
+    attempts: Option<u64>,
+}
+
+/// Seconds that the arithmetic alone takes, in equal parts on so many threads.
+fn ideal(messages: u64, threads: usize, steps: u64) -> f64 {
+    let barrier = std::sync::Barrier::new(threads);
+    let part = messages.div_ceil(threads as u64);
+    std::thread::scope(|scope| {
+        let measure = || {
+            barrier.wait();
+            let start = Instant::now();
+            for nth in 0..part {
+                std::hint::black_box(piece(nth as usize, steps));
+            }
+            start.elapsed().as_secs_f64()
+        };
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(measure)).collect();
+        handles.into_iter().map(|handle| handle.join().expect("arithmetic does not panic")).fold(0.0, f64::max)
+    })
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header([
+        "workload",
+        "w µs",
+        "n",
+        "workers",
+        "contestant",
+        "over ideal",
+        "over the first",
+        "switches per 1000",
+        "steal attempts per 1000",
+    ]);
+    for row in &report.rows {
+        let Quartiles { lower, median, upper } = row.over_ideal;
+        table.add_row([
+            format!("{:?}", row.workload),
+            row.w_us.to_string(),
+            row.n.to_string(),
+            row.workers.to_string(),
+            row.contestant.clone(),
+            format!("{median:.2} ({lower:.2}–{upper:.2})"),
+            row.over_first.to_string(),
+            format!("{:.1}", row.switches_per_1000.median),
+            row.steal_attempts_per_1000.map_or("–".to_owned(), |attempts| format!("{:.0}", attempts.median)),
+        ]);
+    }
+    output::print(&format!("{} rounds: medians (quartiles)\n{table}\n", report.rounds))
+}

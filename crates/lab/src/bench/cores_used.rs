@@ -1,0 +1,254 @@
+//! `comity-lab bench use`: the processor time that programs use side by side, and how long cores idle while one has work.
+
+mod clocks;
+mod party;
+mod quota;
+mod role;
+mod scenario;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use comfy_table::Table;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_os::{cores, process, task_group};
+use serde::Serialize;
+
+use self::party::{Party, Sharing, Used};
+use self::quota::Quota;
+use self::role::Role;
+use self::scenario::{ROWS, Row};
+use super::quartiles::Quartiles;
+use super::ratio::Ratio;
+use crate::descendants;
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench use
+  comity-lab bench use --scenario sleepers,quota --rounds 5 --json
+  comity-lab bench use --list
+
+A scenario has programs side by side, of which one at least can use all cores all the time. Each round runs it once
+with a core table of its own and once with COMITY_TABLE=off, for --seconds each, after half a second in which all begin.
+
+Measures, in cores, that is, processor seconds per second:
+  used                    by each member: all processes of its session, without the coordinator of a `comity run`
+  used of what could be   what all use with a table over what they use without
+  idle                    by no process, of the cores that this process may use: a member had work all the time
+
+Whatever else runs on the machine uses cores, which are then neither a member's nor idle. Scenarios with a quota need the
+right to make a control group with the cpu controller; without, they are skipped.";
+
+/// Measure the processor time that programs use side by side, with a core table and without, and how long cores idle
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Scenarios to measure [default: all]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(ROWS.iter().map(|row| row.name)))]
+    scenario: Vec<String>,
+    /// List the scenarios instead
+    #[arg(long)]
+    list: bool,
+    /// Seconds of each measurement, 1 to 3600
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Measurements of each scenario, with and without a table, 1 to 1000
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Print JSON (schema comity-bench-use/1)
+    #[arg(long)]
+    json: bool,
+    /// Be a member that is no other verb
+    #[arg(long, hide = true)]
+    role: Option<Role>,
+    /// Become a member, which lives and dies with this process
+    #[arg(long, hide = true, requires = "words")]
+    parent: Option<u32>,
+    /// The control group to be in
+    #[arg(long, hide = true, requires = "words")]
+    entrance: Option<PathBuf>,
+    /// The member's command and its words
+    #[arg(last = true, hide = true, requires = "parent")]
+    words: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    seconds: u64,
+    rounds: u32,
+    scenarios: Vec<ScenarioReport>,
+}
+
+#[derive(Serialize)]
+struct ScenarioReport {
+    name: &'static str,
+    what: &'static str,
+    /// Why it was not measured.
+    skipped: Option<String>,
+    measured: Option<Measured>,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    table: Side,
+    off: Side,
+    /// With a table over without, round by round.
+    used_of_what_could_be: Ratio,
+}
+
+/// Cores.
+#[derive(Serialize)]
+struct Side {
+    members: Vec<MemberReport>,
+    used: Quartiles,
+    idle: Quartiles,
+}
+
+#[derive(Serialize)]
+struct MemberReport {
+    name: &'static str,
+    used: Quartiles,
+}
+
+/// What is not measured: all members begin, and find each other.
+const BEGIN: Duration = Duration::from_millis(500);
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(role) = arguments.role {
+        return role.run();
+    }
+    if let Some(parent) = arguments.parent {
+        return become_member(arguments, parent);
+    }
+    if arguments.list {
+        let lines: Vec<String> = ROWS.iter().map(|row| format!("{}\n    {}\n", row.name, row.what)).collect();
+        return output::print(&lines.concat());
+    }
+    descendants::look_after()?;
+    let is_chosen =
+        |row: &&Row| arguments.scenario.is_empty() || arguments.scenario.iter().any(|name| name == row.name);
+    let scenarios = ROWS.iter().filter(is_chosen).map(|row| measure(row, arguments)).collect::<Result<_, _>>()?;
+    let report = Report {
+        schema: "comity-bench-use/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        seconds: arguments.seconds,
+        rounds: arguments.rounds,
+        scenarios,
+    };
+    output::print(&if arguments.json { output::to_json(&report) } else { render(&report) })
+}
+
+/// Does what has to be done from inside, and becomes the member.
+fn become_member(arguments: &Arguments, parent: u32) -> Result<(), Failure> {
+    let cannot = |what: &str, error: io::Error| Failure::Run(format!("cannot {what}: {error}"));
+    task_group::new_session().map_err(|error| cannot("start a session", error))?;
+    process::die_with_parent(parent).map_err(|error| cannot("outlive the bench", error))?;
+    if let Some(entrance) = &arguments.entrance {
+        let own = std::process::id().to_string();
+        fs::write(entrance, own).map_err(|error| cannot(&format!("write to '{}'", entrance.display()), error))?;
+    }
+    let [program, words @ ..] = arguments.words.as_slice() else { unreachable!("the parser asks for words") };
+    Err(cannot(&format!("start '{}'", program.display()), Command::new(program).args(words).exec()))
+}
+
+fn measure(row: &'static Row, arguments: &Arguments) -> Result<ScenarioReport, Failure> {
+    let report = |skipped, measured| ScenarioReport { name: row.name, what: row.what, skipped, measured };
+    if row.has_quota()
+        && let Err(error) = Quota::new(0, 1.0)
+    {
+        let why = format!("no control group with a quota can be made: {error}");
+        eprintln!("warning: {} is skipped: {why}", row.name);
+        return Ok(report(Some(why), None));
+    }
+    let (mut table, mut off) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.rounds {
+        table.push(side_by_side(row, Sharing::Table, arguments.seconds)?);
+        off.push(side_by_side(row, Sharing::Off, arguments.seconds)?);
+    }
+    let sums = |rounds: &[Used]| rounds.iter().map(|used| used.by.iter().sum()).collect::<Vec<f64>>();
+    let used_of_what_could_be = Ratio::of(&sums(&table), &sums(&off));
+    Ok(report(None, Some(Measured { table: side(row, &table), off: side(row, &off), used_of_what_could_be })))
+}
+
+fn side_by_side(row: &Row, sharing: Sharing, seconds: u64) -> Result<Used, Failure> {
+    let party = Party::start(row, sharing, cores::usable().get())?;
+    sleep(BEGIN);
+    let (start, time) = (Instant::now(), Duration::from_secs(seconds));
+    let first = party.look()?;
+    for event in row.events {
+        sleep(time.mul_f64(event.after).saturating_sub(start.elapsed()));
+        party.act(event.to, event.act)?;
+    }
+    sleep(time.saturating_sub(start.elapsed()));
+    let used = party.look()?.since(&first);
+    party.end()?;
+    Ok(used)
+}
+
+fn side(row: &Row, rounds: &[Used]) -> Side {
+    let quartiles = |value: &dyn Fn(&Used) -> f64| Quartiles::of(&rounds.iter().map(value).collect::<Vec<f64>>());
+    let members = row.members.iter().enumerate();
+    Side {
+        members: members
+            .map(|(nth, member)| MemberReport { name: member.program.name(), used: quartiles(&|used| used.by[nth]) })
+            .collect(),
+        used: quartiles(&|used| used.by.iter().sum()),
+        idle: quartiles(&|used| used.idle),
+    }
+}
+
+fn render(report: &Report) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["scenario", "used: table", "used: off", "used of what could be", "idle: table", "idle: off"]);
+    for scenario in &report.scenarios {
+        let Some(Measured { table: with, off, used_of_what_could_be }) = &scenario.measured else {
+            table.add_row([scenario.name, "skipped", "skipped"]);
+            continue;
+        };
+        table.add_row([
+            scenario.name.to_owned(),
+            used(with),
+            used(off),
+            used_of_what_could_be.to_string(),
+            spread(&with.idle),
+            spread(&off.idle),
+        ]);
+    }
+    let Report { seconds, rounds, machine, .. } = report;
+    let skipped: Vec<String> = report
+        .scenarios
+        .iter()
+        .filter_map(|scenario| Some(format!("{} was skipped: {}\n", scenario.name, scenario.skipped.as_ref()?)))
+        .collect();
+    format!(
+        "{table}\n\nCores, of {}: medians (quartiles) over {rounds} rounds of {seconds} s, with a table and without in turns. The members in\n\
+         their order: see `comity-lab bench use --list`. idle: no process used the core, and a member had work.\n{}",
+        machine.cores,
+        skipped.concat()
+    )
+}
+
+/// Each member's, and their sum.
+fn used(side: &Side) -> String {
+    let members: Vec<String> = side.members.iter().map(|member| format!("{:.2}", member.used.median)).collect();
+    format!("{} = {}", members.join(" + "), spread(&side.used))
+}
+
+fn spread(quartiles: &Quartiles) -> String {
+    let Quartiles { lower, median, upper } = quartiles;
+    format!("{median:.2} ({lower:.2}–{upper:.2})")
+}

@@ -1,0 +1,180 @@
+//! The members of a scenario as processes, each in a session of its own, as if from its own terminal.
+
+use std::fs::{self, File};
+use std::io::{self, PipeReader, PipeWriter};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use comity_console::Failure;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use super::clocks;
+use super::quota::Quota;
+use super::role::Role;
+use super::scenario::{Act, Member, Program, Row};
+use crate::descendants;
+
+/// Between the start of one member and that of the next.
+const BETWEEN_STARTS: Duration = Duration::from_millis(200);
+
+/// How many lines of the standard error of a member that failed are shown.
+const LAST_LINES: usize = 5;
+
+/// What the table of a party is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// A table of the scenario's own.
+    Table,
+    /// `COMITY_TABLE=off`.
+    Off,
+}
+
+/// Programs side by side. They have ended when it is gone.
+pub struct Party {
+    members: Vec<Started>,
+    /// With the table and what the members wrote to standard error.
+    folder: TempDir,
+    ended: bool,
+}
+
+struct Started {
+    name: &'static str,
+    child: Child,
+    last_words: PathBuf,
+    quota: Option<Quota>,
+}
+
+/// What the clocks said at one moment.
+pub struct Look {
+    at: Instant,
+    used_s: Vec<f64>,
+    idle_s: f64,
+}
+
+/// What was used between two looks, in cores.
+pub struct Used {
+    /// By each member.
+    pub by: Vec<f64>,
+    /// By no process.
+    pub idle: f64,
+}
+
+impl Party {
+    /// Starts all members of a scenario.
+    pub fn start(row: &Row, sharing: Sharing, cores: usize) -> Result<Party, Failure> {
+        let cannot = |error: io::Error| Failure::Run(format!("cannot prepare the scenario {}: {error}", row.name));
+        let folder = tempfile::tempdir().map_err(cannot)?;
+        let mut party = Party { members: Vec::new(), folder, ended: false };
+        let (pipe_out, pipe_in) = io::pipe().map_err(cannot)?;
+        for member in row.members {
+            let words = member.program.command(cores)?;
+            party.start_member(member, sharing, words, (&pipe_out, &pipe_in)).map_err(cannot)?;
+            sleep(BETWEEN_STARTS);
+        }
+        Ok(party)
+    }
+
+    fn start_member(
+        &mut self,
+        member: &Member,
+        sharing: Sharing,
+        (program, words): (PathBuf, Vec<String>),
+        (pipe_out, pipe_in): (&PipeReader, &PipeWriter),
+    ) -> io::Result<()> {
+        let nth = self.members.len();
+        let quota = member.quota.map(|cores| Quota::new(nth, cores)).transpose()?;
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["bench", "use", "--parent", &std::process::id().to_string()]);
+        if let Some(quota) = &quota {
+            command.arg("--entrance").arg(quota.entrance());
+        }
+        command.arg("--").arg(program).args(words);
+        for variable in ["COMITY", "COMITY_POLICY", "COMITY_WATCH", "COMITY_WEIGHT", "COMITY_NUM_THREADS"] {
+            command.env_remove(variable);
+        }
+        match sharing {
+            Sharing::Table => command.env("COMITY_TABLE", self.folder.path().join("table")),
+            Sharing::Off => command.env("COMITY_TABLE", "off"),
+        };
+        let last_words = self.folder.path().join(nth.to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&last_words)?);
+        match member.program {
+            Program::Role(Role::Reader) => drop(command.stdin(pipe_out.try_clone()?)),
+            Program::Role(Role::Writer) => drop(command.stdout(pipe_in.try_clone()?)),
+            _ => {}
+        }
+        let child = descendants::start(&mut command)?;
+        self.members.push(Started { name: member.program.name(), child, last_words, quota });
+        Ok(())
+    }
+
+    /// Reads all clocks.
+    pub fn look(&self) -> Result<Look, Failure> {
+        let used_s = self.members.iter().map(|member| clocks::used_in_session(member.child.id())).collect();
+        Ok(Look { at: Instant::now(), used_s, idle_s: clocks::idle()? })
+    }
+
+    /// Does something to a member.
+    pub fn act(&self, to: usize, act: Act) -> Result<(), Failure> {
+        let Started { name, quota, child, .. } = &self.members[to];
+        let done = match (act, quota) {
+            (Act::Stop, _) => signal_session(child, Signal::STOP),
+            (Act::GoOn, _) => signal_session(child, Signal::CONT),
+            (Act::Grant(cores), Some(quota)) => quota.grant(cores),
+            (Act::Grant(_), None) => unreachable!("only members with a quota are granted another one"),
+        };
+        done.map_err(|error| Failure::Run(format!("cannot stop, continue or limit {name}: {error}")))
+    }
+
+    /// Ends all members, which must not have ended before.
+    pub fn end(mut self) -> Result<(), Failure> {
+        for member in &mut self.members {
+            if let Ok(Some(status)) = member.child.try_wait() {
+                let words = fs::read_to_string(&member.last_words).unwrap_or_default();
+                let lines: Vec<&str> = words.lines().collect();
+                let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n  ");
+                let name = member.name;
+                return Err(Failure::Run(format!("{name} ended before its time: {status}; its last words:\n  {last}")));
+            }
+        }
+        self.end_members()
+    }
+
+    fn end_members(&mut self) -> Result<(), Failure> {
+        self.ended = true;
+        for member in &self.members {
+            // Whatever a member has started is in its session, unless that has asked for another one; and who is stopped
+            // must go on in order to end.
+            for signal in [Signal::TERM, Signal::CONT] {
+                let _gone = signal_session(&member.child, signal);
+            }
+        }
+        descendants::end_all()
+    }
+}
+
+impl Drop for Party {
+    fn drop(&mut self) {
+        if !self.ended {
+            // On the way out of an error no caller is left to tell.
+            let _best = self.end_members();
+        }
+    }
+}
+
+impl Look {
+    /// What was used from an earlier look to this one.
+    pub fn since(&self, earlier: &Look) -> Used {
+        let seconds = (self.at - earlier.at).as_secs_f64();
+        let by = self.used_s.iter().zip(&earlier.used_s).map(|(now, then)| (now - then) / seconds).collect();
+        Used { by, idle: (self.idle_s - earlier.idle_s) / seconds }
+    }
+}
+
+/// A member leads its session and the process group of all that it starts.
+fn signal_session(child: &Child, signal: Signal) -> io::Result<()> {
+    Ok(kill_process_group(Pid::from_child(child), signal)?)
+}

@@ -1,0 +1,105 @@
+//! The members that are no kernels: a server with bursts, and two programs with a pipe between them.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::process::exit;
+use std::thread;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use comity::{ThreadPool, ThreadPoolBuilder};
+use comity_console::Failure;
+use comity_kernels::{Backend, catalog};
+use comity_os::cores;
+
+use crate::bench::phase_loop::piece;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Works in bursts.
+    Server,
+    /// Reads a byte from standard input in each task, and works.
+    Reader,
+    /// Works, and writes a byte to standard output, in each task.
+    Writer,
+}
+
+/// The server is idle for so long between two bursts.
+const IDLE: Duration = Duration::from_millis(30);
+
+/// The server's bursts: some 17 to 45 ms of processor time.
+const BURSTS: [&str; 3] = ["fib:n=33", "fib:n=35", "fib:n=34"];
+
+/// Steps of about 2 ns. Per byte the writer works twice as long, so the pipe never fills for good.
+const READER_STEPS: u64 = 20_000;
+const WRITER_STEPS: u64 = 40_000;
+
+impl Role {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Server => "server",
+            Role::Reader => "reader",
+            Role::Writer => "writer",
+        }
+    }
+
+    /// Works until it is ended from outside.
+    pub fn run(self) -> Result<(), Failure> {
+        let built = ThreadPoolBuilder::new().num_threads(2 * cores::usable().get()).build();
+        let pool = built.map_err(|error| Failure::Run(error.to_string()))?;
+        let lost = |error: io::Error| Failure::Run(format!("no pipe: {error}"));
+        match self {
+            Role::Server => serve(pool),
+            Role::Reader => {
+                let pipe = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(lost)?);
+                forever(&pool, |nth| {
+                    if (&pipe).read_exact(&mut [0]).is_err() {
+                        exit(0);
+                    }
+                    piece(nth, READER_STEPS)
+                })
+            }
+            Role::Writer => {
+                let pipe = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(lost)?);
+                forever(&pool, |nth| {
+                    let done = piece(nth, WRITER_STEPS);
+                    if (&pipe).write_all(&[0]).is_err() {
+                        exit(0);
+                    }
+                    done
+                })
+            }
+        }
+    }
+}
+
+fn serve(pool: ThreadPool) -> Result<(), Failure> {
+    let bursts: Result<Vec<_>, _> = BURSTS.iter().map(|burst| catalog::prepare(burst)).collect();
+    let bursts = bursts.map_err(|error| Failure::Run(error.to_string()))?;
+    let backend = Backend::Comity(pool);
+    loop {
+        for burst in &bursts {
+            thread::sleep(IDLE);
+            let verdict = burst.run(&backend, false).verdict;
+            if !verdict.verified {
+                return Err(Failure::Run(format!("a burst gave a wrong result: {}", verdict.detail)));
+            }
+        }
+    }
+}
+
+fn forever(pool: &ThreadPool, task: impl Fn(usize) -> u64 + Sync) -> ! {
+    loop {
+        pool.install(|| {
+            comity::for_range(0..1_000_000, 1, |part| {
+                part.for_each(|nth| {
+                    black_box(task(nth));
+                });
+            });
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! Which programs are side by side, and what is done to them meanwhile. Adding a scenario is one row.
+//!
+//! In each of them some program can use all cores all the time, so that every idle core is one that it could have used.
+
+use std::path::PathBuf;
+
+use comity_console::Failure;
+
+use super::role::Role;
+use crate::beside;
+
+/// Programs side by side.
+pub struct Row {
+    /// As in `--scenario`.
+    pub name: &'static str,
+    /// One line for a person.
+    pub what: &'static str,
+    /// In the order in which they start.
+    pub members: &'static [Member],
+    /// In their order.
+    pub events: &'static [Event],
+}
+
+/// One of the programs.
+pub struct Member {
+    /// What it does.
+    pub program: Program,
+    /// The cores that its control group grants, if it is in one.
+    pub quota: Option<f64>,
+}
+
+/// What a member does.
+pub enum Program {
+    /// Joins and nothing else, on twice as many workers as there are cores.
+    Fib,
+    /// Tasks that are asleep for 1 ms and then work.
+    Sleepers {
+        /// Steps of work, about 1 ns each.
+        spins: u32,
+        /// Workers for each core.
+        per_core: usize,
+    },
+    /// A command of `comity run`, for the shell.
+    Command(&'static str),
+    /// A program of this bench.
+    Role(Role),
+}
+
+/// Something that happens to a member.
+pub struct Event {
+    /// After this part of the time.
+    pub after: f64,
+    /// To whom, by its place among the members.
+    pub to: usize,
+    /// What.
+    pub act: Act,
+}
+
+/// What can happen to a member.
+#[derive(Clone, Copy)]
+pub enum Act {
+    /// It stops (SIGSTOP).
+    Stop,
+    /// It goes on (SIGCONT).
+    GoOn,
+    /// Its control group grants another number of cores.
+    Grant(f64),
+}
+
+impl Row {
+    /// Whether a control group is needed.
+    pub fn has_quota(&self) -> bool {
+        self.members.iter().any(|member| member.quota.is_some())
+    }
+}
+
+impl Program {
+    /// The command that is started, and its words.
+    pub fn command(&self, cores: usize) -> Result<(PathBuf, Vec<String>), Failure> {
+        let own =
+            |words: &[&str]| (PathBuf::from("/proc/self/exe"), words.iter().map(|word| (*word).to_owned()).collect());
+        let kernel = |kernel: &str, workers: usize| {
+            own(&["kernel", kernel, "--rounds", "1000000", "--workers", &workers.to_string()])
+        };
+        Ok(match self {
+            Program::Fib => kernel("fib:n=38", 2 * cores),
+            Program::Sleepers { spins, per_core } => {
+                kernel(&format!("io:tasks=1000000000,sleep_us=1000,spins={spins}"), per_core * cores)
+            }
+            Program::Command(text) => (beside::comity()?, ["run", "sh", "-c", text].map(str::to_owned).to_vec()),
+            Program::Role(role) => own(&["bench", "use", "--role", role.name()]),
+        })
+    }
+
+    /// What a report calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Program::Fib => "fib",
+            Program::Sleepers { .. } => "sleepers",
+            Program::Command(LOOKS_IN) => "looks in",
+            Program::Command(BURNERS) => "burners",
+            Program::Command(_) => "pipeline",
+            Program::Role(role) => role.name(),
+        }
+    }
+}
+
+/// A shell that wakes every 5 ms.
+const LOOKS_IN: &str = "while :; do sleep 0.005; done";
+
+/// Four processes that always compute, until their shell is gone.
+const BURNERS: &str = "for i in 1 2 3 4; do while kill -0 $$; do :; done 2>/dev/null & done; wait";
+
+/// Three processes that pass data on, until their shell is gone.
+const PIPELINE: &str = "while kill -0 $$; do yes | head -c 50000000; done 2>/dev/null | tr y x | wc -c";
+
+const fn of(program: Program) -> Member {
+    Member { program, quota: None }
+}
+
+const fn with_quota(program: Program, cores: f64) -> Member {
+    Member { program, quota: Some(cores) }
+}
+
+/// 1 ms asleep, and 10 µs of work.
+const SLEEPERS: Program = Program::Sleepers { spins: 9_000, per_core: 8 };
+
+/// All scenarios.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "sleepers",
+        what: "tasks of 1 ms asleep and 10 µs of work on 8 workers a core, beside fib",
+        members: &[of(SLEEPERS), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "sleepers-work",
+        what: "tasks of 1 ms asleep and 200 µs of work on 2 workers a core, beside fib",
+        members: &[of(Program::Sleepers { spins: 180_000, per_core: 2 }), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "looks-in",
+        what: "`comity run` of a shell that sleeps 5 ms again and again, beside fib",
+        members: &[of(Program::Command(LOOKS_IN)), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "quota",
+        what: "fib with a quota of half a core, beside fib",
+        members: &[with_quota(Program::Fib, 0.5), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "quota-run",
+        what: "`comity run` of four processes that compute with a quota of half a core, beside another without",
+        members: &[with_quota(Program::Command(BURNERS), 0.5), of(Program::Command(BURNERS))],
+        events: &[],
+    },
+    Row { name: "compute", what: "fib beside fib", members: &[of(Program::Fib), of(Program::Fib)], events: &[] },
+    Row {
+        name: "three",
+        what: "two fib, and tasks that sleep",
+        members: &[of(Program::Fib), of(SLEEPERS), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "four",
+        what: "two fib, tasks that sleep, and a shell that looks in",
+        members: &[of(Program::Fib), of(SLEEPERS), of(Program::Command(LOOKS_IN)), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "server",
+        what: "bursts of parallel work with 30 ms of idleness between them, beside fib",
+        members: &[of(Program::Role(Role::Server)), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "pipeline",
+        what: "`comity run` of three commands with pipes between them, beside fib",
+        members: &[of(Program::Command(PIPELINE)), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "pipe",
+        what: "tasks that block on a pipe, beside the program that fills it",
+        members: &[of(Program::Role(Role::Reader)), of(Program::Role(Role::Writer))],
+        events: &[],
+    },
+    Row {
+        name: "stopped",
+        what: "fib beside fib, which is stopped for the second third of the time",
+        members: &[of(Program::Fib), of(Program::Fib)],
+        events: &[Event { after: 1.0 / 3.0, to: 1, act: Act::Stop }, Event { after: 2.0 / 3.0, to: 1, act: Act::GoOn }],
+    },
+    Row {
+        name: "quota-changes",
+        what: "fib with a quota of half a core and, from the middle on, of one and a half, beside fib",
+        members: &[with_quota(Program::Fib, 0.5), of(Program::Fib)],
+        events: &[Event { after: 0.5, to: 0, act: Act::Grant(1.5) }],
+    },
+];

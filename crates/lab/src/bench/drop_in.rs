@@ -1,0 +1,325 @@
+//! `comity-lab bench drop-in`: programs written with rayon, over the drop-in for rayon-core and over the stock one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::Table;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_os::process;
+use serde::{Deserialize, Serialize};
+use statrs::statistics::Statistics;
+
+use super::quartiles::Quartiles;
+use super::ratio::Ratio;
+use crate::children::Children;
+use crate::contestant::{Contestant, PolicyList, contestants, workers_range};
+use crate::{descendants, kernel};
+
+const EXAMPLES: &str = "Examples:
+  ./docs/results/drop-in.sh
+  comity-lab bench drop-in --stock ./stock --drop-in ./drop-in
+  comity-lab bench drop-in --stock ./stock --drop-in ./drop-in sort 'kernel cg:class=W' --policy comity,bws --rounds 31
+
+docs/results/drop-in.sh builds both binaries of crates/rayon-core/programs and runs this bench on them.";
+
+/// Measure programs that are written with rayon: their times over the drop-in for rayon-core, beside the stock one
+///
+/// Both binaries are `rayon-programs`, compiled from the same lines. Each contestant is a process of its own with a warm
+/// pool: the stock one, the drop-in under each policy, and the stock one again as the control. They take turns. Processor
+/// time is that of the whole process from just before a run until 20 ms after it, so that what thieves burn when the
+/// job is done counts; before each run a pool has been idle for as long as the others took. After the work, each
+/// process idles for one second and says what processor time it used.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The programs, as in `rayon-programs run` [default: all that the stock binary lists]
+    #[arg(value_name = "PROGRAM")]
+    programs: Vec<String>,
+    /// The binary with the stock rayon-core
+    #[arg(long, value_name = "PATH")]
+    stock: PathBuf,
+    /// The binary with the drop-in
+    #[arg(long, value_name = "PATH")]
+    drop_in: PathBuf,
+    /// Policies of the drop-in
+    #[arg(long, value_name = "POLICY,…", default_value = "comity")]
+    policy: PolicyList,
+    /// Threads of each pool, 1 to 1024 [default: the usable cores]
+    #[arg(long, value_name = "N", value_parser = workers_range())]
+    workers: Option<u16>,
+    /// Rounds per contestant, 3 to 100000
+    #[arg(long, value_name = "R", default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    rounds: u32,
+    /// Seconds that one answer of a contestant may take, 2 to 1000000; the first one of a program builds its input
+    #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    timeout: u32,
+    /// Print JSON (schema comity-bench-drop-in/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the contestants are asked after the work: the processor time of one second of idleness.
+const IDLE: &str = "idle 1";
+
+const CONTROL: &str = "stock again (control)";
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    stock: PathBuf,
+    drop_in: PathBuf,
+    workers: u16,
+    rounds: u32,
+    programs: Vec<ProgramReport>,
+    geometric_means: Vec<Means>,
+    /// Everybody, the stock one first.
+    idle: Vec<Idle>,
+}
+
+#[derive(Serialize)]
+struct ProgramReport {
+    name: String,
+    /// Seconds of the stock one, and its processor seconds.
+    stock_s: Quartiles,
+    stock_cpu_s: Quartiles,
+    ratios: Vec<Ratios>,
+}
+
+/// A contestant's figures over the stock one's.
+#[derive(Serialize)]
+struct Ratios {
+    contestant: String,
+    time: Ratio,
+    cpu: Ratio,
+}
+
+/// Over all programs, of the ratios of medians.
+#[derive(Serialize)]
+struct Means {
+    contestant: String,
+    time: f64,
+    cpu: f64,
+}
+
+/// What a contestant's process used without work.
+#[derive(Serialize)]
+struct Idle {
+    contestant: String,
+    seconds: f64,
+    cpu_s: f64,
+}
+
+/// What a binary says: the answers of `rayon-programs serve`.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Took { program: String, seconds: f64, cpu_seconds: f64 },
+    Failed { program: String, error: String },
+    List { programs: Vec<String> },
+}
+
+/// Wall-clock and processor seconds.
+#[derive(Clone, Copy)]
+struct Took {
+    wall: f64,
+    cpu: f64,
+}
+
+/// All contestants' processes: the stock one first, the control last.
+struct Contest {
+    names: Vec<String>,
+    processes: Children<Answer>,
+}
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (stock, drop_in) = (binary("--stock", &arguments.stock)?, binary("--drop-in", &arguments.drop_in)?);
+    let policies = contestants(std::slice::from_ref(&arguments.policy), &[])?;
+    let workers = arguments.workers.unwrap_or_else(kernel::default_workers);
+    descendants::look_after()?;
+    let mut contest =
+        Contest { names: Vec::new(), processes: Children::new(Duration::from_secs(arguments.timeout.into())) };
+    contest.enter("stock".to_owned(), &stock, None, workers)?;
+    for policy in &policies {
+        contest.enter(policy.to_string(), &drop_in, Some(policy), workers)?;
+    }
+    contest.enter(CONTROL.to_owned(), &stock, None, workers)?;
+
+    let listed = contest.introduce()?;
+    let names = if arguments.programs.is_empty() { listed } else { arguments.programs.clone() };
+    let programs: Vec<ProgramReport> =
+        names.iter().map(|name| contest.compare(name, arguments.rounds)).collect::<Result<_, Failure>>()?;
+    let idle = contest.idle()?;
+    contest.processes.close()?;
+    let report = Report {
+        schema: "comity-bench-drop-in/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        stock,
+        drop_in,
+        workers,
+        rounds: arguments.rounds,
+        geometric_means: geometric_means(&programs),
+        programs,
+        idle,
+    };
+    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+}
+
+/// The whole path of a file that can be executed, so that nothing else of its name is looked for.
+fn binary(flag: &str, path: &Path) -> Result<PathBuf, Failure> {
+    let refuse = |why: &dyn std::fmt::Display| {
+        let path = path.display();
+        Failure::Usage(format!("{flag} '{path}': {why}; give the path of a rayon-programs binary"))
+    };
+    let whole = fs::canonicalize(path).map_err(|error| refuse(&error))?;
+    let found = fs::metadata(&whole).map_err(|error| refuse(&error))?;
+    if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
+        return Err(refuse(&"it is no file that can be executed"));
+    }
+    Ok(whole)
+}
+
+impl Contest {
+    /// Starts a contestant's process.
+    fn enter(&mut self, name: String, binary: &Path, policy: Option<&Contestant>, workers: u16) -> Result<(), Failure> {
+        let mut command = Command::new(binary);
+        command.arg("serve").env("RAYON_NUM_THREADS", workers.to_string());
+        for variable in ["COMITY", "COMITY_NUM_THREADS", "COMITY_POLICY", "COMITY_WATCH"] {
+            command.env_remove(variable);
+        }
+        if let Some(policy) = policy {
+            command.env("COMITY_POLICY", policy.to_string());
+        }
+        // A group of its own: a Ctrl-C ends this command, which ends the process.
+        process::die_with_this_thread(command.process_group(0));
+        self.processes.start(format!("'{}' as {name}", binary.display()), &mut command)?;
+        self.names.push(name);
+        Ok(())
+    }
+
+    /// Lets everybody show that it knows how to answer; the stock one's list of programs.
+    fn introduce(&mut self) -> Result<Vec<String>, Failure> {
+        let mut lists = Vec::new();
+        for index in 0..self.names.len() {
+            let list = self.ask(index, "list").and_then(|answer| match answer {
+                Answer::List { programs } if !programs.is_empty() => Ok(programs),
+                other => Err(self.processes.fail(index, format!("answered {other:?} when asked for its programs"))),
+            });
+            lists.push(list.map_err(|failure| match failure {
+                Failure::Run(sentence) => Failure::Run(format!(
+                    "{sentence}\n  It should be a binary of crates/rayon-core/programs; docs/results/drop-in.sh builds them."
+                )),
+                usage => usage,
+            })?);
+        }
+        Ok(lists.swap_remove(0))
+    }
+
+    /// A line of order for one contestant, and its answer; the others keep silent.
+    fn ask(&mut self, index: usize, order: &str) -> Result<Answer, Failure> {
+        self.processes.tell(index, order)?;
+        let (from, answer) = self.processes.hear()?;
+        if from == index { Ok(answer) } else { Err(self.processes.fail(from, format!("said {answer:?} out of turn"))) }
+    }
+
+    fn measure(&mut self, index: usize, order: &str) -> Result<Took, Failure> {
+        let wrong = match self.ask(index, order)? {
+            Answer::Took { program, seconds, cpu_seconds }
+                if program == order && seconds > 0.0 && cpu_seconds >= 0.0 =>
+            {
+                return Ok(Took { wall: seconds, cpu: cpu_seconds });
+            }
+            Answer::Failed { program, error } if program == order => format!("could not run {order}: {error}"),
+            other => format!("answered {other:?} when asked to run {order}"),
+        };
+        Err(self.processes.fail(index, wrong))
+    }
+
+    fn compare(&mut self, program: &str, rounds: u32) -> Result<ProgramReport, Failure> {
+        let number = self.names.len();
+        let (mut wall, mut cpu) = (vec![Vec::new(); number], vec![Vec::new(); number]);
+        // The first round warms up and is not counted.
+        for round in 0..=rounds as usize {
+            for nth in 0..number {
+                // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+                let turn = (nth + round) % number;
+                let took = self.measure(turn, program)?;
+                if took.cpu == 0.0 {
+                    let how = format!("says that {program} took no processor time");
+                    return Err(self.processes.fail(turn, how));
+                }
+                if round > 0 {
+                    wall[turn].push(took.wall);
+                    cpu[turn].push(took.cpu);
+                }
+            }
+        }
+        let ratios = (1..number).map(|index| Ratios {
+            contestant: self.names[index].clone(),
+            time: Ratio::of(&wall[index], &wall[0]),
+            cpu: Ratio::of(&cpu[index], &cpu[0]),
+        });
+        Ok(ProgramReport {
+            name: program.to_owned(),
+            stock_s: Quartiles::of(&wall[0]),
+            stock_cpu_s: Quartiles::of(&cpu[0]),
+            ratios: ratios.collect(),
+        })
+    }
+
+    /// One after the other, for whoever burns would be heard by the others.
+    fn idle(&mut self) -> Result<Vec<Idle>, Failure> {
+        let idle = (0..self.names.len()).map(|index| {
+            let Took { wall, cpu } = self.measure(index, IDLE)?;
+            Ok(Idle { contestant: self.names[index].clone(), seconds: wall, cpu_s: cpu })
+        });
+        idle.collect()
+    }
+}
+
+/// One per contestant, in the order of the reports.
+fn geometric_means(programs: &[ProgramReport]) -> Vec<Means> {
+    let contestants = programs.first().map_or(&[][..], |program| &program.ratios).iter().enumerate();
+    let mean =
+        |nth: usize, of: fn(&Ratios) -> f64| programs.iter().map(|program| of(&program.ratios[nth])).geometric_mean();
+    contestants
+        .map(|(nth, ratios)| Means {
+            contestant: ratios.contestant.clone(),
+            time: mean(nth, |ratios| ratios.time.of_medians),
+            cpu: mean(nth, |ratios| ratios.cpu.of_medians),
+        })
+        .collect()
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    let names =
+        report.geometric_means.iter().flat_map(|of| ["time", "cpu"].map(|what| format!("{}: {what}", of.contestant)));
+    table.set_header(["program", "stock ms", "stock cpu ms"].map(str::to_owned).into_iter().chain(names));
+    for program in &report.programs {
+        let ms = |seconds: Quartiles| format!("{:.2}", seconds.median * 1000.0);
+        let own = [program.name.clone(), ms(program.stock_s), ms(program.stock_cpu_s)];
+        let ratios = program.ratios.iter().flat_map(|ratios| [ratios.time, ratios.cpu]).map(|ratio| ratio.to_string());
+        table.add_row(own.into_iter().chain(ratios));
+    }
+    let means = report.geometric_means.iter().flat_map(|of| [of.time, of.cpu]).map(|mean| format!("{mean:.3}"));
+    table.add_row(["geometric mean", "", ""].map(str::to_owned).into_iter().chain(means));
+    let idle = report.idle.iter().map(|idle| format!("{} {:.3} ms", idle.contestant, idle.cpu_s * 1000.0));
+    output::print(&format!(
+        "Time and processor time over the stock rayon-core's: ratio of medians (quartiles of the ratios round by round); \
+         {} threads, {} rounds\n{table}\n\nProcessor time in one second without work: {}\n",
+        report.workers,
+        report.rounds,
+        idle.collect::<Vec<String>>().join(", ")
+    ))
+}

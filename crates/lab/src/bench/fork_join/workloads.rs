@@ -1,0 +1,455 @@
+//! The programs of the bench, each written once, and compiled once per contestant.
+//!
+//! A macro, because no trait says what the contestants have in common: each passes another context along (a worker, a
+//! mutable scope with a lifetime of its own, nothing), and a closure cannot be generic over that.
+
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use comity_kernels::kernels::cg::Cg;
+use comity_kernels::{ForkJoin, Kernel, OnComity, OnRayon, Serial};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+use super::super::abp::{self, OnAbp};
+use super::super::phase_loop::piece;
+
+/// A program with its input and the right result, which does not come from any contestant.
+pub enum Input {
+    Fib {
+        n: u32,
+        expected: u64,
+    },
+    Tree {
+        nodes: Vec<u64>,
+        expected: u64,
+    },
+    Queens {
+        n: u32,
+        expected: u64,
+    },
+    Loop {
+        length: usize,
+        expected: u64,
+    },
+    Natural {
+        numbers: Vec<u64>,
+        expected: u64,
+    },
+    Quicksort {
+        numbers: Vec<u32>,
+        sorted: Vec<u32>,
+    },
+    Cg(Box<Cg>),
+    /// Two long leaves.
+    Coarse {
+        steps: u64,
+        expected: u64,
+    },
+    /// So many tasks.
+    Spine {
+        tasks: u32,
+        expected: u64,
+    },
+}
+
+/// A timed and checked run.
+pub struct Run {
+    pub seconds: f64,
+    pub correct: bool,
+}
+
+/// Items in a leaf of the natural loop: a few microseconds of work.
+const NATURAL_GRAIN: usize = 8192;
+
+/// The natural loop takes a fraction of a millisecond; a run is this many of them in a row.
+const NATURAL_REPETITIONS: u32 = 20;
+
+/// Joins around the first long leaf, and at which of them, from within, the second is the right half.
+const COARSE_DEPTH: u32 = 12;
+const COARSE_PLACES: [u32; 4] = [1, 4, 8, 12];
+
+/// Steps of [`piece`] in a task of the spine.
+const SPINE_STEPS: u64 = 4_000;
+
+/// Slices up to this long are left to the standard library's sort.
+const QUICKSORT_LEAF: usize = 8192;
+
+impl Input {
+    pub fn fib(n: u32) -> Input {
+        let (expected, _) = (0..n).fold((0, 1), |(a, b), _| (b, a + b));
+        Input::Fib { n, expected }
+    }
+
+    /// A complete binary tree of `levels`, in level order: the children of `i` are `2i + 1` and `2i + 2`.
+    pub fn tree(levels: u32) -> Input {
+        let nodes: Vec<u64> = (0..(1 << levels) - 1).collect();
+        Input::Tree { expected: nodes.iter().sum(), nodes }
+    }
+
+    pub fn queens(n: u32) -> Input {
+        const SOLUTIONS: [u64; 13] = [1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200, 73_712];
+        Input::Queens { n, expected: SOLUTIONS[n as usize - 1] }
+    }
+
+    pub fn a_loop(length: usize) -> Input {
+        Input::Loop { length, expected: (0..length).map(cheap).sum() }
+    }
+
+    pub fn natural(length: u64) -> Input {
+        let numbers: Vec<u64> = (0..length).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        Input::Natural { expected: numbers.iter().map(|number| cheap_number(*number)).sum(), numbers }
+    }
+
+    pub fn quicksort(length: u32) -> Input {
+        // An odd factor and a xorshift are bijections: all different, in no order.
+        let scatter = |i: u32| {
+            let i = i.wrapping_mul(0x9e37_79b1);
+            (i ^ (i >> 15)).wrapping_mul(0x85eb_ca6b)
+        };
+        let numbers: Vec<u32> = (0..length).map(scatter).collect();
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable();
+        Input::Quicksort { numbers, sorted }
+    }
+
+    pub fn cg() -> Input {
+        Input::Cg(Box::new(Cg::class_s()))
+    }
+
+    pub fn coarse(steps: u64) -> Input {
+        Input::Coarse {
+            steps,
+            expected: (0..=COARSE_DEPTH).fold(0, |sum: u64, nth| sum.wrapping_add(coarse(nth, 1, steps))),
+        }
+    }
+
+    pub fn spine(tasks: u32) -> Input {
+        let expected = (0..=tasks).fold(0, |sum: u64, nth| sum.wrapping_add(piece(nth as usize, SPINE_STEPS)));
+        Input::Spine { tasks, expected }
+    }
+
+    /// Joins in a run of `fib`, whose price is the bench's first figure.
+    pub fn fib_joins(&self) -> Option<f64> {
+        match self {
+            // Each join adds one to the number of leaves, and there are fib(n + 1) of them.
+            Input::Fib { n, .. } => Some((0..=*n).fold((0.0, 1.0), |(a, b), _| (b, a + b)).0 - 1.0),
+            _ => None,
+        }
+    }
+}
+
+/// Some work that no compiler sums up in a formula.
+fn cheap(item: usize) -> u64 {
+    cheap_number(item as u64)
+}
+
+fn cheap_number(number: u64) -> u64 {
+    (number ^ (number >> 3)) & 0xffff_ffff
+}
+
+fn sum_of(numbers: &[u64]) -> u64 {
+    numbers.iter().map(|number| cheap_number(*number)).sum()
+}
+
+/// The `nth` part of a descent with two long leaves: the innermost, and the right half at `place`. The rest is cheap.
+fn coarse(nth: u32, place: u32, steps: u64) -> u64 {
+    // Both leaves have the same seed, so that the sum does not depend on the place.
+    piece(0, if nth == 0 || nth == place { steps } else { 1 })
+}
+
+fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
+    let start = Instant::now();
+    let result = body();
+    (start.elapsed().as_secs_f64(), result)
+}
+
+fn checked((seconds, result): (f64, u64), expected: u64) -> Run {
+    Run { seconds, correct: result == expected }
+}
+
+fn solve(cg: &Cg, fork_join: impl ForkJoin) -> Run {
+    let (seconds, output) = timed(|| cg.compute(fork_join));
+    Run { seconds, correct: cg.verify(&output).verified }
+}
+
+/// Splits around the median of three (Hoare): all before the returned index are at most all from it on.
+fn partition(numbers: &mut [u32]) -> usize {
+    let last = numbers.len() - 1;
+    let mut three = [numbers[0], numbers[last / 2], numbers[last]];
+    three.sort_unstable();
+    let pivot = three[1];
+    let (mut i, mut j) = (0, last);
+    loop {
+        while numbers[i] < pivot {
+            i += 1;
+        }
+        while numbers[j] > pivot {
+            j -= 1;
+        }
+        if i >= j {
+            return i.max(1);
+        }
+        numbers.swap(i, j);
+        i += 1;
+        j -= 1;
+    }
+}
+
+/// The programs, for a contestant whose functions get `$context` and whose join is `$join(context, a, b)`.
+macro_rules! workloads {
+    (context: $context:ty, join: $join:path, natural: $natural:ident, cg: $cg:expr) => {
+        /// Runs one program; `buffer` has room for what it sorts. `None`: not a program for this contestant.
+        pub fn run(context: $context, input: &Input, buffer: &mut Vec<u32>) -> Option<Run> {
+            Some(match input {
+                Input::Fib { n, expected } => checked(timed(|| fib(context, black_box(*n))), *expected),
+                Input::Tree { nodes, expected } => checked(timed(|| tree(context, nodes, 0)), *expected),
+                Input::Queens { n, expected } => checked(timed(|| place_row(context, (1 << n) - 1, 0, 0)), *expected),
+                Input::Loop { length, expected } => {
+                    checked(timed(|| sum(context, 0..*length, 1, &|part| cheap(part.start))), *expected)
+                }
+                Input::Natural { numbers, expected } => {
+                    let (seconds, result) = timed(|| repeat_natural(context, numbers));
+                    checked((seconds / f64::from(NATURAL_REPETITIONS), result), *expected)
+                }
+                Input::Quicksort { numbers, sorted } => {
+                    buffer.clone_from(numbers);
+                    let (seconds, ()) = timed(|| quicksort(context, buffer));
+                    Run { seconds, correct: buffer == sorted }
+                }
+                Input::Cg(cg) => solve(cg, $cg?),
+                Input::Coarse { steps, expected } => {
+                    let runs = COARSE_PLACES.map(|place| {
+                        checked(timed(|| spine(context, COARSE_DEPTH, &|nth| coarse(nth, place, *steps))), *expected)
+                    });
+                    Run {
+                        seconds: runs.iter().map(|run| run.seconds).fold(0.0, f64::max),
+                        correct: runs.iter().all(|run| run.correct),
+                    }
+                }
+                Input::Spine { tasks, expected } => {
+                    let task = |nth| piece(nth as usize, SPINE_STEPS);
+                    checked(timed(|| spine(context, *tasks, &task)), *expected)
+                }
+            })
+        }
+
+        fn fib(context: $context, n: u32) -> u64 {
+            if n < 2 {
+                return u64::from(n);
+            }
+            let (a, b) = $join(context, |context| fib(context, n - 1), |context| fib(context, n - 2));
+            a + b
+        }
+
+        fn tree(context: $context, nodes: &[u64], root: usize) -> u64 {
+            let Some(own) = nodes.get(root) else { return 0 };
+            let (a, b) = $join(
+                context,
+                move |context| tree(context, nodes, 2 * root + 1),
+                move |context| tree(context, nodes, 2 * root + 2),
+            );
+            own + a + b
+        }
+
+        /// Counts the ways to fill the rows that are left. One bit per column: `open` holds no queen, `left` and
+        /// `right` are reached along a diagonal.
+        fn place_row(context: $context, open: u32, left: u32, right: u32) -> u64 {
+            if open == 0 {
+                return 1;
+            }
+            try_columns(context, (open, left, right), open & !(left | right))
+        }
+
+        /// Tries each of `columns` in the next row, halving them.
+        fn try_columns(context: $context, board: (u32, u32, u32), columns: u32) -> u64 {
+            match columns.count_ones() {
+                0 => 0,
+                1 => {
+                    let (open, left, right) = board;
+                    place_row(context, open & !columns, (left | columns) << 1, (right | columns) >> 1)
+                }
+                several => {
+                    let mut upper = columns;
+                    for _ in 0..several / 2 {
+                        upper &= upper - 1;
+                    }
+                    let (a, b) = $join(
+                        context,
+                        |context| try_columns(context, board, columns & !upper),
+                        |context| try_columns(context, board, upper),
+                    );
+                    a + b
+                }
+            }
+        }
+
+        /// Adds up `leaf` over parts of at most `grain` items.
+        fn sum<F: Fn(Range<usize>) -> u64 + Sync>(
+            context: $context,
+            Range { start, end }: Range<usize>,
+            grain: usize,
+            leaf: &F,
+        ) -> u64 {
+            if end - start <= grain {
+                return leaf(start..end);
+            }
+            let middle = start + (end - start) / 2;
+            let (a, b) = $join(
+                context,
+                move |context| sum(context, start..middle, grain, leaf),
+                move |context| sum(context, middle..end, grain, leaf),
+            );
+            a + b
+        }
+
+        /// Forks all the way down, runs task 0, and joins all the way up.
+        fn spine<F: Fn(u32) -> u64 + Sync>(context: $context, depth: u32, task: &F) -> u64 {
+            if depth == 0 {
+                return task(0);
+            }
+            let (a, b) = $join(context, move |context| spine(context, depth - 1, task), move |_| task(depth));
+            a.wrapping_add(b)
+        }
+
+        fn repeat_natural(context: $context, numbers: &[u64]) -> u64 {
+            let mut result = 0;
+            for _ in 0..NATURAL_REPETITIONS {
+                result = workloads!(@natural $natural, context, black_box(numbers));
+            }
+            result
+        }
+
+        fn quicksort(context: $context, numbers: &mut [u32]) {
+            if numbers.len() <= QUICKSORT_LEAF {
+                return numbers.sort_unstable();
+            }
+            let middle = partition(numbers);
+            let (small, great) = numbers.split_at_mut(middle);
+            $join(context, |context| quicksort(context, small), |context| quicksort(context, great));
+        }
+    };
+    (@natural halving, $context:ident, $numbers:expr) => {{
+        let numbers = $numbers;
+        sum($context, 0..numbers.len(), NATURAL_GRAIN, &|part| sum_of(&numbers[part]))
+    }};
+    (@natural for_range, $context:ident, $numbers:expr) => {{
+        let () = $context;
+        let (numbers, total) = ($numbers, AtomicU64::new(0));
+        comity::for_range(0..numbers.len(), NATURAL_GRAIN, |part| {
+            total.fetch_add(sum_of(&numbers[part]), Ordering::Relaxed);
+        });
+        total.into_inner()
+    }};
+    (@natural par_iter, $context:ident, $numbers:expr) => {{
+        let () = $context;
+        $numbers.par_iter().map(|number| cheap_number(*number)).sum()
+    }};
+}
+
+/// One after the other: the same source without any parallelism.
+pub mod serially {
+    use super::*;
+
+    fn both<RA, RB>((): (), a: impl FnOnce(()) -> RA, b: impl FnOnce(()) -> RB) -> (RA, RB) {
+        let result_a = a(());
+        (result_a, b(()))
+    }
+
+    workloads!(context: (), join: both, natural: halving, cg: Some(Serial));
+}
+
+/// Comity, with the worker passed along.
+pub mod by_worker {
+    use super::*;
+
+    workloads!(context: &comity::Worker, join: comity::Worker::join, natural: halving, cg: None::<OnComity>);
+}
+
+/// Comity in rayon's shape.
+pub mod by_comity {
+    use super::*;
+
+    #[inline(always)]
+    fn join<RA: Send, RB: Send>((): (), a: impl FnOnce(()) -> RA + Send, b: impl FnOnce(()) -> RB + Send) -> (RA, RB) {
+        comity::join(|| a(()), || b(()))
+    }
+
+    workloads!(context: (), join: join, natural: for_range, cg: Some(OnComity));
+}
+
+/// Stock rayon.
+pub mod by_rayon {
+    use super::*;
+
+    #[inline(always)]
+    fn join<RA: Send, RB: Send>((): (), a: impl FnOnce(()) -> RA + Send, b: impl FnOnce(()) -> RB + Send) -> (RA, RB) {
+        rayon::join(|| a(()), || b(()))
+    }
+
+    workloads!(context: (), join: join, natural: par_iter, cg: Some(OnRayon));
+}
+
+/// chili. Its join runs the right closure first, so the halves change places: everybody visits in the same order.
+#[cfg(feature = "peers")]
+pub mod by_chili {
+    use chili::Scope;
+
+    use super::*;
+
+    #[inline(always)]
+    fn join<RA: Send, RB: Send>(
+        scope: &mut Scope<'_>,
+        a: impl FnOnce(&mut Scope<'_>) -> RA + Send,
+        b: impl FnOnce(&mut Scope<'_>) -> RB + Send,
+    ) -> (RA, RB) {
+        let (result_b, result_a) = scope.join(b, a);
+        (result_a, result_b)
+    }
+
+    workloads!(context: &mut Scope<'_>, join: join, natural: halving, cg: None::<Serial>);
+}
+
+/// The bare pool.
+pub mod by_abp {
+    use super::*;
+
+    workloads!(context: &abp::Worker, join: abp::Worker::join, natural: halving, cg: Some(OnAbp));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_serial_elision_is_right_on_every_input_and_a_wrong_result_is_seen() {
+        let inputs = [
+            Input::fib(15),
+            Input::tree(9),
+            Input::queens(8),
+            Input::a_loop(1000),
+            Input::natural(20_000),
+            Input::quicksort(100_000),
+            Input::cg(),
+            Input::coarse(1_000),
+            Input::spine(100),
+        ];
+        for input in &inputs {
+            assert!(serially::run((), input, &mut Vec::new()).unwrap().correct);
+        }
+        let wrong = Input::Fib { n: 15, expected: 1 };
+        assert!(!serially::run((), &wrong, &mut Vec::new()).unwrap().correct);
+        assert_eq!(Input::fib(5).fib_joins(), Some(7.0));
+    }
+
+    #[test]
+    fn a_partition_leaves_something_on_both_sides() {
+        for numbers in [&[2, 1, 3][..], &[1, 1], &[2, 1], &[5, 5, 5, 5], &[1, 2, 3, 4, 5], &[9, 1, 9, 1, 9]] {
+            let mut numbers = numbers.to_vec();
+            let middle = partition(&mut numbers);
+            let (small, great) = numbers.split_at(middle);
+            assert!(small.iter().max().unwrap() <= great.iter().min().unwrap(), "{numbers:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! `comity-lab bench idle`: what workers without work cost the machine.
+
+use std::hint::{black_box, spin_loop};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use comfy_table::Table;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_kernels::{Backend, ForkJoin, OnComity, OnRayon};
+use comity_os::cpu_clock::ThreadId;
+use comity_os::usage::Usage;
+use comity_policy::Policy;
+use serde::Serialize;
+
+use crate::contestant::{BackendName, Contestant, MAX_WORKERS, PolicyList, contestants};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench idle
+  comity-lab bench idle --policy comity,bws --threads 2,16 --seconds 1";
+
+/// Measure the processor time of pools that have nothing to do, and of the other workers beside one serial task
+///
+/// One pool lives at a time. It is given some work first, so that its workers have been awake; then it idles, and then
+/// one of its workers runs a serial task. Stock rayon takes part in the same run. The machine must be quiet: a thief
+/// that yields burns only what nobody else wants.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Policies to compare with stock rayon [default: all of the catalog]
+    #[arg(long, value_name = "POLICY,…")]
+    policy: Option<PolicyList>,
+    /// Sizes of the pools, 1 to 1024 workers each
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,16,64", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
+    threads: Vec<u16>,
+    /// Seconds of idleness, 1 to 3600
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Seconds of the serial task, 1 to 3600
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    task_seconds: u64,
+    /// Print JSON (schema comity-bench-idle/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    seconds: u64,
+    task_seconds: u64,
+    rows: Vec<Row>,
+}
+
+/// A contestant's pool of one size.
+#[derive(Serialize)]
+struct Row {
+    contestant: String,
+    threads: u16,
+    idle: Burnt,
+    beside_a_task: Burnt,
+}
+
+/// What a pool used without having any use for it.
+#[derive(Serialize)]
+struct Burnt {
+    /// Processor seconds, without those of a task.
+    cpu_s: f64,
+    /// Voluntary context switches: wake-ups, for the most part.
+    voluntary_switches: u64,
+}
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let policies = arguments.policy.clone().unwrap_or_else(|| PolicyList(Policy::all().collect()));
+    let mut rows = Vec::new();
+    for contestant in contestants(&[policies], &[BackendName::Rayon])? {
+        for threads in &arguments.threads {
+            rows.push(burn(contestant, *threads, arguments)?);
+        }
+    }
+    let report = Report {
+        schema: "comity-bench-idle/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        seconds: arguments.seconds,
+        task_seconds: arguments.task_seconds,
+        rows,
+    };
+    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+}
+
+fn burn(contestant: Contestant, threads: u16, arguments: &Arguments) -> Result<Row, Failure> {
+    let pool = contestant.start(threads)?;
+    let task = Duration::from_secs(arguments.task_seconds);
+    work(&pool, threads);
+    let idle = idle(Duration::from_secs(arguments.seconds));
+    work(&pool, threads);
+    let beside_a_task = match &pool {
+        Backend::Comity(pool) => pool.install(|| beside(task)),
+        Backend::Rayon(pool) => pool.install(|| beside(task)),
+        Backend::Serial => beside(task),
+    };
+    // The next pool is measured without this one's threads, as far as that can be waited for.
+    if let Backend::Comity(pool) = pool {
+        pool.shutdown();
+    }
+    Ok(Row { contestant: contestant.to_string(), threads, idle, beside_a_task })
+}
+
+/// Some milliseconds of work for everybody.
+fn work(pool: &Backend, threads: u16) {
+    let leaf = |part: std::ops::Range<usize>| {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(20) {
+            spin_loop();
+        }
+        part.len()
+    };
+    let pieces = 500 + 10 * usize::from(threads);
+    let add = |a: usize, b: usize| a + b;
+    black_box(match pool {
+        Backend::Comity(pool) => pool.install(|| OnComity.reduce_range(0..pieces, 1, &leaf, &add)),
+        Backend::Rayon(pool) => pool.install(|| OnRayon.reduce_range(0..pieces, 1, &leaf, &add)),
+        Backend::Serial => pieces,
+    });
+}
+
+/// Nobody has anything to do for this long; the calling thread is not in the pool.
+fn idle(time: Duration) -> Burnt {
+    let used = Usage::of_this_process();
+    std::thread::sleep(time);
+    Burnt::of(Usage::of_this_process().since(used), Duration::ZERO)
+}
+
+/// One task computes for this long on the calling worker; its own time does not count.
+fn beside(time: Duration) -> Burnt {
+    let me = ThreadId::current();
+    let own = || me.cpu_time().expect("the calling thread has not ended");
+    let (used, own_before) = (Usage::of_this_process(), own());
+    let start = Instant::now();
+    while start.elapsed() < time {
+        spin_loop();
+    }
+    let own = own() - own_before;
+    Burnt::of(Usage::of_this_process().since(used), own)
+}
+
+impl Burnt {
+    fn of(used: Usage, task: Duration) -> Burnt {
+        Burnt { cpu_s: used.cpu.saturating_sub(task).as_secs_f64(), voluntary_switches: used.voluntary_switches }
+    }
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["contestant", "threads", "idle: cpu s", "switches", "beside a task: cpu s", "switches"]);
+    for row in &report.rows {
+        table.add_row([
+            row.contestant.clone(),
+            row.threads.to_string(),
+            format!("{:.3}", row.idle.cpu_s),
+            row.idle.voluntary_switches.to_string(),
+            format!("{:.3}", row.beside_a_task.cpu_s),
+            row.beside_a_task.voluntary_switches.to_string(),
+        ]);
+    }
+    output::print(&format!(
+        "Processor seconds of a whole pool in {} s of idleness, and of its other workers beside one task of {} s\n{table}\n",
+        report.seconds, report.task_seconds
+    ))
+}

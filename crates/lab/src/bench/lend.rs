@@ -1,0 +1,301 @@
+//! `comity-lab bench lend`: how soon a core that one program does not need runs a task of another.
+
+use std::hint::spin_loop;
+use std::io::{self, BufRead, Write};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use comfy_table::Table;
+use comity::ThreadPool;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_os::clock::now_ns;
+use comity_os::cores;
+use comity_policy::Policy;
+use serde::{Deserialize, Serialize};
+
+use super::quartiles::percentile;
+use crate::children::Children;
+use crate::contestant::PolicyList;
+use crate::{descendants, kernel};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench lend
+  comity-lab bench lend --policy comity,dws,dws:quantum_us=1000 --samples 500";
+
+/// Measure the time from the moment that a core is idle in one program to the start of another program's task on it
+///
+/// Two programs share the machine by a core table of their own. One, the borrower, always has more tasks of 20 µs than
+/// workers. The other, the lender, runs one task of 20 to 40 ms and then is without work for 40 ms. Measured is the time from
+/// the end of its task to the beginning of the borrower's next one on the same core.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Policies to measure, each beside itself
+    #[arg(long, value_name = "POLICY,…", default_value = "comity,dws")]
+    policy: PolicyList,
+    /// How often the lender lends, 10 to 100000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    samples: u32,
+    /// Print JSON (schema comity-bench-lend/1)
+    #[arg(long)]
+    json: bool,
+    /// Be one of the two programs
+    #[arg(long, hide = true)]
+    role: Option<Role>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Role {
+    Lender,
+    Borrower,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Role::Lender => "lender",
+            Role::Borrower => "borrower",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    workers: u16,
+    samples: u32,
+    rows: Vec<Row>,
+}
+
+/// Microseconds.
+#[derive(Serialize)]
+struct Row {
+    policy: String,
+    p50_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+    /// Times that no task of the borrower's came before the lender was busy again.
+    never: usize,
+    /// Times that the borrower's tasks shared the core with the lender's before that had ended.
+    shared: usize,
+}
+
+/// A core that the lender did not need.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Lent {
+    core: usize,
+    /// In nanoseconds of the machine's clock.
+    from: u64,
+    until: u64,
+}
+
+/// What the borrower did with it.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Borrowed {
+    /// When its first task began there.
+    began: Option<u64>,
+    shared: bool,
+}
+
+/// What the two programs say.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    Ready,
+    /// The lender.
+    Lent(Vec<Lent>),
+    /// The borrower, for each of those.
+    Borrowed(Vec<Borrowed>),
+}
+
+/// The longest that one answer takes.
+const TIMEOUT: Duration = Duration::from_secs(600);
+const TASK: Duration = Duration::from_micros(20);
+const LENT_FOR: Duration = Duration::from_millis(40);
+/// A core on which the borrower ran a task so shortly before it was lent was shared.
+const SHORTLY: Duration = Duration::from_millis(1);
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.role {
+        Some(Role::Lender) => return lender(arguments),
+        Some(Role::Borrower) => return borrower(arguments),
+        None => {}
+    }
+    if kernel::default_workers() < 2 {
+        return Err(Failure::Usage("two programs cannot share one core by cores; this needs two or more".to_owned()));
+    }
+    descendants::look_after()?;
+    let rows = arguments.policy.0.iter().map(|policy| measure(*policy, arguments.samples)).collect::<Result<_, _>>()?;
+    let report = Report {
+        schema: "comity-bench-lend/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        workers: kernel::default_workers(),
+        samples: arguments.samples,
+        rows,
+    };
+    if arguments.json {
+        return output::print(&output::to_json(&report));
+    }
+    output::print(&render(&report))
+}
+
+fn measure(policy: Policy, samples: u32) -> Result<Row, Failure> {
+    let folder = tempfile::tempdir().map_err(|error| Failure::Run(format!("no temporary folder: {error}")))?;
+    let mut programs = Children::new(TIMEOUT);
+    for (index, role) in [Role::Lender, Role::Borrower].into_iter().enumerate() {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["bench", "lend", "--role", role.name(), "--samples", &samples.to_string()]);
+        command.args(["--policy", &policy.to_string()]);
+        command.env("COMITY_TABLE", folder.path().join("table")).env_remove("COMITY").env_remove("COMITY_WATCH");
+        programs.start(format!("the {}", role.name()), &mut command)?;
+        programs.expect(index);
+    }
+    for _ in 0..2 {
+        let (from, answer) = programs.hear()?;
+        if !matches!(answer, Answer::Ready) {
+            return Err(programs.fail(from, "spoke out of turn".to_owned()));
+        }
+    }
+    programs.tell(1, "begin")?;
+    programs.tell(0, "begin")?;
+    let lent = match programs.hear()? {
+        (_, Answer::Lent(lent)) => lent,
+        (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
+    };
+    programs.tell(1, &serde_json::to_string(&lent).expect("numbers"))?;
+    let borrowed = match programs.hear()? {
+        (_, Answer::Borrowed(borrowed)) => borrowed,
+        (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
+    };
+    programs.close()?;
+    let latency = |(lent, borrowed): (&Lent, &Borrowed)| Some((borrowed.began? - lent.from) as f64 / 1e3);
+    let latencies: Vec<f64> = lent.iter().zip(&borrowed).filter_map(latency).collect();
+    if latencies.is_empty() {
+        return Err(Failure::Run(format!("under {policy} no core was ever lent; does it share cores?")));
+    }
+    Ok(Row {
+        policy: policy.to_string(),
+        p50_us: percentile(&latencies, 50),
+        p90_us: percentile(&latencies, 90),
+        p99_us: percentile(&latencies, 99),
+        never: lent.len() - latencies.len(),
+        shared: borrowed.iter().filter(|borrowed| borrowed.shared).count(),
+    })
+}
+
+fn render(report: &Report) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["policy", "p50 µs", "p90 µs", "p99 µs", "never", "shared"]);
+    for Row { policy, p50_us, p90_us, p99_us, never, shared } in &report.rows {
+        let micros = |value: &f64| format!("{value:.0}");
+        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(micros);
+        table.add_row([policy.clone(), p50, p90, p99, never.to_string(), shared.to_string()]);
+    }
+    format!(
+        "{table}\n\n{} times each; {} workers in each of the two programs. never: no task came before the core was needed again;\n\
+         shared: the borrower ran tasks there in the last millisecond before it was lent.\n",
+        report.samples, report.workers
+    )
+}
+
+fn pool(arguments: &Arguments) -> Result<ThreadPool, Failure> {
+    let policy = arguments.policy.0.first().copied().unwrap_or_default();
+    let built = comity::ThreadPoolBuilder::new().policy(policy).build();
+    built.map_err(|error| Failure::Run(error.to_string()))
+}
+
+fn tell(answer: &Answer) -> Result<(), Failure> {
+    let mut line = serde_json::to_string(answer).expect("numbers and names");
+    line.push('\n');
+    let mut out = io::stdout().lock();
+    out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// The end of the input is the order to end.
+fn wait_for_order() -> bool {
+    io::stdin().lock().lines().next().is_some_and(|line| line.is_ok())
+}
+
+fn spin(time: Duration) {
+    let end = now_ns() + time.as_nanos() as u64;
+    while now_ns() < end {
+        spin_loop();
+    }
+}
+
+fn lender(arguments: &Arguments) -> Result<(), Failure> {
+    let pool = pool(arguments)?;
+    tell(&Answer::Ready)?;
+    if !wait_for_order() {
+        return Ok(());
+    }
+    let mut lent = Vec::new();
+    for nth in 0..u64::from(arguments.samples) {
+        // Not in step with anybody's quantum.
+        let busy_for = Duration::from_micros(20_000 + nth * 7_919 % 20_000);
+        let ended = pool.install(|| {
+            spin(busy_for);
+            (cores::current(), now_ns())
+        });
+        std::thread::sleep(LENT_FOR);
+        lent.push(Lent { core: ended.0, from: ended.1, until: now_ns() });
+    }
+    tell(&Answer::Lent(lent))?;
+    // Whoever ends before it is asked to has failed.
+    wait_for_order();
+    Ok(())
+}
+
+fn borrower(arguments: &Arguments) -> Result<(), Failure> {
+    let pool = pool(arguments)?;
+    tell(&Answer::Ready)?;
+    if !wait_for_order() {
+        return Ok(());
+    }
+    let cores = cores::allowed().iter().map(|core| core.id).max().unwrap_or(0) + 1;
+    // By core: when each task began.
+    let began: Vec<Mutex<Vec<u64>>> = (0..cores).map(|_| Mutex::new(Vec::new())).collect();
+    let (lent, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let task = || {
+        let (now, core) = (now_ns(), cores::current());
+        began[core].lock().expect("nobody panics").push(now);
+        spin(TASK);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            *lent.lock().expect("nobody panics") = hear_of_lent();
+            end.store(true, Ordering::Relaxed);
+        });
+        pool.install(|| {
+            while !end.load(Ordering::Relaxed) {
+                comity::for_range(0..1_000, 1, |block| block.for_each(|_| task()));
+            }
+        });
+    });
+    let began: Vec<Vec<u64>> = began.into_iter().map(|began| began.into_inner().expect("nobody panicked")).collect();
+    let borrowed = lent.into_inner().expect("nobody panicked").iter().map(|lent| borrowed(&began, lent)).collect();
+    tell(&Answer::Borrowed(borrowed))?;
+    wait_for_order();
+    Ok(())
+}
+
+fn hear_of_lent() -> Vec<Lent> {
+    let line = io::stdin().lock().lines().next();
+    line.and_then(|line| serde_json::from_str(&line.ok()?).ok()).unwrap_or_default()
+}
+
+fn borrowed(began: &[Vec<u64>], lent: &Lent) -> Borrowed {
+    let began = began.get(lent.core).map_or(&[][..], |began| began);
+    // By two threads that were interrupted in turn they may be written down a little out of order.
+    let first = began.iter().filter(|began| (lent.from..lent.until).contains(began)).min();
+    let before = lent.from.saturating_sub(SHORTLY.as_nanos() as u64)..lent.from;
+    Borrowed { began: first.copied(), shared: began.iter().any(|began| before.contains(began)) }
+}

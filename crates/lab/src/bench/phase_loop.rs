@@ -1,0 +1,274 @@
+//! `comity-lab bench loop`: many short parallel phases with serial gaps between them, as conjugate gradients have.
+
+use std::hint::{black_box, spin_loop};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use comfy_table::Table;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_kernels::{Backend, ForkJoin, OnComity, OnRayon, Serial};
+use comity_os::usage::Usage;
+use serde::Serialize;
+
+use super::abp::{self, OnAbp};
+use super::quartiles::Quartiles;
+use crate::contestant::{BackendName, Contestant, MAX_WORKERS, PolicyList, contestants};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench loop
+  comity-lab bench loop --policy comity,bws --gap-us 20,100 --workers 2";
+
+/// Measure a loop of short parallel phases with serial gaps between them: time over the ideal, and what it burns
+///
+/// The ideal is the serial time of a phase over the workers, plus the gap. Stock rayon (twice, the second time as a
+/// control) and a bare pool that never sleeps take part in the same run, turn by turn; every sum is checked.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Policies to compare
+    #[arg(long, value_name = "POLICY,…", default_value = "comity")]
+    policy: PolicyList,
+    /// Workers of each pool, 2 to 1024
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=i64::from(MAX_WORKERS)))]
+    workers: u16,
+    /// Microseconds of serial work between two phases, 0 to 1000000 each
+    #[arg(long, value_name = "US,…", value_delimiter = ',', default_value = "0,20,100,1000,5000", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    gap_us: Vec<u64>,
+    /// Microseconds of work in a phase, for one worker, 1 to 1000000
+    #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    work_us: u64,
+    /// Equal pieces of a phase, 1 to 100000
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pieces: u32,
+    /// Phases in a run, 1 to 1000000 [default: 300, or 20 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    phases: Option<u32>,
+    /// Rounds per contestant, 1 to 100000 [default: 7, or 3 with --quick]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: Option<u32>,
+    /// Few phases, to see that everything works: the figures mean nothing
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON (schema comity-bench-loop/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    workers: u16,
+    work_us: u64,
+    pieces: u32,
+    phases: u32,
+    rounds: u32,
+    rows: Vec<Row>,
+}
+
+/// A contestant with a gap.
+#[derive(Serialize)]
+struct Row {
+    gap_us: u64,
+    contestant: String,
+    /// Every sum was right; the bench fails where one is not.
+    verified: bool,
+    /// Wall-clock microseconds of a phase and its gap.
+    phase_us: Quartiles,
+    /// The same over the ideal of the round: serial time of the phase over the workers, plus the gap.
+    over_ideal: Quartiles,
+    /// Processor seconds of the process per second.
+    cpu_per_s: Quartiles,
+    /// Voluntary context switches of all threads per phase.
+    switches_per_phase: Quartiles,
+}
+
+/// Who runs the phases.
+enum Team {
+    Pool(Backend),
+    Abp(u16),
+}
+
+/// The loop that everybody runs.
+#[derive(Clone, Copy)]
+struct Plan {
+    gap: Duration,
+    phases: u32,
+    pieces: u32,
+    /// Steps of arithmetic in a piece.
+    steps: u64,
+}
+
+/// One run of the loop.
+struct Measured {
+    /// Seconds of a phase with its gap.
+    phase_s: f64,
+    cpu_per_s: f64,
+    switches_per_phase: f64,
+    sum: u64,
+}
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let rounds = arguments.rounds.unwrap_or(if arguments.quick { 3 } else { 7 });
+    let phases = arguments.phases.unwrap_or(if arguments.quick { 20 } else { 300 });
+    // Serial first, it makes the ideal; the control last. All pools live together: idle ones use no processor time.
+    let mut teams = vec![("serial".to_owned(), Team::Pool(Backend::Serial))];
+    for contestant in contestants(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])? {
+        teams.push((contestant.to_string(), Team::Pool(contestant.start(arguments.workers)?)));
+    }
+    teams.push(("bare abp".to_owned(), Team::Abp(arguments.workers)));
+    let control = Contestant::Rayon.start(arguments.workers)?;
+    teams.push(("rayon again (control)".to_owned(), Team::Pool(control)));
+
+    let per_piece = Duration::from_micros(arguments.work_us) / arguments.pieces;
+    let steps = steps_in(per_piece);
+    let mut rows = Vec::new();
+    for gap_us in &arguments.gap_us {
+        let plan = Plan { gap: Duration::from_micros(*gap_us), phases, pieces: arguments.pieces, steps };
+        rows.extend(compare(&teams, plan, arguments.workers, rounds)?);
+    }
+    let report = Report {
+        schema: "comity-bench-loop/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        workers: arguments.workers,
+        work_us: arguments.work_us,
+        pieces: arguments.pieces,
+        phases,
+        rounds,
+        rows,
+    };
+    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+}
+
+fn compare(teams: &[(String, Team)], plan: Plan, workers: u16, rounds: u32) -> Result<Vec<Row>, Failure> {
+    let gap_us = plan.gap.as_micros() as u64;
+    let expected = plan.expected();
+    let mut runs: Vec<Vec<Measured>> = teams.iter().map(|_| Vec::new()).collect();
+    // The first round warms up and is not counted.
+    for round in 0..=rounds as usize {
+        for nth in 0..teams.len() {
+            // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+            let turn = (nth + round) % teams.len();
+            let (who, team) = &teams[turn];
+            let measured = team.run(plan);
+            if measured.sum != expected {
+                return Err(Failure::Run(format!("the loop with gaps of {gap_us} µs on {who}: the sum is wrong")));
+            }
+            if round > 0 {
+                runs[turn].push(measured);
+            }
+        }
+    }
+    let gap_s = plan.gap.as_secs_f64();
+    let ideals: Vec<f64> = runs[0].iter().map(|serial| (serial.phase_s - gap_s) / f64::from(workers) + gap_s).collect();
+    let rows = teams.iter().zip(&runs).map(|((contestant, _), own)| {
+        let quartiles = |of: &dyn Fn(&Measured) -> f64| Quartiles::of(&own.iter().map(of).collect::<Vec<f64>>());
+        let over_ideal: Vec<f64> = own.iter().zip(&ideals).map(|(own, ideal)| own.phase_s / ideal).collect();
+        Row {
+            gap_us,
+            contestant: contestant.clone(),
+            verified: true,
+            phase_us: quartiles(&|run| run.phase_s * 1e6),
+            over_ideal: Quartiles::of(&over_ideal),
+            cpu_per_s: quartiles(&|run| run.cpu_per_s),
+            switches_per_phase: quartiles(&|run| run.switches_per_phase),
+        }
+    });
+    Ok(rows.collect())
+}
+
+impl Team {
+    fn run(&self, plan: Plan) -> Measured {
+        match self {
+            Team::Pool(Backend::Serial) => plan.run(Serial),
+            Team::Pool(Backend::Comity(pool)) => pool.install(|| plan.run(OnComity)),
+            Team::Pool(Backend::Rayon(pool)) => pool.install(|| plan.run(OnRayon)),
+            Team::Abp(workers) => abp::run(*workers, |_| plan.run(OnAbp)),
+        }
+    }
+}
+
+impl Plan {
+    /// Runs the loop inside of the pool.
+    fn run(self, fork_join: impl ForkJoin) -> Measured {
+        let used = Usage::of_this_process();
+        let start = Instant::now();
+        let mut sum = 0_u64;
+        for _ in 0..self.phases {
+            let leaf = |part: std::ops::Range<usize>| piece(part.start, self.steps);
+            let add = |a: u64, b: u64| a.wrapping_add(b);
+            sum = sum.wrapping_add(fork_join.reduce_range(0..self.pieces as usize, 1, &leaf, &add));
+            busy_for(self.gap);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let used = Usage::of_this_process().since(used);
+        let phases = f64::from(self.phases);
+        Measured {
+            phase_s: seconds / phases,
+            cpu_per_s: used.cpu.as_secs_f64() / seconds,
+            switches_per_phase: used.voluntary_switches as f64 / phases,
+            sum,
+        }
+    }
+
+    fn expected(self) -> u64 {
+        let phase = (0..self.pieces as usize).fold(0, |sum: u64, nth| sum.wrapping_add(piece(nth, self.steps)));
+        phase.wrapping_mul(u64::from(self.phases))
+    }
+}
+
+/// So many steps of arithmetic, each of which waits for the last.
+pub fn piece(nth: usize, steps: u64) -> u64 {
+    let mut x = black_box(nth as u64 + 1);
+    for _ in 0..steps {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    x
+}
+
+/// How many steps take as long as `time`: the fastest of some tries, for which nobody else had the core.
+pub fn steps_in(time: Duration) -> u64 {
+    const STEPS: u64 = 100_000;
+    let tries = (0..50).map(|nth| {
+        let start = Instant::now();
+        black_box(piece(nth, STEPS));
+        start.elapsed()
+    });
+    let fastest = tries.min().expect("there are tries");
+    ((time.as_secs_f64() / fastest.as_secs_f64() * STEPS as f64) as u64).max(1)
+}
+
+/// Keeps the core busy, as a serial part of a program does.
+fn busy_for(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        spin_loop();
+    }
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["gap µs", "contestant", "phase and gap µs", "over ideal", "cpu s per s", "switches per phase"]);
+    for row in &report.rows {
+        let Quartiles { lower, median, upper } = row.over_ideal;
+        table.add_row([
+            row.gap_us.to_string(),
+            row.contestant.clone(),
+            format!("{:.1}", row.phase_us.median),
+            format!("{median:.2} ({lower:.2}–{upper:.2})"),
+            format!("{:.2}", row.cpu_per_s.median),
+            format!("{:.2}", row.switches_per_phase.median),
+        ]);
+    }
+    output::print(&format!(
+        "{} phases of {} µs in {} pieces; {} workers, {} rounds: medians (quartiles)\n{table}\n",
+        report.phases, report.work_us, report.pieces, report.workers, report.rounds
+    ))
+}

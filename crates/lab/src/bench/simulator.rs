@@ -1,0 +1,202 @@
+//! `comity-lab bench simulator`: what an event of the simulator costs, over the processors of the machine.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_policy::Policy;
+use comity_sim::availability::Profile;
+use comity_sim::host::{Costs, Host};
+use comity_sim::machine::{ThreadScheduler, run_alone};
+use comity_sim::program::{Fork, ForkJoin};
+use comity_sim::random::stream;
+use comity_sim::scenario::Model;
+use serde::Serialize;
+
+use super::quartiles::Quartiles;
+use crate::reproduce::figure::{Axis, Figure, Legend, Marks, Series};
+
+/// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors, and on hosts of 8 to
+/// 1024 cores
+///
+/// On the machine of the A-STEAL paper an event is the end of a strand or one cycle of a thief, under abp-mug; on a host it is whatever
+/// has a time of its own, under comity, with what costs little looked at after each. The sizes take turns. The job has four times
+/// as many strands in a parallel phase as the machine has processors, and they come into being by a tree.
+#[derive(Args)]
+pub struct Arguments {
+    /// Rounds per size, 1 to 1000
+    #[arg(long, value_name = "R", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+    /// Draw the figure here
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Print JSON (schema comity-bench-simulator/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// The machines.
+const SIZES: [(Model, u32); 11] = {
+    use Model::{ASteal, Host};
+    [
+        (ASteal, 100),
+        (ASteal, 300),
+        (ASteal, 1_000),
+        (ASteal, 3_000),
+        (ASteal, 10_000),
+        (ASteal, 30_000),
+        (ASteal, 100_000),
+        (Host, 8),
+        (Host, 64),
+        (Host, 256),
+        (Host, 1_024),
+    ]
+};
+
+/// Events of a round, about: a small machine runs several jobs.
+const EVENTS: u64 = 2_000_000;
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    rounds: u32,
+    sizes: Vec<Size>,
+}
+
+#[derive(Serialize)]
+struct Size {
+    model: Model,
+    processors: u32,
+    /// In a round.
+    events: u64,
+    nanoseconds_per_event: Quartiles,
+    /// Of resident memory that the job took, over the processors; `null` where it took too little to be seen.
+    bytes_per_processor: Option<f64>,
+}
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut times = vec![Vec::new(); SIZES.len()];
+    let mut events = [0; SIZES.len()];
+    let mut bytes = [None; SIZES.len()];
+    // The largest first, so that the memory that it takes is new.
+    for round in 0..arguments.rounds {
+        for nth in (0..SIZES.len()).rev() {
+            let before = resident();
+            let start = Instant::now();
+            let (model, processors) = SIZES[nth];
+            let (done, most) = one_round(model, processors, round.into());
+            times[nth].push(start.elapsed().as_secs_f64() * 1e9 / done as f64);
+            events[nth] = done;
+            let taken = most.saturating_sub(before);
+            // Pages are coarse.
+            if round == 0 && taken > 4 << 20 {
+                bytes[nth] = Some(taken as f64 / f64::from(processors));
+            }
+        }
+    }
+    let size = |nth: usize| Size {
+        model: SIZES[nth].0,
+        processors: SIZES[nth].1,
+        events: events[nth],
+        nanoseconds_per_event: Quartiles::of(&times[nth]),
+        bytes_per_processor: bytes[nth],
+    };
+    let sizes: Vec<Size> = (0..SIZES.len()).map(size).collect();
+    if let Some(path) = &arguments.svg {
+        let series = [(Model::ASteal, "the machine of A-STEAL"), (Model::Host, "a host")].map(|(model, name)| {
+            let own = sizes.iter().filter(|size| size.model == model);
+            let points = own.map(|size| (size.processors.into(), size.nanoseconds_per_event.median)).collect();
+            Series { name: name.into(), marks: Marks::Line, points }
+        });
+        let figure = Figure {
+            title: "The simulator: cost per event".into(),
+            x: Axis::log("processors of the machine"),
+            y: Axis::linear("nanoseconds per event"),
+            legend: Legend::UpperLeft,
+            series: series.into(),
+        };
+        output::replace(path, figure.svg().as_bytes())
+            .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))?;
+    }
+    if arguments.json {
+        return output::print(&output::to_json(&Report {
+            schema: "comity-bench-simulator/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            rounds: arguments.rounds,
+            sizes,
+        }));
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "machine",
+        "processors",
+        "events/round",
+        "ns/event (quartiles)",
+        "million events/s",
+        "bytes/processor",
+    ]);
+    for Size { model, processors, events, nanoseconds_per_event, bytes_per_processor } in &sizes {
+        let Quartiles { lower, median, upper } = nanoseconds_per_event;
+        let model = match model {
+            Model::ASteal => "a-steal",
+            Model::Host => "host",
+        };
+        table.add_row([
+            model.to_owned(),
+            processors.to_string(),
+            events.to_string(),
+            format!("{median:.1} ({lower:.1} to {upper:.1})"),
+            format!("{:.1}", 1e3 / median),
+            bytes_per_processor.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}")),
+        ]);
+    }
+    let mut text = String::new();
+    let _ = writeln!(text, "{table}");
+    output::print(&text)
+}
+
+/// Jobs on a machine of so many processors: the events, and the resident memory at the end of one.
+fn one_round(model: Model, processors: u32, seed: u64) -> (u64, u64) {
+    let profile = Profile::constant(processors);
+    let (mut events, mut most) = (0, 0);
+    for nth in 0.. {
+        match model {
+            Model::ASteal => {
+                let program = ForkJoin::new(20, 100, 4 * processors, 2, Fork::Tree);
+                let mut client = ThreadScheduler::abp_mug().submit(Box::new(program), processors, stream(seed, nth));
+                run_alone(&mut client, processors, &profile, 200, u64::MAX, |_| ());
+                events += client.job.events();
+                most = resident().max(most);
+            }
+            Model::Host => {
+                let program = ForkJoin::new(2_000, 10_000, 4 * processors, 20, Fork::Tree);
+                let mut host = Host::new(processors as usize, Costs::default(), seed);
+                host.submit(0, Box::new(program), Policy::default(), processors, nth);
+                host.run(u64::MAX, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+                events += host.events();
+                most = resident().max(most);
+            }
+        }
+        if events >= EVENTS {
+            break;
+        }
+    }
+    (events, most)
+}
+
+/// Bytes of this process in memory.
+fn resident() -> u64 {
+    const PAGE: u64 = 4096;
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE
+}

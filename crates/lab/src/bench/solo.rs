@@ -1,0 +1,157 @@
+//! `comity-lab bench solo`: the kernels alone on the machine, over stock rayon's time.
+
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::Table;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_kernels::{Backend, Program, catalog};
+use serde::Serialize;
+
+use super::quartiles::Quartiles;
+use super::ratio::Ratio;
+use crate::contestant::{BackendName, Contestant, PolicyList, contestants, workers_range};
+use crate::kernel;
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench solo
+  comity-lab bench solo cg:class=S mergesort --policy comity,bws --rounds 31";
+
+/// Measure kernels alone on the machine: their time over stock rayon's, with a rayon-against-rayon control
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The kernels and their parameters [default: all that steal work, in the default size]
+    #[arg(value_name = "NAME[:key=value,…]")]
+    kernels: Vec<String>,
+    /// Policies to compare with stock rayon
+    #[arg(long, value_name = "POLICY,…", default_value = "comity,bws,abp")]
+    policy: PolicyList,
+    /// Workers of each pool, 1 to 1024 [default: the usable cores]
+    #[arg(long, value_name = "N", value_parser = workers_range())]
+    workers: Option<u16>,
+    /// Rounds per contestant, 3 to 100000
+    #[arg(long, value_name = "R", default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=100_000))]
+    rounds: u32,
+    /// Print JSON (schema comity-bench-solo/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    workers: u16,
+    rounds: u32,
+    kernels: Vec<KernelReport>,
+}
+
+#[derive(Serialize)]
+struct KernelReport {
+    name: String,
+    /// Seconds of stock rayon.
+    rayon_s: Quartiles,
+    ratios: Vec<ContestantRatio>,
+}
+
+/// A contestant's time over rayon's.
+#[derive(Serialize)]
+struct ContestantRatio {
+    contestant: String,
+    #[serde(flatten)]
+    over_rayon: Ratio,
+}
+
+/// Time between two runs, in which the pool before looks for the last time: five quanta of 10 ms under `comity`, and some.
+const SETTLE: Duration = Duration::from_millis(70);
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let workers = arguments.workers.unwrap_or_else(kernel::default_workers);
+    let names = if arguments.kernels.is_empty() { all_stealing() } else { arguments.kernels.clone() };
+    let programs: Vec<(String, Box<dyn Program>)> = names
+        .into_iter()
+        .map(|name| match catalog::prepare(&name) {
+            Ok(program) => Ok((name, program)),
+            Err(error) => Err(Failure::Usage(error.to_string())),
+        })
+        .collect::<Result<_, Failure>>()?;
+    // Rayon first, the control last; all pools live together, and idle ones use no processor time.
+    let mut backends = vec![("rayon".to_owned(), Contestant::Rayon.start(workers)?)];
+    for contestant in contestants(std::slice::from_ref(&arguments.policy), &[BackendName::Comity])? {
+        backends.push((contestant.to_string(), contestant.start(workers)?));
+    }
+    backends.push(("rayon again (control)".to_owned(), Contestant::Rayon.start(workers)?));
+
+    let kernels = programs
+        .iter()
+        .map(|(name, program)| compare(name, &**program, &backends, arguments.rounds))
+        .collect::<Result<_, Failure>>()?;
+    let report = Report {
+        schema: "comity-bench-solo/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        workers,
+        rounds: arguments.rounds,
+        kernels,
+    };
+    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+}
+
+/// Every kernel but `loop`, which has threads of its own.
+fn all_stealing() -> Vec<String> {
+    catalog::ROWS.iter().map(|row| row.name.to_owned()).filter(|name| name != "loop").collect()
+}
+
+fn compare(
+    name: &str,
+    program: &dyn Program,
+    backends: &[(String, Backend)],
+    rounds: u32,
+) -> Result<KernelReport, Failure> {
+    let mut seconds = vec![Vec::new(); backends.len()];
+    // The first round warms up and is not counted.
+    for round in 0..=rounds {
+        // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
+        let mut turns: Vec<usize> = (0..backends.len()).collect();
+        fastrand::Rng::with_seed(round.into()).shuffle(&mut turns);
+        for turn in turns {
+            // A pool under a policy that shares cores is nobody's neighbour any more when it has had no work for a while.
+            thread::sleep(SETTLE);
+            let run = program.run(&backends[turn].1, false);
+            if !run.verdict.verified {
+                return Err(Failure::Run(format!("{name} on {}: {}", backends[turn].0, run.verdict.detail)));
+            }
+            if round > 0 {
+                seconds[turn].push(run.seconds);
+            }
+        }
+    }
+    let ratios = backends.iter().zip(&seconds).skip(1).map(|((contestant, _), own)| ContestantRatio {
+        contestant: contestant.clone(),
+        over_rayon: Ratio::of(own, &seconds[0]),
+    });
+    Ok(KernelReport { name: name.to_owned(), rayon_s: Quartiles::of(&seconds[0]), ratios: ratios.collect() })
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    let first = &report.kernels[0];
+    let contestants = first.ratios.iter().map(|ratio| ratio.contestant.clone());
+    table.set_header(["kernel".to_owned(), "rayon ms".to_owned()].into_iter().chain(contestants));
+    for kernel in &report.kernels {
+        let ratios = kernel.ratios.iter().map(|ratio| ratio.over_rayon.to_string());
+        let own = [kernel.name.clone(), format!("{:.2}", kernel.rayon_s.median * 1000.0)];
+        table.add_row(own.into_iter().chain(ratios));
+    }
+    output::print(&format!(
+        "Time over stock rayon's: ratio of medians (quartiles of the ratios round by round); {} workers, {} rounds\n\
+         {table}\n",
+        report.workers, report.rounds
+    ))
+}

@@ -1,0 +1,266 @@
+//! `comity-lab bench wake`: how long a task waits for a worker that sleeps.
+
+use std::fmt::Display;
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use comfy_table::Table;
+use comity_console::machine::{self, Machine, Versions};
+use comity_console::{Failure, output};
+use comity_kernels::Backend;
+use serde::Serialize;
+
+use super::floor::Sleeper;
+use super::quartiles::percentile;
+use crate::contestant::{BackendName, Contestant, PolicyList, contestants, workers_range};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench wake
+  comity-lab bench wake --policy comity,bws,abp --samples 1000";
+
+/// Measure the time from a submission to its start on another worker, after the pool has been idle
+///
+/// Two ways of submitting: `join`, by a worker that goes on running (its own half waits for the other one to start), and
+/// `spawn`, by a thread outside the pool. Stock rayon takes part in the same run, turn by turn, and so
+/// does a bare futex between two threads on two cores: no runtime that uses both cores can be faster on this machine.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Policies to compare with stock rayon
+    #[arg(long, value_name = "POLICY,…", default_value = "comity")]
+    policy: PolicyList,
+    /// Workers of each pool, 2 to 1024
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = workers_range())]
+    workers: u16,
+    /// Milliseconds of idleness before each submission
+    #[arg(long, value_name = "MS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    idle_ms: u64,
+    /// Submissions per contestant and way, 10 to 1000000
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    samples: u32,
+    /// Print JSON (schema comity-bench-wake/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Submissions in a row of one contestant before it is another's turn.
+const TURN: u32 = 25;
+
+/// A task that has not started after this long is lost.
+const LOST: Duration = Duration::from_secs(10);
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    workers: u16,
+    idle_ms: u64,
+    samples: u32,
+    rows: Vec<Row>,
+}
+
+/// Microseconds from the submission to the start.
+#[derive(Serialize)]
+struct Row {
+    contestant: String,
+    submitted_by: &'static str,
+    p50_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+    max_us: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Join,
+    Spawn,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::Join => "join",
+            Way::Spawn => "spawn",
+        }
+    }
+}
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.workers < 2 {
+        return Err(Failure::Usage("a task cannot start on another worker of 1; give --workers 2 or more".to_owned()));
+    }
+    let contestants = contestants(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])?;
+    let backends: Vec<(Contestant, Backend)> = contestants
+        .into_iter()
+        .map(|contestant| Ok((contestant, contestant.start(arguments.workers)?)))
+        .collect::<Result<_, Failure>>()?;
+    let idle = Duration::from_millis(arguments.idle_ms);
+    let floor = Floor::start();
+    let mut floor_samples = Vec::new();
+    let mut samples = vec![[Vec::new(), Vec::new()]; backends.len()];
+    let mut left = arguments.samples;
+    while left > 0 {
+        let turn = left.min(TURN);
+        left -= turn;
+        for _ in 0..turn {
+            floor_samples.push(floor.once(idle).ok_or_else(|| lost("the machine", "a futex alone"))?);
+        }
+        for ((contestant, backend), samples) in backends.iter().zip(&mut samples) {
+            for (way, samples) in [Way::Join, Way::Spawn].into_iter().zip(samples) {
+                for _ in 0..turn {
+                    samples.push(once(backend, way, idle).ok_or_else(|| lost(contestant, way.name()))?);
+                }
+            }
+        }
+    }
+    let rows = backends.iter().zip(&samples).flat_map(|((contestant, _), samples)| {
+        [Way::Join, Way::Spawn].into_iter().zip(samples).map(move |(way, samples)| row(contestant, way.name(), samples))
+    });
+    report(arguments, rows.chain([row("no runtime (floor)", "futex", &floor_samples)]).collect())
+}
+
+fn lost(contestant: impl Display, way: &str) -> Failure {
+    Failure::Run(format!("{contestant}: a task submitted by {way} had not started after {LOST:?}"))
+}
+
+fn row(contestant: impl Display, way: &'static str, samples: &[f64]) -> Row {
+    Row {
+        contestant: contestant.to_string(),
+        submitted_by: way,
+        p50_us: percentile(samples, 50),
+        p90_us: percentile(samples, 90),
+        p99_us: percentile(samples, 99),
+        max_us: samples.iter().copied().fold(0.0, f64::max),
+    }
+}
+
+/// Idles, submits, and waits for the start without giving up the core. Microseconds; `None` if it never started.
+fn once(backend: &Backend, way: Way, idle: Duration) -> Option<f64> {
+    match way {
+        Way::Join => inside(backend, || {
+            std::thread::sleep(idle);
+            let clock = Clock::start();
+            // The other half starts on another worker: this one does not return before it has.
+            let (waited, ()) = join(backend, || clock.wait(), || clock.stop());
+            waited
+        }),
+        Way::Spawn => {
+            std::thread::sleep(idle);
+            let clock = Arc::new(Clock::start());
+            let other = Arc::clone(&clock);
+            spawn(backend, move || other.stop());
+            clock.wait()
+        }
+    }
+}
+
+/// The machine's own part: a sleeping thread, woken on another core through a futex, without a runtime.
+struct Floor {
+    sleeper: Sleeper,
+    clock: Arc<Mutex<Option<Arc<Clock>>>>,
+}
+
+impl Floor {
+    fn start() -> Floor {
+        let clock: Arc<Mutex<Option<Arc<Clock>>>> = Arc::default();
+        let shown = Arc::clone(&clock);
+        let stop = move || {
+            if let Some(clock) = shown.lock().unwrap().take() {
+                clock.stop();
+            }
+        };
+        Floor { sleeper: Sleeper::start(stop), clock }
+    }
+
+    fn once(&self, idle: Duration) -> Option<f64> {
+        std::thread::sleep(idle);
+        let clock = Arc::new(Clock::start());
+        *self.clock.lock().unwrap() = Some(Arc::clone(&clock));
+        self.sleeper.wake();
+        clock.wait()
+    }
+}
+
+/// Measures from its making to [`Clock::stop`], on whichever thread.
+struct Clock {
+    start: Instant,
+    /// Nanoseconds, or 0 while running.
+    elapsed: AtomicU64,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock { start: Instant::now(), elapsed: AtomicU64::new(0) }
+    }
+
+    fn stop(&self) {
+        let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.elapsed.store(nanos.max(1), Ordering::Release);
+    }
+
+    /// Spins until it is stopped: the submitter keeps its core busy, as a program at work does.
+    fn wait(&self) -> Option<f64> {
+        loop {
+            match self.elapsed.load(Ordering::Acquire) {
+                0 if self.start.elapsed() > LOST => return None,
+                0 => spin_loop(),
+                nanos => return Some(nanos as f64 / 1000.0),
+            }
+        }
+    }
+}
+
+fn inside<R: Send>(backend: &Backend, task: impl FnOnce() -> R + Send) -> R {
+    match backend {
+        Backend::Serial => task(),
+        Backend::Comity(pool) => pool.install(task),
+        Backend::Rayon(pool) => pool.install(task),
+    }
+}
+
+fn join<A: Send, B: Send>(backend: &Backend, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    match backend {
+        Backend::Serial => unreachable!("the bench compares pools"),
+        Backend::Comity(_) => comity::join(a, b),
+        Backend::Rayon(_) => rayon::join(a, b),
+    }
+}
+
+fn spawn(backend: &Backend, task: impl FnOnce() + Send + 'static) {
+    match backend {
+        Backend::Serial => unreachable!("the bench compares pools"),
+        Backend::Comity(pool) => pool.spawn(task),
+        Backend::Rayon(pool) => pool.spawn(task),
+    }
+}
+
+fn report(arguments: &Arguments, rows: Vec<Row>) -> Result<(), Failure> {
+    let report = Report {
+        schema: "comity-bench-wake/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        workers: arguments.workers,
+        idle_ms: arguments.idle_ms,
+        samples: arguments.samples,
+        rows,
+    };
+    if arguments.json {
+        return output::print(&output::to_json(&report));
+    }
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+    table.set_header(["contestant", "submitted by", "p50 µs", "p90 µs", "p99 µs", "max µs"]);
+    for row in &report.rows {
+        let times = [row.p50_us, row.p90_us, row.p99_us, row.max_us].map(|us| format!("{us:.1}"));
+        table.add_row([row.contestant.clone(), row.submitted_by.to_owned()].into_iter().chain(times));
+    }
+    output::print(&format!(
+        "Submission to start on another worker, after {} ms of idleness; {} workers, {} samples each\n{table}\n",
+        report.idle_ms, report.workers, report.samples
+    ))
+}

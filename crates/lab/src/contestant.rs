@@ -1,0 +1,204 @@
+//! What a program can be run under: Comity with one of its policies, stock rayon, or one thread.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use comity_console::Failure;
+use comity_kernels::Backend;
+use comity_policy::Policy;
+
+/// The most workers that a verb lets a pool have. More threads than this say nothing about scheduling on any machine
+/// of today, and a slip of the finger should not start them.
+pub const MAX_WORKERS: u16 = 1024;
+
+const _: () = assert!(MAX_WORKERS as usize <= comity::MAX_THREADS);
+
+/// The parser of every `--workers`.
+pub fn workers_range() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS))
+}
+
+/// Who runs the tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BackendName {
+    /// Comity, under one of its policies
+    Comity,
+    /// Stock rayon
+    Rayon,
+    /// One thread, no pool
+    Serial,
+}
+
+/// A backend with all its settings but the number of workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contestant {
+    /// Comity under a policy.
+    Comity(Policy),
+    /// Stock rayon.
+    Rayon,
+    /// One thread.
+    Serial,
+}
+
+impl Contestant {
+    /// A backend and, for Comity only, its policy (or the default one).
+    pub fn new(backend: BackendName, policy: Option<Policy>) -> Result<Contestant, Failure> {
+        match (backend, policy) {
+            (BackendName::Comity, policy) => Ok(Contestant::Comity(policy.unwrap_or_default())),
+            (BackendName::Rayon, None) => Ok(Contestant::Rayon),
+            (BackendName::Serial, None) => Ok(Contestant::Serial),
+            (_, Some(policy)) => {
+                let backend = Contestant::new(backend, None)?;
+                Err(Failure::Usage(format!(
+                    "--policy {policy} is of no use to --backend {backend}; leave one of them out"
+                )))
+            }
+        }
+    }
+
+    /// Who runs the tasks, as in `--backend`.
+    pub fn backend(&self) -> &'static str {
+        match self {
+            Contestant::Comity(_) => "comity",
+            Contestant::Rayon => "rayon",
+            Contestant::Serial => "serial",
+        }
+    }
+
+    /// The policy, where the backend takes one.
+    pub fn policy(&self) -> Option<Policy> {
+        match self {
+            Contestant::Comity(policy) => Some(*policy),
+            Contestant::Rayon | Contestant::Serial => None,
+        }
+    }
+
+    /// How many workers this contestant has when `asked` for are wanted.
+    pub fn workers(&self, asked: u16) -> u16 {
+        if *self == Contestant::Serial { 1 } else { asked }
+    }
+
+    /// Starts the pool.
+    pub fn start(&self, workers: u16) -> Result<Backend, Failure> {
+        let cannot =
+            |error: &dyn fmt::Display| Failure::Run(format!("cannot start {workers} workers of {self}: {error}"));
+        let workers = usize::from(workers);
+        match self {
+            Contestant::Comity(policy) => comity::ThreadPoolBuilder::new()
+                .num_threads(workers)
+                .policy(*policy)
+                .build()
+                .map(Backend::Comity)
+                .map_err(|error| cannot(&error)),
+            Contestant::Rayon => rayon::ThreadPoolBuilder::new()
+                .num_threads(workers)
+                .build()
+                .map(Backend::Rayon)
+                .map_err(|error| cannot(&error)),
+            Contestant::Serial => Ok(Backend::Serial),
+        }
+    }
+}
+
+/// The policy, or the backend's name where it has no policy: what a table and a `--baseline` call it.
+impl fmt::Display for Contestant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.policy() {
+            Some(policy) => policy.fmt(f),
+            None => f.write_str(self.backend()),
+        }
+    }
+}
+
+/// A list of policies as in `abp,bws:sleep_threshold=128,comity`.
+///
+/// The comma separates policies and a policy's parameters alike. A piece with a `=` and no `:` cannot begin a policy,
+/// so it continues the parameters of the one before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyList(pub Vec<Policy>);
+
+impl FromStr for PolicyList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PolicyList, String> {
+        let mut names: Vec<String> = Vec::new();
+        for piece in text.split(',') {
+            let continues = piece.contains('=') && !piece.contains(':');
+            match names.last_mut() {
+                Some(last) if continues && last.contains(':') => {
+                    last.push(',');
+                    last.push_str(piece);
+                }
+                Some(last) if continues => {
+                    return Err(format!("'{piece}' follows '{last}', which has no parameters; write {last}:{piece}"));
+                }
+                _ => names.push(piece.to_owned()),
+            }
+        }
+        let policies: Result<Vec<Policy>, _> = names.iter().map(|name| name.parse::<Policy>()).collect();
+        policies.map(PolicyList).map_err(|error| error.to_string())
+    }
+}
+
+/// Everyone who takes part in a co-run: the given policies, and each given backend; Comity's default policy if neither
+/// is given, and also where Comity is asked for by name without a policy.
+pub fn contestants(policies: &[PolicyList], backends: &[BackendName]) -> Result<Vec<Contestant>, Failure> {
+    let mut policies: Vec<Policy> = policies.iter().flat_map(|list| list.0.iter().copied()).collect();
+    if policies.is_empty() && (backends.is_empty() || backends.contains(&BackendName::Comity)) {
+        policies.push(Policy::default());
+    }
+    let others = backends.iter().filter_map(|backend| match backend {
+        BackendName::Comity => None,
+        BackendName::Rayon => Some(Contestant::Rayon),
+        BackendName::Serial => Some(Contestant::Serial),
+    });
+    let all: Vec<Contestant> = policies.into_iter().map(Contestant::Comity).chain(others).collect();
+    match all.iter().enumerate().find(|(nth, contestant)| all[..*nth].contains(contestant)) {
+        Some((_, twice)) => Err(Failure::Usage(format!("{twice} is listed twice; list each policy and backend once"))),
+        None => Ok(all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(policies: &[&str], backends: &[BackendName]) -> Vec<String> {
+        let lists: Vec<PolicyList> = policies.iter().map(|list| list.parse().unwrap()).collect();
+        contestants(&lists, backends).unwrap().iter().map(Contestant::to_string).collect()
+    }
+
+    #[test]
+    fn a_comma_separates_policies_and_their_parameters() {
+        assert_eq!(labels(&["abp,bws:sleep_threshold=128,comity"], &[]), ["abp", "bws:sleep_threshold=128", "comity"]);
+        assert_eq!(labels(&["abp", "bws"], &[]), ["abp", "bws"]);
+        let joined = "bws:sleep_threshold=1,sleep_threshold=2,abp".parse::<PolicyList>().unwrap();
+        assert_eq!(joined.0.len(), 2);
+    }
+
+    #[test]
+    fn a_bad_list_is_refused_with_what_to_write_instead() {
+        for (text, part) in [
+            ("abp,cilk", "no policy is called 'cilk'"),
+            ("abp,,bws", "no policy is called ''"),
+            ("bws,sleep_threshold=3", "write bws:sleep_threshold=3"),
+            ("sleep_threshold=3", "no policy is called 'sleep_threshold=3'"),
+            ("bws:sleep_threshold=3,depth=4", "has no parameter 'depth'"),
+        ] {
+            let error = text.parse::<PolicyList>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn rayon_joins_the_policies_or_stands_alone() {
+        use BackendName::{Comity, Rayon, Serial};
+        assert_eq!(labels(&[], &[]), ["comity"]);
+        assert_eq!(labels(&[], &[Rayon]), ["rayon"]);
+        assert_eq!(labels(&["bws"], &[Rayon]), ["bws", "rayon"]);
+        assert_eq!(labels(&[], &[Serial, Comity, Rayon]), ["comity", "serial", "rayon"]);
+        let twice = ["bws,bws:sleep_threshold=64".parse().unwrap()];
+        assert!(matches!(contestants(&twice, &[]), Err(Failure::Usage(sentence)) if sentence.contains("twice")));
+    }
+}

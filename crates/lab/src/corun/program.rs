@@ -1,0 +1,82 @@
+//! What is co-run: a kernel, or any shell command.
+
+use std::fmt;
+
+use comity_console::Failure;
+use comity_kernels::catalog;
+
+use crate::kernel;
+
+/// One program of a co-run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A program of the kernels' catalog with its parameters, known to be good.
+    Kernel(String),
+    /// A command for `/bin/sh`.
+    Command(String),
+}
+
+impl Program {
+    /// Decides by the text alone: what stands before the first `:` is the name of a kernel, or the text has a space or
+    /// a slash and is a command, or it is a mistake.
+    pub fn parse(text: &str) -> Result<Program, Failure> {
+        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        if catalog::ROWS.iter().any(|row| row.name == name) {
+            // Only building the input tells whether the values are good. The defaults are.
+            if !parameters.is_empty() {
+                catalog::prepare(text).map_err(|error| Failure::Usage(error.to_string()))?;
+            }
+            return Ok(Program::Kernel(text.to_owned()));
+        }
+        if text.contains(|letter: char| letter.is_whitespace() || letter == '/') && !text.trim().is_empty() {
+            return Ok(Program::Command(text.to_owned()));
+        }
+        Err(Failure::Usage(format!(
+            "no kernel is called '{name}'; choose one of {}, or give a command with its path or its arguments in quotes",
+            kernel::catalog_names()
+        )))
+    }
+
+    /// As on the command line.
+    pub fn text(&self) -> &str {
+        match self {
+            Program::Kernel(text) | Program::Command(text) => text,
+        }
+    }
+
+    /// `kernel` or `command`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Program::Kernel(_) => "kernel",
+            Program::Command(_) => "command",
+        }
+    }
+}
+
+/// For use in a sentence.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_before_the_colon_is_a_kernel_and_a_space_or_slash_a_command() {
+        for (text, expected) in [
+            ("fib", Program::Kernel("fib".to_owned())),
+            ("fib:n=3", Program::Kernel("fib:n=3".to_owned())),
+            ("fib --help", Program::Command("fib --help".to_owned())),
+            ("./fib", Program::Command("./fib".to_owned())),
+            ("echo a:b", Program::Command("echo a:b".to_owned())),
+        ] {
+            assert_eq!(Program::parse(text).unwrap(), expected, "{text}");
+        }
+        for text in ["fibonacci", "", "  ", "true", "fib:depth=3", "fib:n=many", "sort:n=3"] {
+            assert!(matches!(Program::parse(text), Err(Failure::Usage(_))), "{text}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The processes that run at one time: one program alone, or all together.
+
+use std::process::Command;
+use std::time::Duration;
+
+use super::Grouping;
+use super::program::Program;
+use crate::children::Children;
+use crate::contestant::Contestant;
+use crate::json::Round;
+use crate::serve::Event;
+use comity_console::Failure;
+
+/// One program as it should be run.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// What.
+    pub program: &'a Program,
+    /// Under whom.
+    pub contestant: &'a Contestant,
+    /// With how many workers.
+    pub workers: u16,
+    /// On this core only.
+    pub core: Option<usize>,
+    /// In which task group.
+    pub grouping: Grouping,
+}
+
+/// The processes of one stage. All of them, and whatever they started, have ended when it is gone.
+pub struct Stage {
+    processes: Children<Event>,
+    number: usize,
+}
+
+impl Stage {
+    /// Starts all processes and waits until each can run.
+    pub fn open(launches: &[Launch<'_>], timeout: Duration) -> Result<Stage, Failure> {
+        let mut stage = Stage { processes: Children::new(timeout), number: launches.len() };
+        for (index, launch) in launches.iter().enumerate() {
+            stage.processes.start(launch.program.to_string(), &mut command(launch))?;
+            stage.processes.expect(index);
+        }
+        let mut ready = 0;
+        while ready < stage.number {
+            match stage.next()? {
+                (_, Event::Ready) => ready += 1,
+                (from, event) => return Err(stage.processes.fail(from, format!("said {event:?} too early"))),
+            }
+        }
+        Ok(stage)
+    }
+
+    /// Lets every program run `rounds` rounds, or as long as the stage lasts.
+    pub fn go(&mut self, rounds: Option<usize>) -> Result<(), Failure> {
+        let order = rounds.map_or_else(|| "go".to_owned(), |rounds| format!("go {rounds}"));
+        (0..self.number).try_for_each(|index| self.processes.tell(index, &order))
+    }
+
+    /// Waits for the next round that any program ends.
+    pub fn next_round(&mut self) -> Result<(usize, Round), Failure> {
+        match self.next()? {
+            (from, Event::Round(round)) => Ok((from, round)),
+            (from, event) => Err(self.processes.fail(from, format!("said {event:?} out of turn"))),
+        }
+    }
+
+    /// Ends every process and whatever it started.
+    pub fn close(self) -> Result<(), Failure> {
+        self.processes.close()
+    }
+
+    fn next(&mut self) -> Result<(usize, Event), Failure> {
+        match self.processes.hear()? {
+            (from, Event::Failed(sentence)) => Err(self.processes.fail(from, sentence)),
+            (from, event) => {
+                // Its next round has the same time, from now on.
+                self.processes.expect(from);
+                Ok((from, event))
+            }
+        }
+    }
+}
+
+/// This same executable, even if its file has been replaced since.
+fn command(launch: &Launch<'_>) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("serve").args(["--parent", &std::process::id().to_string()]);
+    command.args(["--backend", launch.contestant.backend(), "--workers", &launch.workers.to_string()]);
+    for variable in ["COMITY", "COMITY_POLICY", "COMITY_WATCH"] {
+        command.env_remove(variable);
+    }
+    if let Some(policy) = launch.contestant.policy() {
+        command.args(["--policy", &policy.to_string()]).env("COMITY_POLICY", policy.to_string());
+    }
+    for variable in ["COMITY_NUM_THREADS", "RAYON_NUM_THREADS"] {
+        command.env(variable, launch.workers.to_string());
+    }
+    if launch.grouping == Grouping::Separate {
+        command.arg("--session");
+    }
+    if let Some(core) = launch.core {
+        command.args(["--core", &core.to_string()]);
+    }
+    match launch.program {
+        Program::Kernel(text) => command.arg(format!("--kernel={text}")),
+        Program::Command(text) => command.arg(format!("--shell={text}")),
+    };
+    command
+}

@@ -1,0 +1,65 @@
+//! The `comity-lab` command, for those who measure: run the papers' programs, co-run any programs, compare the runtime with
+//! others, and repeat the papers' experiments on machines that one does not have. What shares cores is `comity`.
+//!
+//! One file per verb.
+// Only `bench/abp.rs`, a pool to compare with, allows it.
+#![deny(unsafe_code)]
+
+mod bench;
+mod beside;
+mod children;
+mod contestant;
+mod corun;
+mod descendants;
+mod json;
+mod kernel;
+mod reproduce;
+mod serve;
+mod simulate;
+mod sweep;
+mod trial;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measure what sharing a machine costs, and repeat the papers' experiments.
+#[derive(Parser)]
+#[command(
+    name = "comity-lab",
+    version,
+    max_term_width = 120,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+#[command(after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line is at fault.")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Corun(corun::Arguments),
+    Kernel(kernel::Arguments),
+    Bench(bench::Arguments),
+    Simulate(simulate::Arguments),
+    Reproduce(reproduce::Arguments),
+    #[command(hide = true)]
+    Serve(serve::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Corun(arguments) => corun::run(&arguments),
+        Verb::Kernel(arguments) => kernel::run(&arguments),
+        Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Simulate(arguments) => simulate::run(arguments),
+        Verb::Reproduce(arguments) => reproduce::run(arguments),
+        Verb::Serve(arguments) => serve::run(arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,30 @@
+//! `comity-lab reproduce`: a paper's experiments, beside what the paper says of them.
+
+mod a_steal;
+pub mod figure;
+mod findings;
+mod ws_last;
+
+use clap::{Args, Subcommand};
+use comity_console::Failure;
+
+/// Repeat a paper's experiments on a simulated machine, and compare each number with the paper's
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    paper: Paper,
+}
+
+#[derive(Subcommand)]
+enum Paper {
+    ASteal(a_steal::Arguments),
+    WsLast(ws_last::Arguments),
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.paper {
+        Paper::ASteal(arguments) => a_steal::run(arguments),
+        Paper::WsLast(arguments) => ws_last::run(arguments),
+    }
+}

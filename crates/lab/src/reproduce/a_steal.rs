@@ -1,0 +1,430 @@
+//! `comity-lab reproduce a-steal`.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use comfy_table::{Table, presets};
+use comity_console::{Failure, output};
+use comity_sim::experiments::a_steal::beyond::{self, Point};
+use comity_sim::experiments::a_steal::time_waste::{self, HeadToHead, MACHINES};
+use comity_sim::experiments::a_steal::utilization::{self, Set};
+use comity_sim::experiments::a_steal::{Family, Outcome, Practical, SECONDS_PER_QUANTUM, Setting, time, waste};
+use comity_sim::experiments::fit::Estimate;
+use comity_sim::workload::swf;
+use serde::Serialize;
+
+use super::figure::{Axis, Figure, Legend, Marks, Series};
+use super::findings::{Findings, estimate, here, one_in};
+use crate::sweep::{self, Sweep};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab reproduce a-steal --check
+  comity-lab reproduce a-steal time waste --out results
+  comity-lab reproduce a-steal time --vary fork=tree --vary iterations=1-8
+  comity-lab reproduce a-steal --out shard-3 --shard 3/8       # on each of eight machines, and then
+  comity-lab reproduce a-steal --merge shard-1 --merge shard-2 … --out all
+
+Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md
+says what the paper leaves unsaid, what was chosen, and where numbers differ.";
+
+/// A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7
+///
+/// The machine is simulated; its thieves, desires and allotments are the code that runs on threads. With --out, each figure is drawn
+/// as an SVG file, and the numbers are in result.json.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Which experiments [default: the paper's four]
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<Experiment>,
+    /// Fail if a number is not within its tolerance of the paper's
+    #[arg(long, conflicts_with = "shard")]
+    check: bool,
+    /// Print JSON (schema comity-reproduce/1)
+    #[arg(long)]
+    json: bool,
+    /// The seed of all that is drawn
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Take practical profiles from this log in the Standard Workload Format, and not from the workload model
+    #[arg(long, value_name = "FILE.swf", requires = "log_processors")]
+    log: Option<PathBuf>,
+    /// The processors of the machine of the log
+    #[arg(long, value_name = "P", requires = "log", value_parser = clap::value_parser!(u32).range(1..))]
+    log_processors: Option<u32>,
+    /// Seconds of the log, or of the workload model, that count as one quantum, 1 to 1000000
+    #[arg(long, value_name = "SECS", default_value_t = SECONDS_PER_QUANTUM, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seconds_per_quantum: u64,
+    /// Choose otherwise what the paper leaves unsaid: fork=tree (the strands of a phase come into being by a tree, not at once),
+    /// trimmed=C (R = C·(T∞ + L·lg P)), or a range of critical-path (steps), parallelism (over the mean availability), serial (part of
+    /// the critical path), iterations (the two phases follow each other so often) or alternating (the same in the time-waste
+    /// experiments), as in iterations=1-8; can be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    vary: Vec<String>,
+    /// Do one run of so many only, for a quick look, 1 to 100
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_in)]
+    one_in: u32,
+    #[command(flatten)]
+    sweep: sweep::Options,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Experiment {
+    /// §4: 2331 jobs, and which constants the bounds have in practice
+    Time,
+    /// §5: waste for δ from 0.5 to 1, and over the parallelism
+    Waste,
+    /// §6: A-STEAL and ABP, job by job
+    TimeWaste,
+    /// §7: jobs that come and go on a machine of 1000 processors
+    Utilization,
+    /// What the authors could not run: quanta up to 10⁵ steps, sampled usage, 10⁵ processors
+    Beyond,
+}
+
+/// What the paper has no number for.
+#[derive(Serialize)]
+struct Extra {
+    beyond: Vec<Beyond>,
+}
+
+/// Several jobs, of which one thing was varied.
+#[derive(Clone, Serialize)]
+struct Beyond {
+    varied: &'static str,
+    value: String,
+    jobs: usize,
+    /// T/(T₁/P̄ + T∞).
+    time: Estimate,
+    /// Over the work.
+    waste: Estimate,
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let (practical, source) = practical(&arguments)?;
+    let Arguments { experiments, check, json, seed, one_in, vary, sweep, .. } = arguments;
+    let mut setting = Setting { one_in: one_in as usize, ..Setting::new(seed, practical) };
+    let mut name = format!("a-steal, seed {seed}, {source}");
+    for varied in &vary {
+        setting.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
+        let _ = write!(name, ", {varied}");
+    }
+    if one_in > 1 {
+        let _ = write!(name, ", one run in {one_in}");
+    }
+    let sweep = Sweep::new(sweep, name.clone())?;
+    let chosen = |experiment: Experiment| {
+        let among = experiments.contains(&experiment);
+        if experiments.is_empty() { experiment != Experiment::Beyond } else { among }
+    };
+    let mut results = Results::default();
+    // The waste experiments look at the jobs of the time experiments too.
+    if chosen(Experiment::Time) || chosen(Experiment::Waste) {
+        let outcomes = here(time::run(&setting, &sweep))?;
+        if let Some(outcomes) = outcomes.as_ref().filter(|_| chosen(Experiment::Time)) {
+            results.time(outcomes);
+        }
+        if chosen(Experiment::Waste) {
+            let by_delta = here(waste::run(&setting, &sweep))?;
+            if let (Some(by_delta), Some(outcomes)) = (by_delta, outcomes) {
+                results.waste(&setting, &by_delta, &outcomes);
+            }
+        }
+    }
+    if chosen(Experiment::TimeWaste) {
+        let [large, small] = MACHINES.map(|machine| here(time_waste::run(&setting, machine, &sweep)));
+        if let (Some(large), Some(small)) = (large?, small?) {
+            results.time_waste(&large, &small);
+        }
+    }
+    if chosen(Experiment::Utilization)
+        && let Some(sets) = here(utilization::run(&setting, &sweep))?
+    {
+        results.utilization(&sets);
+    }
+    if chosen(Experiment::Beyond) {
+        let quanta = here(beyond::long_quanta(&setting, &sweep))?;
+        let samples = here(beyond::sampling(&setting, &sweep))?;
+        let machines = here(beyond::machines(&setting, &sweep))?;
+        if let (Some(quanta), Some(samples), Some(machines)) = (quanta, samples, machines) {
+            results.beyond(&quanta, &samples, &machines);
+        }
+    }
+    if sweep.shard().is_some() {
+        return output::print(&sweep.elsewhere());
+    }
+    let (table, extra) = (results.table(), Extra { beyond: results.beyond });
+    results.findings.present(name, &sweep, json, check, &table, extra)
+}
+
+/// Where practical profiles come from, and in words.
+fn practical(arguments: &Arguments) -> Result<(Practical, String), Failure> {
+    let Arguments { seed, log, log_processors, seconds_per_quantum: seconds, .. } = arguments;
+    let (Some(path), Some(processors)) = (log, *log_processors) else {
+        let source = format!("Lublin-Feitelson workload, {seconds} s per quantum");
+        let practical = Practical::synthetic(*seed, *seconds);
+        let refuse =
+            |why| Failure::Usage(format!("cannot use the workload with --seconds-per-quantum {seconds}: {why}"));
+        return Ok((practical.map_err(refuse)?, source));
+    };
+    let refuse =
+        |why: &dyn std::fmt::Display| Failure::Usage(format!("cannot use the log '{}': {why}", path.display()));
+    let file = File::open(path).map_err(|error| refuse(&error))?;
+    let jobs = swf::read(BufReader::new(file)).map_err(|error| refuse(&error))?;
+    let file = path.file_name().unwrap_or_default().display();
+    let used: u128 = jobs.iter().map(|job| u128::from(job.processors) * u128::from(job.ran)).sum();
+    let source = format!(
+        "log {file} of {processors} processors, {} jobs, {used} processor-seconds, {seconds} s per quantum",
+        jobs.len()
+    );
+    let practical = Practical::new(&jobs, processors, *seconds).map_err(|why| refuse(&why))?;
+    Ok((practical, source))
+}
+
+/// The claims and the figures of the experiments that were run.
+#[derive(Default)]
+struct Results {
+    findings: Findings,
+    beyond: Vec<Beyond>,
+}
+
+impl Results {
+    fn time(&mut self, outcomes: &[Outcome]) {
+        self.findings.claims.extend(time::claims(outcomes));
+        let by_family = |point: fn(&Outcome) -> (f64, f64)| {
+            let series = |family: Family| Series {
+                name: family.name().to_owned(),
+                marks: Marks::Points,
+                points: outcomes.iter().filter(|outcome| outcome.family == family).map(point).collect(),
+            };
+            Family::ALL.map(series)
+        };
+        let mut series = Vec::from(by_family(|outcome| {
+            let parallelism = outcome.parallelism();
+            (outcome.mean_availability / parallelism, outcome.trimmed_availability / parallelism)
+        }));
+        let ends = series.iter().flat_map(|series| &series.points).map(|point| point.0);
+        let (least, most) = ends.fold((f64::INFINITY, 0.0f64), |(least, most), x| (least.min(x), most.max(x)));
+        series.push(Series {
+            name: "both the same".into(),
+            marks: Marks::Line,
+            points: vec![(least, least), (most, most)],
+        });
+        self.findings.figures.push((
+            "figure-3",
+            Figure {
+                title: "A-STEAL figure 3: mean and trimmed availability".into(),
+                x: Axis::log("mean availability / parallelism"),
+                y: Axis::log("trimmed availability / parallelism"),
+                legend: Legend::UpperLeft,
+                series,
+            },
+        ));
+        let fits = time::fit(outcomes);
+        let predicted = |outcome: &Outcome| {
+            let work = outcome.work as f64 / outcome.trimmed_availability;
+            fits.trimmed.predict(work, outcome.critical_path as f64)
+        };
+        let series = Family::ALL.map(|family| Series {
+            name: family.name().to_owned(),
+            marks: Marks::Points,
+            points: outcomes
+                .iter()
+                .filter(|outcome| outcome.family == family)
+                .map(|outcome| (outcome.parallelism() / outcome.mean_availability, outcome.time() / predicted(outcome)))
+                .collect(),
+        });
+        self.findings.figures.push((
+            "time-fit",
+            Figure {
+                title: "A-STEAL §4: time over the fit of equation 4".into(),
+                x: Axis::log("parallelism / mean availability"),
+                y: Axis::linear("measured / fitted"),
+                legend: Legend::UpperRight,
+                series: series.into(),
+            },
+        ));
+    }
+
+    fn waste(&mut self, setting: &Setting, by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome]) {
+        self.findings.claims.extend(waste::claims(by_delta, time));
+        let line = |name: &str, of: &dyn Fn(f64, &[Outcome]) -> f64| Series {
+            name: name.to_owned(),
+            marks: Marks::Line,
+            points: by_delta
+                .iter()
+                .map(|(delta, outcomes)| {
+                    let delta = f64::from(*delta) / 100.0;
+                    (delta, of(delta, outcomes))
+                })
+                .collect(),
+        };
+        let length = setting.quantum as f64;
+        self.findings.figures.push((
+            "figure-4",
+            Figure {
+                title: "A-STEAL figure 4: waste and its bounds, by δ".into(),
+                x: Axis::linear("δ"),
+                y: Axis::linear("waste / T₁"),
+                legend: Legend::UpperRight,
+                series: vec![
+                    line("measured, mean", &|_, outcomes| waste::mean_waste(outcomes).value),
+                    line("bound in efficient quanta", &|delta, _| waste::efficient_bound(delta)),
+                    line("bound (inequality 3)", &|delta, _| waste::bound(delta, length)),
+                ],
+            },
+        ));
+        let series = Family::ALL.map(|family| Series {
+            name: family.name().to_owned(),
+            marks: Marks::Points,
+            points: time
+                .iter()
+                .filter(|outcome| outcome.family == family)
+                .map(|outcome| (outcome.parallelism() / outcome.mean_availability, outcome.waste()))
+                .collect(),
+        });
+        self.findings.figures.push((
+            "figure-5",
+            Figure {
+                title: "A-STEAL figure 5: waste and parallelism".into(),
+                x: Axis::log("parallelism / mean availability"),
+                y: Axis::linear("waste / T₁"),
+                legend: Legend::UpperRight,
+                series: series.into(),
+            },
+        ));
+    }
+
+    fn time_waste(&mut self, large: &[HeadToHead], small: &[HeadToHead]) {
+        self.findings.claims.extend(time_waste::claims(large, small));
+        for (runs, processors, names) in
+            [(large, 512, ["figure-6-time", "figure-6-waste"]), (small, 128, ["figure-7-time", "figure-7-waste"])]
+        {
+            let series = |name: &str, ratio: &dyn Fn(&HeadToHead) -> f64| Series {
+                name: name.to_owned(),
+                marks: Marks::Points,
+                points: runs.iter().map(|run| (run.normalized_availability(), ratio(run))).collect(),
+            };
+            let title = |what: &str| {
+                let number = if processors == 512 { 6 } else { 7 };
+                format!("A-STEAL figure {number}: {what} under ABP over A-STEAL, P = {processors}")
+            };
+            let x = || Axis::log("mean availability / parallelism");
+            let time = |of: fn(&HeadToHead) -> &Outcome| move |run: &HeadToHead| of(run).time() / run.a_steal.time();
+            let wasted = |of: fn(&HeadToHead) -> &Outcome| {
+                move |run: &HeadToHead| of(run).cycles.waste() as f64 / (run.a_steal.cycles.waste() as f64).max(1.0)
+            };
+            let figures = [
+                Figure {
+                    title: title("time"),
+                    x: x(),
+                    y: Axis::linear("time over A-STEAL's"),
+                    legend: Legend::UpperRight,
+                    series: vec![
+                        series("ABP", &time(|run| &run.abp)),
+                        series("ABP with mugging (§9)", &time(|run| &run.abp_mug)),
+                    ],
+                },
+                Figure {
+                    title: title("waste"),
+                    x: x(),
+                    y: Axis::log("waste over A-STEAL's"),
+                    legend: Legend::UpperRight,
+                    series: vec![
+                        series("ABP", &wasted(|run| &run.abp)),
+                        series("ABP with mugging (§9)", &wasted(|run| &run.abp_mug)),
+                    ],
+                },
+            ];
+            self.findings.figures.extend(names.into_iter().zip(figures));
+        }
+    }
+
+    fn utilization(&mut self, sets: &[Set]) {
+        self.findings.claims.extend(utilization::claims(sets));
+        const NAMES: [&str; 6] = ["u-u", "u-ht1", "ht1-u", "ht1-ht1", "ht2-u", "ht2-ht2"];
+        for (name, set) in NAMES.into_iter().zip(sets) {
+            let line = |name: &str, outcome: &utilization::Outcome| Series {
+                name: name.to_owned(),
+                marks: Marks::Line,
+                points: (1..)
+                    .map(|nth| (nth * utilization::INTERVAL) as f64)
+                    .zip(outcome.utilization.clone())
+                    .collect(),
+            };
+            self.findings.figures.push((
+                name,
+                Figure {
+                    title: format!("A-STEAL figure 8: utilization over time, {} (parallelism/critical path)", set.name),
+                    x: Axis::log("time steps"),
+                    y: Axis::linear("part of the cycles spent working"),
+                    legend: Legend::UpperLeft,
+                    series: vec![
+                        line("A-STEAL + DEQ", &set.a_steal),
+                        line("ABP + EQ", &set.abp),
+                        line("ABP with mugging (§9) + EQ", &set.abp_mug),
+                    ],
+                },
+            ));
+        }
+    }
+
+    fn beyond(&mut self, quanta: &[Point], samples: &[Point], machines: &[Point]) {
+        for (name, varied, points) in [
+            ("quanta", "steps in a quantum, L", quanta),
+            ("sampling", "cycles sampled in a quantum", samples),
+            ("processors", "processors, P", machines),
+        ] {
+            self.beyond.extend(points.iter().map(|point| Beyond {
+                varied,
+                value: if point.varied == u64::MAX { "all".to_owned() } else { point.varied.to_string() },
+                jobs: point.outcomes.len(),
+                time: point.time(),
+                waste: point.waste(),
+            }));
+            let line = |name: &str, of: fn(&Point) -> Estimate| Series {
+                name: name.to_owned(),
+                marks: Marks::Line,
+                points: points
+                    .iter()
+                    .filter(|point| point.varied != u64::MAX)
+                    .map(|point| (point.varied as f64, of(point).value))
+                    .collect(),
+            };
+            self.findings.figures.push((
+                name,
+                Figure {
+                    title: format!("Beyond the paper: A-STEAL over {varied}"),
+                    x: Axis::log(varied),
+                    y: Axis::linear("means"),
+                    legend: Legend::UpperRight,
+                    series: vec![
+                        line("time / (work / mean availability + critical path)", Point::time),
+                        line("waste / work", Point::waste),
+                    ],
+                },
+            ));
+        }
+    }
+
+    /// What the paper has no number for.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        if !self.beyond.is_empty() {
+            let mut table = Table::new();
+            let header = ["varied", "", "jobs", "T / (T₁/P̄ + T∞)", "waste / T₁"];
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+            for Beyond { varied, value, jobs, time, waste } in &self.beyond {
+                let [time, waste] =
+                    [time, waste].map(|of| estimate(of.value, (of.half_width > 0.0).then_some(of.half_width)));
+                table.add_row([*varied, value, &jobs.to_string(), &time, &waste]);
+            }
+            let _ = writeln!(text, "{table}");
+        }
+        text
+    }
+}

@@ -1,0 +1,303 @@
+//! `comity-lab reproduce ws-last`.
+
+mod real;
+
+use std::fmt::Write;
+
+use clap::{Args, ValueEnum};
+use comity_console::{Failure, output};
+use comity_sim::experiments::claim::Claim;
+use comity_sim::experiments::ws_last::{
+    CPUS, Outcome, Point, Setting, T, Variant, divisions, messages, sawtooth, workers,
+};
+use serde::Serialize;
+
+use super::figure::{Axis, Figure, Legend, Marks, Series};
+use super::findings::{Findings, here, one_in};
+use crate::contestant::MAX_WORKERS;
+use crate::sweep::{self, Sweep};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab reproduce ws-last --check
+  comity-lab reproduce ws-last exp1 exp4 --out results
+  comity-lab reproduce ws-last --real
+  comity-lab reproduce ws-last --vary yield=2500 --vary handover=0
+
+Vrba, Halvorsen and Griwodz, A Simple Improvement of the Work-stealing Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md says
+what the paper leaves unsaid, what was chosen, and where numbers differ.";
+
+/// WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST
+///
+/// The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, and where an unblocked task goes,
+/// are the code that runs on threads. With --out, each figure is drawn as an SVG file, and the numbers are in result.json.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Which experiments [default: all]
+    #[arg(value_name = "EXPERIMENT")]
+    experiments: Vec<Experiment>,
+    /// Fail if a number is not within its tolerance of the paper's
+    #[arg(long, conflicts_with = "shard")]
+    check: bool,
+    /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's numbers are those of 8
+    /// CPUs, so there is nothing to check; the points with 10 ms per message are left out
+    #[arg(long, conflicts_with_all = ["check", "vary", "seed", "shard"])]
+    real: bool,
+    /// Print JSON (schema comity-reproduce/1)
+    #[arg(long)]
+    json: bool,
+    /// The seed of all that is drawn
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Choose otherwise what the paper leaves unsaid, in nanoseconds: queue (a run queue's lock is held), handover (it passes to who
+    /// waits for it), steal (the rest of an attempt), yield, switch (from one task to another), or message (sending or receiving);
+    /// can be repeated
+    #[arg(long, value_name = "KEY=NS")]
+    vary: Vec<String>,
+    /// Do one round of so many only, for a quick look, 1 to 100
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_in)]
+    one_in: u32,
+    #[command(flatten)]
+    sweep: sweep::Options,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Experiment {
+    /// Speedup over the division of work, from 50 to 1000 workers (figure 3)
+    Exp1,
+    /// Speedup and attempts to steal over the number of workers (figure 4)
+    Exp2,
+    /// Running time and speedup over the work per message (figure 5)
+    Exp3,
+    /// Speedup with 16 to 48 workers under WS-LAST (figure 6)
+    Exp4,
+}
+
+impl Experiment {
+    fn name(self) -> &'static str {
+        match self {
+            Experiment::Exp1 => "exp1",
+            Experiment::Exp2 => "exp2",
+            Experiment::Exp3 => "exp3",
+            Experiment::Exp4 => "exp4",
+        }
+    }
+
+    fn points(self) -> Vec<Point> {
+        match self {
+            Experiment::Exp1 => divisions::points(),
+            Experiment::Exp2 => workers::points(),
+            Experiment::Exp3 => messages::points(),
+            Experiment::Exp4 => sawtooth::points(),
+        }
+    }
+
+    fn claims(self, outcomes: &[Outcome]) -> Vec<Claim> {
+        match self {
+            Experiment::Exp1 => divisions::claims(outcomes),
+            Experiment::Exp2 => workers::claims(outcomes),
+            Experiment::Exp3 => messages::claims(outcomes),
+            Experiment::Exp4 => sawtooth::claims(outcomes),
+        }
+    }
+
+    fn figures(self, outcomes: &[Outcome], cpus: u32) -> Figures {
+        match self {
+            Experiment::Exp1 => figure_3(outcomes, cpus),
+            Experiment::Exp2 => figure_4(outcomes),
+            Experiment::Exp3 => figure_5(outcomes),
+            Experiment::Exp4 => figure_6(outcomes),
+        }
+    }
+}
+
+/// The points of the experiments that were run.
+#[derive(Serialize)]
+struct Extra {
+    points: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    experiment: &'static str,
+    #[serde(flatten)]
+    outcome: Outcome,
+    speedup: f64,
+    steal_rate: f64,
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { experiments, check, real, json, seed, vary, one_in, sweep } = arguments;
+    let mut setting = Setting { one_in, ..Setting::new(seed) };
+    let cores = u16::try_from(comity_os::cores::usable().get()).unwrap_or(MAX_WORKERS).min(MAX_WORKERS);
+    let mut name = if real { format!("ws-last on {cores} threads") } else { format!("ws-last, seed {seed}") };
+    for varied in &vary {
+        setting.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
+        let _ = write!(name, ", {varied}");
+    }
+    if one_in > 1 {
+        let _ = write!(name, ", one round in {one_in}");
+    }
+    let sweep = Sweep::new(sweep, name.clone())?;
+    let mut findings = Findings::default();
+    let mut points = Vec::new();
+    let mut table = String::new();
+    for experiment in Experiment::value_variants() {
+        if !experiments.is_empty() && !experiments.contains(experiment) {
+            continue;
+        }
+        let outcomes = if real {
+            let points: Vec<Point> = experiment.points().into_iter().filter(real::is_measured).collect();
+            let outcomes = real::measure(&points, cores, one_in)?;
+            table += &real::table(experiment.name(), &outcomes);
+            Some(outcomes)
+        } else {
+            here(setting.simulate(experiment.name(), &experiment.points(), &sweep))?
+        };
+        if let Some(outcomes) = outcomes {
+            findings.figures.extend(experiment.figures(&outcomes, if real { cores.into() } else { CPUS }));
+            if !real {
+                findings.claims.extend(experiment.claims(&outcomes));
+            }
+            let row = |outcome: Outcome| Row {
+                experiment: experiment.name(),
+                outcome,
+                speedup: outcome.speedup(),
+                steal_rate: outcome.steal_rate(),
+            };
+            points.extend(outcomes.into_iter().map(row));
+        }
+    }
+    if sweep.shard().is_some() {
+        return output::print(&sweep.elsewhere());
+    }
+    findings.present(name, &sweep, json, check, &table, Extra { points })
+}
+
+/// A line for each algorithm and each of these numbers of workers, or for all together.
+fn lines(
+    outcomes: &[Outcome],
+    workers: &[u32],
+    x: impl Fn(&Outcome) -> f64,
+    y: impl Fn(&Outcome) -> f64,
+) -> Vec<Series> {
+    let mut series = Vec::new();
+    for variant in Variant::ALL {
+        let all = if workers.is_empty() { vec![None] } else { workers.iter().copied().map(Some).collect() };
+        for n in all {
+            let is_one =
+                |outcome: &&Outcome| outcome.point.variant == variant && n.is_none_or(|n| outcome.point.workers == n);
+            let points: Vec<(f64, f64)> =
+                outcomes.iter().filter(is_one).map(|outcome| (x(outcome), y(outcome))).collect();
+            let name = n.map_or(variant.name().to_owned(), |n| format!("{}, {n} workers", variant.name()));
+            if !points.is_empty() {
+                series.push(Series { name, marks: Marks::Line, points });
+            }
+        }
+    }
+    series
+}
+
+fn division(outcome: &Outcome) -> f64 {
+    T as f64 / outcome.point.work as f64
+}
+
+fn workers_of(outcome: &Outcome) -> f64 {
+    f64::from(outcome.point.workers)
+}
+
+fn microseconds(outcome: &Outcome) -> f64 {
+    outcome.point.work as f64 / 1e3
+}
+
+fn figure(title: &str, x: Axis, y: Axis, legend: Legend, series: Vec<Series>) -> Figure {
+    Figure { title: format!("WS-LAST {title}"), x, y, legend, series }
+}
+
+type Figures = Vec<(&'static str, Figure)>;
+
+fn figure_3(outcomes: &[Outcome], cpus: u32) -> Figures {
+    let x = || Axis::linear("work division, d");
+    let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[50, 250], division, y);
+    let rates = Axis::linear("attempts to steal per second");
+    vec![
+        (
+            "figure-3",
+            figure(
+                &format!("figure 3: speedup of {cpus} over 1 CPUs"),
+                x(),
+                Axis::linear("speedup"),
+                Legend::UpperRight,
+                series(Outcome::speedup),
+            ),
+        ),
+        (
+            "figure-3-steals",
+            figure("experiment 1: attempts to steal", x(), rates, Legend::UpperLeft, series(Outcome::steal_rate)),
+        ),
+    ]
+}
+
+fn figure_4(outcomes: &[Outcome]) -> Figures {
+    let x = || Axis::linear("workers, n");
+    let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[], workers_of, y);
+    let rates = Axis::linear("attempts to steal per second");
+    vec![
+        (
+            "figure-4-speedup",
+            figure("figure 4: speedup", x(), Axis::linear("speedup"), Legend::UpperLeft, series(Outcome::speedup)),
+        ),
+        (
+            "figure-4-steals",
+            figure("figure 4: attempts to steal", x(), rates, Legend::UpperRight, series(Outcome::steal_rate)),
+        ),
+    ]
+}
+
+fn figure_5(outcomes: &[Outcome]) -> Figures {
+    let x = || Axis::log("work per message, µs");
+    let of_few: Vec<Outcome> = outcomes.iter().filter(|outcome| outcome.point.workers == 16).copied().collect();
+    let time = |outcome: &Outcome| (outcome.round() * f64::from(messages::ROUNDS) / 1e9).log2();
+    let times = Axis::linear("log₂ of the running time of 12500 rounds, s");
+    let rates = Axis::linear("attempts to steal per second");
+    vec![
+        (
+            "figure-5-time",
+            figure(
+                "figure 5: running time",
+                x(),
+                times,
+                Legend::UpperLeft,
+                lines(outcomes, &messages::WORKERS, microseconds, time),
+            ),
+        ),
+        (
+            "figure-5-speedup",
+            figure(
+                "figure 5: speedup",
+                x(),
+                Axis::linear("speedup"),
+                Legend::UpperLeft,
+                lines(outcomes, &messages::WORKERS, microseconds, Outcome::speedup),
+            ),
+        ),
+        (
+            "figure-5-steals",
+            figure(
+                "figure 5: attempts to steal, 16 workers",
+                x(),
+                rates,
+                Legend::UpperRight,
+                lines(&of_few, &[], microseconds, Outcome::steal_rate),
+            ),
+        ),
+    ]
+}
+
+fn figure_6(outcomes: &[Outcome]) -> Figures {
+    let series = lines(outcomes, &[], workers_of, Outcome::speedup);
+    let title = "figure 6: speedup under WS-LAST, w = 800 µs";
+    let figure = figure(title, Axis::linear("workers, n"), Axis::linear("speedup"), Legend::UpperLeft, series);
+    vec![("figure-6", figure)]
+}

@@ -1,0 +1,83 @@
+//! The experiments on this machine's threads.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use comfy_table::{Table, presets};
+use comity_console::Failure;
+use comity_sim::experiments::ws_last::{Measured, Outcome, Point, T};
+
+use crate::bench::blocking::executor::Name;
+use crate::bench::blocking::workloads::{Plan, Workload};
+use crate::bench::phase_loop::steps_in;
+
+/// Of so many running times the median is taken; §4 has 9.
+const MEASUREMENTS: usize = 5;
+
+/// Work of a measurement, about, in nanoseconds.
+const WORK: u64 = 40_000_000;
+
+/// Messages with more work than this are left out: they say nothing of scheduling, and take minutes.
+const MOST: u64 = T / 1_000;
+
+/// Which points are measured.
+pub fn is_measured(point: &Point) -> bool {
+    point.work <= MOST
+}
+
+/// Measures the points, with so many workers and with one. All points take turns, so that a drift of the machine hits all alike.
+pub fn measure(points: &[Point], workers: u16, one_in: u32) -> Result<Vec<Outcome>, Failure> {
+    let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); points.len()];
+    let plans: Vec<Plan> = points.iter().map(|point| plan(*point, one_in)).collect();
+    for _ in 0..MEASUREMENTS {
+        for ((point, plan), own) in points.iter().zip(&plans).zip(&mut runs) {
+            let policy = point.variant.policy().parse().expect("it is in the catalog");
+            let time = |workers| -> Result<(u64, u64), Failure> {
+                let executor = Name::Comity(policy).start(workers)?;
+                let before = executor.steal_attempts().unwrap_or(0);
+                let seconds = plan.run(&executor).seconds;
+                let attempts = (executor.steal_attempts().unwrap_or(0) - before) as f64 * plan.measured_part();
+                Ok(((seconds * 1e9) as u64, attempts as u64))
+            };
+            let (on_one, _) = time(1)?;
+            let (on_all, attempts) = time(workers)?;
+            own.push(Measured { rounds: plan.rounds, on_one, on_all, attempts });
+        }
+    }
+    let median = |mut own: Vec<Measured>| {
+        own.sort_unstable_by_key(|run| run.on_one);
+        let on_one = own[own.len() / 2].on_one;
+        own.sort_unstable_by_key(|run| run.on_all);
+        Measured { on_one, ..own[own.len() / 2] }
+    };
+    Ok(points.iter().zip(runs).map(|(point, own)| Outcome { point: *point, measured: median(own) }).collect())
+}
+
+fn plan(point: Point, one_in: u32) -> Plan {
+    let round = u64::from(point.workers) * point.work;
+    let rounds = (WORK / round / u64::from(one_in)).max(1) as u32;
+    Plan {
+        workload: Workload::ScatterGather,
+        n: point.workers,
+        steps: steps_in(Duration::from_nanos(point.work)),
+        rounds,
+    }
+}
+
+/// The points as a table.
+pub fn table(experiment: &str, outcomes: &[Outcome]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(["n", "w µs", "algorithm", "speedup", "attempts per s"]);
+    for outcome in outcomes {
+        table.add_row([
+            outcome.point.workers.to_string(),
+            (outcome.point.work / 1_000).to_string(),
+            outcome.point.variant.name().to_owned(),
+            format!("{:.2}", outcome.speedup()),
+            format!("{:.0}", outcome.steal_rate()),
+        ]);
+    }
+    let mut text = String::new();
+    let _ = writeln!(text, "{experiment}\n{table}");
+    text
+}

@@ -1,0 +1,228 @@
+//! The other side of a co-run: one program in its own process, told by the command when to run.
+//!
+//! Orders come on standard input, a line each: `go N` runs N rounds, `go` runs until the end. Answers go to standard
+//! output, a JSON object per line: [`Event`]. The end of the input is the order to end, at once; it also comes when
+//! the command dies, whatever it died of.
+
+use std::io::{self, BufRead, Write};
+use std::process::{Command, Stdio, exit};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use comity_console::Failure;
+use comity_os::{process, task_group};
+use comity_policy::Policy;
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::contestant::{BackendName, Contestant};
+use crate::json::Round;
+use crate::trial::Trial;
+
+/// How long a command has to end of its own accord when the co-run is over.
+pub const COMMAND_GRACE: Duration = Duration::from_secs(1);
+
+/// Runs one program of a co-run; started by `comity-lab corun`
+#[derive(Args)]
+pub struct Arguments {
+    /// The process to live and die with
+    #[arg(long)]
+    pub parent: u32,
+    /// Lead a session instead of a process group
+    #[arg(long)]
+    pub session: bool,
+    /// The only core to use
+    #[arg(long)]
+    pub core: Option<usize>,
+    /// What runs the tasks of a kernel
+    #[arg(long, value_enum)]
+    pub backend: BackendName,
+    /// The policy of Comity's workers
+    #[arg(long)]
+    pub policy: Option<Policy>,
+    /// Workers of the pool
+    #[arg(long)]
+    pub workers: u16,
+    /// Run a kernel
+    #[arg(long, required_unless_present = "shell")]
+    pub kernel: Option<String>,
+    /// Run a shell command
+    #[arg(long, conflicts_with = "kernel")]
+    pub shell: Option<String>,
+}
+
+/// What a program's process tells the command.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The program can run, and has run once where that warms it up.
+    Ready,
+    /// It has run once more.
+    Round(Round),
+    /// It cannot run, or did not succeed; a sentence without the program's name. The process ends.
+    Failed(String),
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let cannot = |what: &str, error: io::Error| Failure::Run(format!("cannot {what}: {error}"));
+    if arguments.session {
+        task_group::new_session().map_err(|error| cannot("start a session", error))?;
+    } else {
+        process::new_group().map_err(|error| cannot("start a process group", error))?;
+    }
+    if let Some(core) = arguments.core {
+        process::pin_to_core(core).map_err(|error| cannot(&format!("use core {core}"), error))?;
+    }
+    match &arguments.shell {
+        None => {
+            process::die_with_parent(arguments.parent).map_err(|error| cannot("outlive the command", error))?;
+            let orders = listen(|| exit(0));
+            serve(&orders, || prepare_kernel(&arguments))
+        }
+        Some(text) => {
+            let shell = Arc::new(Shell { text: text.clone(), execution: Mutex::new(None) });
+            process::adopt_orphans().map_err(|error| cannot("adopt orphans", error))?;
+            // No death signal here: this process must live on to end its command. The end of the input tells it to.
+            let mut signals =
+                Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| cannot("listen to signals", error))?;
+            let ended = Arc::clone(&shell);
+            std::thread::spawn(move || signals.forever().next().map(|_| ended.end()));
+            let ended = Arc::clone(&shell);
+            let orders = listen(move || ended.end());
+            serve(&orders, || Ok(move || shell.execute()))
+        }
+    }
+}
+
+/// Obeys orders until the process is ended from outside.
+fn serve<E>(orders: &Receiver<usize>, prepare: impl FnOnce() -> Result<E, String>) -> Result<(), Failure>
+where
+    E: FnMut() -> Result<Round, String>,
+{
+    let failed = |sentence: String| tell(&Event::Failed(sentence));
+    let mut execute = match prepare() {
+        Ok(execute) => execute,
+        Err(sentence) => return failed(sentence),
+    };
+    tell(&Event::Ready)?;
+    for rounds in orders {
+        for _ in 0..rounds {
+            match execute() {
+                Ok(round) => tell(&Event::Round(round))?,
+                Err(sentence) => return failed(sentence),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(event: &Event) -> Result<(), Failure> {
+    let mut line = serde_json::to_string(event).expect("an event has string keys and no failing serializer");
+    line.push('\n');
+    let mut out = io::stdout().lock();
+    out.write_all(line.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::Run(format!("cannot report to the command: {error}")))
+}
+
+/// Passes orders on, as numbers of rounds; calls `end` at the end of the input, or at an order that it does not know.
+fn listen(end: impl FnOnce() + Send + 'static) -> Receiver<usize> {
+    let (send, orders) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines() {
+            let order = line.ok().and_then(|line| parse_order(&line));
+            match order {
+                Some(rounds) if send.send(rounds).is_ok() => {}
+                _ => break,
+            }
+        }
+        end();
+    });
+    orders
+}
+
+fn parse_order(line: &str) -> Option<usize> {
+    match line.strip_prefix("go")?.trim() {
+        "" => Some(usize::MAX),
+        rounds => rounds.parse().ok(),
+    }
+}
+
+/// A kernel that has run once: the first run pays for fresh pages and starting threads, which is no policy's doing.
+fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round, String> + use<>, String> {
+    let name = arguments.kernel.as_deref().unwrap_or_default();
+    let contestant = Contestant::new(arguments.backend, arguments.policy).map_err(Failure::into_sentence)?;
+    let trial = Trial::prepare(name, &contestant, arguments.workers).map_err(Failure::into_sentence)?;
+    trial.run(false).map_err(Failure::into_sentence)?;
+    Ok(move || trial.run(false).map(|shown| shown.round).map_err(Failure::into_sentence))
+}
+
+/// A shell command, executed over and over.
+struct Shell {
+    text: String,
+    /// The leader of the execution under way. Whoever holds the lock decides whether another one starts.
+    execution: Mutex<Option<u32>>,
+}
+
+impl Shell {
+    fn lock(&self) -> MutexGuard<'_, Option<u32>> {
+        self.execution.lock().expect("nobody panics while holding the lock")
+    }
+
+    /// One execution, in a process group of its own. What it leaves behind in that group is killed.
+    fn execute(&self) -> Result<Round, String> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &self.text]).stdin(Stdio::null()).stdout(Stdio::null());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        process::die_with_this_thread(&mut command);
+        let mut execution = self.lock();
+        let start = Instant::now();
+        let leader = command.spawn().map_err(|error| format!("cannot start /bin/sh: {error}"))?.id();
+        *execution = Some(leader);
+        drop(execution);
+        let ended = process::wait_and_end_group(leader);
+        let seconds = start.elapsed().as_secs_f64();
+        // Blocks for ever where the end has been ordered: then nothing of this is to be told.
+        *self.lock() = None;
+        let (status, usage) = ended.map_err(|error| format!("cannot be waited for: {error}"))?;
+        if !status.success() {
+            return Err(format!("failed: {status}"));
+        }
+        Ok(Round {
+            seconds,
+            verified: true,
+            detail: status.to_string(),
+            cpu_s: usage.cpu.as_secs_f64(),
+            voluntary_switches: usage.voluntary_switches,
+            involuntary_switches: usage.involuntary_switches,
+            counters: None,
+        })
+    }
+
+    /// Ends the execution under way, every descendant, and this process.
+    fn end(&self) {
+        let execution = self.lock();
+        if let Some(leader) = *execution {
+            process::ask_group_to_end(leader);
+        }
+        let _best = process::end_children(COMMAND_GRACE);
+        exit(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_order;
+
+    #[test]
+    fn orders_are_a_number_of_rounds_or_all_there_are() {
+        assert_eq!(parse_order("go 12"), Some(12));
+        assert_eq!(parse_order("go"), Some(usize::MAX));
+        assert_eq!(parse_order("stop"), None);
+        assert_eq!(parse_order("go home"), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! `comity-lab simulate`: a machine that one does not have.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use comity_console::{Failure, output};
+use comity_sim::conversation::{Line, replay};
+use comity_sim::experiments::Runner;
+use comity_sim::experiments::fit::{Estimate, mean};
+use comity_sim::host::Counts;
+use comity_sim::scenario::{Model, Outcome, ProgramOutcome, Scenario, Written};
+use serde::Serialize;
+
+use crate::sweep::{self, Stop, Sweep};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab simulate scenarios/server.toml
+  comity-lab simulate scenarios/faults.toml --json
+  comity-lab simulate scenarios/server.toml --out results --shard 3/8
+  comity-lab simulate scenarios/host.toml --record thieves.jsonl
+  comity-lab simulate --replay thieves.jsonl
+
+scenarios/README.md documents the file.";
+
+/// Run a scenario file: a machine, its programs, and what goes wrong
+///
+/// One seed gives one outcome, on any number of threads. A scenario may ask for many runs with successive seeds, which are done
+/// on all cores, filed one by one, and may be divided among machines.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The scenario
+    #[arg(value_name = "SCENARIO.toml", required_unless_present = "replay")]
+    scenario: Option<PathBuf>,
+    /// Print JSON (schema comity-simulate/1), with every run
+    #[arg(long)]
+    json: bool,
+    /// Look at everything that must hold in one quantum of so many; on a host, after one event of so many
+    #[arg(long, value_name = "QUANTA", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    check_every: u64,
+    /// Do the first run alone, and write every conversation of its thieves to a new file, a JSON object a line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "shard", "merge"])]
+    record: Option<PathBuf>,
+    /// Hold the conversations of a record again: whether the policies still answer as they did
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    replay: Option<PathBuf>,
+    #[command(flatten)]
+    sweep: sweep::Options,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    comity: &'static str,
+    scenario: &'a Written,
+    runs: &'a [Outcome],
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { scenario: path, json, check_every, record, replay, sweep } = arguments;
+    if let Some(record) = replay {
+        return hold_again(&record);
+    }
+    let path = path.expect("there is a scenario or a record");
+    let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("scenario '{}': {why}", path.display()));
+    let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
+    // The parser's message shows the line.
+    let written: Written = toml_edit::de::from_str(&text).map_err(|error| refuse(&error.to_string().trim_end()))?;
+    let scenario = Scenario::new(written).map_err(|why| refuse(&why))?;
+    if let Some(record) = record {
+        let outcome = recorded(&scenario, check_every, &record)?;
+        return print(&scenario, &[outcome], json, None);
+    }
+    let setting = serde_json::to_string(scenario.written()).expect("it has string keys");
+    let sweep = Sweep::new(sweep, setting)?;
+    // What is wrong in the simulator itself is not filed as an outcome.
+    let run =
+        |nth| scenario.run(nth as u64, check_every, None).unwrap_or_else(|what| panic!("please report it: {what}"));
+    let runs: Vec<Outcome> = match sweep.run("simulate", scenario.runs() as usize, run) {
+        Ok(runs) => runs,
+        Err(Stop::Failed(failure)) => return Err(failure),
+        Err(Stop::Elsewhere) => return output::print(&sweep.elsewhere()),
+    };
+    print(&scenario, &runs, json, sweep.out())
+}
+
+fn print(scenario: &Scenario, runs: &[Outcome], json: bool, out: Option<&Path>) -> Result<(), Failure> {
+    let report =
+        Report { schema: "comity-simulate/1", comity: env!("CARGO_PKG_VERSION"), scenario: scenario.written(), runs };
+    let report = output::to_json(&report);
+    if let Some(out) = out {
+        let path = out.join("result.json");
+        output::replace(&path, report.as_bytes())
+            .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))?;
+    }
+    output::print(&if json { report } else { table(runs) })
+}
+
+/// The first run, with the conversations of its thieves written to a file.
+fn recorded(scenario: &Scenario, check_every: u64, path: &Path) -> Result<Outcome, Failure> {
+    if scenario.written().machine.model != Model::Host {
+        return Err(Failure::Usage(
+            "--record: only a host's thieves are recorded; write machine.model = \"host\"".into(),
+        ));
+    }
+    let cannot = |error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
+    let file = Rc::new(RefCell::new((BufWriter::new(File::create_new(path).map_err(cannot)?), Ok(()))));
+    let record = Rc::clone(&file);
+    let record = move |line: Line| {
+        let (file, result) = &mut *record.borrow_mut();
+        if result.is_ok() {
+            *result = serde_json::to_writer(&mut *file, &line).map_err(Into::into).and_then(|()| file.write_all(b"\n"));
+        }
+    };
+    let outcome = scenario.run(0, check_every, Some(Box::new(record)));
+    let outcome = outcome.unwrap_or_else(|what| panic!("please report it: {what}"));
+    let (mut file, result) = Rc::into_inner(file).expect("the run is over").into_inner();
+    result.and_then(|()| file.flush()).map_err(cannot)?;
+    Ok(outcome)
+}
+
+fn hold_again(path: &Path) -> Result<(), Failure> {
+    let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("record '{}': {why}", path.display()));
+    let file = BufReader::new(File::open(path).map_err(|error| refuse(&error))?);
+    let mut wrong = None;
+    let lines = file.lines().enumerate().map_while(|(nth, line)| {
+        let line = line.map_err(|error| error.to_string());
+        let line = line.and_then(|line| serde_json::from_str::<Line>(&line).map_err(|error| error.to_string()));
+        line.map_err(|why| wrong = Some(format!("line {}: {why}", nth + 1))).ok()
+    });
+    let held = replay(lines);
+    match wrong {
+        Some(why) => Err(refuse(&why)),
+        None => {
+            let turns = held.map_err(|why| Failure::Run(format!("record '{}': {why}", path.display())))?;
+            output::print(&format!("{turns} turns, all answered as they were\n"))
+        }
+    }
+}
+
+/// Programs that have one name, over all runs, in the order in which the names come.
+fn table(runs: &[Outcome]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    let all = || runs.iter().flat_map(|run| &run.programs);
+    for program in all() {
+        if !names.contains(&program.name.as_str()) {
+            names.push(&program.name);
+        }
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    let on_a_host = all().any(|program| program.counts.is_some());
+    let of_host: &[&str] = if on_a_host { &["sleeps", "preemptions", "cores lost", "cores used"] } else { &[] };
+    table.set_header(["program", "came", "ended", "died", "time", "T₁", "T∞", "waste / T₁"].iter().chain(of_host));
+    for name in names {
+        let of = || all().filter(|program| program.name == name);
+        let ended = || of().filter(|program| program.ended.is_some());
+        // A run's programs share a machine: only runs are independent.
+        let mean_of = |number: &dyn Fn(&ProgramOutcome) -> f64| {
+            let of_run = |run: &Outcome| {
+                let ended = run.programs.iter().filter(|program| program.name == name && program.ended.is_some());
+                let numbers: Vec<f64> = ended.map(number).collect();
+                (!numbers.is_empty()).then(|| mean(&numbers).value)
+            };
+            mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
+        };
+        let time = mean_of(&|program| (program.ended.unwrap_or(program.came) - program.came) as f64);
+        let waste = mean_of(&|program| program.cycles.waste() as f64 / program.work as f64);
+        let (work, critical_path) = of().next().map_or((0, 0), |program| (program.work, program.critical_path));
+        let died = of().filter(|program| program.died.is_some()).count();
+        let counted =
+            |number: fn(&Counts) -> u64| steps(mean_of(&|program| number(&program.counts.unwrap_or_default()) as f64));
+        let counts: [fn(&Counts) -> u64; 3] =
+            [|counts| counts.sleeps, |counts| counts.preemptions, |counts| counts.lost];
+        let counts = counts.into_iter().map(counted).chain([part(cores_used(runs, name))]).filter(|_| on_a_host);
+        let count = |count: usize| count.to_string();
+        let cells = [count(of().count()), count(ended().count()), count(died), steps(time)];
+        table.add_row(
+            [name.to_owned()]
+                .into_iter()
+                .chain(cells)
+                .chain([work.to_string(), critical_path.to_string(), part(waste)])
+                .chain(counts),
+        );
+    }
+    let mut text = format!("{table}\n");
+    let utilization = mean(&runs.iter().map(|run| run.utilization).collect::<Vec<_>>());
+    let length = mean(&runs.iter().map(|run| run.steps as f64).collect::<Vec<_>>());
+    let unshared: u64 = all().map(|program| program.counts.unwrap_or_default().unshared).sum();
+    if unshared > 0 {
+        let _ = writeln!(text, "{unshared} programs found the core table full, and went on without it.");
+    }
+    if on_a_host {
+        let idle = mean(&runs.iter().map(|run| run.idle_beside_work.unwrap_or(0) as f64).collect::<Vec<_>>());
+        let _ = writeln!(text, "Cores idled for {} steps while a thread or a task waited for one.", steps(idle));
+    }
+    let plural = if runs.len() == 1 { "" } else { "s" };
+    let _ = writeln!(
+        text,
+        "{} run{plural} of {} steps; utilization {}. Times and waste are means over the runs, of the programs that ended.",
+        runs.len(),
+        steps(length),
+        part(utilization)
+    );
+    text
+}
+
+/// How many cores all programs of a name used, in the mean over a run.
+fn cores_used(runs: &[Outcome], name: &str) -> Estimate {
+    let of_run = |run: &Outcome| {
+        let used = run.programs.iter().filter(|program| program.name == name).map(|program| program.cycles.total());
+        used.sum::<u64>() as f64 / run.steps.max(1) as f64
+    };
+    mean(&runs.iter().map(of_run).collect::<Vec<_>>())
+}
+
+fn steps(estimate: Estimate) -> String {
+    with_interval(estimate, 0)
+}
+
+fn part(estimate: Estimate) -> String {
+    with_interval(estimate, 3)
+}
+
+fn with_interval(Estimate { value, half_width }: Estimate, digits: usize) -> String {
+    match (value.is_finite(), half_width > 0.0) {
+        (false, _) => "-".to_owned(),
+        (_, false) => format!("{value:.digits$}"),
+        (_, true) => format!("{value:.digits$} ± {half_width:.digits$}"),
+    }
+}

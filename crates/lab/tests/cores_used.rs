@@ -1,0 +1,62 @@
+//! No core idles while a member of the core table has work: `comity-lab bench use`, short, with its counts bounded.
+//!
+//! A test binary of its own: beside other tests no core would be idle whatever the members did. Only idle time is
+//! bounded, which whatever else runs on the machine can only make less.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The part of the cores' time that may be idle with a table and would not be without.
+const IDLE: f64 = 0.07;
+
+/// A scenario that is above the bound is measured again so often: once may be the machine's doing, always is not.
+const AGAIN: usize = 2;
+
+/// Measures some scenarios, or all, for so long and returns what is said of each.
+fn scenarios(names: &[String], seconds: &str) -> Vec<Value> {
+    let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity-lab");
+    command.timeout(Duration::from_secs(600)).args(["bench", "use", "--seconds", seconds, "--rounds", "1", "--json"]);
+    if !names.is_empty() {
+        command.args(["--scenario", &names.join(",")]);
+    }
+    let output = command.assert().success().get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
+    assert_eq!(report["schema"], "comity-bench-use/1");
+    let cores = report["machine"]["allowed_cores"].as_f64().unwrap();
+    let mut scenarios = report["scenarios"].as_array().unwrap().clone();
+    for scenario in &mut scenarios {
+        scenario["cores"] = cores.into();
+    }
+    scenarios
+}
+
+/// The part of the cores' time that was idle for the table's sake; 0 where nothing was measured.
+fn idle(scenario: &Value) -> f64 {
+    let measured = &scenario["measured"];
+    if measured.is_null() {
+        println!("{} was skipped: {}", scenario["name"], scenario["skipped"]);
+        return 0.0;
+    }
+    let idle = |side: &str| measured[side]["idle"]["median"].as_f64().unwrap();
+    (idle("table") - idle("off")) / scenario["cores"].as_f64().unwrap()
+}
+
+#[test]
+fn no_core_idles_while_a_member_has_work() {
+    let mut names = Vec::new();
+    let mut lines = Vec::new();
+    for nth in 0..=AGAIN {
+        let seconds = if nth == 0 { "1" } else { "2" };
+        let above: Vec<Value> =
+            scenarios(&names, seconds).into_iter().filter(|scenario| idle(scenario) > IDLE).collect();
+        if above.is_empty() {
+            return;
+        }
+        let text = |scenario: &Value, key: &str| scenario[key].as_str().unwrap().to_owned();
+        names = above.iter().map(|scenario| text(scenario, "name")).collect();
+        let line = |scenario: &Value| format!("{:.0} %: {}", 100.0 * idle(scenario), text(scenario, "what"));
+        lines = above.iter().map(line).collect();
+    }
+    panic!("of the cores' time was idle while a member had work:\n{}", lines.join("\n"));
+}

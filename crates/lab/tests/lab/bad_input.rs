@@ -1,0 +1,116 @@
+//! Whatever is wrong with the command line is said in one sentence, with exit code 2, before anything runs.
+
+use std::fs;
+
+use crate::{executable, lab};
+
+/// Runs `words` and checks the exit code and that standard error holds `part`, and standard output nothing.
+#[track_caller]
+fn refused(words: &[&str], part: &str) {
+    let output = lab().args(words).assert().code(2).get_output().clone();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with("error: ") && errors.contains(part), "{words:?}: {errors}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{words:?}");
+}
+
+#[test]
+fn an_unknown_kernel_key_or_value() {
+    for verb in [&["kernel"][..], &["corun", "fib:n=10"]] {
+        let with = |program| [verb, &[program]].concat();
+        refused(&with("fibonacci"), "is called 'fibonacci'; choose one of fib, ");
+        refused(&with("fib:depth=3"), "fib has no key 'depth'; its keys are n");
+        refused(&with("fib:n=51"), "n=51 is not a whole number from 0 to 50");
+        refused(&with("fib:n"), "'n' is not of the form key=value");
+        refused(&with("cg:class=Q"), "class=Q is unknown; choose one of S, W, A, B");
+    }
+    refused(&["corun", "fib", "true"], "give a command with its path or its arguments in quotes");
+    refused(&["kernel"], "name a kernel: one of fib, ");
+}
+
+#[test]
+fn an_unknown_policy_backend_or_baseline() {
+    refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'; choose one of comity, plain, abp");
+    refused(&["kernel", "fib", "--policy", "bws:depth=3"], "policy bws has no parameter 'depth'");
+    refused(&["kernel", "fib", "--backend", "tbb"], "invalid value 'tbb'");
+    refused(&["kernel", "fib", "--backend", "rayon", "--policy", "abp"], "of no use to --backend rayon");
+    refused(&["corun", "fib", "fib", "--policy", "abp,cilk"], "no policy is called 'cilk'");
+    refused(&["corun", "fib", "fib", "--policy", "bws,sleep_threshold=9"], "write bws:sleep_threshold=9");
+    refused(&["corun", "fib", "fib", "--policy", "abp,abp"], "abp is listed twice");
+    refused(&["corun", "fib", "fib", "--backend", "rayon,tbb"], "invalid value 'tbb'");
+    refused(&["corun", "fib", "fib", "--baseline", "abp"], "--baseline abp does not take part");
+    refused(&["corun", "fib", "fib", "--group", "none"], "invalid value 'none'");
+}
+
+#[test]
+fn a_count_of_zero_or_beyond_reason() {
+    for verb in [&["kernel", "fib"][..], &["corun", "fib", "fib"]] {
+        for (flag, value, range) in [
+            ("--workers", "0", "1..=1024"),
+            ("--workers", "1025", "1..=1024"),
+            ("--workers", "99999999999999999999", "invalid"),
+            ("--workers", "two", "invalid"),
+            ("--rounds", "0", "1..="),
+        ] {
+            refused(&[verb, &[flag, value]].concat(), range);
+        }
+    }
+    refused(&["kernel", "fib", "--backend", "serial", "--workers", "2"], "serial has one thread");
+    refused(&["corun", "fib", "fib", "--timeout", "0"], "1..=");
+    refused(&["corun", "fib"], "at least two programs; 'fib' is the only one");
+    refused(&["corun", "fib", "--pairs"], "--pairs=all runs it beside itself");
+    refused(&["corun", "fib", "fib", "--pairs=some"], "invalid value 'some'");
+    refused(&[&["corun"][..], &["fib"; 65]].concat(), "65 programs are too many");
+}
+
+#[test]
+fn a_bench_of_what_is_not_there() {
+    refused(&["bench", "fork-join", "--workload", "fib,knapsack"], "invalid value 'knapsack'");
+    refused(&["bench", "fork-join", "--workload", "fib,fib"], "fib is listed twice");
+    refused(&["bench", "fork-join", "--workers", "1"], "2..=1024");
+    refused(&["bench", "fork-join", "--n", "46"], "1..=45");
+    refused(&["bench", "loop", "--gap-us", "20,soon"], "invalid value 'soon'");
+    refused(&["bench", "loop", "--policy", "rayon"], "no policy is called 'rayon'");
+    refused(&["bench", "idle", "--threads", "2,0"], "1..=1024");
+}
+
+#[test]
+fn a_binary_that_is_not_there_or_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = executable(&folder, "good", "cat");
+    let (good, plain) = (good.to_str().unwrap(), folder.path().join("plain"));
+    fs::write(&plain, "text").unwrap();
+    let bench = |stock, drop_in| ["bench", "drop-in", "--stock", stock, "--drop-in", drop_in];
+    refused(&bench("/no/such", good), "--stock '/no/such': No such file");
+    refused(&bench(good, "/no/such"), "--drop-in '/no/such': No such file");
+    for no_binary in [plain.to_str().unwrap(), folder.path().to_str().unwrap()] {
+        let why =
+            format!("--drop-in '{no_binary}': it is no file that can be executed; give the path of a rayon-programs");
+        refused(&bench(good, no_binary), &why);
+    }
+    refused(&["bench", "drop-in", "--stock", good], "--drop-in <PATH>");
+    refused(&[&bench(good, good)[..], &["--policy", "abp,abp"]].concat(), "abp is listed twice");
+    refused(&[&bench(good, good)[..], &["--policy", "rayon"]].concat(), "no policy is called 'rayon'");
+}
+
+#[test]
+fn a_result_file_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    refused(&["corun", "fib", "fib", "--json", &path("")], "it is a directory");
+    refused(&["corun", "fib", "fib", "--json", &path("no/such.json")], "its folder does not exist");
+    fs::write(path("file"), "").unwrap();
+    refused(&["corun", "fib", "fib", "--json", &path("file/x.json")], "cannot write");
+    refused(&["corun", "fib", "fib", "--json", "/proc/x.json"], "cannot write '/proc/x.json'");
+}
+
+#[test]
+fn an_existing_result_survives_bad_input_and_a_failed_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("result.json");
+    fs::write(&path, "dear").unwrap();
+    let file = path.to_str().unwrap();
+    refused(&["corun", "fib", "fibonacci", "--json", file], "fibonacci");
+    lab().args(["corun", "fib:n=5", "exit 3 # fails", "--rounds", "1", "--json", file]).assert().code(1);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "dear");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}

@@ -1,0 +1,273 @@
+//! The benches run, check what they measure, and report everybody. No figure is looked at, but for those of a fake.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{FAKE_LIST, executable, json, lab};
+
+/// The different values of `key` in the rows, in order of appearance.
+fn values<'a>(rows: &'a [Value], key: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for row in rows {
+        let value = row[key].as_str().unwrap();
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+#[test]
+fn fork_join_has_every_contestant_on_every_program() {
+    let report = json(lab().args(["bench", "fork-join", "--quick", "--json"]));
+    assert_eq!(report["schema"], "comity-bench-fork-join/1");
+    let rows = report["rows"].as_array().unwrap();
+    let mut contestants =
+        vec!["serial", "comity, worker passed", "comity", "rayon", "bare abp", "rayon again (control)"];
+    contestants.extend(cfg!(feature = "peers").then_some("chili"));
+    assert_eq!(values(rows, "contestant"), contestants);
+    assert_eq!(
+        values(rows, "workload"),
+        ["fib", "tree", "nqueens", "loop", "natural", "quicksort", "cg", "coarse", "spine"]
+    );
+    // Two have no way to run a kernel of the catalog.
+    assert_eq!(rows.len(), 2 * (8 * 7 + 5));
+    for row in rows {
+        assert_eq!(row["verified"], true);
+        assert!([1, 2].contains(&row["workers"].as_u64().unwrap()));
+        assert!(
+            row["seconds"]["median"].as_f64().unwrap() > 0.0 && row["over_serial_of_medians"].as_f64().unwrap() > 0.0
+        );
+        assert_eq!(row["ns_per_join"].is_number(), row["workload"] == "fib");
+    }
+}
+
+#[test]
+fn fork_join_in_a_table_with_more_workers_than_cores() {
+    let words =
+        ["bench", "fork-join", "--quick", "--workload", "tree,fib", "--n", "12", "--rounds", "1", "--workers", "5"];
+    let output = lab().args(words).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["| fib: ns per join | ", "| tree ", "| chili ", "\n5 workers: ", "; 1 rounds"] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("nqueens"), "{text}");
+}
+
+#[test]
+fn the_phase_loop_has_every_contestant_with_every_gap() {
+    let words = ["bench", "loop", "--quick", "--policy", "comity,bws", "--gap-us", "0,100", "--json"];
+    let report = json(lab().args(words));
+    assert_eq!((&report["schema"], &report["phases"]), (&"comity-bench-loop/1".into(), &20.into()));
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(values(rows, "contestant"), ["serial", "comity", "bws", "rayon", "bare abp", "rayon again (control)"]);
+    let gaps: Vec<_> = rows.iter().map(|row| row["gap_us"].as_u64().unwrap()).collect();
+    assert_eq!(gaps, [[0; 6], [100; 6]].concat());
+    for row in rows {
+        assert_eq!(row["verified"], true);
+        assert!(row["over_ideal"]["median"].as_f64().unwrap() > 0.0 && row["cpu_per_s"]["median"].is_number());
+    }
+    let output = lab().args(["bench", "loop", "--quick", "--rounds", "1"]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("| bare abp "));
+}
+
+#[test]
+fn idle_pools_and_pools_beside_a_task() {
+    let words = ["bench", "idle", "--seconds", "1", "--task-seconds", "1", "--threads", "2", "--policy", "comity,bws"];
+    let report = json(lab().args(words).arg("--json"));
+    assert_eq!(report["schema"], "comity-bench-idle/1");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(values(rows, "contestant"), ["comity", "bws", "rayon"]);
+    for row in rows {
+        assert_eq!(row["threads"], 2);
+        for what in ["idle", "beside_a_task"] {
+            assert!(row[what]["cpu_s"].is_number() && row[what]["voluntary_switches"].is_u64(), "{what}: {row}");
+        }
+    }
+    let output = lab().args(&words[..9]).args(["abp"]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("| abp "));
+}
+
+/// Answers as a `rayon-programs serve` does that is twice as fast under `bws` and half as fast under `comity`.
+const FAKE: &str = r#"
+[ -z "$COMITY$COMITY_WATCH" ] || exit 3
+case "$COMITY_POLICY" in comity) took=0.02;; bws) took=0.005;; *) took=0.01;; esac
+while read -r line; do
+    case "$line" in
+    list) echo '{"programs":["sort","kernel fib"]}' ;;
+    odd) echo "{\"program\":\"odd\",\"error\":\"it is odd\"}" ;;
+    *) echo "{\"program\":\"$line\",\"seconds\":$took,\"cpu_seconds\":$RAYON_NUM_THREADS}" ;;
+    esac
+done"#;
+
+/// What standard error says to a fake that cannot be measured, within a bounded time.
+#[track_caller]
+fn refused_fake(folder: &TempDir, script: &str) -> String {
+    let (good, bad) = (executable(folder, "good", FAKE), executable(folder, "bad", script));
+    let start = Instant::now();
+    let output = drop_in(&good, &bad).args(["--timeout", "2"]).assert().code(1).get_output().clone();
+    assert!(start.elapsed() < Duration::from_secs(60), "{script}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{script}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let at_fault = format!("error: '{}' as comity ", bad.canonicalize().unwrap().display());
+    assert!(errors.starts_with(&at_fault), "{script}: {errors}");
+    errors
+}
+
+fn drop_in(stock: &PathBuf, drop_in: &PathBuf) -> assert_cmd::Command {
+    let mut command = lab();
+    command.args(["bench", "drop-in", "--rounds", "3", "--stock"]).arg(stock).arg("--drop-in").arg(drop_in);
+    command
+}
+
+#[test]
+fn the_drop_in_under_each_policy_over_the_stock_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = executable(&folder, "fake", FAKE);
+    let words = ["--policy", "comity,bws", "--workers", "3", "--json"];
+    let report = json(drop_in(&fake, &fake).args(words).env("COMITY_POLICY", "abp").env("COMITY", "off"));
+    assert_eq!((&report["schema"], &report["workers"]), (&"comity-bench-drop-in/1".into(), &3.into()));
+    let programs = report["programs"].as_array().unwrap();
+    assert_eq!(values(programs, "name"), ["sort", "kernel fib"]);
+    let contestants = ["comity", "bws", "stock again (control)"];
+    for program in programs {
+        let ratios = program["ratios"].as_array().unwrap();
+        assert_eq!(values(ratios, "contestant"), contestants);
+        // The variables arrive: the policy where it should, and the threads everywhere.
+        for (ratio, expected) in ratios.iter().zip([2.0, 0.5, 1.0]) {
+            assert_eq!((&ratio["time"]["of_medians"], &ratio["cpu"]["median"]), (&expected.into(), &1.0.into()));
+        }
+        assert_eq!(program["stock_cpu_s"]["median"], 3.0);
+    }
+    let means = report["geometric_means"].as_array().unwrap();
+    assert_eq!(values(means, "contestant"), contestants);
+    assert!((means[0]["time"].as_f64().unwrap() - 2.0).abs() < 1e-9);
+    let idle = report["idle"].as_array().unwrap();
+    assert_eq!(values(idle, "contestant"), [&["stock"], &contestants[..]].concat());
+}
+
+#[test]
+fn the_drop_in_in_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = executable(&folder, "fake", FAKE);
+    let output = drop_in(&fake, &fake).args(["kernel fib", "--workers", "1"]).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "1 threads, 3 rounds",
+        "| comity: time        | comity: cpu ",
+        "| kernel fib     | 10.00    | 1000.00      | 2.000 (2.000–2.000) | 1.000 (1.000–1.000) |",
+        "| geometric mean ",
+        "stock again (control) 1000.000 ms\n",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("sort"), "{text}");
+}
+
+#[test]
+fn a_binary_that_cannot_answer_is_said_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let dies = refused_fake(&folder, "echo 'no such luck' >&2; exit 7");
+    assert!(dies.contains("ended unexpectedly: exit status: 7; its last words:\n  no such luck\n"), "{dies}");
+    assert!(dies.contains("It should be a binary of crates/rayon-core/programs"), "{dies}");
+    let mutters = refused_fake(&folder, "echo hello; exec sleep 60");
+    assert!(mutters.contains("wrote to standard output: hello\n"), "{mutters}");
+    let hangs = refused_fake(&folder, "exec sleep 60");
+    assert!(hangs.contains("took longer than 2 s, so it was ended; see --timeout"), "{hangs}");
+    let lists_nothing = refused_fake(&folder, "while read -r line; do echo '{\"programs\":[]}'; done");
+    assert!(lists_nothing.contains("when asked for its programs"), "{lists_nothing}");
+}
+
+#[test]
+fn a_binary_that_stops_to_answer_is_said_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let after_the_list = |then: &str| refused_fake(&folder, &format!("{FAKE_LIST}read -r line; {then}"));
+    let dies = after_the_list("echo 'out of memory' >&2; kill -9 $$");
+    assert!(dies.contains("ended unexpectedly: signal: 9"), "{dies}");
+    assert!(dies.ends_with("its last words:\n  out of memory\n"), "{dies}");
+    let hangs = after_the_list("exec sleep 60");
+    assert!(hangs.contains("took longer than 2 s"), "{hangs}");
+    let other = after_the_list(r#"echo '{"program":"bridge","seconds":1,"cpu_seconds":1}'; exec sleep 60"#);
+    assert!(other.contains("when asked to run sort"), "{other}");
+    let instant = after_the_list(r#"echo '{"program":"sort","seconds":0,"cpu_seconds":1}'; exec sleep 60"#);
+    assert!(instant.contains("when asked to run sort"), "{instant}");
+    let free = after_the_list(r#"echo '{"program":"sort","seconds":1,"cpu_seconds":0}'; exec sleep 60"#);
+    assert!(free.contains("sort took no processor time"), "{free}");
+    let wrong = after_the_list(r#"echo '{"program":"sort","error":"element 3 is 4 instead of 5"}'; exec sleep 60"#);
+    assert!(wrong.contains("could not run sort: element 3 is 4 instead of 5"), "{wrong}");
+}
+
+#[test]
+fn a_program_that_the_stock_binary_cannot_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let fake = executable(&folder, "fake", FAKE);
+    let output = drop_in(&fake, &fake).arg("odd").assert().code(1).get_output().clone();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.ends_with("fake' as stock could not run odd: it is odd\n"), "{errors}");
+}
+
+#[test]
+fn the_simulator_is_measured_on_machines_of_all_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("cost.svg");
+    let report = json(lab().args(["bench", "simulator", "--rounds", "1", "--json", "--svg", svg.to_str().unwrap()]));
+    assert_eq!(report["schema"], "comity-bench-simulator/1");
+    let sizes = report["sizes"].as_array().unwrap();
+    let processors: Vec<u64> = sizes.iter().map(|size| size["processors"].as_u64().unwrap()).collect();
+    assert_eq!(processors, [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 8, 64, 256, 1_024]);
+    assert!(sizes.iter().all(|size| size["events"].as_u64().unwrap() >= 2_000_000), "{report}");
+    assert!(sizes[6]["bytes_per_processor"].as_f64().unwrap() > 50.0, "{report}");
+    assert!(std::fs::read_to_string(svg).unwrap().contains("nanoseconds per event"));
+}
+
+#[test]
+fn tasks_that_block_have_every_executor_on_every_workload() {
+    let words = ["bench", "blocking", "--quick", "--json", "--workload"];
+    let workloads = "scatter-gather,pipeline,fan-in,ring,request-reply";
+    let figures = TempDir::new().unwrap();
+    let mut command = lab();
+    command.args(words).args([workloads, "--policy", "comity,ws-last:place=current", "--workers", "1,3"]);
+    let report = json(command.args(["--n", "6", "--w-us", "1,20", "--svg"]).arg(figures.path()));
+    assert_eq!(report["schema"], "comity-bench-blocking/1");
+    let rows = report["rows"].as_array().unwrap();
+    let contestants = ["tokio", "tokio again (control)", "smol", "comity", "ws-last:place=current"];
+    assert_eq!(values(rows, "contestant"), contestants);
+    assert_eq!(values(rows, "workload"), workloads.split(',').collect::<Vec<_>>());
+    assert_eq!(rows.len(), 5 * 2 * 2 * contestants.len());
+    for row in rows {
+        assert!(row["over_ideal"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        let is_ours = ["comity", "ws-last:place=current"].map(Value::from).contains(&row["contestant"]);
+        assert_eq!(row["steal_attempts_per_1000"].is_object(), is_ours, "{row}");
+    }
+    assert_eq!(figures.path().read_dir().unwrap().count(), 10);
+}
+
+#[test]
+fn programs_side_by_side_are_measured_with_and_without_a_table() {
+    let words = ["bench", "use", "--scenario", "pipe,three,quota", "--seconds", "1", "--rounds", "1", "--json"];
+    let report = json(lab().args(words));
+    assert_eq!((&report["schema"], &report["rounds"]), (&"comity-bench-use/1".into(), &1.into()));
+    let scenarios = report["scenarios"].as_array().unwrap();
+    assert_eq!(values(scenarios, "name"), ["quota", "three", "pipe"]);
+    let members = [&["fib", "fib"][..], &["fib", "sleepers", "fib"], &["reader", "writer"]];
+    for (scenario, expected) in scenarios.iter().zip(members) {
+        // A user that may not make a control group is told so.
+        if scenario["skipped"].is_string() {
+            assert_eq!((&scenario["name"], &scenario["measured"]), (&"quota".into(), &Value::Null));
+            continue;
+        }
+        for side in ["table", "off"] {
+            let side = &scenario["measured"][side];
+            let members = side["members"].as_array().unwrap();
+            assert_eq!(values(members, "name").first(), expected.first(), "{side}");
+            assert_eq!(members.len(), expected.len());
+            assert!(members.iter().all(|member| member["used"]["median"].as_f64().unwrap() > 0.0), "{side}");
+            assert!(side["idle"]["median"].is_number(), "{side}");
+        }
+    }
+    let output = lab().args(["bench", "use", "--list"]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\nquota-changes\n    fib with a quota"));
+}

@@ -1,0 +1,337 @@
+//! Co-runs of real programs: the report is complete and its numbers follow from each other.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{json, lab};
+
+const SMALL: [&str; 5] = ["corun", "fib:n=20", "nqueens:n=7", "--workers", "2"];
+
+#[track_caller]
+fn assert_close(found: &Value, expected: f64) {
+    let found = found.as_f64().expect("a number");
+    assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
+}
+
+fn number(object: &Value, key: &str) -> f64 {
+    object[key].as_f64().unwrap_or_else(|| panic!("{key} is a number in {object}"))
+}
+
+fn mean(times: &Value) -> f64 {
+    let times: Vec<f64> = times.as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect();
+    mean_of(&times)
+}
+
+/// Recomputes every measure from the fields it is defined by.
+#[track_caller]
+fn assert_consistent(report: &Value) {
+    assert_eq!(report["schema"], "comity-corun/1");
+    let cores = number(&report["machine"], "cores");
+    for corun in report["coruns"].as_array().unwrap() {
+        let programs = corun["programs"].as_array().unwrap();
+        let (mut slowdowns, mut ratios, mut parts, mut due) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
+        let (mut weighted_speedup, mut shares, mut switches_per_s) = (0.0, 0.0, 0.0);
+        for program in programs {
+            let (solo, together) = (number(program, "solo_s"), number(program, "corun_s"));
+            assert_close(&program["solo_s"], mean(&program["times"]["solo_s"]));
+            assert_close(&program["corun_s"], mean(&program["times"]["corun_s"]));
+            assert_close(&program["one_core_s"], mean(&program["times"]["one_core_s"]));
+            assert_close(&program["slowdown"], (together - solo) / solo);
+            let ratio = number(program, "overlapped_s") / number(program, "baseline_s");
+            assert_close(&program["slowdown_ratio"], ratio);
+            if program["uncounted_rounds"] == 0 {
+                assert_close(&program["overlapped_s"], together);
+            }
+            assert_eq!(program["verified"], true);
+            assert_eq!(program["rounds"], report["rounds"]);
+            slowdowns.push(number(program, "slowdown"));
+            ratios.push(ratio);
+            switches_per_s +=
+                (number(program, "voluntary_switches") + number(program, "involuntary_switches")) / together;
+            weighted_speedup += number(program, "baseline_s") / together;
+            shares += number(program, "work_s") / number(program, "baseline_s");
+            assert_close(&program["cores_used"], number(program, "cpu_s") / together);
+            assert!(number(program, "cores_due") <= number(program, "solo_cpu_s") / solo + 1e-9, "{program}");
+            due += number(program, "cores_due");
+            parts.push(number(program, "cores_used") / number(program, "cores_due"));
+        }
+        assert_close(&corun["unfairness"], largest(&slowdowns) - smallest(&slowdowns));
+        assert_close(&corun["slowdown_ratio_difference"], largest(&ratios) - smallest(&ratios));
+        assert_close(&corun["switches_per_s"], switches_per_s);
+        assert_close(&corun["weighted_speedup"], weighted_speedup);
+        assert!(due <= cores + 1e-9, "{corun}");
+        assert_close(&corun["cpu_unfairness"], largest(&parts) - smallest(&parts));
+        assert_close(&corun["bound"], programs.len() as f64 / (shares / cores).max(1.0));
+        assert_close(&corun["efficiency"], weighted_speedup / number(corun, "bound"));
+    }
+    for over in report["over_pairs"].as_array().unwrap() {
+        assert_over_pairs(over, report["coruns"].as_array().unwrap());
+    }
+}
+
+/// Recomputes what all pairs show from the pairs.
+#[track_caller]
+fn assert_over_pairs(over: &Value, coruns: &[Value]) {
+    let own: Vec<&Value> = coruns.iter().filter(|corun| corun["policy"] == over["policy"]).collect();
+    assert_eq!(over["pairs"], own.len());
+    let pairs = |key: &str| -> Vec<f64> { own.iter().map(|corun| number(corun, key)).collect() };
+    let programs = |key: &str| -> Vec<f64> {
+        let programs = own.iter().flat_map(|corun| corun["programs"].as_array().unwrap());
+        programs.map(|program| number(program, key)).collect()
+    };
+    for (key, worst) in [
+        ("unfairness", largest as fn(&[f64]) -> f64),
+        ("slowdown_ratio_difference", largest),
+        ("cpu_unfairness", largest),
+        ("efficiency", smallest),
+    ] {
+        assert_close(&over[key]["mean"], mean_of(&pairs(key)));
+        assert_close(&over[key]["worst"], worst(&pairs(key)));
+    }
+    assert_close(&over["cv"]["mean"], mean_of(&programs("cv")));
+    assert_close(&over["cv"]["worst"], largest(&programs("cv")));
+    assert_close(&over["weighted_speedup_mean"], mean_of(&pairs("weighted_speedup")));
+    assert_close(&over["switches_per_s_mean"], mean_of(&pairs("switches_per_s")));
+    let ratios = programs("slowdown_ratio");
+    let root = ratios.iter().product::<f64>().powf(1.0 / ratios.len() as f64);
+    assert_close(&over["slowdown_ratio_geometric_mean"], root);
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::MIN, f64::max)
+}
+
+fn smallest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::MAX, f64::min)
+}
+
+fn mean_of(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+#[test]
+fn policies_and_rayon_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result.json");
+    let policies = "abp,bws:sleep_threshold=128,comity";
+    let output = lab()
+        .args(SMALL)
+        .args(["--policy", policies, "--backend", "rayon", "--rounds", "4", "--json"])
+        .arg(&file)
+        .assert()
+        .success()
+        .get_output()
+        .clone();
+    let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_consistent(&report);
+    let table = String::from_utf8(output.stdout).unwrap();
+    for words in ["abp", "bws:sleep_threshold=128", "rayon", "fib:n=20", "efficiency", "Task grouping: same"] {
+        assert!(table.contains(words), "{words} is not in\n{table}");
+    }
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "no progress bar without a terminal");
+
+    let coruns = report["coruns"].as_array().unwrap();
+    let who: Vec<_> = coruns.iter().map(|corun| (corun["policy"].as_str(), corun["backend"].as_str())).collect();
+    assert_eq!(
+        who,
+        [
+            (Some("abp"), Some("comity")),
+            (Some("bws:sleep_threshold=128"), Some("comity")),
+            (Some("comity"), Some("comity")),
+            (Some("rayon"), Some("rayon")),
+        ]
+    );
+    assert_eq!(report["machine"]["task_grouping"], "same");
+    assert_eq!(report["machine"]["os_tier"], 0);
+    assert_eq!((report["baseline"].as_str(), report["blocks"].as_u64()), (Some("own"), Some(3)));
+    assert_eq!(report["command"][1], "corun");
+    for corun in coruns {
+        assert_eq!(corun["workers"], 2);
+        for program in corun["programs"].as_array().unwrap() {
+            assert_eq!(program["kind"], "kernel");
+            assert_eq!(program["steal_attempts"].is_number(), corun["backend"] == "comity");
+            assert!(number(program, "cpu_s") > 0.0);
+            assert!(program["cv"].is_number() && program["solo_cv"].is_number());
+        }
+    }
+}
+
+/// The programs of each co-run, in the report's order.
+fn together(report: &Value) -> Vec<(&str, String)> {
+    let name = |corun: &Value| {
+        let programs = corun["programs"].as_array().unwrap();
+        programs.iter().map(|program| program["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    let coruns = report["coruns"].as_array().unwrap();
+    coruns.iter().map(|corun| (corun["policy"].as_str().unwrap(), name(corun))).collect()
+}
+
+#[test]
+fn pairs_are_distinct_unless_all_are_asked_for() {
+    let programs = ["corun", "fib:n=15", "nqueens:n=5", "fib:n=16", "--workers", "2", "--rounds", "2", "--json", "-"];
+    let distinct = ["fib:n=15 nqueens:n=5", "fib:n=15 fib:n=16", "nqueens:n=5 fib:n=16"];
+    for flag in ["--pairs", "--pairs=distinct"] {
+        let report = json(lab().args(programs).arg(flag));
+        assert_consistent(&report);
+        assert_eq!(together(&report), distinct.map(|pair| ("comity", pair.to_owned())), "{flag}");
+        assert_eq!(report["over_pairs"].as_array().unwrap().len(), 1, "{flag}");
+    }
+    // A program may follow the flag, as it always could.
+    let report = json(lab().args(["corun", "--pairs", "fib:n=15", "fib:n=16", "--rounds", "2", "--json", "-"]));
+    assert_eq!(together(&report).len(), 1);
+}
+
+#[test]
+fn all_pairs_have_each_program_beside_itself_and_end_with_a_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pairs.json");
+    let output = lab()
+        .args(["corun", "fib:n=15", "nqueens:n=5", "--pairs=all", "--policy", "abp,bws", "--workers", "2"])
+        .args(["--rounds", "2", "--json"])
+        .arg(&file)
+        .assert()
+        .success()
+        .get_output()
+        .clone();
+    let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_consistent(&report);
+    let pairs = ["fib:n=15 fib:n=15", "fib:n=15 nqueens:n=5", "nqueens:n=5 nqueens:n=5"];
+    let expected: Vec<_> =
+        pairs.iter().flat_map(|pair| ["abp", "bws"].map(|policy| (policy, (*pair).to_owned()))).collect();
+    assert_eq!(together(&report), expected);
+    let over: Vec<_> = report["over_pairs"].as_array().unwrap().iter().map(|over| over["policy"].as_str()).collect();
+    assert_eq!(over, [Some("abp"), Some("bws")]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let (_, last) = table.split_once("Over 3 pairs:").unwrap_or_else(|| panic!("no summary in\n{table}"));
+    for words in ["T/B", "D ", "mean (worst)", "switches", "abp", "bws", "2 workers each", "All results are right."] {
+        assert!(last.contains(words), "{words} is not in\n{last}");
+    }
+}
+
+#[test]
+fn one_program_is_enough_where_it_runs_beside_itself() {
+    let report = json(lab().args(["corun", "fib:n=15", "--pairs=all", "--rounds", "1", "--json", "-"]));
+    assert_eq!(together(&report), [("comity", "fib:n=15 fib:n=15".to_owned())]);
+    assert!(report["over_pairs"][0]["cv"].is_null(), "one round has no variation");
+}
+
+#[test]
+fn what_runs_on_uncounted_is_in_the_response_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    // After one round alone and one on one core, the second program waits until the first has run on.
+    let first = format!("echo >> {}", file("a"));
+    let second = format!(
+        "echo >> {b}; test $(wc -l < {b}) -lt 3 || until test $(wc -l < {a}) -gt 9; do sleep 0.01; done",
+        a = file("a"),
+        b = file("b")
+    );
+    let report = json(lab().args(["corun", &first, &second, "--rounds", "1", "--json", "-"]));
+    assert_consistent(&report);
+    assert_eq!(report["over_pairs"], Value::Array(Vec::new()), "no pairs, no summary");
+    let program = &report["coruns"][0]["programs"][0];
+    assert!(number(program, "uncounted_rounds") >= 1.0, "{program}");
+    assert_ne!(program["overlapped_s"], program["corun_s"]);
+}
+
+#[test]
+fn a_named_baseline_gives_all_contestants_the_same_base() {
+    let report =
+        json(lab().args(SMALL).args(["--policy", "abp,bws", "--baseline", "abp", "--rounds", "2", "--json", "-"]));
+    assert_consistent(&report);
+    assert_eq!(report["baseline"], "abp");
+    let programs = |corun: usize| report["coruns"][corun]["programs"].as_array().unwrap();
+    for (abp, bws) in programs(0).iter().zip(programs(1)) {
+        assert_eq!(abp["baseline_s"], abp["solo_s"]);
+        assert_eq!(bws["baseline_s"], abp["solo_s"]);
+    }
+}
+
+#[test]
+fn rayon_or_one_thread_alone_and_a_single_round() {
+    let report = json(lab().args(SMALL).args(["--backend", "serial,rayon", "--rounds", "1", "--json", "-"]));
+    assert_consistent(&report);
+    let coruns = report["coruns"].as_array().unwrap();
+    assert_eq!(coruns.len(), 2);
+    assert_eq!((&coruns[0]["backend"], &coruns[0]["workers"]), (&"serial".into(), &1.into()));
+    assert!(coruns[0]["programs"][0]["cv"].is_null(), "one round has no variation");
+}
+
+#[test]
+fn a_command_runs_beside_a_kernel_and_finds_its_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let command = format!(
+        "echo $COMITY_POLICY $COMITY_NUM_THREADS $RAYON_NUM_THREADS \
+         $(grep Cpus_allowed_list /proc/self/status | grep -c '[,-]') >> {}; head -c 99999 /dev/zero; sleep 0.01",
+        log.display()
+    );
+    let report = json(lab().args([
+        "corun",
+        "fib:n=15",
+        &command,
+        "--policy",
+        "abp",
+        "--backend",
+        "rayon",
+        "--workers",
+        "3",
+        "--rounds",
+        "4",
+        "--json",
+        "-",
+    ]));
+    assert_consistent(&report);
+    let program = &report["coruns"][0]["programs"][1];
+    assert_eq!((&program["kind"], &program["name"]), (&"command".into(), &command.into()));
+    assert!(number(program, "solo_s") >= 0.01 && program["steals"].is_null());
+    assert!(number(program, "voluntary_switches") >= 1.0, "a sleep is a voluntary switch");
+    let log = fs::read_to_string(log).unwrap();
+    let several = usize::from(number(&report["machine"], "allowed_cores") > 1.0);
+    for line in [format!("abp 3 3 {several}"), "abp 1 1 0".into(), format!("3 3 {several}"), "1 1 0".into()] {
+        assert!(log.lines().any(|found| found == line), "{line} is not in\n{log}");
+    }
+}
+
+#[test]
+fn a_session_of_its_own_only_where_asked_for() {
+    let session = |stat: &str| stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap().to_owned();
+    let own = session(&fs::read_to_string("/proc/self/stat").unwrap());
+    for (group, expected) in [("same", "same"), ("separate", "separate")] {
+        let folder = tempfile::tempdir().unwrap();
+        let command = |name: &str| format!("cat /proc/self/stat >> {}", folder.path().join(name).display());
+        let programs = [command("a"), command("b")];
+        let report = json(lab().arg("corun").args(&programs).args(["--rounds", "2", "--group", group, "--json", "-"]));
+        assert_consistent(&report);
+        let grouping = report["machine"]["task_grouping"].as_str().unwrap();
+        assert!(grouping.starts_with(expected), "{grouping}");
+        for name in ["a", "b"] {
+            for line in fs::read_to_string(folder.path().join(name)).unwrap().lines() {
+                assert_eq!(session(line) == own, group == "same", "{group}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failing_command_is_quoted_with_its_last_words() {
+    for command in
+        ["echo much; echo lost >&2; echo the disk is full >&2; exit 3", "echo the disk is full >&2; kill -9 $$"]
+    {
+        let output = lab().args(["corun", "fib:n=20", command, "--rounds", "2"]).assert().code(1).get_output().clone();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.starts_with(&format!("error: '{command}' failed: ")), "{errors}");
+        assert!(errors.contains("\n  the disk is full"), "{errors}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    }
+}
+
+#[test]
+fn a_command_that_fails_only_in_company_fails_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    // Three executions: one round alone, one on one core, and then together.
+    let command = format!("echo >> {0}/n; test $(wc -l < {0}/n) -lt 3", folder.path().display());
+    let output = lab().args(["corun", &command, "sleep 0.01", "--rounds", "1"]).assert().code(1).get_output().clone();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("failed: exit status: 1"));
+}

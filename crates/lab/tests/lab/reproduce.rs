@@ -1,0 +1,135 @@
+//! `comity-lab reproduce`: the same bytes whoever runs what, files that an interrupted command finds again, and a check that can fail.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::{json, lab};
+
+const QUICK: [&str; 4] = ["reproduce", "a-steal", "--one-in", "60"];
+
+/// Every file below a folder but the runs, which are filed in the order in which they end.
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    let mut files: Vec<_> =
+        files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_threads_and_the_shards_do_not_show() {
+    let folders = [(); 5].map(|()| TempDir::new().unwrap());
+    let paths = folders.each_ref().map(|folder| folder.path().to_str().unwrap());
+    let [one, two, first, second, merged] = paths;
+    let what = ["time", "waste", "time-waste"];
+    for (out, workers) in [(one, "1"), (two, "2")] {
+        lab().args(QUICK).args(what).args(["--out", out, "--workers", workers]).assert().success();
+    }
+    for (out, shard) in [(first, "1/2"), (second, "2/2")] {
+        let assert = lab().args(QUICK).args(what).args(["--out", out, "--shard", shard]).assert().success();
+        let said = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        assert!(said.starts_with(&format!("The runs of shard {shard} are done")), "{said}");
+    }
+    lab().args(QUICK).args(what).args(["--merge", first, "--merge", second, "--out", merged]).assert().success();
+    let expected = files(folders[0].path());
+    let names: Vec<&str> = expected.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.len(), 9, "{names:?}");
+    for other in [1, 4] {
+        assert!(files(folders[other].path()) == expected, "{:?} differs", folders[other].path());
+    }
+    // What is not filed is not run by a merge.
+    let refused = lab().args(QUICK).args(["time", "--merge", first]).assert().code(1);
+    let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(errors.contains("are filed in none of the --merge folders"), "{errors}");
+}
+
+#[test]
+fn numbers_stand_beside_the_papers() {
+    let report = json(lab().args(QUICK).args(["time", "--json"]));
+    assert_eq!(report["schema"], "comity-reproduce/1");
+    let claims = report["claims"].as_array().unwrap();
+    let c1 = claims.iter().find(|claim| claim["what"].as_str().unwrap().starts_with("c₁")).unwrap();
+    assert_eq!((&c1["paper"], &c1["holds"]), (&"0.960 ± 0.003".into(), &true.into()));
+}
+
+#[test]
+fn the_check_can_fail() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("idle.swf");
+    // On 17 processors of 512 ABP is slower than on the paper's 30 and 60.
+    fs::write(&log, "1 0 0 1 1\n2 10000 0 1 1\n").unwrap();
+    let words = ["time-waste", "--log", log.to_str().unwrap(), "--log-processors", "17"];
+    lab().args(QUICK).args(words).assert().success();
+    let failed = lab().args(QUICK).args(words).arg("--check").assert().code(1);
+    let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(errors.contains("of 4 numbers are not the paper's"), "{errors}");
+}
+
+#[test]
+fn practical_profiles_come_from_a_log_in_the_standard_format() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("log.swf");
+    let job = |nth: u64| format!("{nth} {} 0 {} {} -1\n", nth * 40, 200 + nth % 7 * 100, 1 + nth % 9);
+    fs::write(&log, (0..2_000).map(job).collect::<String>()).unwrap();
+    let log = log.to_str().unwrap();
+    let words = ["time", "--log", log, "--log-processors", "64", "--json"];
+    let report = json(lab().args(QUICK).args(words));
+    assert!(report["setting"].as_str().unwrap().contains("log log.swf of 64 processors, 2000 jobs"), "{report}");
+    for (varied, part) in
+        [("fork=bush", "'fork=bush' is none of fork=at-once or tree"), ("serial=0.5-2", "within 0-0.95")]
+    {
+        let refused = lab().args(QUICK).args(["time", "--vary", varied]).assert().code(2);
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(errors.contains(part), "{errors}");
+    }
+    let words = ["time", "--seconds-per-quantum", "100000"];
+    let refused = lab().args(QUICK).args(words).assert().code(2);
+    let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(errors.contains("cannot use the workload with --seconds-per-quantum 100000: it has "), "{errors}");
+    for (text, processors, part) in [
+        ("1 0 0 ten 4\n", "64", "line 1: its run time, 'ten', is no number"),
+        ("1 0 0 100 4\n", "64", "it has 101 quanta of 1 s, and the experiments need 500"),
+        ("1 0 0 1000 60\n", "64", "it hardly ever leaves 16 of the 64 processors free"),
+    ] {
+        fs::write(log, text).unwrap();
+        let words = ["time", "--log", log, "--log-processors", processors];
+        let refused = lab().args(QUICK).args(words).assert().code(2);
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(errors.contains(part), "{errors}");
+    }
+}
+
+#[test]
+fn ws_last_is_checked_too() {
+    let quick = ["reproduce", "ws-last", "exp2", "exp4", "--one-in", "25"];
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let report = json(lab().args(quick).args(["--json", "--check", "--out", out]));
+    let (claims, points) = (report["claims"].as_array().unwrap(), report["points"].as_array().unwrap());
+    assert!(claims.len() == 11 && points.len() == 14 + 33, "{report}");
+    let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["figure-4-speedup.svg", "figure-4-steals.svg", "figure-6.svg", "result.json"]);
+    // With free yields thieves soon find what there is.
+    let failed = lab().args(quick).args(["--vary", "yield=1", "--vary", "steal=1", "--check"]).assert().code(1);
+    let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    assert!(errors.contains("of 11 numbers are not the paper's"), "{errors}");
+    let refused = lab().args(["reproduce", "ws-last", "--vary", "yield"]).assert().code(2);
+    let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(errors.contains("--vary: '' is no whole number of nanoseconds from 1"), "{errors}");
+}
+
+#[test]
+fn ws_last_runs_on_threads_too() {
+    let out = TempDir::new().unwrap();
+    let words = ["reproduce", "ws-last", "exp2", "--real", "--one-in", "100", "--out"];
+    let output = lab().args(words).arg(out.path()).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["exp2\n", "| WS-CUR ", "| WS-LAST ", "| 256 "] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(out.path().join("figure-4-speedup.svg").exists());
+    lab().args(["reproduce", "ws-last", "--real", "--check"]).assert().code(2);
+}

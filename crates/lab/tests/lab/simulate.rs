@@ -1,0 +1,128 @@
+//! `comity-lab simulate`: the examples, what a wrong file is answered, and that threads and shards do not show.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::{json, lab};
+
+fn scenario(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_example_runs() {
+    let folder = fs::read_dir(scenario("")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let examples: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
+    assert_eq!(examples.len(), 8, "{examples:?}");
+    for example in examples {
+        let report = json(lab().args(["simulate", &scenario(&example), "--json", "--check-every", "50"]));
+        assert_eq!(report["schema"], "comity-simulate/1");
+        let runs = report["runs"].as_array().unwrap();
+        assert_eq!(runs.len() as u64, report["scenario"]["runs"].as_u64().unwrap(), "{example}");
+        assert!(runs.iter().all(|run| run["utilization"].as_f64().unwrap() > 0.3), "{example}");
+    }
+}
+
+#[test]
+fn who_dies_is_told_and_who_lives_goes_on() {
+    let report = json(lab().args(["simulate", &scenario("faults.toml"), "--json"]));
+    for run in report["runs"].as_array().unwrap() {
+        let [lives, dies] = run["programs"].as_array().unwrap().as_slice() else { panic!("{run}") };
+        assert_eq!((&dies["died"], &dies["ended"]), (&20_000.into(), &serde_json::Value::Null));
+        assert!(lives["ended"].as_u64().unwrap() > 20_000 && lives["died"].is_null(), "{run}");
+    }
+}
+
+#[test]
+fn cores_that_idle_beside_work_are_told() {
+    let said = |policy: &str| {
+        let text = fs::read_to_string(scenario("sleep.toml")).unwrap().replace("\"comity\"", policy);
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("sleep.toml");
+        fs::write(&path, text.replace("runs = 5", "runs = 1")).unwrap();
+        let path = path.to_str().unwrap();
+        let table = lab().args(["simulate", path]).output().unwrap().stdout;
+        let idle = json(lab().args(["simulate", path, "--json"]))["runs"][0]["idle_beside_work"].as_u64().unwrap();
+        let line = format!("Cores idled for {idle} steps while a thread or a task waited for one.");
+        let table = String::from_utf8(table).unwrap();
+        assert!(table.contains(&line) && table.contains("cores used"), "{table}");
+        idle
+    };
+    // Under `dws`, which counts workers awake, half of the machine idles.
+    assert!(said("\"comity\"") * 5 < said("\"dws\""));
+}
+
+#[test]
+fn the_threads_and_the_shards_do_not_show() {
+    let said = |words: &[&str]| lab().args(["simulate", &scenario("two-programs.toml")]).args(words).output().unwrap();
+    let one = said(&["--json", "--workers", "1"]).stdout;
+    assert!(!one.is_empty() && said(&["--json", "--workers", "2"]).stdout == one);
+    let folders = [(); 2].map(|()| TempDir::new().unwrap());
+    let [first, second] = folders.each_ref().map(|folder| folder.path().to_str().unwrap());
+    for (out, shard) in [(first, "1/2"), (second, "2/2")] {
+        assert!(said(&["--out", out, "--shard", shard]).stdout.starts_with(b"The runs of shard"));
+    }
+    assert!(said(&["--json", "--merge", first, "--merge", second]).stdout == one);
+}
+
+#[test]
+fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("wrong.toml");
+    let right = fs::read_to_string(scenario("faults.toml")).unwrap();
+    for (from, to, parts) in [
+        ("width = 256", "widht = 256", &["line 14", "unknown field `widht`", "`width`"][..]),
+        ("processors = 128", "processors = \"many\"", &["expected u32"]),
+        ("kind = \"death\"", "kind = \"sleep\"", &["unknown variant `sleep`", "`death`"]),
+        ("program = \"dies\"", "program = \"nobody\"", &["a fault kills 'nobody'"]),
+        ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "write machine.model = \"host\""]),
+        ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host has that"]),
+        ("[machine]", "[machine]\ntable = false", &["machine.table: only a host has that"]),
+        (
+            "[machine]",
+            "[machine]\nmodel = \"host\"\nallot = \"eq\"",
+            &["machine.quantum and machine.allot are not of a host"],
+        ),
+    ] {
+        fs::write(&path, right.replacen(from, to, 1)).unwrap();
+        let refused = lab().args(["simulate", path.to_str().unwrap()]).assert().code(2);
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(parts.iter().all(|part| errors.contains(part)), "{errors}");
+    }
+    lab().args(["simulate", "no/such.toml"]).assert().code(2);
+}
+
+#[test]
+fn what_thieves_said_is_recorded_and_held_again() {
+    let folder = TempDir::new().unwrap();
+    let record = folder.path().join("thieves.jsonl");
+    let path = record.to_str().unwrap();
+    let host = scenario("host.toml");
+    let report = json(lab().args(["simulate", &host, "--record", path, "--json"]));
+    assert_eq!(report["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(report["runs"][0], json(lab().args(["simulate", &host, "--json"]))["runs"][0]);
+    let held = lab().args(["simulate", "--replay", path]).assert().success();
+    assert!(String::from_utf8_lossy(&held.get_output().stdout).contains(" turns, all answered as they were"));
+
+    // What is there is not written over, and what is wrong is told with its line.
+    let lines = fs::read_to_string(&record).unwrap();
+    lab().args(["simulate", &host, "--record", path]).assert().code(1);
+    assert_eq!(fs::read_to_string(&record).unwrap(), lines);
+    for (wrong, code, part) in [
+        (lines.replacen("\"policy\":\"abp\"", "\"policy\":\"bws\"", 1), 1, "answers"),
+        (lines.replacen("\"line\":\"turn\"", "\"line\":\"turm\"", 1), 2, "line 2: unknown variant"),
+    ] {
+        fs::write(&record, wrong).unwrap();
+        let refused = lab().args(["simulate", "--replay", path]).assert().code(code);
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(errors.contains(part), "{errors}");
+    }
+    lab().args(["simulate", &host, "--record", "no/such/folder"]).assert().code(1);
+    let other = folder.path().join("other.jsonl");
+    lab().args(["simulate", &scenario("server.toml"), "--record", other.to_str().unwrap()]).assert().code(2);
+    assert!(!other.exists());
+}
