@@ -146,8 +146,8 @@ pub struct TableCore {
     pub owner: Option<usize>,
     /// The slot of the program that uses it.
     pub holder: Option<usize>,
-    /// For how long that program has, or nobody.
-    pub since_s: f64,
+    /// For how long that program has, or nobody; `null` if no program has used it yet.
+    pub since_s: Option<f64>,
 }
 
 /// One program of the table.
@@ -195,6 +195,29 @@ pub struct TableProgram {
     pub voluntary_switches: Option<u64>,
     /// The same because the kernel took the core away.
     pub involuntary_switches: Option<u64>,
+}
+
+/// `comity-cores/1`: the cores that a program started now would get.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct CoresReport {
+    /// `comity-cores/1`.
+    pub schema: &'static str,
+    /// A whole number, 1 at least: `share` rounded up.
+    pub cores: u32,
+    /// What it would be entitled to, in cores: those that cannot be divided go round.
+    pub share: f64,
+    /// What its affinity and the quota leave it, whatever others do.
+    pub usable: u32,
+    /// The cores that its affinity allows.
+    pub allowed_cores: usize,
+    /// Cores' worth of time that the tightest cgroup quota grants.
+    pub quota_cores: Option<f64>,
+    /// How much it would count.
+    pub weight: u32,
+    /// The table; `null` if `COMITY_TABLE` is `off`, or it cannot be used.
+    pub table: Option<String>,
+    /// The programs in it that live.
+    pub programs: usize,
 }
 
 /// `comity-table-clean/1`: what became of the core table.

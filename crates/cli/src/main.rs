@@ -4,12 +4,14 @@
 //! One file per verb.
 #![forbid(unsafe_code)]
 
+mod cores;
 mod doctor;
 mod json;
 mod policies;
 mod rayon;
 mod run;
 mod table;
+mod weight;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,7 @@ struct Arguments {
 #[command(defer = true)]
 enum Verb {
     Run(run::Arguments),
+    Cores(cores::Arguments),
     Table(table::Arguments),
     Rayon(rayon::Arguments),
     Policies(policies::Arguments),
@@ -38,6 +41,7 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Run(arguments) => run::run(&arguments),
+        Verb::Cores(arguments) => cores::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),
         Verb::Rayon(arguments) => rayon::run(&arguments),
         Verb::Policies(arguments) => policies::run(&arguments),

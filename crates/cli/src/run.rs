@@ -22,14 +22,11 @@ use clap::Args;
 use comity_console::Failure;
 use comity_os::census::Stat;
 use comity_os::pidfd::Pidfd;
-use comity_os::{cores, detached, environment};
+use comity_os::{cores, detached};
 use comity_table::{Location, Member, Snapshot, TableError};
 
 use self::coordinate::Terms;
-
-/// The weight of a program that says nothing, and the largest, as pools have it.
-const USUAL_WEIGHT: u32 = 100;
-const MOST_WEIGHT: u32 = 10_000;
+use crate::weight;
 
 /// Where common runtimes and tools read how many threads to start.
 const THREAD_VARIABLES: [&str; 15] = [
@@ -92,10 +89,11 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores)]
     cores: Cores,
     /// How much it counts beside others, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
-    #[arg(long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_WEIGHT)))]
+    #[arg(long, value_name = "W", value_parser = weight::range())]
     weight: Option<u32>,
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    /// The program and its arguments; `--` before it ends the options
+    // What begins with a hyphen before it is an option of this command, and refused if it is none; all that follows is the program's.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -123,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             )));
         }
     };
-    let weight = arguments.weight.map_or_else(weight_from_environment, Ok)?;
+    let weight = weight::chosen(arguments.weight)?;
     let [program, words @ ..] = arguments.command.as_slice() else { unreachable!("the parser asks for a command") };
     let process = std::process::id();
     let start = Stat::of_process(process).map_or(0, |stat| stat.start);
@@ -139,17 +137,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let threads = desired.unwrap_or(most).to_string();
     command.envs(THREAD_VARIABLES.iter().filter(|variable| is_free(variable)).map(|variable| (variable, &threads)));
     Err(not_started(program, &command.exec()))
-}
-
-fn weight_from_environment() -> Result<u32, Failure> {
-    let Some(text) = environment::variable("COMITY_WEIGHT") else { return Ok(USUAL_WEIGHT) };
-    let weight = text.to_str().and_then(|text| text.parse().ok()).filter(|weight| (1..=MOST_WEIGHT).contains(weight));
-    weight.ok_or_else(|| {
-        let text = text.display();
-        Failure::Usage(format!(
-            "COMITY_WEIGHT={text} is not a whole number from 1 to {MOST_WEIGHT}; {USUAL_WEIGHT} is usual"
-        ))
-    })
 }
 
 fn name(program: &OsStr) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use comity_console::{Failure, output};
 use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts, path_to_clean};
 
@@ -12,12 +12,19 @@ use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
 
 const HELP: &str = "Examples:
   comity table
+  comity table --wide
   comity table --json
   COMITY_TABLE=/srv/shared/comity comity table show
   comity table clean
 
 Programs that share cores keep a table in shared memory: who is entitled to which core (its owner), and who uses it (its
 holder). There is no daemon; a program that dies is taken out by the next that looks.
+
+Of a program: weight: how much it counts; desire: the cores that it could use now, 0 while it shares time; owned, held: cores
+that it is entitled to, and uses; life: living, stopped (it has work, and no time or is stopped), dead. With --wide: policy (run:
+a command of `comity run`); awake: its workers that are awake, or a command's threads that run or wait for a core; workers: all of
+them, or the most cores that a command may desire; age: since it joined; cpu: processor time that it has used; claimed, taken
+back, released, lost: how often it began to use a core that no program used, took back its own, gave one up, lost one to its owner.
 
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N, where N is the layout's number.
                a path: the table there. It is made if there is none; its folder must be there. Programs of several users,
@@ -51,17 +58,26 @@ pub struct Arguments {
     #[command(subcommand)]
     task: Option<Task>,
     #[command(flatten)]
-    show: Output,
+    show: Show,
 }
 
 #[derive(Subcommand)]
 enum Task {
     /// Show cores and programs; changes nothing (the default)
     #[command(after_help = HELP)]
-    Show(Output),
+    Show(Show),
     /// Remove the table if no living program uses it, also a broken one or one of another version
     #[command(after_help = HELP)]
     Clean(Output),
+}
+
+#[derive(Args)]
+struct Show {
+    #[command(flatten)]
+    output: Output,
+    /// Show all columns of the programs
+    #[arg(long, conflicts_with = "json")]
+    wide: bool,
 }
 
 #[derive(Args)]
@@ -75,8 +91,8 @@ struct Output {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let location = Location::from_environment();
     match &arguments.task {
-        None => show(location, arguments.show.json),
-        Some(Task::Show(output)) => show(location, output.json),
+        None => show(location, &arguments.show),
+        Some(Task::Show(arguments)) => show(location, arguments),
         Some(Task::Clean(output)) => clean(location, output.json),
     }
 }
@@ -87,18 +103,18 @@ fn path(location: &Location) -> String {
     location.path().display().to_string()
 }
 
-fn show(location: Option<Location>, json: bool) -> Result<(), Failure> {
+fn show(location: Option<Location>, arguments: &Show) -> Result<(), Failure> {
     let snapshot = match &location {
         Some(location) => Snapshot::take(location).map_err(|error| Failure::Run(error.to_string()))?,
         None => None,
     };
     let report = report(location.as_ref().map(path), snapshot.as_ref());
-    if json {
+    if arguments.output.json {
         return output::print(&output::to_json(&report));
     }
     let others = location.as_ref().map(other_layouts).unwrap_or_default();
     let others: String = others.iter().map(|other| format!("Besides, {other}.\n")).collect();
-    output::print(&(in_words(&report) + &others))
+    output::print(&(in_words(&report, arguments.wide) + &others))
 }
 
 fn clean(location: Option<Location>, json: bool) -> Result<(), Failure> {
@@ -158,7 +174,7 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
         id: core.id,
         owner: index(core.owner),
         holder: index(core.holder),
-        since_s: core.since.as_secs_f64(),
+        since_s: core.since.map(|since| since.as_secs_f64()),
     });
     TableReport {
         schema: "comity-table/1",
@@ -169,7 +185,7 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
     }
 }
 
-fn in_words(report: &TableReport) -> String {
+fn in_words(report: &TableReport, wide: bool) -> String {
     let Some(path) = &report.path else { return format!("{OFF}\n") };
     if !report.exists {
         return format!("There is no core table; the first program that shares cores makes it: '{path}'.\n");
@@ -177,7 +193,7 @@ fn in_words(report: &TableReport) -> String {
     if report.programs.is_empty() {
         return format!("The core table '{path}' has no program in it.\n");
     }
-    format!("The core table '{path}':\n{}\n{}\n", cores(report), programs(report))
+    format!("The core table '{path}':\n{}\n{}\n", cores(report), programs(report, wide))
 }
 
 fn cores(report: &TableReport) -> Table {
@@ -188,60 +204,76 @@ fn cores(report: &TableReport) -> Table {
             None => slot.to_string(),
         },
     };
-    let rows = report.cores.iter().map(|core| {
-        [core.id.to_string(), name(core.owner), name(core.holder), in_units(Duration::from_secs_f64(core.since_s))]
-    });
-    table(["core", "owner", "holder", "since"], rows, &[0, 3])
+    let since =
+        |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| in_units(Duration::from_secs_f64(seconds)));
+    let rows = report
+        .cores
+        .iter()
+        .map(|core| [core.id.to_string(), name(core.owner), name(core.holder), since(core.since_s)].to_vec());
+    table(&["core", "owner", "holder", "since"], rows, &[0, 3])
 }
 
-fn programs(report: &TableReport) -> Table {
-    let header = [
-        "slot",
-        "pid",
-        "name",
-        "policy",
-        "weight",
-        "wants",
-        "awake of\nworkers",
-        "owned",
-        "held",
-        "life",
-        "age",
-        "claimed",
-        "taken\nback",
-        "released",
-        "lost",
-    ];
+/// The columns of the programs; those behind the first [`FEW`] are shown with `--wide`. Whether it is a number.
+const COLUMNS: [(&str, bool); 17] = [
+    ("slot", true),
+    ("pid", true),
+    ("name", false),
+    ("weight", true),
+    ("desire", true),
+    ("owned", true),
+    ("held", true),
+    ("life", false),
+    ("policy", false),
+    ("awake", true),
+    ("workers", true),
+    ("age", true),
+    ("cpu", true),
+    ("claimed", true),
+    ("taken back", true),
+    ("released", true),
+    ("lost", true),
+];
+const FEW: usize = 8;
+
+fn programs(report: &TableReport, wide: bool) -> Table {
+    let shown = if wide { COLUMNS.len() } else { FEW };
     let rows = report.programs.iter().map(|program| {
-        [
+        let mut row = vec![
             program.slot.to_string(),
             program.pid.to_string(),
             program.name.clone(),
-            program.policy.clone(),
             program.weight.to_string(),
             program.desire.to_string(),
-            format!("{} of {}", program.awake, program.workers),
             program.owned.len().to_string(),
             program.held.len().to_string(),
             program.life.to_owned(),
+            program.policy.clone(),
+            program.awake.to_string(),
+            program.workers.to_string(),
             in_units(Duration::from_secs_f64(program.age_s)),
+            program.cpu_s.map_or("-".to_owned(), |seconds| in_units(Duration::from_secs_f64(seconds))),
             program.claimed.to_string(),
             program.taken_back.to_string(),
             program.released.to_string(),
             program.lost.to_string(),
-        ]
+        ];
+        row.truncate(shown);
+        row
     });
-    table(header, rows, &[0, 1, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14])
+    let header: Vec<&str> = COLUMNS[..shown].iter().map(|(name, _)| *name).collect();
+    let numbers: Vec<usize> = (0..shown).filter(|nth| COLUMNS[*nth].1).collect();
+    table(&header, rows, &numbers)
 }
 
-/// Numbers are in the columns `right`. Nothing is wrapped: a terminal that is too narrow is better than a torn number.
-fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>, right: &[usize]) -> Table {
+/// Numbers are in the columns `right`, and are never wrapped; words are, where the terminal is narrow.
+fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, right: &[usize]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header.iter().map(Cell::new)).add_rows(rows);
     for nth in right {
         if let Some(column) = table.column_mut(*nth) {
             column.set_cell_alignment(CellAlignment::Right);
+            column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
     table

@@ -12,13 +12,29 @@ use crate::failure::Failure;
 
 /// Writes `text` to standard output. A reader that has gone away (`comity policies | head -1`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
+    write_out(text).map(|_is_read| ())
+}
+
+/// The same again and again, which ends this process quietly when the reader has gone away.
+pub fn print_while_read(text: &str) -> Result<(), Failure> {
+    if write_out(text)? { Ok(()) } else { std::process::exit(0) }
+}
+
+/// Whether there is a reader.
+fn write_out(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Run(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Run(format!("cannot write to standard output: {error}"))),
     }
+}
+
+/// The JSON text of `value` on a line.
+pub fn to_json_line(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string(value).expect("our structs have string keys and no failing serializer");
+    text.push('\n');
+    text
 }
 
 /// The JSON text of `value`, for people as much as for machines.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
+use comity_policy::allotment::{Claim, deq};
 
 use crate::layout::{BYTES, CORES, CPU_TIME, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
@@ -78,8 +79,8 @@ pub struct Core {
     pub owner: Option<SlotId>,
     /// Who uses it.
     pub holder: Option<SlotId>,
-    /// For how long it has been used by that program, or by none.
-    pub since: Duration,
+    /// For how long it has been used by that program, or by none. `None`: no program has used it yet.
+    pub since: Option<Duration>,
 }
 
 /// A moment of the table. The words are read one after the other, while programs change them.
@@ -134,7 +135,8 @@ impl Snapshot {
                 workers: slot.workers.load(Ordering::Relaxed),
                 awake: slot.awake.load(Ordering::Relaxed),
                 life,
-                age: ago(slot.joined.load(Ordering::Relaxed)),
+                // It is 0 as long as the program has not said it.
+                age: Some(slot.joined.load(Ordering::Relaxed)).filter(|joined| *joined > 0).map_or(Duration::ZERO, ago),
                 may_use: CoreSet::load(&slot.may_use),
                 owned,
                 held,
@@ -155,9 +157,31 @@ impl Snapshot {
             id,
             owner: words[id].owner(),
             holder: words[id].holder(),
-            since: ago(layout.since[id].load(Ordering::Relaxed)),
+            since: Some(layout.since[id].load(Ordering::Relaxed)).filter(|since| *since > 0).map(ago),
         });
         Ok(Some(Snapshot { cores: cores.collect(), programs }))
+    }
+
+    /// What a program would be entitled to that joined now, could use `desire` of the cores `may_use` and counted `weight`: in
+    /// thousandths of a core, since cores that cannot be divided go round.
+    ///
+    /// Programs that share time hold no core; each counts as if it wanted a core for each worker that is awake.
+    pub fn entitled(&self, weight: u32, desire: u32, may_use: CoreSet) -> u32 {
+        let living = self.programs.iter().filter(|program| program.life == Life::Living);
+        let others = living.map(|program| {
+            let wants = if program.desire > 0 { program.desire } else { program.awake };
+            let most = program.may_use.len() as u32;
+            (
+                Claim { program: program.program, weight: program.weight, desire: wants.min(most) * 1000 },
+                program.may_use,
+            )
+        });
+        let others: Vec<(Claim, CoreSet)> = others.filter(|(claim, _)| claim.desire > 0).collect();
+        let cores = others.iter().fold(may_use, |all, (_, may_use)| all.union(*may_use)).len() as u32;
+        // In all likelihood no program has drawn 0.
+        let own = Claim { program: 0, weight, desire: desire.min(may_use.len() as u32) * 1000 };
+        let claims: Vec<Claim> = std::iter::once(own).chain(others.into_iter().map(|(claim, _)| claim)).collect();
+        deq(cores * 1000, &claims, 0)[0]
     }
 }
 
@@ -229,4 +253,61 @@ fn begins_like_a_table(path: &std::path::Path) -> bool {
     let magic = crate::layout::MAGIC.to_le_bytes();
     let common = bytes.len().min(magic.len());
     bytes[..common] == magic[..common]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(slot: usize, weight: u32, desire: u32, cores: impl IntoIterator<Item = usize>) -> Program {
+        Program {
+            slot: SlotId::new(slot).unwrap(),
+            program: slot as u64 + 1,
+            pid: 1,
+            name: String::new(),
+            policy: String::new(),
+            weight,
+            desire,
+            workers: 8,
+            awake: 0,
+            life: Life::Living,
+            age: Duration::ZERO,
+            may_use: cores.into_iter().collect(),
+            owned: CoreSet::EMPTY,
+            held: CoreSet::EMPTY,
+            claimed: 0,
+            taken_back: 0,
+            released: 0,
+            lost: 0,
+            cpu: None,
+            switches: None,
+        }
+    }
+
+    fn entitled(programs: &[Program], weight: u32, desire: u32, cores: impl IntoIterator<Item = usize>) -> u32 {
+        let snapshot = Snapshot { programs: programs.to_vec(), cores: Vec::new() };
+        snapshot.entitled(weight, desire, cores.into_iter().collect())
+    }
+
+    #[test]
+    fn a_newcomer_gets_its_part_of_what_the_living_leave() {
+        assert_eq!(entitled(&[], 100, 8, 0..8), 8000);
+        assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 100, 8, 0..8), 4000);
+        // One that desires little leaves the rest, and one that waits all.
+        assert_eq!(entitled(&[program(0, 100, 1, 0..8)], 100, 8, 0..8), 7000);
+        assert_eq!(entitled(&[program(0, 100, 0, 0..8)], 100, 8, 0..8), 8000);
+        // Weights; a quota of its own; more programs than cores.
+        assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 300, 8, 0..8), 6000);
+        assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 100, 2, 0..8), 2000);
+        let crowd: Vec<Program> = (0..15).map(|slot| program(slot, 100, 8, 0..8)).collect();
+        assert_eq!(entitled(&crowd, 100, 8, 0..8), 500);
+        // Who shares time counts by its workers that are awake; the dead and the stopped do not.
+        let in_time = Program { awake: 4, ..program(0, 100, 0, 0..8) };
+        assert_eq!(entitled(std::slice::from_ref(&in_time), 100, 8, 0..8), 4000);
+        for life in [Life::Dead, Life::Stopped] {
+            assert_eq!(entitled(&[Program { life, ..program(0, 100, 8, 0..8) }], 100, 8, 0..8), 8000);
+        }
+        // Never more than its affinity allows.
+        assert_eq!(entitled(&[program(0, 100, 1, 0..8)], 100, 8, [3]), 1000);
+    }
 }

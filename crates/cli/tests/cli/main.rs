@@ -1,5 +1,6 @@
 //! The `comity` command as a user meets it: what it prints, how it exits, and that it leaves no process behind.
 
+mod cores;
 mod rayon;
 mod run;
 mod table;

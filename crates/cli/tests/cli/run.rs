@@ -513,6 +513,32 @@ fn numbers(entry: &Option<Value>, field: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_mistyped_option_is_no_command_and_what_follows_the_command_is_its_own() {
+    let (_folder, table) = place();
+    let refused = |words: &[&str], part: &str| {
+        let output = run(&table, words);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{words:?}: {errors}");
+        assert!(errors.starts_with("error: ") && errors.contains(part), "{words:?}: {errors}");
+    };
+    refused(&["--wieght", "300", "echo", "out"], "a similar argument exists: '--weight'");
+    refused(&["--weihgt=300", "echo", "out"], "'--weihgt' found");
+    refused(&["--cores", "1", "--wieght", "300", "echo", "out"], "'--wieght' found");
+    refused(&["-x", "echo", "out"], "'-x' found");
+    for words in [
+        &["echo", "--wieght", "-x"][..],
+        &["--", "echo", "--wieght", "-x"],
+        &["--cores", "1", "echo", "--wieght", "-x"],
+    ] {
+        let output = run(&table, words);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "--wieght -x\n", "{words:?}");
+    }
+    // A program whose name begins with a hyphen is told by what ends the options.
+    refused(&["-program"], "'-p' found");
+    assert_eq!(run(&table, &["--", "-program"]).status.code(), Some(127));
+}
+
+#[test]
 fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     if cores() != 2 || !has_taskset() {
         println!("skipped: this takes two cores and the program taskset");

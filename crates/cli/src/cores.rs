@@ -1,0 +1,97 @@
+//! `comity cores`: how many cores a program that is started now would get.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::Args;
+use comity_console::{Failure, output};
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{affinity, cores, quota};
+use comity_table::{Life, Location, Snapshot};
+
+use crate::json::CoresReport;
+use crate::weight;
+
+const EXAMPLES: &str = "Examples:
+  make -j$(comity cores)
+  comity cores --weight 300
+  comity cores --watch | while read -r n; do echo \"$n cores\"; done
+
+The least of: the cores that this process may run on (taskset, cpuset), the
+quota of its control group, rounded up, and its share of the core table, rounded
+up: an equal part of the cores, by weight, of what the programs there leave. At
+least 1. Without a table that can be used, or with COMITY_TABLE=off, the first
+two. It is what holds at this moment; `comity run` goes on asking.
+
+Exit codes: 0 a number was printed; 1 standard output cannot be written; 2 the
+command line is at fault.";
+
+/// How often `--watch` looks.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Print how many cores a program started now would get
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Print the number again, on a line, whenever it changes
+    #[arg(long)]
+    watch: bool,
+    /// How much the program would count, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
+    #[arg(long, value_name = "W", value_parser = weight::range())]
+    weight: Option<u32>,
+    /// Print JSON, an object per line (schema comity-cores/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let weight = weight::chosen(arguments.weight)?;
+    let location = Location::from_environment();
+    let (mut last, mut said): (Option<CoresReport>, Option<String>) = (None, None);
+    loop {
+        let (snapshot, trouble) = match location.as_ref().map(Snapshot::take).transpose() {
+            Ok(snapshot) => (snapshot.flatten(), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        // A number all the same, for what would `make -j` do without?
+        if let Some(why) = &trouble
+            && said != trouble
+        {
+            eprintln!("comity: {why}; counted without it");
+        }
+        said = trouble;
+        let path = location.as_ref().filter(|_| said.is_none()).map(|location| location.path().display().to_string());
+        let report = count(weight, snapshot.as_ref(), path);
+        let is_new =
+            last.as_ref().is_none_or(|last| if arguments.json { *last != report } else { last.cores != report.cores });
+        if is_new {
+            let text = if arguments.json { output::to_json_line(&report) } else { format!("{}\n", report.cores) };
+            output::print_while_read(&text)?;
+            last = Some(report);
+        }
+        if !arguments.watch {
+            return Ok(());
+        }
+        sleep(LOOK);
+    }
+}
+
+fn count(weight: u32, snapshot: Option<&Snapshot>, table: Option<String>) -> CoresReport {
+    let may_use = affinity::of(ThreadId::current());
+    let usable = u32::try_from(cores::usable_of(may_use.len()).get()).unwrap_or(u32::MAX);
+    let milli = snapshot.map_or(usable * 1000, |snapshot| snapshot.entitled(weight, usable, may_use));
+    let programs =
+        snapshot.map_or(0, |snapshot| snapshot.programs.iter().filter(|program| program.life != Life::Dead).count());
+    CoresReport {
+        schema: "comity-cores/1",
+        cores: milli.div_ceil(1000).clamp(1, usable.max(1)),
+        share: f64::from(milli) / 1000.0,
+        usable,
+        allowed_cores: may_use.len(),
+        quota_cores: quota::cores(),
+        weight,
+        table,
+        programs,
+    }
+}

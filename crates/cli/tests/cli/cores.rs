@@ -1,0 +1,106 @@
+//! `comity cores`: one number, by the mask, the quota and the table; bad input is refused, and a bad table costs a line.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use comity_os::cores;
+
+use crate::table::member;
+use crate::{comity, comity_at, json};
+
+#[test]
+fn alone_all_usable_cores_and_beside_a_member_its_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let usable = cores::usable().get();
+    let number = |words: &[&str]| {
+        let output =
+            comity().env("COMITY_TABLE", &path).arg("cores").args(words).assert().success().get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(number(&[]), format!("{usable}\n"));
+    let mut child = member(&path);
+    // It has the weight 250, one worker, and so desires one core.
+    let report = json(comity().env("COMITY_TABLE", &path).args(["cores", "--json", "--weight", "250"]));
+    assert_eq!((&report["schema"], &report["programs"]), (&"comity-cores/1".into(), &1.into()));
+    assert_eq!((&report["usable"], &report["weight"]), (&usable.into(), &250.into()));
+    let share = report["share"].as_f64().unwrap();
+    assert!((share - (usable as f64 - 1.0).max(0.5)).abs() < 0.01, "{report}");
+    assert_eq!(report["cores"].as_u64().unwrap(), share.ceil() as u64);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(number(&[]), format!("{usable}\n"), "the dead count for nothing");
+}
+
+#[test]
+fn watched_it_prints_each_new_number_until_nobody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    let mut watch = comity_at(&path).args(["cores", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap())
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap());
+    assert_eq!(lines.next().unwrap()["programs"], 0);
+    let mut child = member(&path);
+    lines.find(|report| report["programs"] == 1).expect("it goes on until it is told");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    lines.find(|report| report["programs"] == 0).expect("it goes on until it is told");
+    drop(lines);
+    // The next line finds no reader.
+    let mut child = member(&path);
+    assert!(watch.wait().unwrap().success());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_mask_and_a_table_that_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    fs::write(&path, "dear diary, ".repeat(50)).unwrap();
+    let output = comity().env("COMITY_TABLE", &path).arg("cores").assert().success().get_output().clone();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("{}\n", cores::usable()));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("is no core table") && errors.ends_with("; counted without it\n"), "{errors}");
+    let binary = env!("CARGO_BIN_EXE_comity");
+    let one = cores::allowed()[0].id.to_string();
+    match Command::new("taskset").args(["-c", &one, binary, "cores"]).env("COMITY_TABLE", "off").output() {
+        Ok(output) => assert_eq!(String::from_utf8(output.stdout).unwrap(), "1\n"),
+        Err(error) => println!("skipped in part: taskset: {error}"),
+    }
+}
+
+#[test]
+fn bad_input_is_refused() {
+    for words in [
+        &["--weight", "0"][..],
+        &["--weight", "10001"],
+        &["--weight", "-1"],
+        &["--weight", "heavy"],
+        &["--weight"],
+        &["--weight", "1.5"],
+        &["--weight", ""],
+        &["--weight", "99999999999999999999"],
+        &["--wacth"],
+        &["--watch=yes"],
+        &["--json=1"],
+        &["-w"],
+        &["4"],
+        &["--cores"],
+        &["--json", "--json"],
+        &["--watch", "--watch"],
+        &["--weight", "1", "--weight", "2"],
+        &["all"],
+        &["--", " "],
+    ] {
+        let output = comity().arg("cores").args(words).assert().code(2).get_output().clone();
+        assert!(output.stdout.is_empty() && output.stderr.starts_with(b"error: "), "{words:?}");
+    }
+    for weight in ["0", "ten", "10001"] {
+        let output = comity().arg("cores").env("COMITY_WEIGHT", weight).assert().code(2).get_output().clone();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(&format!("COMITY_WEIGHT={weight} is not a whole number from 1 to 10000")), "{errors}");
+    }
+}
