@@ -11,6 +11,7 @@ mod policies;
 mod rayon;
 mod run;
 mod table;
+mod top;
 mod weight;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ struct Arguments {
 #[command(defer = true)]
 enum Verb {
     Run(run::Arguments),
+    Top(top::Arguments),
     Cores(cores::Arguments),
     Table(table::Arguments),
     Rayon(rayon::Arguments),
@@ -41,6 +43,7 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Run(arguments) => run::run(&arguments),
+        Verb::Top(arguments) => top::run(&arguments),
         Verb::Cores(arguments) => cores::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),
         Verb::Rayon(arguments) => rayon::run(&arguments),

@@ -234,21 +234,37 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
         project.cargo(&["update", "--workspace"])?;
         return project.tree();
     }
-    let core = ["update", "--package", "rayon-core"];
-    project.cargo(&core)?;
-    let tree = project.tree()?;
-    if tree.links() != Links::One(Kind::Stock) {
-        return Ok(tree);
-    }
-    // What Comity's is made of may be locked at versions that are too old for it: these move, as far as they must.
+    // What Comity's is made of may be locked at versions that are too old for it. These move first, as far as they must: what only
+    // the stock rayon-core needs, cargo would otherwise move to the newest together with that.
+    let mut stays = None;
     for (locked, floor) in before.too_old() {
         let (package, version) = (format!("{}@{}", locked.name, locked.version), floor.version.to_string());
-        project.cargo(&["update", "--package", &package, "--precise", &version]).map_err(|failure| {
-            Failure::Run(format!("Comity needs {floor} or later, and this has {locked}: {}", failure.into_sentence()))
-        })?;
+        if let Err(failure) = project.cargo(&["update", "--package", &package, "--precise", &version]) {
+            stays.get_or_insert((locked, floor, failure));
+        }
     }
-    project.cargo(&core)?;
-    project.tree()
+    project.cargo(&["update", "--package", "rayon-core"])?;
+    let tree = project.tree()?;
+    match stays {
+        Some((locked, floor, failure)) if tree.links() == Links::One(Kind::Stock) => Err(Failure::Run(format!(
+            "Comity needs {floor} or later, and this has {locked}: {}",
+            failure.into_sentence()
+        ))),
+        _ => {
+            lower(project, before)?;
+            Ok(tree)
+        }
+    }
+}
+
+/// What came with Comity may have taken others further along than it must. Where something keeps one from going back, it stays.
+fn lower(project: &Project, before: &Lock) -> Result<(), Failure> {
+    let now = Lock::read(&project.lock())?;
+    for (locked, lowest) in now.map_or_else(Vec::new, |now| before.too_far(&now)) {
+        let package = format!("{}@{}", locked.name, locked.version);
+        let _stays = project.cargo(&["update", "--package", &package, "--precise", &lowest.to_string()]);
+    }
+    Ok(())
 }
 
 /// What is known before cargo has run: if this command is killed on its way, `disable` has at least this. An entry that

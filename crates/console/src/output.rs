@@ -56,13 +56,13 @@ pub enum ResultFile {
 }
 
 impl ResultFile {
-    /// Looks whether `path` can be written and leaves whatever is there as it is.
-    pub fn check(path: &Path) -> Result<ResultFile, Failure> {
+    /// Looks whether `path`, which `option` names, can be written, and leaves whatever is there as it is.
+    pub fn check(path: &Path, option: &str) -> Result<ResultFile, Failure> {
         if path == Path::new("-") {
             return Ok(ResultFile::Standard);
         }
         let refuse = |why: &dyn std::fmt::Display| {
-            Failure::Usage(format!("cannot write '{}': {why}; choose another --json file", path.display()))
+            Failure::Usage(format!("cannot write '{}': {why}; choose another file for {option}", path.display()))
         };
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => Err(refuse(&"it is a directory")),
@@ -138,10 +138,10 @@ mod tests {
     fn a_check_changes_nothing_and_a_write_replaces_the_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("result.json");
-        let fresh = ResultFile::check(&path).unwrap();
+        let fresh = ResultFile::check(&path, "--json").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         fresh.write("first and longer").unwrap();
-        let again = ResultFile::check(&path).unwrap();
+        let again = ResultFile::check(&path, "--json").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "first and longer");
         again.write("second").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "second");
@@ -154,10 +154,13 @@ mod tests {
         let (file, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&file, "old").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        ResultFile::check(&link).unwrap().write("new").unwrap();
+        ResultFile::check(&link, "--json").unwrap().write("new").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
-        assert_eq!(ResultFile::check(Path::new("/dev/null")).unwrap(), ResultFile::Special(PathBuf::from("/dev/null")));
+        assert_eq!(
+            ResultFile::check(Path::new("/dev/null"), "--json").unwrap(),
+            ResultFile::Special(PathBuf::from("/dev/null"))
+        );
     }
 
     #[test]
@@ -165,7 +168,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_owned(), folder.path().join("no/such/folder.json"), PathBuf::from("/proc/x.json")]
         {
-            assert!(matches!(ResultFile::check(&path), Err(Failure::Usage(_))), "{}", path.display());
+            assert!(matches!(ResultFile::check(&path, "--json"), Err(Failure::Usage(_))), "{}", path.display());
         }
     }
 }

@@ -125,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let programs = programs(&arguments.programs, arguments.pairs)?;
     let contestants = contestants(&arguments.policy, &arguments.backend)?;
     let baseline = Baseline::choose(&arguments.baseline, &contestants)?;
-    let file = arguments.json.as_deref().map(ResultFile::check).transpose()?;
+    let file = arguments.json.as_deref().map(|path| ResultFile::check(path, "--json")).transpose()?;
     let plan = |programs| Plan {
         programs,
         contestants: contestants.clone(),

@@ -70,6 +70,25 @@ impl Lock {
         floors().iter().filter_map(older).collect()
     }
 
+    /// What stands in `now` at a higher version than it must, beside the one to go back to; what needs others comes before them. Nothing
+    /// where all that this lock file held has moved no further than it must: what is new may be as new as it is then.
+    pub fn too_far(&self, now: &Lock) -> Vec<(Locked, Version)> {
+        let held = |locked: &Locked| self.packages.iter().find(|old| takes_the_place_of(locked, old));
+        let floors = floors();
+        let of_ours = now.packages.iter().filter_map(|locked| {
+            let place = floors.iter().position(|floor| takes_the_place_of(floor, locked))?;
+            let floor = floors[place].version.clone();
+            let lowest = held(locked).map_or(floor.clone(), |old| old.version.clone().max(floor));
+            (locked.version > lowest).then(|| (place, locked.clone(), lowest))
+        });
+        let mut of_ours: Vec<(usize, Locked, Version)> = of_ours.collect();
+        if !of_ours.iter().any(|(_, locked, _)| held(locked).is_some()) {
+            return Vec::new();
+        }
+        of_ours.sort_by_key(|(place, ..)| std::cmp::Reverse(*place));
+        of_ours.into_iter().map(|(_, locked, lowest)| (locked, lowest)).collect()
+    }
+
     /// The rayon-core from a registry.
     pub fn stock_core(&self) -> Option<&Locked> {
         self.packages.iter().find(|locked| locked.name == "rayon-core")

@@ -4,6 +4,7 @@ mod cores;
 mod rayon;
 mod run;
 mod table;
+mod top;
 mod verbs;
 
 use std::path::Path;

@@ -266,6 +266,31 @@ fn what_is_too_old_for_comity_moves_to_the_lowest_version_that_serves() {
     }
 }
 
+/// Where only the stock rayon-core needs them, cargo would move them to the newest with it. In small what `halo2_proofs` is.
+#[test]
+fn what_only_the_stock_crate_needed_moves_no_further_either() {
+    let floors = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core/Cargo.lock")).unwrap();
+    let project = Project::package("rayon = \"=1.7.0\"");
+    let old = [
+        ("rayon-core", "1.11.0"),
+        ("crossbeam-channel", "0.5.8"),
+        ("crossbeam-deque", "0.8.3"),
+        ("crossbeam-epoch", "0.9.14"),
+        ("crossbeam-utils", "0.8.15"),
+    ];
+    for (name, version) in old.into_iter().chain([("libc", "0.2.140")]) {
+        project.cargo(&["update", "--package", name, "--precise", version]);
+    }
+    let before = project.both();
+    project.says(&["enable"]);
+    let lock = project.read("Cargo.lock");
+    for name in ["crossbeam-deque", "crossbeam-epoch", "crossbeam-utils", "libc"] {
+        assert_eq!(version(&lock, name), version(&floors, name), "{name}");
+    }
+    project.says(&["disable"]);
+    assert_eq!(project.both(), before);
+}
+
 /// In small what `fclones` is: xattr 1.0.1 builds with libc up to 0.2.186.
 #[test]
 fn a_package_that_builds_with_no_new_libc_still_builds() {

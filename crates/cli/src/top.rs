@@ -1,0 +1,223 @@
+//! `comity top`: cores and programs, live, from the core table alone. It takes no part in the table, so it slows no program.
+
+mod prometheus;
+mod screen;
+mod sight;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use comity_console::Failure;
+use comity_console::output::{self, ResultFile};
+use comity_os::process;
+use comity_table::Location;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use self::screen::View;
+use self::sight::Watch;
+
+const EXAMPLES: &str = "Examples:
+  comity top
+  comity top --once --sort cpu
+  comity top --json | jq '.programs[].cpu'
+  comity top --prometheus /var/lib/node_exporter/comity.prom
+
+Keys: q quit; s sort by the next column, r the other way round; / filter by
+name or policy (Enter keeps it, Esc drops it); arrows, Page Up and Down scroll.
+
+Of a program: cpu: cores' worth of processor time that it uses; wants: cores
+that it could use now, 0 while it shares time; held, own: cores that it uses,
+and is entitled to; waits: cores that it wants and has not; lends: its own that
+others use; lost/s: cores that their owners took back from it, each second;
+sw/s: context switches each second; life: living, stopped or dead. `-` stands
+for what a program does not publish.
+
+Of a core: 3 used by its owner, the program in slot 3; 3* used by 3 and lent to
+it; (3) owned by 3 and unused; - neither owned nor used.
+
+Exit codes: 0 quit, or ended by SIGTERM or SIGINT; 1 the table or the terminal
+cannot be used; 2 the command line is at fault.";
+
+/// Show live which program owns, holds, lends and waits for which core
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Look once, print and end
+    #[arg(long)]
+    once: bool,
+    /// Print JSON, an object per look (schema comity-top/1)
+    #[arg(long)]
+    json: bool,
+    /// Write metrics for Prometheus' node exporter into this file instead, at each look
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    prometheus: Option<PathBuf>,
+    /// Order of the programs
+    #[arg(long, value_enum, default_value = "slot")]
+    sort: Sort,
+    /// Only programs whose name or policy holds this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    filter: String,
+    /// Milliseconds between two looks, 50 to 3600000 [default: 250; 1000 with --once or --json; 5000 with
+    /// --prometheus]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=3_600_000))]
+    interval_ms: Option<u64>,
+}
+
+/// By what programs are ordered: names from A, numbers from the largest, slots from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Place in the table
+    Slot,
+    /// Name
+    Name,
+    /// Processor time
+    Cpu,
+    /// Cores held
+    Held,
+    /// Cores waited for
+    Waits,
+    /// Cores lost
+    Lost,
+    /// Weight
+    Weight,
+}
+
+/// What happens beside looks.
+enum Happening {
+    Key(KeyEvent),
+    Resized,
+    /// A signal asks this process to end, or the terminal is gone.
+    End,
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let usual = match arguments {
+        Arguments { prometheus: Some(_), .. } => 5000,
+        Arguments { once: true, .. } | Arguments { json: true, .. } => 1000,
+        _ => 250,
+    };
+    let interval = Duration::from_millis(arguments.interval_ms.unwrap_or(usual));
+    let file = arguments.prometheus.as_deref().map(|path| ResultFile::check(path, "--prometheus")).transpose()?;
+    let location = Location::from_environment();
+    let mut watch = Watch::new(location);
+    let view = View::new(arguments.sort, arguments.filter.clone());
+    if arguments.once || arguments.json || file.is_some() {
+        return print(&mut watch, &view, arguments, file, interval);
+    }
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        let why = "standard input and output are no terminal; use --once, --json or --prometheus";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    live(&mut watch, view, interval)
+}
+
+/// Without a screen.
+fn print(
+    watch: &mut Watch,
+    view: &View,
+    arguments: &Arguments,
+    file: Option<ResultFile>,
+    interval: Duration,
+) -> Result<(), Failure> {
+    // Rates need two looks.
+    watch.look();
+    loop {
+        thread::sleep(interval);
+        let sight = watch.look();
+        if arguments.once
+            && let Some(trouble) = sight.trouble
+        {
+            return Err(Failure::Run(trouble));
+        }
+        match &file {
+            Some(file) => file.write(&prometheus::text(&sight))?,
+            None if arguments.json => output::print_while_read(&output::to_json_line(&sight))?,
+            None => output::print(&screen::plain(&sight, view))?,
+        }
+        if arguments.once {
+            return Ok(());
+        }
+    }
+}
+
+/// On the screen, until a key or a signal ends it. The terminal is as it was then, also after a panic.
+fn live(watch: &mut Watch, mut view: View, interval: Duration) -> Result<(), Failure> {
+    let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}; use --once or --json"));
+    let (sender, happenings) = mpsc::channel();
+    listen_for_signals(sender.clone()).map_err(cannot)?;
+    let mut terminal = ratatui::try_init().map_err(cannot)?;
+    let read = thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&sender));
+    let ended = match read {
+        Ok(_until_the_process_ends) => watch_and_draw(watch, &mut view, &mut terminal, &happenings, interval),
+        Err(error) => Err(error),
+    };
+    // A terminal that is gone needs nothing.
+    let _gone = ratatui::try_restore();
+    ended.map_err(cannot)
+}
+
+fn watch_and_draw(
+    watch: &mut Watch,
+    view: &mut View,
+    terminal: &mut ratatui::DefaultTerminal,
+    happenings: &Receiver<Happening>,
+    interval: Duration,
+) -> io::Result<()> {
+    let mut sight = watch.look();
+    let mut next = Instant::now() + interval;
+    loop {
+        terminal.draw(|frame| screen::draw(frame, &sight, view))?;
+        match happenings.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(Happening::Key(key)) => {
+                if view.press(key).is_break() {
+                    return Ok(());
+                }
+            }
+            Ok(Happening::Resized) => {}
+            Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                sight = watch.look();
+                // Not from the time that it should have been: who was stopped for long does not look again and again.
+                next = Instant::now() + interval;
+            }
+        }
+    }
+}
+
+fn listen_for_signals(happenings: Sender<Happening>) -> io::Result<()> {
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
+    let mut signals = Signals::new(signals)?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            let _ended = happenings.send(Happening::End);
+        }
+    })?;
+    Ok(())
+}
+
+fn read_keys(happenings: &Sender<Happening>) {
+    loop {
+        let happening = match event::read() {
+            Ok(Event::Key(key)) if key.kind == KeyEventKind::Press => Happening::Key(key),
+            Ok(Event::Resize(..)) => Happening::Resized,
+            Ok(_) => continue,
+            Err(_gone) => Happening::End,
+        };
+        let is_end = matches!(happening, Happening::End);
+        if happenings.send(happening).is_err() || is_end {
+            return;
+        }
+    }
+}
+
+/// Whether this key quits: in raw mode Ctrl-C is a key as any other.
+fn is_quit(key: KeyEvent) -> bool {
+    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
+}

@@ -1,0 +1,111 @@
+//! A look in Prometheus' text format, for the node exporter's textfile collector.
+
+use std::fmt::Write;
+
+use super::sight::{Row, Sight};
+
+/// A number of a program.
+struct Metric {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&Row) -> Option<f64>,
+}
+
+const METRICS: [Metric; 9] = [
+    Metric {
+        name: "comity_program_living",
+        kind: "gauge",
+        help: "1: living; 0: stopped, or dead.",
+        value: |row| Some(f64::from(row.life == "living")),
+    },
+    Metric {
+        name: "comity_program_weight",
+        kind: "gauge",
+        help: "How much it counts.",
+        value: |row| Some(row.weight.into()),
+    },
+    Metric {
+        name: "comity_program_wanted_cores",
+        kind: "gauge",
+        help: "Cores that it could use now.",
+        value: |row| Some(row.wants.into()),
+    },
+    Metric {
+        name: "comity_program_held_cores",
+        kind: "gauge",
+        help: "Cores that it uses.",
+        value: |row| Some(row.held as f64),
+    },
+    Metric {
+        name: "comity_program_owned_cores",
+        kind: "gauge",
+        help: "Cores that it is entitled to.",
+        value: |row| Some(row.owned as f64),
+    },
+    Metric {
+        name: "comity_program_lent_cores",
+        kind: "gauge",
+        help: "Its own cores that others use.",
+        value: |row| Some(row.lends as f64),
+    },
+    Metric {
+        name: "comity_program_awake",
+        kind: "gauge",
+        help: "Workers, or threads of a command, that are awake.",
+        value: |row| Some(row.awake.into()),
+    },
+    Metric {
+        name: "comity_program_lost_cores_total",
+        kind: "counter",
+        help: "Cores that their owners took back from it.",
+        value: |row| Some(row.lost as f64),
+    },
+    Metric {
+        name: "comity_program_cpu_seconds_total",
+        kind: "counter",
+        help: "Processor time that it has used.",
+        value: |row| row.cpu_s,
+    },
+];
+
+/// The whole file.
+pub fn text(sight: &Sight) -> String {
+    let usable = u8::from(sight.trouble.is_none() && sight.table.is_some());
+    let mut text = String::new();
+    let mut whole = |name: &str, help: &str, value: usize| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+    };
+    whole("comity_table_usable", "Whether the core table can be read, or there is none yet.", usable.into());
+    whole("comity_programs", "Programs in the core table.", sight.programs.len());
+    whole("comity_cores", "Cores that a program in the core table may use.", sight.cores.len());
+    for Metric { name, kind, help, value } in METRICS {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for row in &sight.programs {
+            if let Some(value) = value(row) {
+                let Row { slot, pid, .. } = row;
+                let (program, policy) = (escaped(&row.name), escaped(&row.policy));
+                let _ = writeln!(
+                    text,
+                    "{name}{{slot=\"{slot}\",pid=\"{pid}\",program=\"{program}\",policy=\"{policy}\"}} {value}"
+                );
+            }
+        }
+    }
+    text
+}
+
+/// A label's value: any text but that a backslash, a quote and a line's end are escaped.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_label() {
+        assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
+    }
+}

@@ -1,0 +1,257 @@
+//! A look as lines of text: on the screen, or printed.
+
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use clap::ValueEnum;
+use ratatui::Frame;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Wrap};
+
+use super::sight::{Core, Row, Sight};
+use super::{Sort, is_quit};
+
+/// How a look is shown, which keys change.
+pub struct View {
+    sort: Sort,
+    reverse: bool,
+    filter: String,
+    /// A filter is being typed; what it was before.
+    typing: Option<String>,
+    /// The first line of the body that is seen.
+    top: usize,
+    /// How many lines of the body are seen, and how many there are: the last time that it was drawn.
+    seen: (usize, usize),
+}
+
+/// A column of the programs: its title, its width, and what is in it. Numbers are at the right.
+struct Column {
+    title: &'static str,
+    width: usize,
+    cell: fn(&Row) -> String,
+}
+
+/// As many of them as fit, from the first; the name is between the slot and the others, and takes what is left.
+const COLUMNS: [Column; 12] = [
+    Column { title: "cpu", width: 5, cell: |row| row.cpu.map_or("-".to_owned(), |cpu| format!("{cpu:.2}")) },
+    Column { title: "wants", width: 5, cell: |row| row.wants.to_string() },
+    Column { title: "held", width: 4, cell: |row| row.held.to_string() },
+    Column { title: "own", width: 4, cell: |row| row.owned.to_string() },
+    Column { title: "waits", width: 5, cell: |row| row.waits.to_string() },
+    Column { title: "lends", width: 5, cell: |row| row.lends.to_string() },
+    Column { title: "lost/s", width: 6, cell: |row| format!("{:.1}", row.lost_per_s) },
+    Column { title: "weight", width: 6, cell: |row| row.weight.to_string() },
+    Column { title: "awake", width: 5, cell: |row| row.awake.to_string() },
+    Column {
+        title: "sw/s",
+        width: 7,
+        cell: |row| row.switches_per_s.map_or("-".to_owned(), |rate| format!("{rate:.0}")),
+    },
+    Column { title: "pid", width: 7, cell: |row| row.pid.to_string() },
+    Column { title: "policy", width: 16, cell: |row| row.policy.clone() },
+];
+
+const SLOT_WIDTH: usize = 4;
+const LEAST_NAME: usize = 8;
+const MOST_NAME: usize = 24;
+
+/// The width of a core's cell: ` 255*`.
+const CORE_WIDTH: usize = 5;
+
+/// The width of what is printed to no terminal.
+const PLAIN_WIDTH: usize = 100;
+
+const COLORS: [Color; 6] = [Color::Green, Color::Cyan, Color::Yellow, Color::Magenta, Color::Blue, Color::LightRed];
+
+impl View {
+    /// With this order and filter.
+    pub fn new(sort: Sort, filter: String) -> View {
+        View { sort, reverse: false, filter, typing: None, top: 0, seen: (0, 0) }
+    }
+
+    /// What a key does; `Break`: it quits.
+    pub fn press(&mut self, key: KeyEvent) -> ControlFlow<()> {
+        if is_quit(key) {
+            return ControlFlow::Break(());
+        }
+        if let Some(before) = &self.typing {
+            match key.code {
+                KeyCode::Enter => self.typing = None,
+                KeyCode::Esc => (self.filter, self.typing) = (before.clone(), None),
+                KeyCode::Backspace => drop(self.filter.pop()),
+                KeyCode::Char(letter) => self.filter.push(letter),
+                _ => {}
+            }
+            return ControlFlow::Continue(());
+        }
+        let page = self.seen.0.max(1);
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return ControlFlow::Break(()),
+            KeyCode::Char('s') => {
+                let orders = Sort::value_variants();
+                let now = orders.iter().position(|order| *order == self.sort).unwrap_or(0);
+                self.sort = orders[(now + 1) % orders.len()];
+            }
+            KeyCode::Char('r') => self.reverse = !self.reverse,
+            KeyCode::Char('/') => self.typing = Some(std::mem::take(&mut self.filter)),
+            KeyCode::Up => self.top = self.top.saturating_sub(1),
+            KeyCode::Down => self.top += 1,
+            KeyCode::PageUp => self.top = self.top.saturating_sub(page),
+            KeyCode::PageDown => self.top += page,
+            KeyCode::Home => self.top = 0,
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The programs that are shown, in their order.
+    fn rows<'a>(&self, sight: &'a Sight) -> Vec<&'a Row> {
+        let wanted = self.filter.to_lowercase();
+        let holds = |text: &str| text.to_lowercase().contains(&wanted);
+        let mut rows: Vec<&Row> = sight.programs.iter().filter(|row| holds(&row.name) || holds(&row.policy)).collect();
+        rows.sort_by(|one, other| {
+            let order = match self.sort {
+                Sort::Slot => Ordering::Equal,
+                Sort::Name => one.name.cmp(&other.name),
+                Sort::Cpu => other.cpu.unwrap_or(-1.0).total_cmp(&one.cpu.unwrap_or(-1.0)),
+                Sort::Held => other.held.cmp(&one.held),
+                Sort::Waits => other.waits.cmp(&one.waits),
+                Sort::Lost => other.lost_per_s.total_cmp(&one.lost_per_s).then(other.lost.cmp(&one.lost)),
+                Sort::Weight => other.weight.cmp(&one.weight),
+            };
+            order.then(one.slot.cmp(&other.slot))
+        });
+        if self.reverse {
+            rows.reverse();
+        }
+        rows
+    }
+}
+
+/// Draws a look into the whole of `frame`.
+pub fn draw(frame: &mut Frame, sight: &Sight, view: &mut View) {
+    let [head, middle, foot] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+    frame.render_widget(Line::styled(summary(sight), Style::new().add_modifier(Modifier::BOLD)), head);
+    let body = body(sight, view, middle.width.into());
+    view.seen = (middle.height.into(), body.len());
+    view.top = view.top.min(body.len().saturating_sub(middle.height.into()));
+    let top = u16::try_from(view.top).unwrap_or(u16::MAX);
+    let body = Paragraph::new(body).scroll((top, 0));
+    // Sentences are wrapped; a table that is too wide is cut.
+    let body = if sight.programs.is_empty() { body.wrap(Wrap { trim: false }) } else { body };
+    frame.render_widget(body, middle);
+    frame.render_widget(Line::styled(keys(view), Style::new().add_modifier(Modifier::DIM)), foot);
+}
+
+/// The same as text, as wide as the terminal.
+pub fn plain(sight: &Sight, view: &View) -> String {
+    let width = ratatui::crossterm::terminal::size().map_or(PLAIN_WIDTH, |(width, _)| width.into());
+    let lines = [Line::from(summary(sight))].into_iter().chain(body(sight, view, width));
+    lines.map(|line| format!("{}\n", line.to_string().trim_end())).collect()
+}
+
+fn summary(sight: &Sight) -> String {
+    let Some(table) = &sight.table else { return "comity top".to_owned() };
+    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let used = sight.cores.iter().filter(|core| core.holder.is_some()).count();
+    let lent = sight.cores.iter().filter(|core| is_lent(core)).count();
+    let (programs, cores) = (count(sight.programs.len(), "program"), count(sight.cores.len(), "core"));
+    format!("{programs}, {cores}: {used} used, {lent} lent  {table}")
+}
+
+fn keys(view: &View) -> String {
+    let reverse = if view.reverse { " reversed" } else { "" };
+    let order = view.sort.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+    let more = if view.seen.1 > view.seen.0 { "  arrows scroll" } else { "" };
+    match &view.typing {
+        Some(_) => format!("filter: {}_  Enter keep  Esc drop", view.filter),
+        None if view.filter.is_empty() => format!("q quit  s sort: {order}{reverse}  r reverse  / filter{more}"),
+        None => format!("q quit  s sort: {order}{reverse}  r reverse  / filter: {}{more}", view.filter),
+    }
+}
+
+fn body(sight: &Sight, view: &View, width: usize) -> Vec<Line<'static>> {
+    let lines = |text: &str| text.lines().map(|line| Line::from(line.to_owned())).collect::<Vec<_>>();
+    if let Some(trouble) = &sight.trouble {
+        return lines(trouble);
+    }
+    if sight.table.is_none() {
+        return lines("COMITY_TABLE is off: programs that are\nstarted here share no cores.");
+    }
+    if sight.programs.is_empty() {
+        return lines(
+            "No program shares cores now. Start one:\n\n  comity run make -j8\n\nor put Comity under a rayon program, in its \
+             folder:\n\n  comity rayon enable\n\nand start it while another one runs.",
+        );
+    }
+    let mut body = programs(&view.rows(sight), width);
+    body.push(Line::default());
+    body.extend(cores(&sight.cores, width));
+    body
+}
+
+fn programs(rows: &[&Row], width: usize) -> Vec<Line<'static>> {
+    let width_of = |columns: &[Column]| columns.iter().map(|column| column.width + 1).sum::<usize>();
+    let fits = |number: &usize| SLOT_WIDTH + LEAST_NAME + width_of(&COLUMNS[..*number]) <= width;
+    let shown = &COLUMNS[..(0..=COLUMNS.len()).rev().find(fits).unwrap_or(0)];
+    let name_width = width.saturating_sub(SLOT_WIDTH + width_of(shown)).clamp(LEAST_NAME, MOST_NAME);
+    let line = |slot: &str, name: &str, cells: Vec<String>| {
+        let mut text = format!("{slot:>3} {:<name_width$}", cut(name, name_width));
+        for (cell, column) in cells.iter().zip(shown) {
+            text += &format!(" {:>width$}", cut(cell, column.width), width = column.width);
+        }
+        text
+    };
+    let titles = shown.iter().map(|column| column.title.to_owned()).collect();
+    let head = Line::styled(line("", "name", titles), Style::new().add_modifier(Modifier::UNDERLINED));
+    let programs = rows.iter().map(|row| {
+        let name = if row.life == "living" { row.name.clone() } else { format!("({}) {}", row.life, row.name) };
+        let cells = shown.iter().map(|column| (column.cell)(row)).collect();
+        Line::styled(line(&row.slot.to_string(), &name, cells), style(Some(row.slot)))
+    });
+    [head].into_iter().chain(programs).collect()
+}
+
+/// As many cores in a line as a power of two allows, so that they are easily counted.
+fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
+    let label = cores.last().map_or(1, |core| core.id.to_string().len()) + "core ".len();
+    let fit = width.saturating_sub(label) / CORE_WIDTH;
+    let per_line = if fit == 0 { 1 } else { 1 << fit.ilog2() };
+    let lines = cores.chunks(per_line).map(|chunk| {
+        let first = Span::from(format!("{:<label$}", format!("core {}", chunk[0].id)));
+        let cells =
+            chunk.iter().map(|core| Span::styled(format!("{:>CORE_WIDTH$}", core_cell(core)), style(core.holder)));
+        Line::from([first].into_iter().chain(cells).collect::<Vec<Span>>())
+    });
+    let legend = "3 used by its owner   3* lent to 3   (3) unused   - free";
+    lines.chain([Line::default(), Line::styled(legend, Style::new().add_modifier(Modifier::DIM))]).collect()
+}
+
+fn core_cell(core: &Core) -> String {
+    match (core.owner, core.holder) {
+        (_, Some(holder)) if is_lent(core) => format!("{holder}*"),
+        (_, Some(holder)) => format!("{holder} "),
+        (Some(owner), None) => format!("({owner})"),
+        (None, None) => "- ".to_owned(),
+    }
+}
+
+fn is_lent(core: &Core) -> bool {
+    core.owner.is_some() && core.holder.is_some() && core.owner != core.holder
+}
+
+fn style(slot: Option<usize>) -> Style {
+    slot.map_or(Style::new(), |slot| Style::new().fg(COLORS[slot % COLORS.len()]))
+}
+
+/// At most `width` letters of it; the last is `~` where some are missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['~']).collect()
+}

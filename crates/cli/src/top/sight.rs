@@ -1,0 +1,230 @@
+//! What is seen at a look: the table as it is, and what has changed since some looks ago.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use comity_table::{Life, Location, Program, Snapshot};
+use serde::Serialize;
+
+/// Rates are over this time: a coordinator publishes what its program has used when it comes by, some of them rarely.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Looks again and again.
+pub struct Watch {
+    location: Option<Location>,
+    /// Of each program by its place and number, what it had counted at earlier looks.
+    counts: HashMap<(usize, u64), VecDeque<Counts>>,
+}
+
+#[derive(Clone, Copy)]
+struct Counts {
+    at: Instant,
+    cpu: Option<Duration>,
+    switches: Option<u64>,
+    lost: u64,
+}
+
+/// `comity-top/1`: the table at a look. Times are in seconds.
+#[derive(Debug, Default, Serialize)]
+pub struct Sight {
+    /// `comity-top/1`.
+    pub schema: &'static str,
+    /// Where the table is or would be; `null` if `COMITY_TABLE` is `off`.
+    pub table: Option<String>,
+    /// Why the table cannot be read.
+    pub trouble: Option<String>,
+    /// Every core that a program of the table may use.
+    pub cores: Vec<Core>,
+    /// The programs, by slot.
+    pub programs: Vec<Row>,
+}
+
+/// One core.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Core {
+    /// The kernel's number.
+    pub id: usize,
+    /// The slot of the program that is entitled to it.
+    pub owner: Option<usize>,
+    /// The slot of the program that uses it.
+    pub holder: Option<usize>,
+}
+
+/// One program.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its place.
+    pub slot: usize,
+    /// The process's number in its own PID namespace.
+    pub pid: u32,
+    /// What it calls itself.
+    pub name: String,
+    /// The policy that it shares by; `run` for a command of `comity run`.
+    pub policy: String,
+    /// How much it counts.
+    pub weight: u32,
+    /// `living`, `stopped` or `dead`.
+    pub life: &'static str,
+    /// Cores that it could use now; 0 without work, and while it shares time.
+    pub wants: u32,
+    /// Cores that it uses.
+    pub held: usize,
+    /// Cores that it is entitled to.
+    pub owned: usize,
+    /// Cores that it wants and has not.
+    pub waits: u32,
+    /// Its own cores that others use.
+    pub lends: usize,
+    /// Workers, or threads of a command, that are awake.
+    pub awake: u32,
+    /// Cores' worth of processor time that it uses; `null` where it does not publish that, and at the first look.
+    pub cpu: Option<f64>,
+    /// Context switches each second; `null` as with `cpu`.
+    pub switches_per_s: Option<f64>,
+    /// Cores that their owners took back from it, each second.
+    pub lost_per_s: f64,
+    /// Cores that their owners took back from it since it joined.
+    pub lost: u64,
+    /// Processor time since it began, where it publishes that.
+    pub cpu_s: Option<f64>,
+}
+
+impl Watch {
+    /// Of the table there; `None`: of none.
+    pub fn new(location: Option<Location>) -> Watch {
+        Watch { location, counts: HashMap::new() }
+    }
+
+    /// Looks once.
+    pub fn look(&mut self) -> Sight {
+        let taken = self.location.as_ref().map(Snapshot::take).transpose();
+        let (snapshot, trouble) = match taken {
+            Ok(snapshot) => (snapshot.flatten(), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let table = self.location.as_ref().map(|location| location.path().display().to_string());
+        let mut sight = Sight { schema: "comity-top/1", table, trouble, ..Sight::default() };
+        if let Some(snapshot) = snapshot {
+            self.see(&snapshot, Instant::now(), &mut sight);
+        }
+        sight
+    }
+
+    fn see(&mut self, snapshot: &Snapshot, now: Instant, sight: &mut Sight) {
+        let key = |program: &Program| (program.slot.index(), program.program);
+        self.counts.retain(|known, _| snapshot.programs.iter().any(|program| key(program) == *known));
+        let lent = |slot: usize| {
+            let own = snapshot.cores.iter().filter(|core| core.owner.is_some_and(|owner| owner.index() == slot));
+            own.filter(|core| core.holder.is_some() && core.holder != core.owner).count()
+        };
+        sight.cores = snapshot
+            .cores
+            .iter()
+            .map(|core| Core {
+                id: core.id,
+                owner: core.owner.map(|owner| owner.index()),
+                holder: core.holder.map(|holder| holder.index()),
+            })
+            .collect();
+        sight.programs = snapshot
+            .programs
+            .iter()
+            .map(|program| {
+                let counts = Counts {
+                    at: now,
+                    cpu: program.cpu,
+                    switches: program.switches.map(|switches| switches.iter().sum()),
+                    lost: program.lost,
+                };
+                let earlier = self.counts.entry(key(program)).or_default();
+                // One that is as old as the window stays, to measure from.
+                while earlier.get(1).is_some_and(|second| now - second.at >= WINDOW) {
+                    earlier.pop_front();
+                }
+                let then = earlier.front().copied();
+                earlier.push_back(counts);
+                row(program, lent(program.slot.index()), then, counts)
+            })
+            .collect();
+    }
+}
+
+fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Row {
+    let seconds = then.map_or(0.0, |then| (now.at - then.at).as_secs_f64());
+    let rate = |difference: f64| if seconds > 0.0 { difference / seconds } else { 0.0 };
+    let held = program.held.len();
+    Row {
+        slot: program.slot.index(),
+        pid: program.pid,
+        name: program.name.clone(),
+        policy: program.policy.clone(),
+        weight: program.weight,
+        life: match program.life {
+            Life::Living => "living",
+            Life::Stopped => "stopped",
+            Life::Dead => "dead",
+        },
+        wants: program.desire,
+        held,
+        owned: program.owned.len(),
+        waits: program.desire.saturating_sub(held as u32),
+        lends,
+        awake: program.awake,
+        cpu: then.and_then(|then| Some(rate(now.cpu?.saturating_sub(then.cpu?).as_secs_f64()))),
+        switches_per_s: then.and_then(|then| Some(rate(now.switches?.saturating_sub(then.switches?) as f64))),
+        lost_per_s: then.map_or(0.0, |then| rate(now.lost.saturating_sub(then.lost) as f64)),
+        lost: program.lost,
+        cpu_s: program.cpu.map(|cpu| cpu.as_secs_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use comity_table::{CoreSet, SlotId};
+
+    fn program(number: u64, cpu_ms: u64, lost: u64) -> Program {
+        Program {
+            slot: SlotId::new(0).unwrap(),
+            program: number,
+            pid: 1,
+            name: "one".to_owned(),
+            policy: "run".to_owned(),
+            weight: 100,
+            desire: 3,
+            workers: 4,
+            awake: 2,
+            life: Life::Living,
+            age: Duration::ZERO,
+            may_use: [0, 1].into_iter().collect(),
+            owned: CoreSet::EMPTY,
+            held: [0].into_iter().collect(),
+            claimed: 0,
+            taken_back: 0,
+            released: 0,
+            lost,
+            cpu: Some(Duration::from_millis(cpu_ms)),
+            switches: None,
+        }
+    }
+
+    fn seen(watch: &mut Watch, program: Program, at: Instant) -> Row {
+        let mut sight = Sight::default();
+        watch.see(&Snapshot { programs: vec![program], cores: Vec::new() }, at, &mut sight);
+        sight.programs.remove(0)
+    }
+
+    #[test]
+    fn rates_are_over_the_last_second_and_of_one_program() {
+        let (mut watch, start) = (Watch::new(None), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        assert_eq!(seen(&mut watch, program(7, 1000, 5), at(0)).cpu, None);
+        let row = seen(&mut watch, program(7, 1500, 6), at(500));
+        assert_eq!((row.cpu, row.lost_per_s, row.waits), (Some(1.0), 2.0, 2));
+        assert_eq!(seen(&mut watch, program(7, 1500, 6), at(1000)).cpu, Some(0.5));
+        assert_eq!(seen(&mut watch, program(7, 3500, 6), at(1500)).cpu, Some(2.0));
+        // Another program in the same place has used nothing yet, whatever it publishes.
+        assert_eq!(seen(&mut watch, program(8, 9000, 0), at(2000)).cpu, None);
+        assert_eq!(watch.counts.len(), 1);
+    }
+}
