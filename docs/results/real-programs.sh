@@ -81,8 +81,10 @@ complain() {
 # file says: the author's, and the one that `enable` has brought up to Comity.
 tests() {
     local log=$work/$1-$3.log code=0
-    # They ask for what a stable compiler refuses otherwise: the compiler's own benchmarks, specialization.
+    # Two ask for what a stable compiler refuses otherwise: the compiler's own benchmarks, and specialization. And the proofs of one
+    # would take an hour unoptimised.
     case $1 in imageproc | plonky2) local -x RUSTC_BOOTSTRAP=1 ;; esac
+    case $1 in plonky2) local -x CARGO_PROFILE_DEV_OPT_LEVEL=2 ;; esac
     # Compiled first, so that the limit is on the tests alone.
     (cd "$work/$1" && cargo test --locked --no-run --features "$2" &&
         timeout 900 cargo test --locked --no-fail-fast --features "$2") >"$log" 2>&1 || code=$?
