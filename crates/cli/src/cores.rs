@@ -18,10 +18,10 @@ const EXAMPLES: &str = "Examples:
   comity cores --watch | while read -r n; do echo \"$n cores\"; done
 
 The least of: the cores that this process may run on (taskset, cpuset), the
-quota of its control group, rounded up, and its share of the core table, rounded
-up: an equal part of the cores, by weight, of what the programs there leave. At
-least 1. Without a table that can be used, or with COMITY_TABLE=off, the first
-two. It is what holds at this moment; `comity run` goes on asking.
+quota of its control group, rounded up, and its share of the core table,
+rounded up: an equal part of the cores, by weight, of what the programs there
+leave. At least 1. Without a table that can be used, or with COMITY_TABLE=off,
+the first two. It is what holds at this moment; `comity run` goes on asking.
 
 Exit codes: 0 a number was printed; 1 standard output cannot be written; 2 the
 command line is at fault.";

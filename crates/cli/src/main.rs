@@ -20,8 +20,10 @@ use clap::{Parser, Subcommand};
 
 /// Fair and efficient work stealing for programs that share a machine.
 #[derive(Parser)]
-#[command(name = "comity", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line is at fault.")]
+#[command(name = "comity", version, max_term_width = 80, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line\nis at fault."
+)]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

@@ -31,11 +31,13 @@ const EXAMPLES: &str = "Examples:
   comity rayon status ../project
   comity rayon disable
 
-`enable` writes an entry for rayon-core into [patch.crates-io] of the workspace's Cargo.toml, brings Cargo.lock up to it
-and asks cargo whether it has worked; `disable` brings both files back. Without a Cargo.lock, neither leaves one behind.
+`enable` writes an entry for rayon-core into [patch.crates-io] of the
+workspace's Cargo.toml, brings Cargo.lock up to it and asks cargo whether it
+has worked; `disable` brings both files back. Without a Cargo.lock, neither
+leaves one behind.
 
-Exit codes: 0 done, or there was nothing to do; 1 the project or cargo is at fault, and its files are as they were; 2 the
-command line is at fault.";
+Exit codes: 0 done, or there was nothing to do; 1 the project or cargo is at
+fault, and its files are as they were; 2 the command line is at fault.";
 
 /// Run any rayon program on Comity, without a change to its code
 #[derive(Args)]

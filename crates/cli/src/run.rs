@@ -53,33 +53,43 @@ const EXAMPLES: &str = "Examples:
   comity run --cores 2 ffmpeg -i in.mkv out.mp4
   COMITY_TABLE=/srv/shared/comity comity run ./solver
 
-What is shared is processor time: a command is entitled to an equal part of the cores, by weight. While it could use
-that part (the processor time that all its processes had, and the time that their threads waited for a core), it holds
-cores of its own, and all threads of the command and of what it starts are kept on them; alone it may use all. A thread
-that has bound itself to some cores stays within them, as far as they are the command's. A command that uses less, for
-it waits, or a quota of its control group stops it, holds no core: its threads run where they like, on cores that
-others hold, and what it does not use others have. The same while there are more programs than cores, which then go
-round every 100 ms, and it is not its turn. See `comity table` for who has which core, and `comity table --help` for
-COMITY_TABLE.
+What is shared is processor time: a command is entitled to an equal part of the
+cores, by weight. While it could use that part (the processor time that all its
+processes had, and the time that their threads waited for a core), it holds
+cores of its own, and all threads of the command and of what it starts are kept
+on them; alone it may use all. A thread that has bound itself to some cores
+stays within them, as far as they are the command's. A command that uses less,
+for it waits, or a quota of its control group stops it, holds no core: its
+threads run where they like, on cores that others hold, and what it does not
+use others have. The same while there are more programs than cores, which then
+go round every 100 ms, and it is not its turn. See `comity table` for who has
+which core, and `comity table --help` for COMITY_TABLE.
 
-With --cores auto the command desires as many cores as it has threads that run or wait for a core; with --cores N it
-desires N. Either only while it could use its part, of N cores at most: cores that it does not use are lent.
+With --cores auto the command desires as many cores as it has threads that run
+or wait for a core; with --cores N it desires N. Either only while it could use
+its part, of N cores at most: cores that it does not use are lent.
 
-The command has COMITY_TABLE=off, so that it is not counted twice, and COMITY_RUN, by which what it starts is known.
-These variables, where they are not set, say how many cores it may get: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
-OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS, BLIS_NUM_THREADS, VECLIB_MAXIMUM_THREADS, NUMEXPR_MAX_THREADS,
-NUMBA_NUM_THREADS, GOMAXPROCS, JULIA_NUM_THREADS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
+The command has COMITY_TABLE=off, so that it is not counted twice, and
+COMITY_RUN, by which what it starts is known. These variables, where they are
+not set, say how many cores it may get: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
+OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS, BLIS_NUM_THREADS,
+VECLIB_MAXIMUM_THREADS, NUMEXPR_MAX_THREADS, NUMBA_NUM_THREADS, GOMAXPROCS,
+JULIA_NUM_THREADS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
 CMAKE_BUILD_PARALLEL_LEVEL, CARGO_BUILD_JOBS.
 
-This process becomes the command, so signals, the terminal and the exit status are the command's own, SIGKILL
-included; only SIGPIPE, where it was ignored, is at its default. A copy of this process beside it, whose name is
-comity: and the command's number, takes part in the table from 10 ms after the start (as the first process of a
-container, the command gets it as a child that ends after it); when the command ends, that leaves the table and lets
-go what the command has left running. If it is killed or stopped, a copy of it, named comity+ and the command's number,
-lets the threads go within a second; only if both are killed at once do they stay on the cores that they had.
-Without a table that can be used, the command runs all the same, after a line on standard error.
+This process becomes the command, so signals, the terminal and the exit status
+are the command's own, SIGKILL included; only SIGPIPE, where it was ignored, is
+at its default. A copy of this process beside it, whose name is comity: and the
+command's number, takes part in the table from 10 ms after the start (as the
+first process of a container, the command gets it as a child that ends after
+it); when the command ends, that leaves the table and lets go what the command
+has left running. If it is killed or stopped, a copy of it, named comity+ and
+the command's number, lets the threads go within a second; only if both are
+killed at once do they stay on the cores that they had. Without a table that
+can be used, the command runs all the same, after a line on standard error.
 
-Exit codes: the command's own; 126 it cannot be executed; 127 it is not there; 2 the command line is at fault.";
+Exit codes: the command's own; 126 it cannot be executed; 127 it is not there;
+2 the command line is at fault.";
 
 /// Run any program as a member of the core table, so that it shares cores with others
 #[derive(Args)]

@@ -17,39 +17,56 @@ const HELP: &str = "Examples:
   COMITY_TABLE=/srv/shared/comity comity table show
   comity table clean
 
-Programs that share cores keep a table in shared memory: who is entitled to which core (its owner), and who uses it (its
-holder). There is no daemon; a program that dies is taken out by the next that looks.
+Programs that share cores keep a table in shared memory: who is entitled to
+which core (its owner), and who uses it (its holder). There is no daemon; a
+program that dies is taken out by the next that looks.
 
-Of a program: weight: how much it counts; desire: the cores that it could use now, 0 while it shares time; owned, held: cores
-that it is entitled to, and uses; life: living, stopped (it has work, and no time or is stopped), dead. With --wide: policy (run:
-a command of `comity run`); awake: its workers that are awake, or a command's threads that run or wait for a core; workers: all of
-them, or the most cores that a command may desire; age: since it joined; cpu: processor time that it has used; claimed, taken
-back, released, lost: how often it began to use a core that no program used, took back its own, gave one up, lost one to its owner.
+Of a program: weight: how much it counts; desire: the cores that it could use
+now, 0 while it shares time; owned, held: cores that it is entitled to, and
+uses; life: living, stopped (it has work, and no time or is stopped), dead.
+With --wide: policy (run: a command of `comity run`); awake: its workers that
+are awake, or a command's threads that run or wait for a core; workers: all of
+them, or the most cores that a command may desire; age: since it joined; cpu:
+processor time that it has used; claimed, taken back, released, lost: how often
+it began to use a core that no program used, took back its own, gave one up,
+lost one to its owner.
 
-COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N, where N is the layout's number.
-               a path: the table there. It is made if there is none; its folder must be there. Programs of several users,
-               or of several containers that mount the folder, share the cores of one machine by it.
-               off: no table. A program keeps its policy, shares nothing, and all of its workers may be awake.
+COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
+               where N is the layout's number.
+               a path: the table there. It is made if there is none; its folder
+               must be there. Programs of several users, or of several
+               containers that mount the folder, share the cores of one machine
+               by it.
+               off: no table. A program keeps its policy, shares nothing, and
+               all of its workers may be awake.
 
-An own table has the mode 0600 in a folder of the mode 0700; where another user has that folder's name, programs run without a
-table, and say so. A named table is made with the mode 0600, and with 0660 in a setgid folder of the user or of root. It is
-used if it is the user's own, or root's, or if a group that the process is in may write to it; never if all users may. For a
-group: make the folder setgid (chmod g+s), so that the file has the folder's group. A program that is set-user-id or
-set-group-id, or has capabilities of its own, obeys no COMITY_ variable of its caller's.
+An own table has the mode 0600 in a folder of the mode 0700; where another user
+has that folder's name, programs run without a table, and say so. A named table
+is made with the mode 0600, and with 0660 in a setgid folder of the user or of
+root. It is used if it is the user's own, or root's, or if a group that the
+process is in may write to it; never if all users may. For a group: make the
+folder setgid (chmod g+s), so that the file has the folder's group. A program
+that is set-user-id or set-group-id, or has capabilities of its own, obeys no
+COMITY_ variable of its caller's.
 
-Share a table only with users who may also kill your programs. A user who may write to the file can mislead the programs
-about which should use which core, so that they get too few or too many, for as long as that goes on; and can cut the file
-short, which kills the programs that have it mapped (SIGBUS). Nothing else: no value in it makes a program crash, wait without
-a timeout or write elsewhere. A program that is killed or stopped at any moment leaves nothing that others wait for.
+Share a table only with users who may also kill your programs. A user who may
+write to the file can mislead the programs about which should use which core,
+so that they get too few or too many, for as long as that goes on; and can cut
+the file short, which kills the programs that have it mapped (SIGBUS). Nothing
+else: no value in it makes a program crash, wait without a timeout or write
+elsewhere. A program that is killed or stopped at any moment leaves nothing
+that others wait for.
 
-Programs that were built with versions of comity of the same layout share one table. Where a named file has another layout, a
-program uses PATH.layout-N beside it, says so once with the programs that use the other one, and the two do not share.
+Programs that were built with versions of comity of the same layout share one
+table. Where a named file has another layout, a program uses PATH.layout-N
+beside it, says so once with the programs that use the other one, and the two
+do not share.
 
-A table has room for 256 programs and 1,024 cores. Containers that share one must have the machine's clocks (one time
-namespace).
+A table has room for 256 programs and 1,024 cores. Containers that share one
+must have the machine's clocks (one time namespace).
 
-Exit codes: 0 done, or there is no table, or `clean` found it in use; 1 it cannot be used, read or removed; 2 the command
-line is at fault.";
+Exit codes: 0 done, or there is no table, or `clean` found it in use; 1 it
+cannot be used, read or removed; 2 the command line is at fault.";
 
 /// Show the core table: who owns and holds which core; or remove one that no program uses
 #[derive(Args)]

@@ -34,44 +34,61 @@ const MAX_PROGRAMS: usize = 64;
 
 const EXAMPLES: &str = "A PROGRAM is
   - a kernel, NAME or NAME:key=value,… (see `comity-lab kernel --list`);
-  - any other text with a space or a slash: a command for /bin/sh. Each execution is one round, must end with 0, and
-    finds the number of workers in COMITY_NUM_THREADS and RAYON_NUM_THREADS, and a policy in COMITY_POLICY. Its output
-    is thrown away; its last words on standard error are shown if it fails.
+  - any other text with a space or a slash: a command for /bin/sh. Each
+    execution is one round, must end with 0, and finds the number of workers in
+    COMITY_NUM_THREADS and RAYON_NUM_THREADS, and a policy in COMITY_POLICY.
+    Its output is thrown away; its last words on standard error are shown if it
+    fails.
 
 Measures, per contestant (a policy, or a backend without policies):
   alone T_s, together T_c    mean seconds over the rounds
   one core T_1               mean seconds alone, one worker, pinned to one core
   slowdown                   (T_c - T_s) / T_s
   unfairness                 largest slowdown - smallest slowdown
-  unfairness of cpu          largest (cores used / cores due) - smallest; used: processor time / T_c; due: an equal
-                             share, but no more than is used alone; what one does not use is shared among the others
-  response time T            mean seconds together over all rounds, uncounted ones included (overlapped_s in JSON)
+  unfairness of cpu          largest (cores used / cores due) - smallest; used:
+                             processor time / T_c; due: an equal share, but no
+                             more than is used alone; what one does not use is
+                             shared among the others
+  response time T            mean seconds together over all rounds, uncounted
+                             ones included (overlapped_s in JSON)
   slow-down ratio T/B        T over the baseline's seconds alone, B = T_b
   D                          largest slow-down ratio - smallest slow-down ratio
   weighted speedup           sum of T_b / T_c, T_b the baseline's seconds alone
-  work W                     mean processor seconds alone, one worker, pinned to one core
-  bound                      programs / s, s = sum of (W / T_b) / cores, 1 at least: nothing wasted, all slowed alike
+  work W                     mean processor seconds alone, one worker, pinned
+                             to one core
+  bound                      programs / s, s = sum of (W / T_b) / cores, 1 at
+                             least: nothing wasted, all slowed alike
   efficiency                 weighted speedup / bound
-  cv                         coefficient of variation of T_c: standard deviation / mean
-  switches per second        sum of (voluntary + involuntary context switches of a counted round) / T_c
+  cv                         coefficient of variation of T_c: standard
+                             deviation / mean
+  switches per second        sum of (voluntary + involuntary context switches
+                             of a counted round) / T_c
 
-Without uncounted rounds, and with each contestant's own baseline, T/B is 1 + slowdown, and D is the unfairness. They
-differ where a short program goes on beside a long one: T is of all that it did there, T_c of its counted rounds only.
-With --pairs the report ends with means and worst cases over all pairs, a line per contestant.
+Without uncounted rounds, and with each contestant's own baseline, T/B is 1 +
+slowdown, and D is the unfairness. They differ where a short program goes on
+beside a long one: T is of all that it did there, T_c of its counted rounds
+only. With --pairs the report ends with means and worst cases over all pairs, a
+line per contestant.
 
-The rounds are divided into up to three blocks. Each block runs every contestant: each program alone, alone on one core,
-then all together; so a machine that drifts treats all contestants alike. When the programs run together, one that has
-had its rounds goes on, uncounted, until all have. A kernel runs once uncounted when its process starts. What is still
-running when a co-run ends is asked to end (SIGTERM), and killed a second later.
+The rounds are divided into up to three blocks. Each block runs every
+contestant: each program alone, alone on one core, then all together; so a
+machine that drifts treats all contestants alike. When the programs run
+together, one that has had its rounds goes on, uncounted, until all have. A
+kernel runs once uncounted when its process starts. What is still running when
+a co-run ends is asked to end (SIGTERM), and killed a second later.
 
 Examples:
   comity-lab corun mergesort cg --policy abp,bws --backend rayon
-  comity-lab corun cg:class=W mm mi --policy bws:sleep_threshold=128,comity --workers 8 --group separate
-  comity-lab corun cg:class=W mm mi ep:class=S --pairs --policy abp,bws --backend rayon --json pairs.json
+  comity-lab corun cg:class=W mm mi --policy bws:sleep_threshold=128,comity \\
+      --workers 8 --group separate
+  comity-lab corun cg:class=W mm mi ep:class=S --pairs --policy abp,bws \\
+      --backend rayon --json pairs.json
   comity-lab corun cg mm mi --pairs=all --policy bws,comity
-  comity-lab corun cg './my-solver --size 100' --rounds 6 --timeout 60 --json result.json
+  comity-lab corun cg './my-solver --size 100' --rounds 6 --timeout 60 \\
+      --json result.json
 
-Exit codes: 0 success; 1 a program failed, hung or gave a wrong result; 2 the command line is at fault.";
+Exit codes: 0 success; 1 a program failed, hung or gave a wrong result; 2 the
+command line is at fault.";
 
 /// Run programs alone and together; print what sharing the machine cost each of them
 #[derive(Args)]

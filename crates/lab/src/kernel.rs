@@ -18,7 +18,8 @@ const EXAMPLES: &str = "Examples:
   comity-lab kernel cg:class=S --policy bws --workers 8 --rounds 5
   comity-lab kernel fib:n=30 --backend rayon --json
 
-Exit codes: 0 every round was right; 1 one was not, or could not run; 2 the command line is at fault.";
+Exit codes: 0 every round was right; 1 one was not, or could not run; 2 the
+command line is at fault.";
 
 /// Run one of the papers' programs; print its time, its verification and what the workers did
 #[derive(Args)]

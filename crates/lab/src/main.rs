@@ -25,14 +25,10 @@ use clap::{Parser, Subcommand};
 
 /// Measure what sharing a machine costs, and repeat the papers' experiments.
 #[derive(Parser)]
+#[command(name = "comity-lab", version, max_term_width = 80, subcommand_required = true, arg_required_else_help = true)]
 #[command(
-    name = "comity-lab",
-    version,
-    max_term_width = 120,
-    subcommand_required = true,
-    arg_required_else_help = true
+    after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line\nis at fault."
 )]
-#[command(after_help = "Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line is at fault.")]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

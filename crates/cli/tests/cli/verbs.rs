@@ -43,3 +43,23 @@ fn a_reader_that_has_read_enough_is_no_error() {
     assert!(output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn every_help_fits_80_columns() {
+    let mut left = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(words) = left.pop() {
+        let output = comity().args(&words).arg("--help").assert().success().get_output().clone();
+        let text = String::from_utf8(output.stdout).unwrap();
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{words:?}: {line}");
+        }
+        seen += 1;
+        let verbs = text.split_once("\nCommands:\n").map_or("", |(_, after)| after.split("\n\n").next().unwrap());
+        // A verb's name is indented by two; what continues its line, by more.
+        let names =
+            verbs.lines().filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+        left.extend(names.filter(|name| *name != "help").map(|name| [words.clone(), vec![name.to_owned()]].concat()));
+    }
+    assert!(seen > 9, "only {seen} helps were found");
+}

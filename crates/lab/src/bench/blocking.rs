@@ -27,7 +27,8 @@ use crate::reproduce::figure::{Axis, Figure, Legend, Marks, Series};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench blocking
-  comity-lab bench blocking --workload ring,pipeline --policy comity,comity:place=current --n 64 --w-us 1,10";
+  comity-lab bench blocking --workload ring,pipeline \\
+      --policy comity,comity:place=current --n 64 --w-us 1,10";
 
 /// Measure programs of tasks that block and unblock each other, beside tokio and smol: time over the ideal
 ///

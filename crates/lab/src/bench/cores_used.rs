@@ -36,16 +36,21 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench use --scenario sleepers,quota --rounds 5 --json
   comity-lab bench use --list
 
-A scenario has programs side by side, of which one at least can use all cores all the time. Each round runs it once
-with a core table of its own and once with COMITY_TABLE=off, for --seconds each, after half a second in which all begin.
+A scenario has programs side by side, of which one at least can use all cores
+all the time. Each round runs it once with a core table of its own and once
+with COMITY_TABLE=off, for --seconds each, after half a second in which all
+begin.
 
 Measures, in cores, that is, processor seconds per second:
-  used                    by each member: all processes of its session, without the coordinator of a `comity run`
+  used                    by each member: all processes of its session, without
+                          the coordinator of a `comity run`
   used of what could be   what all use with a table over what they use without
-  idle                    by no process, of the cores that this process may use: a member had work all the time
+  idle                    by no process, of the cores that this process may
+                          use: a member had work all the time
 
-Whatever else runs on the machine uses cores, which are then neither a member's nor idle. Scenarios with a quota need the
-right to make a control group with the cpu controller; without, they are skipped.";
+Whatever else runs on the machine uses cores, which are then neither a member's
+nor idle. Scenarios with a quota need the right to make a control group with
+the cpu controller; without, they are skipped.";
 
 /// Measure the processor time that programs use side by side, with a core table and without, and how long cores idle
 #[derive(Args)]

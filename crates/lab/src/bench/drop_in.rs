@@ -24,9 +24,11 @@ use crate::{descendants, kernel};
 const EXAMPLES: &str = "Examples:
   ./docs/results/drop-in.sh
   comity-lab bench drop-in --stock ./stock --drop-in ./drop-in
-  comity-lab bench drop-in --stock ./stock --drop-in ./drop-in sort 'kernel cg:class=W' --policy comity,bws --rounds 31
+  comity-lab bench drop-in --stock ./stock --drop-in ./drop-in sort \\
+      'kernel cg:class=W' --policy comity,bws --rounds 31
 
-docs/results/drop-in.sh builds both binaries of crates/rayon-core/programs and runs this bench on them.";
+docs/results/drop-in.sh builds both binaries of crates/rayon-core/programs and
+runs this bench on them.";
 
 /// Measure programs that are written with rayon: their times over the drop-in for rayon-core, beside the stock one
 ///
@@ -36,6 +38,8 @@ docs/results/drop-in.sh builds both binaries of crates/rayon-core/programs and r
 /// job is done counts; before each run a pool has been idle for as long as the others took. After the work, each
 /// process idles for one second and says what processor time it used.
 #[derive(Args)]
+// In 80 columns.
+#[command(override_usage = "comity-lab bench drop-in --stock <PATH> --drop-in <PATH> [OPTIONS]\n       [PROGRAM]...")]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The programs, as in `rayon-programs run` [default: all that the stock binary lists]

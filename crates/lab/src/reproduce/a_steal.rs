@@ -24,11 +24,14 @@ const EXAMPLES: &str = "Examples:
   comity-lab reproduce a-steal --check
   comity-lab reproduce a-steal time waste --out results
   comity-lab reproduce a-steal time --vary fork=tree --vary iterations=1-8
-  comity-lab reproduce a-steal --out shard-3 --shard 3/8       # on each of eight machines, and then
+  comity-lab reproduce a-steal --out shard-3 --shard 3/8       # on each of
+                                                               eight machines,
+                                                               and then
   comity-lab reproduce a-steal --merge shard-1 --merge shard-2 … --out all
 
-Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md
-says what the paper leaves unsaid, what was chosen, and where numbers differ.";
+Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with
+Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md says what the paper
+leaves unsaid, what was chosen, and where numbers differ.";
 
 /// A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7
 ///

@@ -23,8 +23,9 @@ const EXAMPLES: &str = "Examples:
   comity-lab reproduce ws-last --real
   comity-lab reproduce ws-last --vary yield=2500 --vary handover=0
 
-Vrba, Halvorsen and Griwodz, A Simple Improvement of the Work-stealing Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md says
-what the paper leaves unsaid, what was chosen, and where numbers differ.";
+Vrba, Halvorsen and Griwodz, A Simple Improvement of the Work-stealing
+Scheduling Algorithm, CISIS 2010. docs/papers/ws-last.md says what the paper
+leaves unsaid, what was chosen, and where numbers differ.";
 
 /// WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST
 ///
