@@ -16,7 +16,8 @@ mod weight;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use comity_console::generate;
 
 /// Fair and efficient work stealing for programs that share a machine.
 #[derive(Parser)]
@@ -40,6 +41,8 @@ enum Verb {
     Rayon(rayon::Arguments),
     Policies(policies::Arguments),
     Doctor(doctor::Arguments),
+    Completions(generate::Completions),
+    Man(generate::Man),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,8 @@ fn main() -> ExitCode {
         Verb::Rayon(arguments) => rayon::run(&arguments),
         Verb::Policies(arguments) => policies::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),
+        Verb::Man(arguments) => generate::man(&arguments, Arguments::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod failure;
+pub mod generate;
 pub mod machine;
 pub mod output;
 

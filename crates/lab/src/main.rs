@@ -21,7 +21,8 @@ mod trial;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use comity_console::generate;
 
 /// Measure what sharing a machine costs, and repeat the papers' experiments.
 #[derive(Parser)]
@@ -41,6 +42,8 @@ enum Verb {
     Bench(bench::Arguments),
     Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
+    Completions(generate::Completions),
+    Man(generate::Man),
     #[command(hide = true)]
     Serve(serve::Arguments),
 }
@@ -52,6 +55,8 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Simulate(arguments) => simulate::run(arguments),
         Verb::Reproduce(arguments) => reproduce::run(arguments),
+        Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),
+        Verb::Man(arguments) => generate::man(&arguments, Arguments::command()),
         Verb::Serve(arguments) => serve::run(arguments),
     };
     match outcome {

@@ -63,3 +63,22 @@ fn every_help_fits_80_columns() {
     }
     assert!(seen > 9, "only {seen} helps were found");
 }
+
+#[test]
+fn completions_and_man_pages_know_every_verb() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = comity().args(["completions", shell]).assert().success().get_output().clone();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(["cores", "watch"].iter().all(|word| text.contains(word)), "{shell}: {text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("new/man1");
+    comity().arg("man").arg(&pages).assert().success();
+    for (page, word) in [("comity.1", "cores"), ("comity-cores.1", "watch")] {
+        let text = std::fs::read_to_string(pages.join(page)).unwrap();
+        assert!(text.replace("\\-", "-").contains(word), "{word} is not in {page}:\n{text}");
+    }
+    let nowhere = pages.join("comity.1").join("below");
+    comity().arg("man").arg(nowhere).assert().code(2);
+    comity().args(["completions", "tcsh"]).assert().code(2);
+}

@@ -56,3 +56,22 @@ fn every_help_fits_80_columns() {
     }
     assert!(seen > 15, "only {seen} helps were found");
 }
+
+#[test]
+fn completions_and_man_pages_know_every_verb() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = lab().args(["completions", shell]).assert().success().get_output().clone();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(["corun", "pairs"].iter().all(|word| text.contains(word)), "{shell}: {text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("new/man1");
+    lab().arg("man").arg(&pages).assert().success();
+    for (page, word) in [("comity-lab.1", "corun"), ("comity-lab-corun.1", "pairs")] {
+        let text = std::fs::read_to_string(pages.join(page)).unwrap();
+        assert!(text.replace("\\-", "-").contains(word), "{word} is not in {page}:\n{text}");
+    }
+    let nowhere = pages.join("comity-lab.1").join("below");
+    lab().arg("man").arg(nowhere).assert().code(2);
+    lab().args(["completions", "tcsh"]).assert().code(2);
+}
