@@ -40,11 +40,17 @@ def meet(contestant, way, tasks):
     return float(done.stdout)
 
 
+def command_in(folder):
+    """The command with the kernels: earlier states have one command for everything."""
+    lab = folder / "comity-lab"
+    return lab if lab.exists() else folder / "comity"
+
+
 def waves(contestant, wait, tasks, sweeps):
     """Seconds of a wavefront."""
     folder, table = contestant
     name = f"wavefront:tasks={tasks},wait={wait},sweeps={sweeps}"
-    command = [folder / "comity-lab", "kernel", name, "--workers", str(tasks), "--policy", "comity", "--json"]
+    command = [command_in(folder), "kernel", name, "--workers", str(tasks), "--policy", "comity", "--json"]
     done = subprocess.run(command, env=environment(table), capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["rounds"][0]["seconds"]
 
@@ -56,7 +62,7 @@ class Neighbours:
         folder, table = contestant
         self.processes = [
             subprocess.Popen(
-                [folder / "comity-lab", "kernel", "fib:n=32", "--workers", "2", "--rounds", "1000000", "--policy", "comity"],
+                [command_in(folder), "kernel", "fib:n=32", "--workers", "2", "--rounds", "1000000", "--policy", "comity"],
                 env=environment(table), stdout=subprocess.DEVNULL, start_new_session=separate)
             for _ in range(number)
         ]

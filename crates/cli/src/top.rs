@@ -35,14 +35,14 @@ Of a program: cpu: cores' worth of processor time that it uses; wants: cores
 that it could use now, 0 while it shares time; held, own: cores that it uses,
 and is entitled to; waits: cores that it wants and has not; lends: its own that
 others use; lost/s: cores that their owners took back from it, each second;
-sw/s: context switches each second; life: living, stopped or dead. `-` stands
-for what a program does not publish.
+sw/s: context switches each second. `-` stands for what a program does not
+publish; for cpu of one that does not live there is `stopped` or `dead`.
 
 Of a core: 3 used by its owner, the program in slot 3; 3* used by 3 and lent to
 it; (3) owned by 3 and unused; - neither owned nor used.
 
-Exit codes: 0 quit, or ended by SIGTERM or SIGINT; 1 the table or the terminal
-cannot be used; 2 the command line is at fault.";
+Exit codes: 0 quit, or ended by SIGTERM, SIGINT or SIGHUP; 1 the terminal, or
+with --once the table, cannot be used; 2 the command line is at fault.";
 
 /// Show live which program owns, holds, lends and waits for which core
 #[derive(Args)]
@@ -55,7 +55,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     /// Write metrics for Prometheus' node exporter into this file instead, at each look
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "sort", "filter"])]
     prometheus: Option<PathBuf>,
     /// Order of the programs
     #[arg(long, value_enum, default_value = "slot")]
@@ -126,17 +126,26 @@ fn print(
     file: Option<ResultFile>,
     interval: Duration,
 ) -> Result<(), Failure> {
+    let (sender, happenings) = mpsc::channel();
+    let cannot = |error: io::Error| Failure::Run(format!("cannot heed signals: {error}"));
+    // A signal ends it between two looks, so no file is left half-written.
+    let _sender =
+        if arguments.once { Some(sender) } else { listen_for_signals(sender).map(|()| None).map_err(cannot)? };
     // Rates need two looks.
     watch.look();
     loop {
-        thread::sleep(interval);
-        let sight = watch.look();
+        if let Ok(_end) = happenings.recv_timeout(interval) {
+            return Ok(());
+        }
+        let mut sight = watch.look();
+        sight.programs = view.rows(&sight).into_iter().cloned().collect();
         if arguments.once
             && let Some(trouble) = sight.trouble
         {
             return Err(Failure::Run(trouble));
         }
         match &file {
+            Some(ResultFile::Standard) => output::print_while_read(&prometheus::text(&sight))?,
             Some(file) => file.write(&prometheus::text(&sight))?,
             None if arguments.json => output::print_while_read(&output::to_json_line(&sight))?,
             None => output::print(&screen::plain(&sight, view))?,

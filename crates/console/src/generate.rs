@@ -10,9 +10,7 @@ use crate::{Failure, output};
 
 /// Print the completions for a shell
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  source <(comity completions bash)\n  comity completions fish >~/.config/fish/completions/comity.fish"
-)]
+#[command(after_help = "In bash, for this session: source <(COMMAND completions bash)")]
 pub struct Completions {
     /// The shell
     #[arg(value_enum)]

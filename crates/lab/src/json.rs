@@ -8,7 +8,7 @@ use comity::WorkerCounters;
 use comity_console::machine::{Machine, Versions};
 use serde::{Deserialize, Serialize};
 
-/// `comity-corun/1`: all co-runs of one `comity corun`.
+/// `comity-corun/1`: all co-runs of one `comity-lab corun`.
 #[derive(Debug, Serialize)]
 pub struct CorunReport {
     /// `comity-corun/1`.
@@ -173,7 +173,7 @@ pub struct Times {
     pub corun_s: Vec<f64>,
 }
 
-/// `comity-kernel/1`: the runs of one `comity kernel`.
+/// `comity-kernel/1`: the runs of one `comity-lab kernel`.
 #[derive(Debug, Serialize)]
 pub struct KernelReport {
     /// `comity-kernel/1`.
@@ -267,7 +267,7 @@ pub struct KernelCatalog {
 /// One kernel.
 #[derive(Debug, Serialize)]
 pub struct KernelRow {
-    /// As in `comity kernel NAME`.
+    /// As in `comity-lab kernel NAME`.
     pub name: &'static str,
     /// What it computes.
     pub summary: &'static str,

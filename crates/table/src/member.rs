@@ -31,7 +31,7 @@ const FEW: usize = 8;
 const SILENT_AFTER: Duration = Duration::from_millis(100);
 
 /// More than any program says that it counts.
-const MOST_WEIGHT: u32 = 1_000_000;
+pub(crate) const MOST_WEIGHT: u32 = 1_000_000;
 
 /// How often the cores go round that cannot be divided among the programs.
 pub const TURN: Duration = Duration::from_millis(100);

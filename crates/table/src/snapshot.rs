@@ -11,7 +11,8 @@ use comity_policy::allotment::{Claim, deq};
 
 use crate::layout::{BYTES, CORES, CPU_TIME, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
-use crate::member::{byte, is_stopped, load};
+use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
+use crate::partition::{Party, partition};
 use crate::{CoreSet, SlotId, text};
 
 /// Whether a program lives.
@@ -48,6 +49,8 @@ pub struct Program {
     pub awake: u32,
     /// Whether it lives.
     pub life: Life,
+    /// Its coordinator has not come by for long: it is stopped, or has nothing to do.
+    pub silent: bool,
     /// How long ago it joined.
     pub age: Duration,
     /// The cores that its affinity allows.
@@ -135,6 +138,7 @@ impl Snapshot {
                 workers: slot.workers.load(Ordering::Relaxed),
                 awake: slot.awake.load(Ordering::Relaxed),
                 life,
+                silent: is_stopped(layout, id, now),
                 // It is 0 as long as the program has not said it.
                 age: Some(slot.joined.load(Ordering::Relaxed)).filter(|joined| *joined > 0).map_or(Duration::ZERO, ago),
                 may_use: CoreSet::load(&slot.may_use),
@@ -167,23 +171,40 @@ impl Snapshot {
     ///
     /// Programs that share time hold no core; each counts as if it wanted a core for each worker that is awake.
     pub fn entitled(&self, weight: u32, desire: u32, may_use: CoreSet) -> u32 {
-        let living = self.programs.iter().filter(|program| program.life == Life::Living);
-        let others = living.map(|program| {
-            let wants = if program.desire > 0 { program.desire } else { program.awake };
-            let most = program.may_use.len() as u32;
-            (
-                Claim { program: program.program, weight: program.weight, desire: wants.min(most) * 1000 },
-                program.may_use,
-            )
+        let free =
+            (0..SLOTS).filter_map(SlotId::new).find(|slot| self.programs.iter().all(|other| other.slot != *slot));
+        // A full table takes no further program.
+        let Some(slot) = free else { return desire.min(may_use.len() as u32) * 1000 };
+        let active = self.programs.iter().filter(|program| program.life == Life::Living && !program.silent);
+        let others = active.map(|program| {
+            let desire = if program.desire > 0 { program.desire } else { program.awake };
+            let weight = program.weight.clamp(1, MOST_WEIGHT);
+            let claim = Claim { program: program.program, weight, desire: desire.min(program.may_use.len() as u32) };
+            Party { slot: program.slot, claim, may_use: program.may_use }
         });
-        let others: Vec<(Claim, CoreSet)> = others.filter(|(claim, _)| claim.desire > 0).collect();
-        let cores = others.iter().fold(may_use, |all, (_, may_use)| all.union(*may_use)).len() as u32;
         // In all likelihood no program has drawn 0.
-        let own = Claim { program: 0, weight, desire: desire.min(may_use.len() as u32) * 1000 };
-        let claims: Vec<Claim> = std::iter::once(own).chain(others.into_iter().map(|(claim, _)| claim)).collect();
-        deq(cores * 1000, &claims, 0)[0]
+        let claim = Claim { program: 0, weight, desire: desire.min(may_use.len() as u32) };
+        let mut parties = vec![Party { slot, claim, may_use }];
+        parties.extend(others.filter(|party| party.claim.desire > 0));
+        if parties.iter().all(|party| party.may_use == may_use) {
+            let in_milli = |party: &Party| Claim { desire: party.claim.desire * 1000, ..party.claim };
+            return deq(may_use.len() as u32 * 1000, &parties.iter().map(in_milli).collect::<Vec<_>>(), 0)[0];
+        }
+        // Where some may use other cores only, it gets what the table's rule gives it, on average over some turns.
+        parties.sort_by_key(|party| party.slot.index());
+        let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
+        let of = |core: usize| self.cores.iter().find(|known| known.id == core);
+        let owners: Vec<Option<SlotId>> = (0..end).map(|core| of(core)?.owner).collect();
+        let gets = |turn| {
+            let after = partition(&parties, &owners, |core| of(core)?.holder, turn);
+            after.iter().filter(|owner| **owner == Some(slot)).count()
+        };
+        (0..TURNS).map(gets).sum::<usize>() as u32 * 1000 / TURNS as u32
     }
 }
+
+/// Over so many turns what goes round is averaged: a multiple of 2 to 6.
+const TURNS: u64 = 60;
 
 /// What [`clean`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +292,7 @@ mod tests {
             workers: 8,
             awake: 0,
             life: Life::Living,
+            silent: false,
             age: Duration::ZERO,
             may_use: cores.into_iter().collect(),
             owned: CoreSet::EMPTY,
@@ -307,6 +329,12 @@ mod tests {
         for life in [Life::Dead, Life::Stopped] {
             assert_eq!(entitled(&[Program { life, ..program(0, 100, 8, 0..8) }], 100, 8, 0..8), 8000);
         }
+        // One whose coordinator is not heard of, and one that says that it counts for everything.
+        assert_eq!(entitled(&[Program { silent: true, ..in_time }], 100, 8, 0..8), 8000);
+        assert!(entitled(&[program(0, u32::MAX, 8, 0..8)], 100, 8, 0..8) > 0);
+        // Where another may use other cores only, they are no help.
+        let apart = [program(0, 100, 4, 0..4), program(1, 100, 1, 4..8)];
+        assert!(entitled(&apart, 100, 4, 0..4) <= 2000);
         // Never more than its affinity allows.
         assert_eq!(entitled(&[program(0, 100, 1, 0..8)], 100, 8, [3]), 1000);
     }

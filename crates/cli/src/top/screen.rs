@@ -1,6 +1,7 @@
 //! A look as lines of text: on the screen, or printed.
 
 use std::cmp::Ordering;
+use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
@@ -36,10 +37,10 @@ struct Column {
 
 /// As many of them as fit, from the first; the name is between the slot and the others, and takes what is left.
 const COLUMNS: [Column; 12] = [
-    Column { title: "cpu", width: 5, cell: |row| row.cpu.map_or("-".to_owned(), |cpu| format!("{cpu:.2}")) },
+    Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "wants", width: 5, cell: |row| row.wants.to_string() },
     Column { title: "held", width: 4, cell: |row| row.held.to_string() },
-    Column { title: "own", width: 4, cell: |row| row.owned.to_string() },
+    Column { title: "own", width: 3, cell: |row| row.owned.to_string() },
     Column { title: "waits", width: 5, cell: |row| row.waits.to_string() },
     Column { title: "lends", width: 5, cell: |row| row.lends.to_string() },
     Column { title: "lost/s", width: 6, cell: |row| format!("{:.1}", row.lost_per_s) },
@@ -55,7 +56,7 @@ const COLUMNS: [Column; 12] = [
 ];
 
 const SLOT_WIDTH: usize = 4;
-const LEAST_NAME: usize = 8;
+const LEAST_NAME: usize = 7;
 const MOST_NAME: usize = 24;
 
 /// The width of a core's cell: ` 255*`.
@@ -108,7 +109,7 @@ impl View {
     }
 
     /// The programs that are shown, in their order.
-    fn rows<'a>(&self, sight: &'a Sight) -> Vec<&'a Row> {
+    pub fn rows<'a>(&self, sight: &'a Sight) -> Vec<&'a Row> {
         let wanted = self.filter.to_lowercase();
         let holds = |text: &str| text.to_lowercase().contains(&wanted);
         let mut rows: Vec<&Row> = sight.programs.iter().filter(|row| holds(&row.name) || holds(&row.policy)).collect();
@@ -149,7 +150,8 @@ pub fn draw(frame: &mut Frame, sight: &Sight, view: &mut View) {
 
 /// The same as text, as wide as the terminal.
 pub fn plain(sight: &Sight, view: &View) -> String {
-    let width = ratatui::crossterm::terminal::size().map_or(PLAIN_WIDTH, |(width, _)| width.into());
+    let terminal = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
+    let width = terminal.map(|(width, _)| usize::from(width)).filter(|width| *width > 0).unwrap_or(PLAIN_WIDTH);
     let lines = [Line::from(summary(sight))].into_iter().chain(body(sight, view, width));
     lines.map(|line| format!("{}\n", line.to_string().trim_end())).collect()
 }
@@ -209,19 +211,19 @@ fn programs(rows: &[&Row], width: usize) -> Vec<Line<'static>> {
     let titles = shown.iter().map(|column| column.title.to_owned()).collect();
     let head = Line::styled(line("", "name", titles), Style::new().add_modifier(Modifier::UNDERLINED));
     let programs = rows.iter().map(|row| {
-        let name = if row.life == "living" { row.name.clone() } else { format!("({}) {}", row.life, row.name) };
         let cells = shown.iter().map(|column| (column.cell)(row)).collect();
-        Line::styled(line(&row.slot.to_string(), &name, cells), style(Some(row.slot)))
+        Line::styled(line(&row.slot.to_string(), &row.name, cells), style(Some(row.slot)))
     });
     [head].into_iter().chain(programs).collect()
 }
 
-/// As many cores in a line as a power of two allows, so that they are easily counted.
+/// As many cores in a line as a power of two allows, so that they are easily counted. A line's numbers have no gap.
 fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
     let label = cores.last().map_or(1, |core| core.id.to_string().len()) + "core ".len();
     let fit = width.saturating_sub(label) / CORE_WIDTH;
     let per_line = if fit == 0 { 1 } else { 1 << fit.ilog2() };
-    let lines = cores.chunks(per_line).map(|chunk| {
+    let runs = cores.chunk_by(|one, next| one.id + 1 == next.id);
+    let lines = runs.flat_map(|run| run.chunks(per_line)).map(|chunk| {
         let first = Span::from(format!("{:<label$}", format!("core {}", chunk[0].id)));
         let cells =
             chunk.iter().map(|core| Span::styled(format!("{:>CORE_WIDTH$}", core_cell(core)), style(core.holder)));
@@ -229,6 +231,14 @@ fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
     });
     let legend = "3 used by its owner   3* lent to 3   (3) unused   - free";
     lines.chain([Line::default(), Line::styled(legend, Style::new().add_modifier(Modifier::DIM))]).collect()
+}
+
+/// Of one that does not live, that.
+fn cpu(row: &Row) -> String {
+    if row.life != "living" {
+        return row.life.to_owned();
+    }
+    row.cpu.map_or("-".to_owned(), |cpu| format!("{cpu:.2}"))
 }
 
 fn core_cell(core: &Core) -> String {
@@ -254,4 +264,103 @@ fn cut(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(width.saturating_sub(1)).chain(['~']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::crossterm::event::KeyModifiers;
+
+    fn row(slot: usize, name: &str, life: &'static str) -> Row {
+        Row {
+            slot,
+            pid: 4_000_000,
+            name: name.to_owned(),
+            policy: "dws:t_sleep=2".to_owned(),
+            weight: 250,
+            life,
+            wants: 3,
+            held: 2,
+            owned: 2,
+            waits: 1,
+            lends: 0,
+            awake: 2,
+            cpu: Some(1.5),
+            switches_per_s: Some(331.4),
+            lost_per_s: 0.5,
+            lost: 7,
+            cpu_s: None,
+        }
+    }
+
+    fn sight() -> Sight {
+        let core = |id, owner, holder| Core { id, owner, holder };
+        Sight {
+            table: Some("/dev/shm/table".to_owned()),
+            cores: vec![
+                core(0, Some(0), Some(0)),
+                core(1, Some(0), Some(12)),
+                core(2, Some(12), None),
+                core(8, None, None),
+            ],
+            programs: vec![row(0, "a-very-long-name-of-a-program", "living"), row(12, "two", "stopped")],
+            ..Sight::default()
+        }
+    }
+
+    fn press(view: &mut View, code: KeyCode) -> bool {
+        view.press(KeyEvent::new(code, KeyModifiers::NONE)).is_break()
+    }
+
+    #[test]
+    fn every_width_has_whole_numbers_and_the_narrow_the_most_important() {
+        let view = View::new(Sort::Slot, String::new());
+        for width in [60, 80, 120] {
+            let lines: Vec<String> = body(&sight(), &view, width).iter().map(|line| line.to_string()).collect();
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
+            assert!(
+                lines[0].contains("weight") && lines[1].contains("a-ver") && lines[1].contains(" 250"),
+                "{lines:#?}"
+            );
+            assert!(lines[2].contains("stopped") && !lines[2].contains('~'), "{lines:#?}");
+            assert_eq!(lines[0].contains("pid"), width == 120, "{lines:#?}");
+        }
+        for width in 0..60 {
+            assert!(!body(&sight(), &view, width).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_core_is_used_lent_unused_or_free_and_gaps_begin_a_line() {
+        let lines: Vec<String> = cores(&sight().cores, 60).iter().map(|line| line.to_string()).collect();
+        assert_eq!(&lines[..2], ["core 0   0   12* (12)", "core 8   - "]);
+    }
+
+    #[test]
+    fn keys_sort_filter_scroll_and_quit() {
+        let mut view = View::new(Sort::Slot, String::new());
+        let order = |view: &View| view.rows(&sight()).iter().map(|row| row.slot).collect::<Vec<usize>>();
+        assert_eq!(order(&view), [0, 12]);
+        assert!(!press(&mut view, KeyCode::Char('r')));
+        assert_eq!(order(&view), [12, 0]);
+        for sort in &Sort::value_variants()[1..] {
+            press(&mut view, KeyCode::Char('s'));
+            assert_eq!(view.sort, *sort);
+        }
+        press(&mut view, KeyCode::Char('s'));
+        assert_eq!(view.sort, Sort::Slot);
+        // While a filter is typed, letters are letters; Esc brings the old one back.
+        for code in [KeyCode::Char('/'), KeyCode::Char('t'), KeyCode::Char('q'), KeyCode::Backspace, KeyCode::Enter] {
+            assert!(!press(&mut view, code));
+        }
+        assert_eq!((view.filter.as_str(), order(&view)), ("t", vec![12, 0]), "the policy holds a t");
+        for code in [KeyCode::Char('/'), KeyCode::Char('z'), KeyCode::Esc] {
+            assert!(!press(&mut view, code));
+        }
+        assert_eq!(view.filter, "t");
+        press(&mut view, KeyCode::PageDown);
+        press(&mut view, KeyCode::Up);
+        assert!(press(&mut view, KeyCode::Esc) && press(&mut view, KeyCode::Char('q')));
+        assert!(view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)).is_break());
+    }
 }

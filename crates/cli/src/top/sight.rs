@@ -195,6 +195,7 @@ mod tests {
             workers: 4,
             awake: 2,
             life: Life::Living,
+            silent: false,
             age: Duration::ZERO,
             may_use: [0, 1].into_iter().collect(),
             owned: CoreSet::EMPTY,

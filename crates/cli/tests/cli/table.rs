@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::{env, fs, hint};
 
+use comity_os::process;
 use serde_json::json;
 
 use crate::{comity, send, table_at, wait_until};
@@ -19,7 +20,7 @@ fn table(path: &Path, words: &[&str]) -> (i32, String, String) {
 pub fn member(path: &Path) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "table::works_as_a_member", "--nocapture", "--test-threads", "1"]);
-    command.env("COMITY_TABLE", path).env("COMITY_WEIGHT", "250").env(MEMBER, "");
+    command.env("COMITY_TABLE", path).env("COMITY_WEIGHT", "250").env(MEMBER, std::process::id().to_string());
     let child = command.stdout(Stdio::null()).spawn().unwrap();
     wait_until("the program holds a core", || {
         table_at(path)["programs"]
@@ -35,7 +36,8 @@ const MEMBER: &str = "COMITY_TEST_MEMBER";
 
 #[test]
 fn works_as_a_member() {
-    if env::var_os(MEMBER).is_some() {
+    if let Some(parent) = env::var_os(MEMBER) {
+        process::die_with_parent(parent.to_str().unwrap().parse().unwrap()).unwrap();
         let pool = comity::ThreadPoolBuilder::new().num_threads(1).policy("dws".parse().unwrap()).build().unwrap();
         pool.install(|| {
             loop {

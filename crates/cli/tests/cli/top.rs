@@ -43,6 +43,8 @@ fn a_look_in_words_as_json_and_for_prometheus() {
         assert!(text.contains(word), "{word} is not in\n{text}");
     }
     assert!(!top(&path, &["--once", "--filter", "no-such"]).contains(" 250"));
+    let filtered: Value = serde_json::from_str(&top(&path, &["--once", "--json", "--filter", "no-such"])).unwrap();
+    assert_eq!(filtered["programs"].as_array().unwrap().len(), 0);
     assert!(top(&path, &["--once", "--filter", "DWS"]).contains(" 250"), "by the policy, in any case");
 
     let file = folder.path().join("comity.prom");
@@ -59,7 +61,7 @@ fn a_look_in_words_as_json_and_for_prometheus() {
     child.wait().unwrap();
     let report: Value = serde_json::from_str(&top(&path, &["--once", "--json"])).unwrap();
     assert_eq!(report["programs"][0]["life"], "dead");
-    assert!(top(&path, &["--once"]).contains("(dead) cli-"));
+    assert!(top(&path, &["--once"]).contains(" dead "));
 }
 
 /// `comity top` in a terminal of its own, made by script(1). What follows it tells how it ended and how the terminal is.
@@ -81,6 +83,7 @@ impl InATerminal {
             .arg(folder.path().join("seen"))
             .env("COMITY_TABLE", folder.path().join("table"))
             .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn();
@@ -125,7 +128,8 @@ impl Drop for InATerminal {
     fn drop(&mut self) {
         let _closed = self.script.stdin.take();
         if std::thread::panicking() {
-            let _gone = Command::new("sh").args(["-c", &format!("kill -KILL {} 2>&-", self.pid())]).status();
+            let pid = fs::read_to_string(self.folder.path().join("pid")).unwrap_or_default();
+            let _gone = Command::new("sh").args(["-c", &format!("kill -KILL {pid} 2>&-")]).status();
         }
         let _ended = self.script.wait();
     }
@@ -143,7 +147,7 @@ fn keys_signals_and_narrow_terminals_leave_the_terminal_as_it_was() {
                 top.seen().split_once("\x1b[?1049h").is_some_and(|(_, drawn)| drawn.contains(seen_at_least))
             });
             match end {
-                // All orders, a filter that is dropped and one that is kept.
+                // All orders, and two filters.
                 "q" => top.press("srsssssss/x\x7fy\r/zz\rq"),
                 "\x03" => top.press(end),
                 signal => send(signal, top.pid()),
