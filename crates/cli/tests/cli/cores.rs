@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use comity_os::cores;
 
 use crate::table::member;
-use crate::{comity, comity_at, json, wait_until};
+use crate::{comity, comity_at, json, send, wait_until};
 
 #[test]
 fn alone_all_usable_cores_and_beside_a_member_its_part() {
@@ -46,9 +48,11 @@ fn watched_it_prints_each_new_number_until_nobody_reads() {
     let mut watch = comity_at(&path).args(["cores", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     // A watch that says nothing more is ended, and the test with it.
     let pid = watch.id();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(120));
-        let _gone = Command::new("sh").args(["-c", &format!("kill -KILL {pid} 2>&-")]).status();
+    let (_over, test) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        if test.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+            send("KILL", pid);
+        }
     });
     let mut lines = BufReader::new(watch.stdout.take().unwrap())
         .lines()
