@@ -1,25 +1,40 @@
-//! `comity doctor`: what this machine and kernel offer, and what is lost where something is missing.
+//! `comity doctor`: what this machine and kernel offer, what is lost where something is missing, and what to change.
+
+mod checks;
+mod measure;
 
 use std::fmt::Write;
+use std::process::ExitCode;
 
 use clap::Args;
 use comity_console::{Failure, machine, output};
 use comity_os::{Capabilities, cores};
 
-use crate::json::{DoctorCore, DoctorReport};
+use crate::json::{DoctorCheck, DoctorCore, DoctorReport, Verdict};
 
-/// Show the cores, the quota and the kernel services that Comity found
+const HELP: &str = "Each line has a verdict: ok; costs (it works, and something is lost: what, and
+what to change); bad (programs that are started here do not share cores, or do
+not start). It takes a second: two threads measure a wake-up and a time slice.
+
+Exit codes: 0 all is ok; 1 something costs; 2 something is bad, or the command
+line is at fault.";
+
+/// Say what this machine offers, what is lost where something is missing, and what to change
 #[derive(Args)]
+#[command(after_help = HELP)]
 pub struct Arguments {
     /// Print JSON (schema comity-doctor/1)
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the verb.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Runs the verb. The code is the worst verdict's.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let checks = checks::all();
+    let verdict = checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Ok);
     let report = DoctorReport {
         schema: "comity-doctor/1",
+        verdict,
         machine: machine::describe(None),
         versions: machine::versions(),
         cores: cores::allowed()
@@ -27,51 +42,32 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map(|core| DoctorCore { id: core.id, package: core.package, node: core.node })
             .collect(),
         capabilities: Capabilities::detect().into(),
+        checks,
     };
-    output::print(&if arguments.json { output::to_json(&report) } else { in_words(&report) })
+    output::print(&if arguments.json { output::to_json(&report) } else { in_words(&report) })?;
+    Ok(ExitCode::from(verdict as u8))
 }
 
 fn in_words(report: &DoctorReport) -> String {
-    let DoctorReport { machine, versions, cores, capabilities, .. } = report;
-    let ids: Vec<String> = cores.iter().map(|core| core.id.to_string()).collect();
-    let quota = machine.quota_cores.map_or_else(|| "none".to_owned(), |cores| format!("{cores} cores' worth of time"));
+    let DoctorReport { machine, versions, cores, checks, .. } = report;
     let mut text = String::new();
     for (what, found) in [
         ("processor", machine.cpu.clone()),
         ("kernel", machine.kernel.clone()),
-        ("cores", format!("{} usable; the affinity mask allows {}", machine.cores, ids.join(", "))),
         ("packages", count(cores.iter().map(|core| core.package))),
         ("numa nodes", count(cores.iter().map(|core| core.node))),
-        ("quota", quota),
         ("os tier", format!("{} (0: nothing but what every process may use)", machine.os_tier)),
+        ("versions", format!("comity {}, rayon {}, {}", versions.comity, versions.rayon, versions.rustc)),
     ] {
-        let _ = writeln!(text, "{what:<12}{found}");
+        let _ = writeln!(text, "{:7}{what:<13}{found}", "");
     }
-    for (service, found, with, without) in [
-        (
-            "membarrier",
-            capabilities.membarrier,
-            "a worker that goes to sleep sees every new task",
-            "sleeping workers look for tasks every millisecond",
-        ),
-        (
-            "cpu clock",
-            capabilities.thread_cpu_clock,
-            "a worker can tell whether a peer is on a core",
-            "a worker whose core was taken away goes unnoticed",
-        ),
-        (
-            "autogroup",
-            capabilities.autogroup,
-            "each session is a task group; the kernel shares cores between programs",
-            "the kernel shares cores between threads; `corun --group separate` changes nothing",
-        ),
-    ] {
-        let (answer, meaning) = if found { ("yes", with) } else { ("no", without) };
-        let _ = writeln!(text, "{service:<12}{answer}: {meaning}");
+    text.push('\n');
+    for DoctorCheck { name, verdict, found, meaning, change } in checks {
+        let _ = writeln!(text, "{:<7}{name:<13}{found}", verdict.name());
+        for more in [Some(meaning), change.as_ref()].into_iter().flatten() {
+            let _ = writeln!(text, "{:20}{more}", "");
+        }
     }
-    let _ =
-        writeln!(text, "{:<12}comity {}, rayon {}, {}", "versions", versions.comity, versions.rayon, versions.rustc);
     text
 }
 

@@ -52,6 +52,8 @@ pub struct PolicyParameter {
 pub struct DoctorReport {
     /// `comity-doctor/1`.
     pub schema: &'static str,
+    /// The worst of the checks'.
+    pub verdict: Verdict,
     /// The machine.
     pub machine: Machine,
     /// With what it was found.
@@ -60,6 +62,46 @@ pub struct DoctorReport {
     pub cores: Vec<DoctorCore>,
     /// What the kernel offers.
     pub capabilities: DoctorCapabilities,
+    /// What was looked at.
+    pub checks: Vec<DoctorCheck>,
+}
+
+/// Whether something is as it should be; the number is an exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is.
+    Ok = 0,
+    /// It works, and something is lost.
+    Costs = 1,
+    /// Programs do not share cores, or do not start.
+    Bad = 2,
+}
+
+impl Verdict {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Costs => "costs",
+            Verdict::Bad => "bad",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub struct DoctorCheck {
+    /// What it is called.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub verdict: Verdict,
+    /// What there is.
+    pub found: String,
+    /// What follows from it.
+    pub meaning: String,
+    /// What to do; `null` where nothing needs to be.
+    pub change: Option<String>,
 }
 
 /// One core.

@@ -17,7 +17,7 @@ mod weight;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use comity_console::generate;
+use comity_console::{Failure, generate};
 
 /// Fair and efficient work stealing for programs that share a machine.
 #[derive(Parser)]
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Verb::Table(arguments) => table::run(&arguments),
         Verb::Rayon(arguments) => rayon::run(&arguments),
         Verb::Policies(arguments) => policies::run(&arguments),
-        Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Doctor(arguments) => return doctor::run(&arguments).unwrap_or_else(Failure::report),
         Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),
         Verb::Man(arguments) => generate::man(&arguments, Arguments::command()),
     };

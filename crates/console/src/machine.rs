@@ -4,10 +4,10 @@ use std::fs;
 
 use comity_os::{Capabilities, cores, quota};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine and how it is set up.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
@@ -27,14 +27,14 @@ pub struct Machine {
 }
 
 /// What a result was computed with.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Versions {
     /// This command.
-    pub comity: &'static str,
+    pub comity: String,
     /// Stock rayon.
-    pub rayon: &'static str,
+    pub rayon: String,
     /// The compiler.
-    pub rustc: &'static str,
+    pub rustc: String,
 }
 
 /// Describes this machine; `task_grouping` is stated where programs ran together.
@@ -52,7 +52,11 @@ pub fn describe(task_grouping: Option<String>) -> Machine {
 
 /// What the result was computed with.
 pub fn versions() -> Versions {
-    Versions { comity: env!("CARGO_PKG_VERSION"), rayon: env!("COMITY_RAYON"), rustc: env!("COMITY_RUSTC") }
+    Versions {
+        comity: env!("CARGO_PKG_VERSION").to_owned(),
+        rayon: env!("COMITY_RAYON").to_owned(),
+        rustc: env!("COMITY_RUSTC").to_owned(),
+    }
 }
 
 /// The processor's name. Arm kernels do not tell one.

@@ -119,6 +119,23 @@ impl Parameters {
         if self.text(key).is_empty() { Ok(otherwise) } else { self.number(key, allowed) }
     }
 
+    /// Whether the machine has `bytes` of memory left for the program: the kernel would end it in the middle, or another one.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn must_fit(&self, bytes: u64) -> Result<(), ParameterError> {
+        const MIB: u64 = 1 << 20;
+        match comity_os::memory::available() {
+            Some(available) if bytes > available => Err(ParameterError(format!(
+                "{}: this takes {} MiB of memory, and {} MiB are available; choose less",
+                self.program,
+                bytes.div_ceil(MIB),
+                available / MIB
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// That of `sizes` which the key `class` names: small, medium or paper.
     ///
     /// # Errors

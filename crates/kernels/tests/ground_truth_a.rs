@@ -74,7 +74,7 @@ fn bad_parameters_are_refused_with_a_sentence() {
         ("nqueens:n=0", "from 1 to 16"),
         ("nqueens:n=17", "from 1 to 16"),
         ("nqueens:cutoff=-1", "from 0 to 16"),
-        ("mergesort:n=1000000001", "from 0 to 1000000000"),
+        ("mergesort:n=100000000001", "from 0 to 100000000000"),
         ("mergesort:grain=0", "from 1 to"),
         ("loop:threads=1025", "from 0 to 1024"),
         ("loop:spins=fast", "is not a whole number"),

@@ -42,10 +42,11 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// A backend and, for Comity only, its policy (or the default one).
+    /// A backend and, for Comity only, its policy (or that of the environment, or the default one).
     pub fn new(backend: BackendName, policy: Option<Policy>) -> Result<Contestant, Failure> {
         match (backend, policy) {
-            (BackendName::Comity, policy) => Ok(Contestant::Comity(policy.unwrap_or_default())),
+            (BackendName::Comity, Some(policy)) => Ok(Contestant::Comity(policy)),
+            (BackendName::Comity, None) => Ok(Contestant::Comity(default_policy()?)),
             (BackendName::Rayon, None) => Ok(Contestant::Rayon),
             (BackendName::Serial, None) => Ok(Contestant::Serial),
             (_, Some(policy)) => {
@@ -141,12 +142,25 @@ impl FromStr for PolicyList {
     }
 }
 
+/// As pools have it whose builder is told none: `COMITY_POLICY` counts, and `COMITY=off`.
+fn default_policy() -> Result<Policy, Failure> {
+    comity::default_policy().map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// As many workers as pools have whose builder is told no number: `COMITY_NUM_THREADS` counts, and rayon's variables.
+pub fn default_workers() -> Result<u16, Failure> {
+    let number = comity::default_num_threads().map_err(|error| Failure::Usage(error.to_string()))?;
+    u16::try_from(number).ok().filter(|number| *number <= MAX_WORKERS).ok_or_else(|| {
+        Failure::Usage(format!("{number} workers are too many; this takes 1 to {MAX_WORKERS}: choose with --workers"))
+    })
+}
+
 /// Everyone who takes part in a co-run: the given policies, and each given backend; Comity's default policy if neither
 /// is given, and also where Comity is asked for by name without a policy.
 pub fn contestants(policies: &[PolicyList], backends: &[BackendName]) -> Result<Vec<Contestant>, Failure> {
     let mut policies: Vec<Policy> = policies.iter().flat_map(|list| list.0.iter().copied()).collect();
     if policies.is_empty() && (backends.is_empty() || backends.contains(&BackendName::Comity)) {
-        policies.push(Policy::default());
+        policies.push(default_policy()?);
     }
     let others = backends.iter().filter_map(|backend| match backend {
         BackendName::Comity => None,

@@ -4,15 +4,19 @@
 //! that their executions overlap fully. Here each also runs alone with one worker on one core, which gives the bound
 //! that a weighted speedup should be read against.
 
+pub mod chart;
+mod csv;
 mod measures;
 mod pairs;
 mod program;
 mod report;
 mod schedule;
 mod stage;
+mod summary;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -20,14 +24,16 @@ use comity_console::output::{self, ResultFile};
 use comity_console::{Failure, machine};
 use comity_os::{cores, task_group};
 
-use crate::contestant::{BackendName, PolicyList, contestants, workers_range};
+use crate::contestant::{BackendName, PolicyList, contestants, default_workers, workers_range};
+use crate::descendants;
 use crate::json::{Corun, CorunReport};
-use crate::{descendants, kernel};
 
 use pairs::Pairs;
 use program::Program;
 use report::Baseline;
-use schedule::Plan;
+use schedule::{Plan, Record};
+
+const SCHEMA: &str = "comity-corun/1";
 
 /// The most programs of a co-run.
 const MAX_PROGRAMS: usize = 64;
@@ -70,12 +76,17 @@ beside a long one: T is of all that it did there, T_c of its counted rounds
 only. With --pairs the report ends with means and worst cases over all pairs, a
 line per contestant.
 
+The first lines say the slowdowns in words; the table under them has eight
+columns, with --full all of this. `comity-lab plot` draws what --json wrote.
+
 The rounds are divided into up to three blocks. Each block runs every
 contestant: each program alone, alone on one core, then all together; so a
 machine that drifts treats all contestants alike. When the programs run
 together, one that has had its rounds goes on, uncounted, until all have. A
 kernel runs once uncounted when its process starts. What is still running when
-a co-run ends is asked to end (SIGTERM), and killed a second later.
+a co-run ends is asked to end (SIGTERM), and killed a second later. A signal
+that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it print and file what has
+been measured, marked as a part.
 
 Examples:
   comity-lab corun mergesort cg --policy abp,bws --backend rayon
@@ -122,9 +133,18 @@ pub struct Arguments {
     /// Seconds that one round, or preparing a program, may take, 1 to 1000000
     #[arg(long, value_name = "SECS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     timeout: u32,
+    /// Print all columns and measures
+    #[arg(long)]
+    full: bool,
     /// Also write JSON (schema comity-corun/1) to this file; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Also write a row per contestant and program as CSV; `-` prints it instead of the table
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Also draw how many times as long as alone each program took, as SVG; `-` prints it instead of the table
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 }
 
 /// Which task groups the programs are in.
@@ -142,11 +162,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let programs = programs(&arguments.programs, arguments.pairs)?;
     let contestants = contestants(&arguments.policy, &arguments.backend)?;
     let baseline = Baseline::choose(&arguments.baseline, &contestants)?;
-    let file = arguments.json.as_deref().map(|path| ResultFile::check(path, "--json")).transpose()?;
+    let files = files(arguments)?;
+    let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     let plan = |programs| Plan {
         programs,
         contestants: contestants.clone(),
-        workers: arguments.workers.unwrap_or_else(kernel::default_workers),
+        workers,
         rounds: arguments.rounds as usize,
         grouping: arguments.group,
         timeout: Duration::from_secs(arguments.timeout.into()),
@@ -157,30 +178,129 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => vec![plan(programs)],
     };
     let task_grouping = task_grouping(arguments.group);
-
-    descendants::look_after()?;
-    let samples = plans.iter().map(schedule::measure).collect::<Result<Vec<_>, _>>()?;
-    let measured = || plans.iter().zip(&samples);
-    let coruns: Vec<Corun> =
-        measured().flat_map(|(plan, samples)| report::coruns(plan, samples, baseline, cores::usable().get())).collect();
-    let report = CorunReport {
-        schema: "comity-corun/1",
-        machine: machine::describe(Some(task_grouping.to_owned())),
-        versions: machine::versions(),
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-        baseline: baseline.name(&contestants),
+    let job = Arc::new(Job {
+        records: plans.iter().map(schedule::empty_record).collect(),
+        plans,
+        baseline,
+        baseline_name: baseline.name(&contestants),
+        task_grouping,
         rounds: arguments.rounds as usize,
-        blocks: schedule::blocks(arguments.rounds as usize).len(),
-        over_pairs: if arguments.pairs.is_some() { pairs::over(&coruns) } else { Vec::new() },
-        coruns,
+        over_pairs: arguments.pairs.is_some(),
+        full: arguments.full,
+        files,
+    });
+    descendants::look_after()?;
+    let will = Arc::clone(&job);
+    descendants::at_a_signal(move || will.tell_what_there_is());
+    for (plan, record) in job.plans.iter().zip(&job.records) {
+        schedule::measure(plan, record)?;
+    }
+    // All of it is told below.
+    descendants::at_a_signal(|| ());
+    job.tell(false)?;
+    job.plans.iter().zip(&job.records).try_for_each(|(plan, record)| wrong_result(plan, &record.lock()))
+}
+
+/// What is measured, and how it is told.
+struct Job {
+    plans: Vec<Plan>,
+    /// One for each plan.
+    records: Vec<Record>,
+    baseline: Baseline,
+    baseline_name: String,
+    task_grouping: &'static str,
+    rounds: usize,
+    over_pairs: bool,
+    full: bool,
+    files: Vec<(ResultFile, Form)>,
+}
+
+impl Job {
+    /// Prints and writes the report. A partial one is of what has been measured by now.
+    fn tell(&self, partial: bool) -> Result<(), Failure> {
+        let report = self.report(partial);
+        if self.files.iter().all(|(file, _)| *file != ResultFile::Standard) {
+            output::print(&format!("{}\n{}", summary::lines(&report), table::render(&report, self.full)))?;
+        }
+        self.files.iter().try_for_each(|(file, text)| file.write(&text(&report)))
+    }
+
+    fn report(&self, partial: bool) -> CorunReport {
+        let measured = self.plans.iter().zip(&self.records);
+        let coruns: Vec<Corun> = measured
+            .flat_map(|(plan, record)| report::coruns(plan, &record.lock(), self.baseline, cores::usable().get()))
+            .collect();
+        CorunReport {
+            schema: SCHEMA.to_owned(),
+            machine: machine::describe(Some(self.task_grouping.to_owned())),
+            versions: machine::versions(),
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            baseline: self.baseline_name.clone(),
+            rounds: self.rounds,
+            blocks: schedule::blocks(self.rounds).len(),
+            partial,
+            over_pairs: if self.over_pairs { pairs::over(&coruns) } else { Vec::new() },
+            coruns,
+        }
+    }
+
+    /// When a signal ends the command.
+    fn tell_what_there_is(&self) {
+        let [measured, all] =
+            self.plans.iter().zip(&self.records).fold([0, 0], |[measured, all], (plan, record)| {
+                [measured + record.rounds(), all + schedule::rounds(plan)]
+            });
+        if self.report(true).coruns.is_empty() {
+            eprintln!(
+                "interrupted after {measured} of {all} rounds: no contestant has run all programs alone and together yet"
+            );
+            return;
+        }
+        eprintln!("interrupted after {measured} of {all} rounds: what follows, and what is filed, is a part");
+        if let Err(failure) = self.tell(true) {
+            eprintln!("error: {}", failure.into_sentence());
+        }
+    }
+}
+
+/// What says the same as the tables, to be written to a file.
+type Form = fn(&CorunReport) -> String;
+
+/// The files that were asked for.
+fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
+    let forms: [(&Option<PathBuf>, &str, Form); 3] = [
+        (&arguments.json, "--json", |report| output::to_json(report)),
+        (&arguments.csv, "--csv", csv::rows),
+        (&arguments.plot, "--plot", chart::svg),
+    ];
+    let asked = forms.into_iter().filter_map(|(path, option, form)| Some((path.as_deref()?, option, form)));
+    let mut files: Vec<(ResultFile, Form)> = Vec::new();
+    for (path, option, form) in asked {
+        let file = ResultFile::check(path, option)?;
+        if files.iter().any(|(other, _)| *other == file) {
+            return Err(Failure::Usage(format!(
+                "'{}' is named twice; {option} needs a file of its own",
+                path.display()
+            )));
+        }
+        files.push((file, form));
+    }
+    Ok(files)
+}
+
+/// What `--json` wrote.
+pub fn read(path: &Path) -> Result<CorunReport, Failure> {
+    let refuse = |why: &dyn std::fmt::Display| {
+        let what = "name a file that `comity-lab corun --json` wrote";
+        Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()))
     };
-    if file != Some(ResultFile::Standard) {
-        output::print(&table::render(&report))?;
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
+    match value.get("schema").and_then(serde_json::Value::as_str) {
+        Some(SCHEMA) => serde_json::from_value(value).map_err(|error| refuse(&error)),
+        Some(other) => Err(refuse(&format!("its schema is {other}, not {SCHEMA}"))),
+        None => Err(refuse(&"it names no schema")),
     }
-    if let Some(file) = file {
-        file.write(&output::to_json(&report))?;
-    }
-    measured().try_for_each(|(plan, samples)| wrong_result(plan, samples))
 }
 
 fn programs(texts: &[String], pairs: Option<Pairs>) -> Result<Vec<Program>, Failure> {

@@ -37,6 +37,14 @@ pub fn end_all() -> Result<(), Failure> {
     })
 }
 
+/// What is done when a signal ends this command, after everything that it started has ended.
+static WILL: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// Has `will` called when a signal ends this command, on another thread, in the place of what was there before.
+pub fn at_a_signal(will: impl FnOnce() + Send + 'static) {
+    *WILL.lock().expect("nobody panics while holding the lock") = Some(Box::new(will));
+}
+
 /// From now on orphaned descendants come to this process, and a signal that would end it ends them first.
 pub fn look_after() -> Result<(), Failure> {
     listen_for_the_end().map_err(|error| Failure::Run(format!("cannot look after child processes: {error}")))
@@ -51,6 +59,9 @@ fn listen_for_the_end() -> io::Result<()> {
             // Held until the end: the other thread can neither start anything nor report what it sees dying.
             let _final = lock();
             let _best = process::end_children(GRACE);
+            if let Some(will) = WILL.lock().ok().and_then(|mut will| will.take()) {
+                will();
+            }
             let _never = signal_hook::low_level::emulate_default_handler(signal);
         }
     })?;

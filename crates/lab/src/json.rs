@@ -9,10 +9,10 @@ use comity_console::machine::{Machine, Versions};
 use serde::{Deserialize, Serialize};
 
 /// `comity-corun/1`: all co-runs of one `comity-lab corun`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct CorunReport {
     /// `comity-corun/1`.
-    pub schema: &'static str,
+    pub schema: String,
     /// Where it ran.
     pub machine: Machine,
     /// With what.
@@ -26,6 +26,9 @@ pub struct CorunReport {
     pub rounds: usize,
     /// Into how many parts the rounds were divided, each with all contestants.
     pub blocks: usize,
+    /// Whether a signal ended the command before all rounds were done: then some programs have fewer, and some co-runs are missing.
+    #[serde(default)]
+    pub partial: bool,
     /// One per contestant, in the order asked for; of each pair, where there are pairs.
     pub coruns: Vec<Corun>,
     /// One per contestant; empty without `--pairs`.
@@ -33,12 +36,12 @@ pub struct CorunReport {
 }
 
 /// The co-run of all programs under one contestant.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Corun {
     /// The policy with its parameters, or the backend's name where it has no policy.
     pub policy: String,
     /// `comity`, `rayon` or `serial`.
-    pub backend: &'static str,
+    pub backend: String,
     /// Workers of each program.
     pub workers: u16,
     /// The largest slowdown minus the smallest.
@@ -60,12 +63,12 @@ pub struct Corun {
 }
 
 /// All pairs of programs under one contestant. Means are arithmetic where their name says nothing else.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct OverPairs {
     /// As of a [`Corun`].
     pub policy: String,
     /// As of a [`Corun`].
-    pub backend: &'static str,
+    pub backend: String,
     /// How many there are.
     pub pairs: usize,
     /// Of the pairs; the worst is the largest.
@@ -87,7 +90,7 @@ pub struct OverPairs {
 }
 
 /// A measure over several co-runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanAndWorst {
     /// The arithmetic mean.
     pub mean: f64,
@@ -96,12 +99,12 @@ pub struct MeanAndWorst {
 }
 
 /// One program's share in a co-run. Switches, processor time and counters are means per counted co-run round.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct CorunProgram {
     /// As on the command line.
     pub name: String,
     /// `kernel` or `command`.
-    pub kind: &'static str,
+    pub kind: String,
     /// T_s: the mean time alone.
     pub solo_s: f64,
     /// Coefficient of variation of the time alone.
@@ -163,7 +166,7 @@ pub struct CorunProgram {
 }
 
 /// The seconds of every counted round, in order.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Times {
     /// Alone.
     pub solo_s: Vec<f64>,

@@ -8,7 +8,7 @@ use comity_console::{Failure, machine, output};
 use comity_kernels::catalog;
 use comity_policy::Policy;
 
-use crate::contestant::{BackendName, Contestant, workers_range};
+use crate::contestant::{BackendName, Contestant, default_workers, workers_range};
 use crate::json::{KernelCatalog, KernelParameter, KernelReport, KernelRow, Round};
 use crate::trial::Trial;
 
@@ -104,14 +104,9 @@ fn workers(contestant: &Contestant, asked: Option<u16>) -> Result<u16, Failure> 
         (Contestant::Serial, Some(asked)) if asked != 1 => {
             Err(Failure::Usage(format!("--backend serial has one thread, not {asked}; leave --workers out")))
         }
-        (contestant, asked) => Ok(contestant.workers(asked.unwrap_or_else(default_workers))),
+        (contestant, Some(asked)) => Ok(contestant.workers(asked)),
+        (contestant, None) => Ok(contestant.workers(default_workers()?)),
     }
-}
-
-/// As many workers as there are usable cores.
-pub fn default_workers() -> u16 {
-    u16::try_from(comity_os::cores::usable().get())
-        .map_or(crate::contestant::MAX_WORKERS, |cores| cores.min(crate::contestant::MAX_WORKERS))
 }
 
 fn long_name(contestant: &Contestant) -> String {

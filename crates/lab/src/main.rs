@@ -11,8 +11,10 @@ mod children;
 mod contestant;
 mod corun;
 mod descendants;
+mod figure;
 mod json;
 mod kernel;
+mod plot;
 mod reproduce;
 mod serve;
 mod simulate;
@@ -42,6 +44,7 @@ enum Verb {
     Bench(bench::Arguments),
     Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
+    Plot(plot::Arguments),
     Completions(generate::Completions),
     Man(generate::Man),
     #[command(hide = true)]
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Simulate(arguments) => simulate::run(arguments),
         Verb::Reproduce(arguments) => reproduce::run(arguments),
+        Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),
         Verb::Man(arguments) => generate::man(&arguments, Arguments::command()),
         Verb::Serve(arguments) => serve::run(arguments),

@@ -1,7 +1,6 @@
 //! `comity-lab reproduce`: a paper's experiments, beside what the paper says of them.
 
 mod a_steal;
-pub mod figure;
 mod findings;
 mod ws_last;
 

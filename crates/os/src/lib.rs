@@ -22,6 +22,7 @@ pub mod fork;
 pub mod futex;
 pub mod idle_clock;
 mod lock;
+pub mod memory;
 pub mod park;
 pub mod pidfd;
 pub mod process;

@@ -14,6 +14,8 @@
 //! | `COMITY_WEIGHT` | how much the program counts there, 1 to 10000; else 100 |
 //! | `COMITY_WATCH=SECS` | pools that stand still for so long with work to do say who waits where |
 //!
+//! A bad value fails a builder; the global pool that is built by itself says so in a line and takes the default.
+//!
 //! # Where it differs
 //!
 //! - After a fork the child has a global pool of its own, with as many workers, as large stacks and the same policy, but without

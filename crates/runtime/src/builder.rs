@@ -44,6 +44,8 @@ pub struct ThreadPoolBuilder {
     stack_size: Option<usize>,
     use_current_thread: bool,
     breadth_first: bool,
+    /// A bad value from outside is told, and the default taken.
+    lenient: bool,
     handlers: Handlers,
 }
 
@@ -171,8 +173,8 @@ impl ThreadPoolBuilder {
             return Err(BuildError::ThreadLimit { num_threads, most: exceeded.threads, limit: exceeded.name });
         }
         let policy = self.choose_policy()?;
-        let watch = watch_period()?;
-        let weight = choose_weight()?;
+        let watch = self.heed(watch_period(), || None)?;
+        let weight = self.heed(choose_weight(), || USUAL_WEIGHT)?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
@@ -250,34 +252,73 @@ impl ThreadPoolBuilder {
     }
 
     fn choose_num_threads(&self) -> Result<usize, BuildError> {
-        let number = match (self.num_threads, environment("COMITY_NUM_THREADS")) {
-            (Some(number), _) => number,
-            (None, Some(text)) => text
-                .parse()
-                .ok()
-                .filter(|number| (1..=MAX_THREADS).contains(number))
-                .ok_or(BuildError::NumThreadsVariable(text))?,
-            (None, None) => {
-                rayons_num_threads().unwrap_or_else(|| comity_os::cores::usable_of(share::roams().len()).get())
-            }
+        let number = match self.num_threads {
+            Some(number) => number,
+            None => self.heed(default_num_threads(), usual_num_threads)?,
         };
         if number > MAX_THREADS { Err(BuildError::TooManyThreads(number)) } else { Ok(number) }
     }
 
     fn choose_policy(&self) -> Result<Policy, BuildError> {
-        if let Some(policy) = self.policy {
-            return Ok(policy);
-        }
-        match environment("COMITY").as_deref() {
-            Some("off") => return Ok(Policy::plain()),
-            None | Some("on") => {}
-            Some(text) => return Err(BuildError::SwitchVariable(text.to_owned())),
-        }
-        match environment("COMITY_POLICY") {
-            Some(text) => text.parse().map_err(BuildError::PolicyVariable),
-            None => Ok(Policy::default()),
+        match self.policy {
+            Some(policy) => Ok(policy),
+            None => self.heed(default_policy(), Policy::default),
         }
     }
+
+    /// Where this pool is lenient, the default in the place of a bad value, which is told.
+    fn heed<T>(&self, value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
+        match value {
+            Err(error) if self.lenient => {
+                eprintln!("comity: {error}; the default is taken");
+                Ok(default())
+            }
+            value => value,
+        }
+    }
+
+    /// The global pool that is built at its first use. No caller is there to hear of a bad value from outside.
+    pub(crate) fn build_implicitly(mut self) -> ThreadPool {
+        self.lenient = cfg!(feature = "lenient");
+        self.build().unwrap_or_else(|error| {
+            if error.is_from_outside() {
+                eprintln!("comity: {error}");
+                std::process::exit(2);
+            }
+            panic!("the global pool cannot be built: {error}")
+        })
+    }
+}
+
+/// The policy of a pool whose builder is told none: see [`ThreadPoolBuilder::policy`].
+///
+/// # Errors
+/// If a variable of the environment has a bad value.
+pub fn default_policy() -> Result<Policy, BuildError> {
+    match environment("COMITY").as_deref() {
+        Some("off") => return Ok(Policy::plain()),
+        None | Some("on") => {}
+        Some(text) => return Err(BuildError::SwitchVariable(text.to_owned())),
+    }
+    match environment("COMITY_POLICY") {
+        Some(text) => text.parse().map_err(BuildError::PolicyVariable),
+        None => Ok(Policy::default()),
+    }
+}
+
+/// The number of workers of a pool whose builder is told none: see [`ThreadPoolBuilder::num_threads`].
+///
+/// # Errors
+/// If a variable of the environment has a bad value.
+pub fn default_num_threads() -> Result<usize, BuildError> {
+    let Some(text) = environment("COMITY_NUM_THREADS") else { return Ok(usual_num_threads()) };
+    let number = text.parse().ok().filter(|number| (1..=MAX_THREADS).contains(number));
+    number.ok_or(BuildError::NumThreadsVariable(text))
+}
+
+/// What rayon's variables say, or else as many as there are usable cores.
+fn usual_num_threads() -> usize {
+    rayons_num_threads().unwrap_or_else(|| comity_os::cores::usable_of(share::roams().len()).get())
 }
 
 /// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the most.
@@ -447,6 +488,17 @@ pub enum BuildError {
     GlobalPoolExists,
     /// The thread that was to become a worker is one already.
     CurrentThreadInPool,
+}
+
+impl BuildError {
+    /// Whether a variable of the environment has a value that is none.
+    fn is_from_outside(&self) -> bool {
+        use BuildError::{NumThreadsVariable, PolicyVariable, SwitchVariable, WatchVariable, WeightVariable};
+        matches!(
+            self,
+            NumThreadsVariable(_) | PolicyVariable(_) | SwitchVariable(_) | WatchVariable(_) | WeightVariable(_)
+        )
+    }
 }
 
 impl fmt::Display for BuildError {

@@ -59,7 +59,8 @@ fn place() -> &'static Place {
 /// with as many workers, as large stacks and the same policy as its parent's had.
 ///
 /// # Panics
-/// If it cannot be built: the sentence says why.
+/// If it cannot be built: the sentence says why. Where a variable of the environment has a bad value, the process ends with the exit
+/// code 2 and a line on standard error; with the feature `lenient` the line is told and the default taken.
 pub(crate) fn global() -> &'static ThreadPool {
     let place = place();
     if let Some(pool) = place.pool.load() {
@@ -70,7 +71,7 @@ pub(crate) fn global() -> &'static ThreadPool {
     place.pool.load().unwrap_or_else(|| {
         let parents = place.parent.and_then(|parent| parent.0.pool.load());
         let builder = parents.map_or_else(ThreadPoolBuilder::new, ThreadPoolBuilder::like);
-        place.keep(builder.build().unwrap_or_else(|error| panic!("the global pool cannot be built: {error}")))
+        place.keep(builder.build_implicitly())
     })
 }
 

@@ -93,16 +93,33 @@ fn the_builder_has_the_last_word() {
     }
 }
 
+/// A program that uses the global pool says the sentence in one line, and ends with the code 2.
+#[track_caller]
+fn assert_ends_the_program(name: &str, value: &str, sentence: &str) {
+    let mut command = child::command("join in the global pool");
+    command.env(name, value);
+    let output = child::run(command);
+    let stderr = child::stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.starts_with("comity: ") && stderr.contains(sentence), "{stderr}");
+    assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
+}
+
 #[test]
 fn bad_choices_from_outside_are_refused_with_a_sentence() {
     let _watchdog = Watchdog::start("bad_choices_from_outside_are_refused_with_a_sentence");
     for number in ["0", "-1", "2.5", "many", " 2", "65536", "99999999999999999999"] {
         let sentence = format!("COMITY_NUM_THREADS={number} is not a whole number from 1 to 65535");
         assert_eq!(ask("build", &[("COMITY_NUM_THREADS", number)]), format!("error: {sentence}"));
-        assert_eq!(
-            ask("join in the global pool", &[("COMITY_NUM_THREADS", number)]),
-            format!("panic: the global pool cannot be built: {sentence}")
-        );
+        assert_ends_the_program("COMITY_NUM_THREADS", number, &sentence);
+    }
+    for (name, value, part) in [
+        ("COMITY", "of", "COMITY=of is neither on nor off"),
+        ("COMITY_POLICY", "cilk", "no policy is called 'cilk'"),
+        ("COMITY_WEIGHT", "0", "COMITY_WEIGHT=0 is not a whole number"),
+        ("COMITY_WATCH", "soon", "COMITY_WATCH=soon is not a number of seconds"),
+    ] {
+        assert_ends_the_program(name, value, part);
     }
     for (policy, part) in
         [("cilk", "no policy is called 'cilk'; choose one of comity"), ("bws:threshold=3", "it has sleep_threshold")]
@@ -190,8 +207,8 @@ fn child() {
         "build zero" => describe(ThreadPoolBuilder::new().num_threads(4).num_threads(0)),
         "build two under abp" => describe(two_under_abp()),
         "join in the global pool" => {
-            let payload = std::panic::catch_unwind(|| comity::join(|| (), || ())).unwrap_err();
-            format!("panic: {}", payload.downcast::<String>().unwrap())
+            comity::join(|| (), || ());
+            "joined".to_owned()
         }
         "threads that want the global pool before they run" => {
             let handles = std::cell::RefCell::new(Vec::new());

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
+
 use crate::{comity, json};
 
 #[test]
@@ -15,19 +17,68 @@ fn the_policies_are_listed() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("comity (default)"));
 }
 
+/// What the doctor says as JSON, and how it exits, with these variables.
+fn examine(variables: &[(&str, &str)]) -> (Value, i32) {
+    let mut command = comity();
+    for name in ["COMITY", "COMITY_TABLE", "COMITY_POLICY", "COMITY_NUM_THREADS", "COMITY_WEIGHT", "COMITY_WATCH"] {
+        command.env_remove(name);
+    }
+    let output = command.envs(variables.iter().copied()).args(["doctor", "--json"]).output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+}
+
+fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
+    report["checks"].as_array().unwrap().iter().find(|check| check["name"] == name).unwrap()
+}
+
 #[test]
 fn the_doctor_says_what_was_found() {
-    let report = json(comity().args(["doctor", "--json"]));
+    let (report, code) = examine(&[]);
     assert_eq!(report["schema"], "comity-doctor/1");
     assert!(report["machine"]["cores"].as_u64().unwrap() >= 1);
     for service in ["membarrier", "thread_cpu_clock", "autogroup"] {
         assert!(report["capabilities"][service].is_boolean(), "{service}");
     }
-    let output = comity().arg("doctor").assert().success().get_output().clone();
+    // What a busy machine costs is no fault of its own.
+    let verdicts = ["ok", "costs"];
+    assert_eq!(verdicts[usize::try_from(code).unwrap()], report["verdict"]);
+    for check in report["checks"].as_array().unwrap() {
+        assert!(verdicts.iter().any(|verdict| check["verdict"] == *verdict), "{check}");
+        assert_eq!(check["change"].is_null(), check["verdict"] == "ok", "{check}");
+    }
+    let output = comity().arg("doctor").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    for what in ["processor", "usable", "quota", "os tier", "membarrier", "autogroup"] {
+    for what in ["processor", "usable", "quota", "os tier", "membarrier", "wake-up", "time slice", "preemption"] {
         assert!(text.contains(what), "{what} is not in\n{text}");
     }
+}
+
+#[test]
+fn the_doctor_tells_what_costs_from_what_is_bad() {
+    let folder = tempfile::tempdir().unwrap();
+    let not_a_table = folder.path().join("notes");
+    std::fs::write(&not_a_table, "milk, bread").unwrap();
+    let nowhere = folder.path().join("none/table");
+    for (name, value, check_name, verdict, part) in [
+        ("COMITY_TABLE", "off", "core table", "costs", "is off"),
+        ("COMITY_TABLE", not_a_table.to_str().unwrap(), "core table", "bad", "notes"),
+        ("COMITY_TABLE", nowhere.to_str().unwrap(), "core table", "bad", "none can be made"),
+        ("COMITY", "off", "environment", "costs", "COMITY=off"),
+        ("COMITY", "of", "environment", "bad", "neither on nor off"),
+        ("COMITY_POLICY", "cilk", "environment", "bad", "no policy is called 'cilk'"),
+        ("COMITY_NUM_THREADS", "65536", "environment", "bad", "from 1 to 65535"),
+        ("COMITY_WEIGHT", "heavy", "environment", "bad", "COMITY_WEIGHT=heavy"),
+        ("COMITY_WATCH", "0.01", "environment", "bad", "at least 0.1"),
+    ] {
+        let (report, code) = examine(&[(name, value)]);
+        let check = check(&report, check_name);
+        assert_eq!(check["verdict"], verdict, "{name}={value}: {check}");
+        assert!(check["found"].as_str().unwrap().contains(part), "{name}={value}: {check}");
+        assert!(check["change"].is_string(), "{name}={value}: {check}");
+        assert_eq!(code, if verdict == "bad" { 2 } else { 1 }, "{name}={value}");
+    }
+    assert_eq!(std::fs::read_to_string(&not_a_table).unwrap(), "milk, bread");
 }
 
 #[test]

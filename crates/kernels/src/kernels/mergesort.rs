@@ -23,16 +23,17 @@ pub const ROW: Row = Row {
         Parameter {
             key: "n",
             default: "",
-            help: "keys to sort, 0 to 10^9 (24 bytes of memory for each); empty for the class's",
+            help: "keys to sort, 0 to 10^11 (24 bytes of memory for each); empty for the class's",
         },
         Parameter { key: "grain", default: "4096", help: "keys that a leaf sorts or merges serially, 1 to 10^9" },
         Parameter { key: "seed", default: "1", help: "seed of the random keys" },
     ],
     prepare: |parameters| {
         let class = CLASSES[parameters.choice("class", &["small", "medium", "paper", "large"])?];
-        let n = parameters.number_or("n", class, 0..=1_000_000_000)?;
+        let n = parameters.number_or("n", class, 0..=100_000_000_000)?;
         let grain = parameters.number("grain", 1..=1_000_000_000)?;
         let seed = parameters.number("seed", 0..=usize::MAX)? as u64;
+        parameters.must_fit(24 * n as u64)?;
         Ok(Box::new(MergeSort { keys: random_keys(n, seed), grain }))
     },
 };

@@ -23,7 +23,7 @@ use super::phase_loop::{piece, steps_in};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::contestant::{MAX_WORKERS, PolicyList};
-use crate::reproduce::figure::{Axis, Figure, Legend, Marks, Series};
+use crate::figure::{Axis, Figure, Marks, Series};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench blocking
@@ -161,7 +161,6 @@ fn draw(report: &Report, arguments: &Arguments, directory: &Path) -> Result<(), 
                 title: format!("{} with {workers} workers", workload.get_name()),
                 x: Axis::log("work per message, µs"),
                 y: Axis::linear("time over the ideal"),
-                legend: Legend::UpperRight,
                 series,
             };
             let path = directory.join(format!("{}-{workers}.svg", workload.get_name()));

@@ -18,8 +18,8 @@ use statrs::statistics::Statistics;
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::children::Children;
-use crate::contestant::{Contestant, PolicyList, contestants, workers_range};
-use crate::{descendants, kernel};
+use crate::contestant::{Contestant, PolicyList, contestants, default_workers, workers_range};
+use crate::descendants;
 
 const EXAMPLES: &str = "Examples:
   ./docs/results/drop-in.sh
@@ -147,7 +147,7 @@ struct Contest {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (stock, drop_in) = (binary("--stock", &arguments.stock)?, binary("--drop-in", &arguments.drop_in)?);
     let policies = contestants(std::slice::from_ref(&arguments.policy), &[])?;
-    let workers = arguments.workers.unwrap_or_else(kernel::default_workers);
+    let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     descendants::look_after()?;
     let mut contest =
         Contest { names: Vec::new(), processes: Children::new(Duration::from_secs(arguments.timeout.into())) };

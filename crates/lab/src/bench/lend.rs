@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::quartiles::percentile;
 use crate::children::Children;
-use crate::contestant::PolicyList;
-use crate::{descendants, kernel};
+use crate::contestant::{PolicyList, default_workers};
+use crate::descendants;
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench lend
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Role::Borrower) => return borrower(arguments),
         None => {}
     }
-    if kernel::default_workers() < 2 {
+    if default_workers()? < 2 {
         return Err(Failure::Usage("two programs cannot share one core by cores; this needs two or more".to_owned()));
     }
     descendants::look_after()?;
@@ -136,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         schema: "comity-bench-lend/1",
         machine: machine::describe(None),
         versions: machine::versions(),
-        workers: kernel::default_workers(),
+        workers: default_workers()?,
         samples: arguments.samples,
         rows,
     };

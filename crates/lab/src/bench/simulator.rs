@@ -19,7 +19,7 @@ use comity_sim::scenario::Model;
 use serde::Serialize;
 
 use super::quartiles::Quartiles;
-use crate::reproduce::figure::{Axis, Figure, Legend, Marks, Series};
+use crate::figure::{Axis, Figure, Marks, Series};
 
 /// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors, and on hosts of 8 to
 /// 1024 cores
@@ -120,7 +120,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             title: "The simulator: cost per event".into(),
             x: Axis::log("processors of the machine"),
             y: Axis::linear("nanoseconds per event"),
-            legend: Legend::UpperLeft,
             series: series.into(),
         };
         output::replace(path, figure.svg().as_bytes())

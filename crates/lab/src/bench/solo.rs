@@ -12,8 +12,7 @@ use serde::Serialize;
 
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
-use crate::contestant::{BackendName, Contestant, PolicyList, contestants, workers_range};
-use crate::kernel;
+use crate::contestant::{BackendName, Contestant, PolicyList, contestants, default_workers, workers_range};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench solo
@@ -71,7 +70,7 @@ const SETTLE: Duration = Duration::from_millis(70);
 
 /// Runs the bench.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let workers = arguments.workers.unwrap_or_else(kernel::default_workers);
+    let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     let names = if arguments.kernels.is_empty() { all_stealing() } else { arguments.kernels.clone() };
     let programs: Vec<(String, Box<dyn Program>)> = names
         .into_iter()

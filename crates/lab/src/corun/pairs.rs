@@ -48,7 +48,7 @@ fn summary(coruns: &[&Corun]) -> OverPairs {
     let variations: Vec<f64> = programs().filter_map(|program| program.cv).collect();
     OverPairs {
         policy: coruns[0].policy.clone(),
-        backend: coruns[0].backend,
+        backend: coruns[0].backend.clone(),
         pairs: coruns.len(),
         unfairness: least_is_best(&pairs(|corun| corun.unfairness)),
         slowdown_ratio_difference: least_is_best(&pairs(|corun| corun.slowdown_ratio_difference)),
@@ -90,7 +90,7 @@ pub(super) mod tests {
         let times = Times { solo_s: Vec::new(), one_core_s: Vec::new(), corun_s: Vec::new() };
         CorunProgram {
             name: "p".to_owned(),
-            kind: "kernel",
+            kind: "kernel".to_owned(),
             solo_s: 1.0,
             solo_cv: None,
             one_core_s: 1.0,
@@ -126,7 +126,7 @@ pub(super) mod tests {
     pub fn corun(policy: &str, nth: f64, ratios: [f64; 2], cv: Option<f64>) -> Corun {
         Corun {
             policy: policy.to_owned(),
-            backend: "comity",
+            backend: "comity".to_owned(),
             workers: 2,
             unfairness: nth,
             slowdown_ratio_difference: 2.0 * nth,

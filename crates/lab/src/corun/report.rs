@@ -46,8 +46,16 @@ impl Baseline {
     }
 }
 
-/// One entry per contestant.
+/// One entry per contestant that has run each program alone and together, which all have unless the command was interrupted.
 pub fn coruns(plan: &Plan, samples: &[Vec<Samples>], baseline: Baseline, cores: usize) -> Vec<Corun> {
+    let is_measured = |contestant: &usize| {
+        let base = match baseline {
+            Baseline::Own => *contestant,
+            Baseline::Of(nth) => nth,
+        };
+        samples[*contestant].iter().all(|own| !own.one_core.is_empty() && !own.corun.is_empty())
+            && [*contestant, base].iter().all(|nth| samples[*nth].iter().all(|own| !own.solo.is_empty()))
+    };
     let entry = |(nth, contestant): (usize, &Contestant)| {
         let own = &samples[nth];
         let base = match baseline {
@@ -56,7 +64,7 @@ pub fn coruns(plan: &Plan, samples: &[Vec<Samples>], baseline: Baseline, cores: 
         };
         corun(plan, contestant, own, base, cores)
     };
-    plan.contestants.iter().enumerate().map(entry).collect()
+    plan.contestants.iter().enumerate().filter(|(nth, _)| is_measured(nth)).map(entry).collect()
 }
 
 fn corun(plan: &Plan, contestant: &Contestant, own: &[Samples], base: &[Samples], cores: usize) -> Corun {
@@ -80,7 +88,7 @@ fn corun(plan: &Plan, contestant: &Contestant, own: &[Samples], base: &[Samples]
     let programs = plan.programs.iter().zip(own).zip(means.iter().zip(due));
     Corun {
         policy: contestant.to_string(),
-        backend: contestant.backend(),
+        backend: contestant.backend().to_owned(),
         workers: contestant.workers(plan.workers),
         unfairness: measures::unfairness(&means),
         slowdown_ratio_difference: measures::slowdown_ratio_difference(&means),
@@ -103,7 +111,7 @@ fn describe(program: &Program, samples: &Samples, means: &Means, cores_due: f64)
     let counted = |value: fn(&Counters) -> f64| mean_counter(rounds, value);
     CorunProgram {
         name: program.text().to_owned(),
-        kind: program.kind(),
+        kind: program.kind().to_owned(),
         solo_s: means.solo_s,
         solo_cv: measures::variation(&times.solo_s),
         one_core_s: means.one_core_s,

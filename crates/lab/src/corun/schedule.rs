@@ -1,9 +1,11 @@
 //! What runs when.
 
+use std::fmt;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use comity_console::Failure;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use super::Grouping;
 use super::program::Program;
@@ -58,30 +60,61 @@ pub fn blocks(rounds: usize) -> Vec<usize> {
     (0..blocks).map(|nth| rounds * (nth + 1) / blocks - rounds * nth / blocks).collect()
 }
 
-/// Measures every program under every contestant: by contestant, then by program.
-pub fn measure(plan: &Plan) -> Result<Vec<Vec<Samples>>, Failure> {
-    let mut samples: Vec<Vec<Samples>> =
-        plan.contestants.iter().map(|_| plan.programs.iter().map(|_| Samples::default()).collect()).collect();
+/// What has been measured so far of a plan: by contestant, then by program. A signal may have it told at any time.
+pub struct Record(Mutex<Vec<Vec<Samples>>>);
+
+impl Record {
+    /// All of it.
+    pub fn lock(&self) -> MutexGuard<'_, Vec<Vec<Samples>>> {
+        comity_os::lock(&self.0)
+    }
+
+    /// Counted rounds that have been run.
+    pub fn rounds(&self) -> usize {
+        self.lock().iter().flatten().map(|own| own.solo.len() + own.one_core.len() + own.corun.len()).sum()
+    }
+
+    fn note(&self, contestant: usize, program: usize, round: &Round, note: impl FnOnce(&mut Samples)) {
+        let samples = &mut self.lock()[contestant][program];
+        samples.note_wrong(round);
+        note(samples);
+    }
+}
+
+/// That of a plan of which nothing has been run.
+pub fn empty_record(plan: &Plan) -> Record {
+    let samples = plan.contestants.iter().map(|_| plan.programs.iter().map(|_| Samples::default()).collect());
+    Record(Mutex::new(samples.collect()))
+}
+
+/// Counted rounds of a plan, alone, on one core and together.
+pub fn rounds(plan: &Plan) -> usize {
+    let per_program: usize =
+        blocks(plan.rounds).iter().map(|rounds| 2 * rounds + rounds.min(&MAX_ONE_CORE_ROUNDS)).sum();
+    per_program * plan.programs.len() * plan.contestants.len()
+}
+
+/// Measures every program under every contestant.
+pub fn measure(plan: &Plan, record: &Record) -> Result<(), Failure> {
     let blocks = blocks(plan.rounds);
-    let bar = bar(plan, &blocks);
+    let bar = bar(plan);
     for (nth, rounds) in blocks.iter().copied().enumerate() {
         // Each block begins with another contestant, so that none is always first.
         for turn in 0..plan.contestants.len() {
             let turn = (turn + nth) % plan.contestants.len();
-            measure_block(plan, &plan.contestants[turn], rounds, &mut samples[turn], &bar)?;
+            measure_block(plan, turn, rounds, record, &bar)?;
+            if bar.is_hidden() {
+                let (done, all) = (record.rounds(), self::rounds(plan));
+                eprintln!("{done} of {all} rounds: {}, block {} of {}", plan.contestants[turn], nth + 1, blocks.len());
+            }
         }
     }
     bar.finish_and_clear();
-    Ok(samples)
+    Ok(())
 }
 
-fn measure_block(
-    plan: &Plan,
-    contestant: &Contestant,
-    rounds: usize,
-    samples: &mut [Samples],
-    bar: &ProgressBar,
-) -> Result<(), Failure> {
+fn measure_block(plan: &Plan, nth: usize, rounds: usize, record: &Record, bar: &ProgressBar) -> Result<(), Failure> {
+    let contestant = &plan.contestants[nth];
     let launch = |program| Launch {
         program,
         contestant,
@@ -89,33 +122,37 @@ fn measure_block(
         core: None,
         grouping: plan.grouping,
     };
-    for (program, samples) in plan.programs.iter().zip(samples.iter_mut()) {
+    for (place, program) in plan.programs.iter().enumerate() {
         bar.set_message(format!("{contestant}: {program} alone"));
-        let alone = solo(launch(program), rounds, plan.timeout, bar)?;
+        solo(launch(program), rounds, plan.timeout, |round| {
+            record.note(nth, place, &round, |samples| samples.solo.push(round.clone()));
+            bar.inc(1);
+        })?;
         bar.set_message(format!("{contestant}: {program} on one core"));
         let one_core = Launch { workers: 1, core: Some(plan.one_core), ..launch(program) };
-        let one_core = solo(one_core, rounds.min(MAX_ONE_CORE_ROUNDS), plan.timeout, bar)?;
-        for round in alone.iter().chain(&one_core) {
-            samples.note_wrong(round);
-        }
-        samples.solo.extend(alone);
-        samples.one_core.extend(one_core);
+        solo(one_core, rounds.min(MAX_ONE_CORE_ROUNDS), plan.timeout, |round| {
+            record.note(nth, place, &round, |samples| samples.one_core.push(round.clone()));
+            bar.inc(1);
+        })?;
     }
     bar.set_message(format!("{contestant}: together"));
     let launches: Vec<Launch<'_>> = plan.programs.iter().map(launch).collect();
-    together(&launches, rounds, plan.timeout, samples, bar)
+    together(&launches, rounds, plan.timeout, |program, round, is_counted| {
+        record.note(nth, program, &round, |samples| match is_counted {
+            true => samples.corun.push(round.clone()),
+            false => samples.uncounted_s.push(round.seconds),
+        });
+        bar.inc(is_counted.into());
+    })
 }
 
-fn solo(launch: Launch<'_>, rounds: usize, timeout: Duration, bar: &ProgressBar) -> Result<Vec<Round>, Failure> {
+fn solo(launch: Launch<'_>, rounds: usize, timeout: Duration, mut note: impl FnMut(Round)) -> Result<(), Failure> {
     let mut stage = Stage::open(&[launch], timeout)?;
     stage.go(Some(rounds))?;
-    let mut done = Vec::with_capacity(rounds);
-    while done.len() < rounds {
-        done.push(stage.next_round()?.1);
-        bar.inc(1);
+    for _ in 0..rounds {
+        note(stage.next_round()?.1);
     }
-    stage.close()?;
-    Ok(done)
+    stage.close()
 }
 
 /// All start their first round together, and none stops before all have had theirs: counted rounds overlap fully.
@@ -123,22 +160,16 @@ fn together(
     launches: &[Launch<'_>],
     rounds: usize,
     timeout: Duration,
-    samples: &mut [Samples],
-    bar: &ProgressBar,
+    mut note: impl FnMut(usize, Round, bool),
 ) -> Result<(), Failure> {
     let mut stage = Stage::open(launches, timeout)?;
     stage.go(None)?;
     let mut counted = vec![0; launches.len()];
     while counted.iter().any(|counted| *counted < rounds) {
         let (program, round) = stage.next_round()?;
-        samples[program].note_wrong(&round);
-        if counted[program] < rounds {
-            counted[program] += 1;
-            samples[program].corun.push(round);
-            bar.inc(1);
-        } else {
-            samples[program].uncounted_s.push(round.seconds);
-        }
+        let is_counted = counted[program] < rounds;
+        counted[program] += usize::from(is_counted);
+        note(program, round, is_counted);
     }
     stage.close()
 }
@@ -152,11 +183,14 @@ impl Samples {
 }
 
 /// Counts the counted rounds. It draws only when a round ends and only on a terminal, so it takes no core from anyone.
-fn bar(plan: &Plan, blocks: &[usize]) -> ProgressBar {
-    let per_program: usize = blocks.iter().map(|rounds| 2 * rounds + rounds.min(&MAX_ONE_CORE_ROUNDS)).sum();
-    let bar = ProgressBar::new((per_program * plan.programs.len() * plan.contestants.len()) as u64);
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} rounds, {elapsed}, {eta} to go\n{wide_msg}");
-    bar.with_style(style.expect("the template is well formed"))
+fn bar(plan: &Plan) -> ProgressBar {
+    let bar = ProgressBar::new(rounds(plan) as u64);
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} rounds, {elapsed}{to_go}\n{wide_msg}");
+    // Before the first round there is nothing to estimate from.
+    let to_go = |state: &ProgressState, text: &mut dyn fmt::Write| {
+        let _ = if state.pos() > 0 { write!(text, ", {:#} to go", HumanDuration(state.eta())) } else { Ok(()) };
+    };
+    bar.with_style(style.expect("the template is well formed").with_key("to_go", to_go))
 }
 
 #[cfg(test)]

@@ -12,11 +12,26 @@ const NAME_LETTERS: usize = 40;
 /// Letters of a line that the tables are made for. Names of programs are wrapped for that; numbers never are.
 const WIDTH: u16 = 120;
 
+/// Below this, eight columns have no room.
+const NARROW: u16 = 100;
+
 /// Nothing is wrapped into fewer letters, even if its table is too wide then.
 const LEAST_WRAPPED: u16 = 20;
 
-/// The tables and what they were taken with.
-pub fn render(report: &CorunReport) -> String {
+/// The tables and what they were taken with; all of them if `full`.
+pub fn render(report: &CorunReport, full: bool) -> String {
+    if !full {
+        let machine = &report.machine;
+        return format!(
+            "{}\n{}{} rounds alone and together; {} {}, Linux {}.\n",
+            few(&report.coruns),
+            part(report),
+            report.rounds,
+            results(&report.coruns),
+            machine.cpu,
+            machine.kernel,
+        );
+    }
     let machine = &report.machine;
     let mut text = String::new();
     let _ = writeln!(text, "{}\n\n{}\n", programs(&report.coruns), summary(&report.coruns));
@@ -26,12 +41,13 @@ pub fn render(report: &CorunReport) -> String {
     }
     let _ = writeln!(
         text,
-        "{} rounds alone and together, in {} blocks; {}. {}\n\
-         Times are means in seconds; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\n\
+        "{}{} rounds alone and together, in {} blocks; {}. {}\n\
+         Times are means; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\n\
          round together. T/B: seconds of all rounds together, uncounted ones too, over the baseline's alone; D: the\n\
          largest T/B - the smallest. Unfairness: of the slowdowns; of cpu: of the cores used, over the cores due.\n\
          T_b of the weighted speedup and its bound, and B: {}. Task grouping: {}.\n\
          {}, {} cores, Linux {}, os tier {}.",
+        part(report),
         report.rounds,
         report.blocks,
         workers(&report.coruns),
@@ -51,7 +67,7 @@ pub fn render(report: &CorunReport) -> String {
 }
 
 /// One number for all contestants but `serial`.
-fn workers(coruns: &[Corun]) -> String {
+pub fn workers(coruns: &[Corun]) -> String {
     let of = |corun: &Corun| corun.workers;
     let (least, most) = (coruns.iter().map(of).min().unwrap_or(1), coruns.iter().map(of).max().unwrap_or(1));
     let noun = if most == 1 { "worker" } else { "workers" };
@@ -69,6 +85,43 @@ fn results(coruns: &[Corun]) -> String {
     if wrong.is_empty() { "All results are right.".to_owned() } else { format!("WRONG RESULTS: {}.", wrong.join(", ")) }
 }
 
+/// Where a signal ended the command.
+fn part(report: &CorunReport) -> &'static str {
+    if report.partial { "A PART, for the command was interrupted, of " } else { "" }
+}
+
+/// The terminal's, or as much as the tables are made for.
+fn width() -> u16 {
+    Table::new().width().map_or(WIDTH, |terminal| terminal.min(WIDTH))
+}
+
+/// What most readers need of each program; of that what fits into a narrow terminal.
+fn few(coruns: &[Corun]) -> Table {
+    if width() < NARROW {
+        let rows = coruns.iter().flat_map(|corun| corun.programs.iter().map(move |program| (corun, program)));
+        let cells = rows.map(|(corun, program)| {
+            let name = shorten(&program.name);
+            [corun.policy.clone(), name, seconds(program.solo_s), seconds(program.corun_s)]
+        });
+        return table(["contestant", "program", "alone", "together"], cells, &[0, 1]);
+    }
+    let header = ["contestant", "program", "alone", "together", "slowdown", "cv", "cpu", "switches"];
+    let rows = coruns.iter().flat_map(|corun| corun.programs.iter().map(move |program| (corun, program)));
+    let cells = rows.map(|(corun, program)| {
+        [
+            corun.policy.clone(),
+            shorten(&program.name),
+            seconds(program.solo_s),
+            seconds(program.corun_s),
+            percent(program.slowdown),
+            program.cv.map_or_else(|| "-".to_owned(), percent),
+            seconds(program.cpu_s),
+            format!("{:.0}", program.voluntary_switches + program.involuntary_switches),
+        ]
+    });
+    table(header, cells, &[0, 1])
+}
+
 fn programs(coruns: &[Corun]) -> Table {
     let header =
         ["contestant", "program", "one core", "alone", "together", "slowdown", "cv", "cpu", "switches", "steals"];
@@ -78,12 +131,12 @@ fn programs(coruns: &[Corun]) -> Table {
         [
             corun.policy.clone(),
             shorten(&program.name),
-            format!("{one_core_s:.4}"),
-            format!("{solo_s:.4}"),
-            format!("{corun_s:.4}"),
+            seconds(*one_core_s),
+            seconds(*solo_s),
+            seconds(*corun_s),
             percent(*slowdown),
             program.cv.map_or_else(|| "-".to_owned(), percent),
-            format!("{cpu_s:.4}"),
+            seconds(*cpu_s),
             format!("{:.0}+{:.0}", program.voluntary_switches, program.involuntary_switches),
             match program.steals.zip(program.steal_attempts) {
                 Some((steals, attempts)) => format!("{steals:.0}/{attempts:.0}"),
@@ -166,7 +219,7 @@ fn together(corun: &Corun) -> String {
 fn table<const N: usize>(header: [&str; N], cells: impl Iterator<Item = [String; N]>, wrapped: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(WIDTH).set_header(header.iter().map(Cell::new)).add_rows(cells);
+    table.set_width(width()).set_header(header.iter().map(Cell::new)).add_rows(cells);
     let contents = table.column_max_content_widths();
     for (nth, (column, content)) in table.column_iter_mut().zip(contents).enumerate() {
         if wrapped.contains(&nth) {
@@ -186,11 +239,20 @@ fn mean_and_worst(value: MeanAndWorst, words: fn(f64) -> String) -> String {
     format!("{} ({})", words(value.mean), words(value.worst))
 }
 
+/// To three or four digits.
+fn seconds(time: f64) -> String {
+    match time {
+        0.0..1e-3 => format!("{:.0} µs", 1e6 * time),
+        1e-3..1.0 => format!("{:.*} ms", if time < 0.01 { 2 } else { 1 }, 1e3 * time),
+        _ => format!("{time:.2} s"),
+    }
+}
+
 fn percent(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * ratio)
 }
 
-fn shorten(name: &str) -> String {
+pub fn shorten(name: &str) -> String {
     let one_line = name.replace(char::is_whitespace, " ");
     match one_line.char_indices().nth(NAME_LETTERS) {
         Some((end, _)) => format!("{}…", &one_line[..end]),

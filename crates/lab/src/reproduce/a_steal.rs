@@ -16,8 +16,8 @@ use comity_sim::experiments::fit::Estimate;
 use comity_sim::workload::swf;
 use serde::Serialize;
 
-use super::figure::{Axis, Figure, Legend, Marks, Series};
 use super::findings::{Findings, estimate, here, one_in};
+use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::{self, Sweep};
 
 const EXAMPLES: &str = "Examples:
@@ -223,7 +223,6 @@ impl Results {
                 title: "A-STEAL figure 3: mean and trimmed availability".into(),
                 x: Axis::log("mean availability / parallelism"),
                 y: Axis::log("trimmed availability / parallelism"),
-                legend: Legend::UpperLeft,
                 series,
             },
         ));
@@ -247,7 +246,6 @@ impl Results {
                 title: "A-STEAL §4: time over the fit of equation 4".into(),
                 x: Axis::log("parallelism / mean availability"),
                 y: Axis::linear("measured / fitted"),
-                legend: Legend::UpperRight,
                 series: series.into(),
             },
         ));
@@ -273,7 +271,6 @@ impl Results {
                 title: "A-STEAL figure 4: waste and its bounds, by δ".into(),
                 x: Axis::linear("δ"),
                 y: Axis::linear("waste / T₁"),
-                legend: Legend::UpperRight,
                 series: vec![
                     line("measured, mean", &|_, outcomes| waste::mean_waste(outcomes).value),
                     line("bound in efficient quanta", &|delta, _| waste::efficient_bound(delta)),
@@ -296,7 +293,6 @@ impl Results {
                 title: "A-STEAL figure 5: waste and parallelism".into(),
                 x: Axis::log("parallelism / mean availability"),
                 y: Axis::linear("waste / T₁"),
-                legend: Legend::UpperRight,
                 series: series.into(),
             },
         ));
@@ -326,7 +322,6 @@ impl Results {
                     title: title("time"),
                     x: x(),
                     y: Axis::linear("time over A-STEAL's"),
-                    legend: Legend::UpperRight,
                     series: vec![
                         series("ABP", &time(|run| &run.abp)),
                         series("ABP with mugging (§9)", &time(|run| &run.abp_mug)),
@@ -336,7 +331,6 @@ impl Results {
                     title: title("waste"),
                     x: x(),
                     y: Axis::log("waste over A-STEAL's"),
-                    legend: Legend::UpperRight,
                     series: vec![
                         series("ABP", &wasted(|run| &run.abp)),
                         series("ABP with mugging (§9)", &wasted(|run| &run.abp_mug)),
@@ -365,7 +359,6 @@ impl Results {
                     title: format!("A-STEAL figure 8: utilization over time, {} (parallelism/critical path)", set.name),
                     x: Axis::log("time steps"),
                     y: Axis::linear("part of the cycles spent working"),
-                    legend: Legend::UpperLeft,
                     series: vec![
                         line("A-STEAL + DEQ", &set.a_steal),
                         line("ABP + EQ", &set.abp),
@@ -404,7 +397,6 @@ impl Results {
                     title: format!("Beyond the paper: A-STEAL over {varied}"),
                     x: Axis::log(varied),
                     y: Axis::linear("means"),
-                    legend: Legend::UpperRight,
                     series: vec![
                         line("time / (work / mean availability + critical path)", Point::time),
                         line("waste / work", Point::waste),

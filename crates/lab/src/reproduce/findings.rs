@@ -7,7 +7,7 @@ use comity_console::{Failure, output};
 use comity_sim::experiments::claim::Claim;
 use serde::Serialize;
 
-use super::figure::Figure;
+use crate::figure::Figure;
 use crate::sweep::{Stop, Sweep};
 
 /// The claims and the figures of the experiments that were run.

@@ -12,9 +12,9 @@ use comity_sim::experiments::ws_last::{
 };
 use serde::Serialize;
 
-use super::figure::{Axis, Figure, Legend, Marks, Series};
 use super::findings::{Findings, here, one_in};
 use crate::contestant::MAX_WORKERS;
+use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::{self, Sweep};
 
 const EXAMPLES: &str = "Examples:
@@ -212,8 +212,8 @@ fn microseconds(outcome: &Outcome) -> f64 {
     outcome.point.work as f64 / 1e3
 }
 
-fn figure(title: &str, x: Axis, y: Axis, legend: Legend, series: Vec<Series>) -> Figure {
-    Figure { title: format!("WS-LAST {title}"), x, y, legend, series }
+fn figure(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Figure {
+    Figure { title: format!("WS-LAST {title}"), x, y, series }
 }
 
 type Figures = Vec<(&'static str, Figure)>;
@@ -229,14 +229,10 @@ fn figure_3(outcomes: &[Outcome], cpus: u32) -> Figures {
                 &format!("figure 3: speedup of {cpus} over 1 CPUs"),
                 x(),
                 Axis::linear("speedup"),
-                Legend::UpperRight,
                 series(Outcome::speedup),
             ),
         ),
-        (
-            "figure-3-steals",
-            figure("experiment 1: attempts to steal", x(), rates, Legend::UpperLeft, series(Outcome::steal_rate)),
-        ),
+        ("figure-3-steals", figure("experiment 1: attempts to steal", x(), rates, series(Outcome::steal_rate))),
     ]
 }
 
@@ -245,14 +241,8 @@ fn figure_4(outcomes: &[Outcome]) -> Figures {
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[], workers_of, y);
     let rates = Axis::linear("attempts to steal per second");
     vec![
-        (
-            "figure-4-speedup",
-            figure("figure 4: speedup", x(), Axis::linear("speedup"), Legend::UpperLeft, series(Outcome::speedup)),
-        ),
-        (
-            "figure-4-steals",
-            figure("figure 4: attempts to steal", x(), rates, Legend::UpperRight, series(Outcome::steal_rate)),
-        ),
+        ("figure-4-speedup", figure("figure 4: speedup", x(), Axis::linear("speedup"), series(Outcome::speedup))),
+        ("figure-4-steals", figure("figure 4: attempts to steal", x(), rates, series(Outcome::steal_rate))),
     ]
 }
 
@@ -265,13 +255,7 @@ fn figure_5(outcomes: &[Outcome]) -> Figures {
     vec![
         (
             "figure-5-time",
-            figure(
-                "figure 5: running time",
-                x(),
-                times,
-                Legend::UpperLeft,
-                lines(outcomes, &messages::WORKERS, microseconds, time),
-            ),
+            figure("figure 5: running time", x(), times, lines(outcomes, &messages::WORKERS, microseconds, time)),
         ),
         (
             "figure-5-speedup",
@@ -279,7 +263,6 @@ fn figure_5(outcomes: &[Outcome]) -> Figures {
                 "figure 5: speedup",
                 x(),
                 Axis::linear("speedup"),
-                Legend::UpperLeft,
                 lines(outcomes, &messages::WORKERS, microseconds, Outcome::speedup),
             ),
         ),
@@ -289,7 +272,6 @@ fn figure_5(outcomes: &[Outcome]) -> Figures {
                 "figure 5: attempts to steal, 16 workers",
                 x(),
                 rates,
-                Legend::UpperRight,
                 lines(&of_few, &[], microseconds, Outcome::steal_rate),
             ),
         ),
@@ -299,6 +281,6 @@ fn figure_5(outcomes: &[Outcome]) -> Figures {
 fn figure_6(outcomes: &[Outcome]) -> Figures {
     let series = lines(outcomes, &[], workers_of, Outcome::speedup);
     let title = "figure 6: speedup under WS-LAST, w = 800 µs";
-    let figure = figure(title, Axis::linear("workers, n"), Axis::linear("speedup"), Legend::UpperLeft, series);
+    let figure = figure(title, Axis::linear("workers, n"), Axis::linear("speedup"), series);
     vec![("figure-6", figure)]
 }

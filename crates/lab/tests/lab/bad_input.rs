@@ -28,6 +28,14 @@ fn an_unknown_kernel_key_or_value() {
 }
 
 #[test]
+fn more_memory_than_there_is() {
+    // 2.4 TB.
+    let program = "mergesort:n=100000000000";
+    refused(&["kernel", program], "mergesort: this takes 2288819 MiB of memory, and ");
+    refused(&["corun", "fib", program], " MiB are available; choose less");
+}
+
+#[test]
 fn an_unknown_policy_backend_or_baseline() {
     refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'; choose one of comity, plain, abp");
     refused(&["kernel", "fib", "--policy", "bws:depth=3"], "policy bws has no parameter 'depth'");
@@ -113,4 +121,53 @@ fn an_existing_result_survives_bad_input_and_a_failed_run() {
     lab().args(["corun", "fib:n=5", "exit 3 # fails", "--rounds", "1", "--json", file]).assert().code(1);
     assert_eq!(fs::read_to_string(&path).unwrap(), "dear");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn bad_values_in_the_environment() {
+    for (name, value, part) in [
+        ("COMITY_POLICY", "cilk", "COMITY_POLICY: no policy is called 'cilk'"),
+        ("COMITY", "of", "COMITY=of is neither on nor off"),
+        ("COMITY_NUM_THREADS", "many", "COMITY_NUM_THREADS=many is not a whole number"),
+        ("COMITY_NUM_THREADS", "1025", "1025 workers are too many; this takes 1 to 1024"),
+    ] {
+        for words in [&["kernel", "fib:n=5"][..], &["corun", "fib:n=5", "fib:n=6", "--rounds", "1"]] {
+            let output = lab().env(name, value).args(words).assert().code(2).get_output().clone();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert!(errors.starts_with("error: ") && errors.contains(part), "{name}={value} {words:?}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn files_that_cannot_be_plotted_or_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();
+    write("empty", "");
+    write("cut", r#"{"schema":"comity-corun/1","machine":{"cpu":"#);
+    write("other", r#"{"schema":"comity-kernel/1"}"#);
+    write("nameless", "[1, 2]");
+    write("poor", r#"{"schema":"comity-corun/1"}"#);
+    for (file, part) in [
+        ("empty", "EOF"),
+        ("cut", "EOF"),
+        ("other", "its schema is comity-kernel/1, not comity-corun/1"),
+        ("nameless", "it names no schema"),
+        ("poor", "missing field"),
+        ("absent", "No such file"),
+        (".", "directory"),
+    ] {
+        refused(&["plot", &path(file)], part);
+    }
+    refused(&["plot"], "required");
+    let run = ["corun", "fib:n=5", "fib:n=6", "--rounds", "1"];
+    let same = path("same");
+    refused(&[&run[..], &["--json", &same, "--csv", &same]].concat(), "is named twice; --csv needs a file of its own");
+    refused(&[&run[..], &["--csv", "-", "--plot", "-"]].concat(), "--plot needs a file of its own");
+    for option in ["--json", "--csv", "--plot"] {
+        refused(&[&run[..], &[option, &path("none/file")]].concat(), &format!("choose another file for {option}"));
+        refused(&[&run[..], &[option, folder.path().to_str().unwrap()]].concat(), "it is a directory");
+    }
+    assert!(!folder.path().join("same").exists());
 }

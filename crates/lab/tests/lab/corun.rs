@@ -1,10 +1,13 @@
 //! Co-runs of real programs: the report is complete and its numbers follow from each other.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::{json, lab};
+use crate::{json, lab, send};
 
 const SMALL: [&str; 5] = ["corun", "fib:n=20", "nqueens:n=7", "--workers", "2"];
 
@@ -117,7 +120,7 @@ fn policies_and_rayon_side_by_side() {
     let policies = "abp,bws:sleep_threshold=128,comity";
     let output = lab()
         .args(SMALL)
-        .args(["--policy", policies, "--backend", "rayon", "--rounds", "4", "--json"])
+        .args(["--policy", policies, "--backend", "rayon", "--rounds", "4", "--full", "--json"])
         .arg(&file)
         .assert()
         .success()
@@ -129,7 +132,10 @@ fn policies_and_rayon_side_by_side() {
     for words in ["abp", "bws:sleep_threshold=128", "rayon", "fib:n=20", "efficiency", "Task grouping: same"] {
         assert!(table.contains(words), "{words} is not in\n{table}");
     }
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "no progress bar without a terminal");
+    // Without a terminal there is no bar, but a line for each block and contestant.
+    let progress = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(progress.lines().count(), 12, "{progress}");
+    assert!(progress.lines().last().unwrap().starts_with("96 of 96 rounds: "), "{progress}");
 
     let coruns = report["coruns"].as_array().unwrap();
     let who: Vec<_> = coruns.iter().map(|corun| (corun["policy"].as_str(), corun["backend"].as_str())).collect();
@@ -188,7 +194,7 @@ fn all_pairs_have_each_program_beside_itself_and_end_with_a_summary() {
     let file = folder.path().join("pairs.json");
     let output = lab()
         .args(["corun", "fib:n=15", "nqueens:n=5", "--pairs=all", "--policy", "abp,bws", "--workers", "2"])
-        .args(["--rounds", "2", "--json"])
+        .args(["--rounds", "2", "--full", "--json"])
         .arg(&file)
         .assert()
         .success()
@@ -334,4 +340,115 @@ fn a_command_that_fails_only_in_company_fails_the_run() {
     let command = format!("echo >> {0}/n; test $(wc -l < {0}/n) -lt 3", folder.path().display());
     let output = lab().args(["corun", &command, "sleep 0.01", "--rounds", "1"]).assert().code(1).get_output().clone();
     assert!(String::from_utf8_lossy(&output.stderr).contains("failed: exit status: 1"));
+}
+
+#[test]
+fn the_first_lines_are_in_words_and_the_table_has_eight_columns() {
+    let run = ["--policy", "bws", "--backend", "rayon", "--rounds", "2"];
+    let output = lab().args(SMALL).args(run).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("fib:n=20 and ") && lines[0].contains(" at once on "), "{text}");
+    for (line, contestant) in lines[1..3].iter().zip(["bws:", "rayon:"]) {
+        assert!(line.starts_with(contestant) && line.contains(" apart, ") && line.ends_with(" lost."), "{text}");
+    }
+    assert!(lines[3].starts_with("1 is as fast as alone") && lines[4].is_empty(), "{text}");
+    assert!(lines[..4].iter().all(|line| line.chars().count() <= 80), "{text}");
+    let header = lines.iter().find(|line| line.contains("contestant")).unwrap();
+    assert_eq!(header.split(['│', '┆']).filter(|cell| !cell.trim().is_empty()).count(), 8, "{text}");
+    assert!(text.contains(" ms ") || text.contains(" µs "), "{text}");
+
+    let output = lab().args(SMALL).args(run).arg("--pairs").assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("1 pair of programs, ") && text.contains(" in the worst pair; "), "{text}");
+}
+
+#[test]
+fn the_same_as_csv_and_as_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, csv, drawn, again] = ["r.json", "r.csv", "r.svg", "again.svg"].map(|name| folder.path().join(name));
+    let run = ["--backend", "comity,rayon", "--rounds", "2"];
+    lab()
+        .args(SMALL)
+        .args(run)
+        .arg("--json")
+        .arg(&json)
+        .arg("--csv")
+        .arg(&csv)
+        .arg("--plot")
+        .arg(&drawn)
+        .assert()
+        .success();
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let text = fs::read_to_string(csv).unwrap();
+    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = rows.next().unwrap();
+    let column = |name| header.iter().position(|column| *column == name).unwrap();
+    let programs =
+        report["coruns"].as_array().unwrap().iter().flat_map(|corun| {
+            corun["programs"].as_array().unwrap().iter().map(move |program| (&corun["policy"], program))
+        });
+    for ((contestant, program), row) in programs.zip(rows.by_ref()) {
+        assert_eq!(row[column("contestant")], contestant.as_str().unwrap());
+        assert_eq!(row[column("program")], program["name"].as_str().unwrap());
+        assert_close(&program["slowdown"], row[column("slowdown")].parse().unwrap());
+    }
+    assert_eq!(text.lines().count(), 5);
+
+    let picture = fs::read_to_string(&drawn).unwrap();
+    for words in ["comity", "rayon", "fib + ", "2 workers each"] {
+        assert!(picture.contains(words), "{words} is not in\n{picture}");
+    }
+    // Two programs under two contestants, and a sign for each of these.
+    assert_eq!(picture.matches("<circle").count(), 6);
+    lab().arg("plot").arg(&json).arg("--out").arg(&again).assert().success();
+    assert_eq!(fs::read_to_string(again).unwrap(), picture);
+}
+
+#[test]
+fn what_the_environment_chooses_counts_where_the_command_line_is_silent() {
+    let run = |variables: &[(&str, &str)], words: &[&str]| {
+        let mut command = lab();
+        json(command.envs(variables.iter().copied()).args(words))
+    };
+    let chosen = [("COMITY_POLICY", "bws"), ("COMITY_NUM_THREADS", "3")];
+    let kernel = run(&chosen, &["kernel", "fib:n=15", "--json"]);
+    assert_eq!((kernel["policy"].as_str(), kernel["workers"].as_u64()), (Some("bws"), Some(3)));
+    let kernel = run(&chosen, &["kernel", "fib:n=15", "--json", "--policy", "abp", "--workers", "2"]);
+    assert_eq!((kernel["policy"].as_str(), kernel["workers"].as_u64()), (Some("abp"), Some(2)));
+    let kernel = run(&[("COMITY", "off")], &["kernel", "fib:n=15", "--json"]);
+    assert_eq!(kernel["policy"], "plain");
+    let corun = run(&chosen, &["corun", "fib:n=15", "fib:n=16", "--rounds", "1", "--json", "-"]);
+    let first = &corun["coruns"][0];
+    assert_eq!((first["policy"].as_str(), first["workers"].as_u64()), (Some("bws"), Some(3)));
+}
+
+#[test]
+fn a_signal_has_it_tell_and_file_what_has_been_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, count) = (folder.path().join("result.json"), folder.path().join("count"));
+    // Executions of the first block: alone, on one core, together; what comes later hangs.
+    let hangs = format!("echo >>{0}; [ $(wc -l <{0}) -lt 4 ] || sleep 600", count.display());
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_comity-lab"))
+        .args(["corun", "fib:n=10", &hangs, "--policy", "abp", "--rounds", "2", "--workers", "2", "--json"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut progress = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    progress.read_line(&mut line).unwrap();
+    assert_eq!(line, "6 of 12 rounds: abp, block 1 of 2\n");
+    send("TERM", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(15));
+    let mut last = String::new();
+    progress.read_to_string(&mut last).unwrap();
+    assert!(last.starts_with("interrupted after ") && last.lines().count() == 1, "{last}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.starts_with("fib:n=10 and ") && table.contains("A PART, for the command was interrupted"), "{table}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(report["partial"], true);
+    assert_eq!(together(&report), [("abp", format!("fib:n=10 {hangs}"))]);
 }

@@ -14,19 +14,8 @@ pub struct Figure {
     pub x: Axis,
     /// Up.
     pub y: Axis,
-    /// Where the legend leaves the data visible.
-    pub legend: Legend,
     /// What is drawn, the first at the bottom.
     pub series: Vec<Series>,
-}
-
-/// A corner.
-#[derive(Clone, Copy)]
-pub enum Legend {
-    /// Right, at the top.
-    UpperRight,
-    /// Left, at the top.
-    UpperLeft,
 }
 
 /// An axis.
@@ -89,8 +78,11 @@ pub enum Marks {
 
 const SIZE: (u32, u32) = (960, 640);
 
+/// Nothing is written to but a string.
+pub const CANNOT_FAIL: &str = "a string takes any picture";
+
 /// Distinct for colour-blind eyes too (Okabe and Ito 2008).
-const COLOURS: [RGBColor; 7] = [
+pub const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -106,6 +98,11 @@ impl Figure {
         let mut text = String::new();
         {
             let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+            let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
+            let area = above_a_legend(&area, &names, |nth| match self.series[nth].marks {
+                Marks::Points => Sign::Dot,
+                Marks::Line => Sign::Line,
+            });
             let shown = || self.series.iter().flat_map(|series| self.shown(series));
             let x = self.x.range(shown().map(|point| point.0));
             let y = self.y.range(shown().map(|point| point.1));
@@ -132,9 +129,6 @@ impl Figure {
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
-        // Nothing is written to but a string.
-        const CANNOT_FAIL: &str = "a string takes any picture";
-        area.fill(&WHITE).expect(CANNOT_FAIL);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 20))
             .margin(14)
@@ -156,36 +150,64 @@ impl Figure {
             .expect(CANNOT_FAIL);
         for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
             let points = self.shown(series);
-            let drawn = match series.marks {
+            match series.marks {
                 Marks::Points => {
                     let style = colour.mix(0.5).filled();
-                    chart.draw_series(points.map(|point| Circle::new(point, 2, style))).expect(CANNOT_FAIL)
+                    chart.draw_series(points.map(|point| Circle::new(point, 2, style)))
                 }
-                Marks::Line => chart.draw_series(LineSeries::new(points, colour.stroke_width(2))).expect(CANNOT_FAIL),
-            };
-            let marks = series.marks;
-            drawn.label(&series.name).legend(move |(x, y)| match marks {
-                Marks::Points => Circle::new((x + 8, y), 3, colour.filled()).into_dyn(),
-                Marks::Line => PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2)).into_dyn(),
-            });
-        }
-        chart
-            .configure_series_labels()
-            .position(match self.legend {
-                Legend::UpperRight => SeriesLabelPosition::UpperRight,
-                Legend::UpperLeft => SeriesLabelPosition::UpperLeft,
-            })
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(190, 190, 190))
-            .label_font(("sans-serif", 14))
-            .draw()
+                Marks::Line => chart.draw_series(LineSeries::new(points, colour.stroke_width(2))),
+            }
             .expect(CANNOT_FAIL);
+        }
         area.present().expect(CANNOT_FAIL);
     }
 }
 
+/// What stands before a name in a legend.
+#[derive(Clone, Copy)]
+pub enum Sign {
+    /// A point.
+    Dot,
+    /// A line.
+    Line,
+}
+
+/// Fills `area` with a white ground, writes a legend at its foot, where no data are, and returns what is left above it.
+pub fn above_a_legend<'a>(
+    area: &DrawingArea<SVGBackend<'a>, Shift>,
+    names: &[&str],
+    sign: impl Fn(usize) -> Sign,
+) -> DrawingArea<SVGBackend<'a>, Shift> {
+    const LINE: u32 = 24;
+    const MARGIN: i32 = 86;
+    area.fill(&WHITE).expect(CANNOT_FAIL);
+    let (width, height) = area.dim_in_pixel();
+    // The font is the viewer's, so a name's width is an estimate: letters of the size 14 are 8 wide at most, on average.
+    let widths = names.iter().map(|name| 40 + 8 * name.chars().count() as i32);
+    let (mut places, mut at) = (Vec::new(), (MARGIN, 0));
+    for wide in widths {
+        if at.0 > MARGIN && at.0 + wide > width as i32 {
+            at = (MARGIN, at.1 + 1);
+        }
+        places.push(at);
+        at.0 += wide;
+    }
+    let (above, below) = area.split_vertically(height - LINE * (at.1 as u32 + 1) - 8);
+    for (((x, line), name), (nth, colour)) in places.into_iter().zip(names).zip(COLOURS.iter().cycle().enumerate()) {
+        let y = line * LINE as i32 + 10;
+        match sign(nth) {
+            Sign::Dot => below.draw(&Circle::new((x + 8, y), 4, colour.filled())),
+            Sign::Line => below.draw(&PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))),
+        }
+        .expect(CANNOT_FAIL);
+        let style = ("sans-serif", 14).into_font().color(&BLACK);
+        below.draw(&Text::new((*name).to_owned(), (x + 22, y - 7), style)).expect(CANNOT_FAIL);
+    }
+    above
+}
+
 /// As short as it is exact enough for an axis.
-fn number(value: &f64) -> String {
+pub fn number(value: &f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         large if large >= 1e5 => format!("{value:.0e}"),
@@ -208,13 +230,8 @@ mod tests {
             let axis = |label: &str, log| Axis { label: label.into(), log };
             let points = Series { name: "dots".into(), marks: Marks::Points, points: vec![(1.0, 2.0), (30.0, 4.0)] };
             let line = Series { name: "rope".into(), marks: Marks::Line, points: vec![(1.0, 2.0), (f64::NAN, 4.0)] };
-            let figure = Figure {
-                title: "A & B".into(),
-                x: axis("steps", x),
-                y: axis("cycles", y),
-                legend: Legend::UpperLeft,
-                series: vec![points, line],
-            };
+            let figure =
+                Figure { title: "A & B".into(), x: axis("steps", x), y: axis("cycles", y), series: vec![points, line] };
             let svg = figure.svg();
             for text in ["A &amp; B", "steps", "cycles", "dots", "rope"] {
                 assert!(svg.contains(text), "{text} is missing in {svg}");

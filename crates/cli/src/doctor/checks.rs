@@ -1,0 +1,260 @@
+//! One function for each thing that can be wrong.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comity_os::{Capabilities, cores, environment, quota};
+use comity_policy::Policy;
+use comity_table::{Life, Location, Snapshot, other_layouts};
+
+use super::measure;
+use crate::json::{DoctorCheck, Verdict};
+use crate::weight;
+
+/// The most workers of a pool, as the runtime has it.
+const MOST_WORKERS: usize = 65_535;
+
+/// All of them, in the order in which they are told.
+pub fn all() -> Vec<DoctorCheck> {
+    let found = Capabilities::detect();
+    let mut checks = vec![usable_cores(), limit(), table(), variables()];
+    checks.extend(outside_load());
+    checks.extend([
+        task_group(found.autogroup),
+        service(
+            "membarrier",
+            found.membarrier,
+            ["a worker that goes to sleep sees every new task", "sleeping workers look for tasks every millisecond"],
+            "allow the system call membarrier in the sandbox",
+        ),
+        service(
+            "cpu clock",
+            found.thread_cpu_clock,
+            ["a worker can tell whether a peer is on a core", "a worker whose core was taken away goes unnoticed"],
+            "allow the system call clock_gettime for other threads in the sandbox",
+        ),
+        wake_up(),
+        slice(),
+        preemption(),
+    ]);
+    checks
+}
+
+fn check(name: &'static str, found: impl Into<String>, meaning: impl Into<String>) -> DoctorCheck {
+    DoctorCheck { name, verdict: Verdict::Ok, found: found.into(), meaning: meaning.into(), change: None }
+}
+
+impl DoctorCheck {
+    fn costs(self, change: impl Into<String>) -> DoctorCheck {
+        DoctorCheck { verdict: Verdict::Costs, change: Some(change.into()), ..self }
+    }
+
+    fn bad(self, change: impl Into<String>) -> DoctorCheck {
+        DoctorCheck { verdict: Verdict::Bad, change: Some(change.into()), ..self }
+    }
+}
+
+fn usable_cores() -> DoctorCheck {
+    let (usable, allowed) = (cores::usable().get(), cores::allowed());
+    let ids: Vec<String> = allowed.iter().map(|core| core.id.to_string()).collect();
+    let found = format!("{usable} usable; the affinity mask allows {}", ids.join(", "));
+    match usable {
+        1 => check("cores", found, "programs take turns on it; there is nothing to share out")
+            .costs("widen the affinity (taskset, cpuset) or the quota, if the machine has more"),
+        _ => check("cores", found, "a program alone uses all of them; several share them"),
+    }
+}
+
+fn limit() -> DoctorCheck {
+    let allowed = cores::allowed().len();
+    match quota::cores() {
+        Some(cores) if cores < allowed as f64 => check(
+            "quota",
+            format!("{cores:.2} cores' worth of time, of {allowed} cores"),
+            "when it is used up, all threads stop for the rest of the period",
+        )
+        .costs("raise the control group's cpu.max, or give it fewer cores by its cpuset"),
+        Some(cores) => check("quota", format!("{cores:.2} cores' worth of time"), "it binds no program here"),
+        None => check("quota", "none", "no control group limits the processor time"),
+    }
+}
+
+fn table() -> DoctorCheck {
+    let Some(location) = Location::from_environment() else {
+        return check("core table", "COMITY_TABLE is off", "programs that are started here share no cores")
+            .costs("unset COMITY_TABLE to share");
+    };
+    let path = location.path();
+    let found = match Snapshot::take(&location) {
+        Err(error) => {
+            return check("core table", error.to_string(), "programs that are started here share no cores")
+                .bad("name another file in COMITY_TABLE, or see `comity table --help`");
+        }
+        Ok(Some(snapshot)) => {
+            let number = snapshot.programs.iter().filter(|program| program.life != Life::Dead).count();
+            let plural = if number == 1 { "" } else { "s" };
+            format!("'{}', {number} program{plural}", path.display())
+        }
+        Ok(None) => {
+            // The user's own folder is made with the table.
+            let folder = match location {
+                Location::Own => Path::new("/dev/shm"),
+                Location::At(_) => path.parent().unwrap_or(Path::new("/")),
+            };
+            if let Err(error) = tempfile::tempfile_in(folder) {
+                let found = format!("none; in '{}' none can be made: {error}", folder.display());
+                return check("core table", found, "programs that are started here share no cores")
+                    .bad("name a file in a folder that you may write to in COMITY_TABLE");
+            }
+            format!("none yet; it will be '{}'", path.display())
+        }
+    };
+    let usable = check("core table", found, "programs that are started here share cores by it");
+    match other_layouts(&location).first() {
+        Some(other) => usable.costs(format!("{other}; build all programs with one version of comity")),
+        None => usable,
+    }
+}
+
+/// Each of Comity's variables that a program would refuse.
+fn variables() -> DoctorCheck {
+    let text = |name| environment::variable(name).map(|text| text.to_string_lossy().into_owned());
+    let number = |name, least: f64, most: f64, what: &str| {
+        let text = text(name)?;
+        let fits = text.parse().is_ok_and(|number: f64| (least..=most).contains(&number));
+        (!fits).then(|| format!("{name}={text} is not {what}"))
+    };
+    let policy = || text("COMITY_POLICY")?.parse::<Policy>().err().map(|error| format!("COMITY_POLICY: {error}"));
+    let switch = || {
+        let text = text("COMITY").filter(|text| text != "on" && text != "off")?;
+        Some(format!("COMITY={text} is neither on nor off"))
+    };
+    let workers = || {
+        let text = text("COMITY_NUM_THREADS")?;
+        let fits = text.parse().is_ok_and(|number: usize| (1..=MOST_WORKERS).contains(&number));
+        (!fits).then(|| format!("COMITY_NUM_THREADS={text} is not a whole number from 1 to {MOST_WORKERS}"))
+    };
+    let wrong: Vec<String> = [
+        switch(),
+        policy(),
+        workers(),
+        weight::chosen(None).err().map(comity_console::Failure::into_sentence),
+        number("COMITY_WATCH", 0.1, f64::MAX, "a number of seconds, at least 0.1"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !wrong.is_empty() {
+        return check("environment", wrong.join("; "), "programs that are started here end with this sentence")
+            .bad("correct the variable, or unset it");
+    }
+    let policy = text("COMITY_POLICY").unwrap_or_else(|| Policy::default().to_string());
+    match text("COMITY").as_deref() {
+        Some("off") => check("environment", "COMITY=off", "programs do plain work stealing and share no cores")
+            .costs("unset COMITY to share"),
+        _ => check("environment", format!("policy {policy}"), "every variable of Comity's that is set is valid"),
+    }
+}
+
+/// Processor time that no member of the table had. `None` where the kernel does not tell.
+fn outside_load() -> Option<DoctorCheck> {
+    const WATCHED: Duration = Duration::from_millis(500);
+    /// Of a core.
+    const MUCH: f64 = 0.25;
+    let members = || {
+        let snapshot = Snapshot::take(&Location::from_environment()?).ok()??;
+        Some(snapshot.programs.iter().filter_map(|program| program.cpu).sum::<Duration>())
+    };
+    let (busy, shared, began) = (busy_s()?, members().unwrap_or_default(), Instant::now());
+    thread::sleep(WATCHED);
+    let busy = busy_s()? - busy;
+    let shared = members().unwrap_or_default().saturating_sub(shared).as_secs_f64();
+    let outside = ((busy - shared) / began.elapsed().as_secs_f64()).max(0.0);
+    let found = format!("{outside:.1} cores' worth of time goes to programs that share nothing");
+    Some(if outside > MUCH {
+        check("outside load", found, "nobody is told what these need: the kernel divides time by threads")
+            .costs("start them with `comity run`; the cores are counted as if these were not there")
+    } else {
+        check("outside load", found, "the cores are there for who shares them")
+    })
+}
+
+/// Of all cores since the machine began, in steps of 10 ms. `None` where it cannot be read.
+fn busy_s() -> Option<f64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let ticks: Vec<f64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|tick| tick.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq
+    Some([0, 1, 2, 5, 6].into_iter().filter_map(|column| ticks.get(column)).sum::<f64>() / 100.0)
+}
+
+fn task_group(autogroup: bool) -> DoctorCheck {
+    if autogroup {
+        let meaning = "the kernel divides time by sessions, and within one by threads";
+        check("task group", "autogroup is on: each session is a task group", meaning)
+    } else {
+        check("task group", "autogroup is off", "the kernel divides time by threads; sessions change nothing")
+    }
+}
+
+fn service(name: &'static str, is_there: bool, [with, without]: [&str; 2], change: &str) -> DoctorCheck {
+    if is_there { check(name, "there", with) } else { check(name, "refused by the kernel", without).costs(change) }
+}
+
+fn wake_up() -> DoctorCheck {
+    /// Twice what a virtual machine took whose host was busy.
+    const SLOW: Duration = Duration::from_micros(500);
+    let taken = measure::wake_up();
+    let found = format!("{} µs from the call until the thread runs, median of 50", taken.as_micros());
+    let wake_up = check("wake-up", found, "a phase that is not longer gains nothing from a second worker");
+    if taken > SLOW {
+        wake_up.costs("other programs hold the cores, or deep idle states: try /dev/cpu_dma_latency, or idle=poll")
+    } else {
+        wake_up
+    }
+}
+
+fn slice() -> DoctorCheck {
+    const LONG: Duration = Duration::from_millis(20);
+    match measure::slice() {
+        None => check("time slice", "could not be seen: no thread lost its core", "nothing is known of it"),
+        Some(slice) => {
+            let found = format!("{:.1} ms beside another thread, median", slice.as_secs_f64() * 1e3);
+            let slice_check = check("time slice", found, "a worker that loses its core waits about as long for it");
+            if slice > LONG {
+                slice_check
+                    .costs("lower /sys/kernel/debug/sched/base_slice_ns, or run fewer programs outside of the table")
+            } else {
+                slice_check
+            }
+        }
+    }
+}
+
+fn preemption() -> DoctorCheck {
+    // All modes, that which is on in parentheses.
+    let modes = fs::read_to_string("/sys/kernel/debug/sched/preempt").ok();
+    let mode = modes.as_deref().and_then(|modes| modes.split_once('(')?.1.split_once(')')).map(|(mode, _)| mode);
+    match mode {
+        Some(mode) => check("preemption", mode, "when a waking thread takes the core of one that runs"),
+        None => check("preemption", "cannot be seen without privileges", "nothing here depends on it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_takes_as_many_workers() {
+        assert_eq!(MOST_WORKERS, comity::MAX_THREADS);
+    }
+
+    #[test]
+    fn busy_time_grows_and_never_shrinks() {
+        let first = busy_s().unwrap();
+        assert!(first > 0.0 && busy_s().unwrap() >= first);
+    }
+}

@@ -1,0 +1,77 @@
+//! What a wake-up costs here, and how long a thread keeps its core beside another. Medians, in tenths of a second.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use comity_os::clock::now_ns;
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{CoreSet, affinity, cores, futex};
+
+/// From the call that wakes a thread, asleep for 2 ms, until it runs. The median of 50.
+pub fn wake_up() -> Duration {
+    const TIMES: u32 = 50;
+    let (word, sent) = (AtomicU32::new(0), AtomicU64::new(0));
+    let mut taken = thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            let mut taken = Vec::new();
+            for nth in 0..TIMES {
+                while word.load(Ordering::Acquire) == nth {
+                    futex::wait(&word, nth, None);
+                }
+                taken.push(now_ns().saturating_sub(sent.load(Ordering::Relaxed)));
+            }
+            taken
+        });
+        for nth in 1..=TIMES {
+            thread::sleep(Duration::from_millis(2));
+            sent.store(now_ns(), Ordering::Relaxed);
+            word.store(nth, Ordering::Release);
+            futex::wake_one(&word);
+        }
+        sleeper.join().expect("the sleeper has nothing to panic about")
+    });
+    Duration::from_nanos(median(&mut taken))
+}
+
+/// How long one of two threads that compute on the same core has it until the other does. `None` where neither lost it, or they
+/// could not be put on one core.
+pub fn slice() -> Option<Duration> {
+    /// An interrupt takes less, another thread's turn more.
+    const TURN: u64 = 300_000;
+    const LASTS: Duration = Duration::from_millis(200);
+    let core = cores::allowed().first()?.id;
+    let (both, ends) = (Barrier::new(2), AtomicBool::new(false));
+    let compute = || {
+        if !affinity::confine(ThreadId::current(), CoreSet::from_iter([core])) {
+            ends.store(true, Ordering::Relaxed);
+        }
+        both.wait();
+        let began = now_ns();
+        let (mut since, mut last, mut slices) = (began, began, Vec::new());
+        while !ends.load(Ordering::Relaxed) {
+            let now = now_ns();
+            if now - last > TURN {
+                slices.push(last - since);
+                since = now;
+            }
+            last = now;
+            if u128::from(now - began) > LASTS.as_nanos() {
+                ends.store(true, Ordering::Relaxed);
+            }
+        }
+        slices
+    };
+    let mut slices = thread::scope(|scope| {
+        let threads = [scope.spawn(compute), scope.spawn(compute)];
+        threads.map(|thread| thread.join().expect("arithmetic does not panic")).concat()
+    });
+    (!slices.is_empty()).then(|| Duration::from_nanos(median(&mut slices)))
+}
+
+/// Of at least one.
+fn median(times: &mut [u64]) -> u64 {
+    times.sort_unstable();
+    times[times.len() / 2]
+}

@@ -1,0 +1,132 @@
+//! Co-runs as a picture: how many times as long as alone each program took. The nearer the points of a row, the fairer.
+
+use std::collections::BTreeMap;
+
+use plotters::coord::combinators::BindKeyPoints;
+use plotters::prelude::*;
+
+use crate::figure::{CANNOT_FAIL, COLOURS, Sign, above_a_legend, number};
+use crate::json::{Corun, CorunReport};
+
+const WIDTH: u32 = 960;
+/// Of the axis.
+const ROW: i32 = 100;
+/// Of a row, and of all that is not rows.
+const HEIGHTS: (u32, u32) = (34, 150);
+/// Longer names are cut.
+const LETTERS: usize = 30;
+
+/// A row for each co-run, in it a line for each contestant from the program that was slowed least to the one that was most.
+pub fn svg(report: &CorunReport) -> String {
+    let rows = rows(&report.coruns);
+    let contestants: Vec<&str> = contestants(&report.coruns);
+    let all = report.coruns.iter().flat_map(times);
+    let (least, most) = all.fold((1.0_f64, 2.0_f64), |(least, most), times| (least.min(times), most.max(times)));
+    let (low, high) = (least / 1.1, most * 1.15);
+    let mut text = String::new();
+    {
+        let size = (WIDTH, HEIGHTS.1 + HEIGHTS.0 * rows.len() as u32);
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        let area = above_a_legend(&area, &contestants, |_| Sign::Dot);
+        let places: Vec<i32> = (0..rows.len()).map(place).collect();
+        let up = (place(rows.len()) - ROW / 2..-ROW / 2).with_key_points(places);
+        let powers = (-8..=16).map(|power| 2.0_f64.powi(power)).filter(|power| (low..high).contains(power)).collect();
+        let mut chart = ChartBuilder::on(&area)
+            .caption(caption(report), ("sans-serif", 19))
+            .margin(14)
+            .x_label_area_size(46)
+            .y_label_area_size(24 + 7 * rows.keys().map(|row| row.1.chars().count() as u32).max().unwrap_or(0))
+            .build_cartesian_2d((low..high).log_scale().with_key_points(powers), up)
+            .expect(CANNOT_FAIL);
+        let names: Vec<&str> = rows.keys().map(|row| row.1.as_str()).collect();
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(RGBColor(215, 215, 215))
+            .x_desc("time together, in times of the time alone (1: not slowed)")
+            .axis_desc_style(("sans-serif", 15))
+            .label_style(("sans-serif", 13))
+            .x_label_formatter(&number)
+            .y_label_formatter(&|place| {
+                names.get((place / ROW) as usize).map_or(String::new(), |name| (*name).to_owned())
+            })
+            .draw()
+            .expect(CANNOT_FAIL);
+        // One above the other within a row, so that none hides another.
+        let gap = ROW * 3 / 5 / contestants.len() as i32;
+        for (row, coruns) in rows.values().enumerate() {
+            for corun in coruns {
+                let nth = contestants.iter().position(|name| *name == corun.policy).expect("it is one of them");
+                let y = place(row) + gap * nth as i32 - gap * (contestants.len() as i32 - 1) / 2;
+                let colour = COLOURS[nth % COLOURS.len()];
+                let (least, most) = times(corun).fold((f64::MAX, f64::MIN), |(l, m), time| (l.min(time), m.max(time)));
+                let line = PathElement::new([(least, y), (most, y)], colour.mix(0.6).stroke_width(3));
+                chart.draw_series([line]).expect(CANNOT_FAIL);
+                let dots = times(corun).map(|time| Circle::new((time, y), 5, colour.filled()));
+                chart.draw_series(dots).expect(CANNOT_FAIL);
+            }
+        }
+        area.present().expect(CANNOT_FAIL);
+    }
+    text.push('\n');
+    text
+}
+
+/// Where a row lies, from above. In whole numbers: plotters formats no others at chosen points.
+fn place(row: usize) -> i32 {
+    row as i32 * ROW
+}
+
+fn times(corun: &Corun) -> impl Iterator<Item = f64> {
+    corun.programs.iter().map(|program| 1.0 + program.slowdown)
+}
+
+fn caption(report: &CorunReport) -> String {
+    let workers = report.coruns.iter().map(|corun| corun.workers).max().unwrap_or(1);
+    let plural = if workers == 1 { "" } else { "s" };
+    format!("Programs that run at once, {workers} worker{plural} each, on {} cores", report.machine.cores)
+}
+
+/// In the order of their first co-runs.
+fn contestants(coruns: &[Corun]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for corun in coruns {
+        if !names.contains(&corun.policy.as_str()) {
+            names.push(&corun.policy);
+        }
+    }
+    names
+}
+
+/// The co-runs of the same programs, by their place in the report and their names.
+fn rows(coruns: &[Corun]) -> BTreeMap<(usize, String), Vec<&Corun>> {
+    let mut rows: BTreeMap<(usize, String), Vec<&Corun>> = BTreeMap::new();
+    let mut places: Vec<String> = Vec::new();
+    for corun in coruns {
+        let name = corun.programs.iter().map(|program| program.name.as_str()).collect::<Vec<_>>().join(" + ");
+        let place = places.iter().position(|known| *known == name).unwrap_or_else(|| {
+            places.push(name.clone());
+            places.len() - 1
+        });
+        rows.entry((place, label(corun))).or_default().push(corun);
+    }
+    rows
+}
+
+/// Without the kernels' parameters, where all have room then.
+fn label(corun: &Corun) -> String {
+    let names: Vec<&str> = corun
+        .programs
+        .iter()
+        .map(|program| match program.kind.as_str() {
+            "kernel" => program.name.split(':').next().unwrap_or(&program.name),
+            _ => program.name.as_str(),
+        })
+        .collect();
+    let label = names.join(" + ").replace(char::is_whitespace, " ");
+    match label.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{}…", &label[..end]),
+        None => label,
+    }
+}

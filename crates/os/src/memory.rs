@@ -1,0 +1,49 @@
+//! How much memory this process can still take.
+
+use std::fs;
+use std::path::Path;
+
+use crate::cgroup::{Version, groups_in};
+
+/// Bytes that can be taken without swapping: what the machine has left, and what the limits of the process's control groups leave.
+/// `None` where the kernel does not tell.
+pub fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let machine = line.split_whitespace().next()?.parse::<u64>().ok()? * 1024;
+    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let groups = groups_in("memory", &membership, &mounts).into_iter();
+    Some(groups.filter_map(|(version, group)| left(version, &group)).fold(machine, u64::min))
+}
+
+/// What a group's limit leaves. `None` if it has none.
+fn left(version: Version, group: &Path) -> Option<u64> {
+    let [limit, used] = match version {
+        Version::One => ["memory.limit_in_bytes", "memory.usage_in_bytes"],
+        Version::Two => ["memory.max", "memory.current"],
+    };
+    let bytes = |file: &str| fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
+    Some(bytes(limit)?.saturating_sub(bytes(used)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_groups_limit_leaves_what_is_not_used() {
+        let folder = std::env::temp_dir().join(format!("comity-memory-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let write = |file: &str, text: &str| fs::write(folder.join(file), text).unwrap();
+        write("memory.current", "300\n");
+        write("memory.max", "max\n");
+        assert_eq!(left(Version::Two, &folder), None);
+        write("memory.max", "1000\n");
+        assert_eq!(left(Version::Two, &folder), Some(700));
+        write("memory.max", "200\n");
+        assert_eq!((left(Version::Two, &folder), left(Version::One, &folder)), (Some(0), None));
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(available().is_some_and(|bytes| bytes > 0));
+    }
+}
