@@ -98,7 +98,7 @@ assert_ours() {
     fi
 }
 
-# A bad value from outside ends no program that was written with rayon: the global pool says so in a line and takes the default.
+# The global pool that a program written with rayon does not build itself meets a bad value: it says so in a line and takes the default.
 lenient() {
     local log=$work/core-lenient.log
     COMITY_POLICY=cilk run core core-lenient --lib --config "$ours" -- --exact join::test::sort --nocapture

@@ -13,11 +13,12 @@ use comity_os::{Capabilities, cores};
 use crate::json::{DoctorCheck, DoctorCore, DoctorReport, Verdict};
 
 const HELP: &str = "Each line has a verdict: ok; costs (it works, and something is lost: what, and
-what to change); bad (programs that are started here do not share cores, or do
-not start). It takes a second: two threads measure a wake-up and a time slice.
+what to change; COMITY_TABLE=off too); bad (programs that are started here
+cannot share cores, or do not start). It takes two seconds, in which two threads
+measure a wake-up and a time slice.
 
-Exit codes: 0 all is ok; 1 something costs; 2 something is bad, or the command
-line is at fault.";
+Exit codes: 0 all is ok; 1 something costs, or nothing can be printed; 2
+something is bad, or the command line is at fault.";
 
 /// Say what this machine offers, what is lost where something is missing, and what to change
 #[derive(Args)]

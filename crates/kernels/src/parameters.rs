@@ -119,7 +119,7 @@ impl Parameters {
         if self.text(key).is_empty() { Ok(otherwise) } else { self.number(key, allowed) }
     }
 
-    /// Whether the machine has `bytes` of memory left for the program: the kernel would end it in the middle, or another one.
+    /// Refuses a program that takes more memory than is left, `bytes` of it: the kernel would end this process, or another, later.
     ///
     /// # Errors
     /// It has not.

@@ -15,6 +15,7 @@ mod stage;
 mod summary;
 mod table;
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +78,7 @@ only. With --pairs the report ends with means and worst cases over all pairs, a
 line per contestant.
 
 The first lines say the slowdowns in words; the table under them has eight
-columns, with --full all of this. `comity-lab plot` draws what --json wrote.
+columns (four where the terminal has no room), with --full all of this. `comity-lab plot` draws what --json wrote.
 
 The rounds are divided into up to three blocks. Each block runs every
 contestant: each program alone, alone on one core, then all together; so a
@@ -108,7 +109,7 @@ pub struct Arguments {
     /// Two programs or more (with --pairs=all one is enough): kernels, or commands in quotes
     #[arg(value_name = "PROGRAM", required = true)]
     programs: Vec<String>,
-    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default: comity]
+    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default: COMITY_POLICY, or comity]
     #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
     policy: Vec<PolicyList>,
     /// Other backends to compare, beside --policy where that is given or `comity` is listed
@@ -118,7 +119,7 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "distinct")]
     pairs: Option<Pairs>,
-    /// Workers of each program, 1 to 1024 (serial always has one) [default: the usable cores]
+    /// Workers of each program, 1 to 1024 (serial always has one) [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Counted rounds of each program, alone and together, 1 to 10000
@@ -190,14 +191,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         files,
     });
     descendants::look_after()?;
-    let will = Arc::clone(&job);
-    descendants::at_a_signal(move || will.tell_what_there_is());
+    let interrupted = Arc::clone(&job);
+    descendants::at_a_signal(move || interrupted.tell_what_there_is());
     for (plan, record) in job.plans.iter().zip(&job.records) {
         schedule::measure(plan, record)?;
     }
-    // All of it is told below.
-    descendants::at_a_signal(|| ());
-    job.tell(false)?;
+    let report = job.report(false);
+    descendants::finish(|| job.file(&report))?;
+    job.print(&report)?;
     job.plans.iter().zip(&job.records).try_for_each(|(plan, record)| wrong_result(plan, &record.lock()))
 }
 
@@ -216,20 +217,30 @@ struct Job {
 }
 
 impl Job {
-    /// Prints and writes the report. A partial one is of what has been measured by now.
-    fn tell(&self, partial: bool) -> Result<(), Failure> {
-        let report = self.report(partial);
-        if self.files.iter().all(|(file, _)| *file != ResultFile::Standard) {
-            output::print(&format!("{}\n{}", summary::lines(&report), table::render(&report, self.full)))?;
-        }
-        self.files.iter().try_for_each(|(file, text)| file.write(&text(&report)))
+    /// Writes what was asked for.
+    fn file(&self, report: &CorunReport) -> Result<(), Failure> {
+        let files = self.files.iter().filter(|(file, _)| *file != ResultFile::Standard);
+        files.map(|(file, form)| file.write(&form(report))).fold(Ok(()), Result::and)
     }
 
+    /// Prints the form that was asked for, or else the tables.
+    fn print(&self, report: &CorunReport) -> Result<(), Failure> {
+        match self.files.iter().find(|(file, _)| *file == ResultFile::Standard) {
+            Some((_, form)) => output::print(&form(report)),
+            None => output::print(&format!("{}\n{}", summary::lines(report), table::render(report, self.full))),
+        }
+    }
+
+    /// A partial one is of what has been measured by now.
     fn report(&self, partial: bool) -> CorunReport {
         let measured = self.plans.iter().zip(&self.records);
-        let coruns: Vec<Corun> = measured
-            .flat_map(|(plan, record)| report::coruns(plan, &record.lock(), self.baseline, cores::usable().get()))
+        let coruns: Vec<Vec<Corun>> = measured
+            .map(|(plan, record)| report::coruns(plan, &record.lock(), self.baseline, cores::usable().get()))
             .collect();
+        // Contestants are compared over the pairs that all of them have run.
+        let is_whole = |(plan, coruns): &(&Plan, &Vec<Corun>)| coruns.len() == plan.contestants.len();
+        let whole = self.plans.iter().zip(&coruns).filter(is_whole).flat_map(|(_, coruns)| coruns);
+        let over_pairs = if self.over_pairs { pairs::over(&whole.collect::<Vec<_>>()) } else { Vec::new() };
         CorunReport {
             schema: SCHEMA.to_owned(),
             machine: machine::describe(Some(self.task_grouping.to_owned())),
@@ -239,8 +250,8 @@ impl Job {
             rounds: self.rounds,
             blocks: schedule::blocks(self.rounds).len(),
             partial,
-            over_pairs: if self.over_pairs { pairs::over(&coruns) } else { Vec::new() },
-            coruns,
+            over_pairs,
+            coruns: coruns.into_iter().flatten().collect(),
         }
     }
 
@@ -250,15 +261,17 @@ impl Job {
             self.plans.iter().zip(&self.records).fold([0, 0], |[measured, all], (plan, record)| {
                 [measured + record.rounds(), all + schedule::rounds(plan)]
             });
-        if self.report(true).coruns.is_empty() {
-            eprintln!(
-                "interrupted after {measured} of {all} rounds: no contestant has run all programs alone and together yet"
-            );
+        // Standard error may be gone, as when the terminal is closed. The files are written all the same.
+        let say = |sentence: &str| drop(writeln!(io::stderr(), "{sentence}"));
+        let report = self.report(true);
+        if report.coruns.is_empty() {
+            let none = "no contestant has run all programs alone and together yet";
+            say(&format!("interrupted after {measured} of {all} rounds: {none}"));
             return;
         }
-        eprintln!("interrupted after {measured} of {all} rounds: what follows, and what is filed, is a part");
-        if let Err(failure) = self.tell(true) {
-            eprintln!("error: {}", failure.into_sentence());
+        say(&format!("interrupted after {measured} of {all} rounds: what follows, and what is filed, is a part"));
+        for failure in [self.file(&report), self.print(&report)].into_iter().filter_map(Result::err) {
+            say(&format!("error: {}", failure.into_sentence()));
         }
     }
 }
@@ -297,7 +310,16 @@ pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
     let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
-        Some(SCHEMA) => serde_json::from_value(value).map_err(|error| refuse(&error)),
+        Some(SCHEMA) => {
+            let report: CorunReport = serde_json::from_value(value).map_err(|error| refuse(&error))?;
+            let is_empty = report.coruns.is_empty() || report.coruns.iter().any(|corun| corun.programs.is_empty());
+            let mut slowdowns = report.coruns.iter().flat_map(|corun| &corun.programs).map(|program| program.slowdown);
+            match (is_empty, slowdowns.all(|slowdown| slowdown > -1.0 && slowdown < 1e9)) {
+                (true, _) => Err(refuse(&"it has a co-run without programs, or none at all")),
+                (_, false) => Err(refuse(&"a slowdown in it is not above -1")),
+                _ => Ok(report),
+            }
+        }
         Some(other) => Err(refuse(&format!("its schema is {other}, not {SCHEMA}"))),
         None => Err(refuse(&"it names no schema")),
     }

@@ -5,12 +5,14 @@
 
 use std::io;
 use std::process::{Child, Command};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use comity_console::Failure;
 use comity_os::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 /// How long a process has to end of its own accord. A process of a co-run passes the wish on to its command and gives
@@ -38,11 +40,19 @@ pub fn end_all() -> Result<(), Failure> {
 }
 
 /// What is done when a signal ends this command, after everything that it started has ended.
-static WILL: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+static AT_A_SIGNAL: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// Has `will` called when a signal ends this command, on another thread, in the place of what was there before.
-pub fn at_a_signal(will: impl FnOnce() + Send + 'static) {
-    *WILL.lock().expect("nobody panics while holding the lock") = Some(Box::new(will));
+/// Calls `action` on another thread when a signal ends this command, in the place of the action before. A second signal ends the
+/// command at once. `action` must not panic.
+pub fn at_a_signal(action: impl FnOnce() + Send + 'static) {
+    *comity_os::lock(&AT_A_SIGNAL) = Some(Box::new(action));
+}
+
+/// Calls `last` in the place of the action at a signal: one that comes meanwhile ends the command afterwards.
+pub fn finish<R>(last: impl FnOnce() -> R) -> R {
+    let _not_meanwhile = lock();
+    *comity_os::lock(&AT_A_SIGNAL) = None;
+    last()
 }
 
 /// From now on orphaned descendants come to this process, and a signal that would end it ends them first.
@@ -53,14 +63,22 @@ pub fn look_after() -> Result<(), Failure> {
 fn listen_for_the_end() -> io::Result<()> {
     process::adopt_orphans()?;
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
+    let signals: Vec<i32> = signals.collect();
+    let is_ending = Arc::new(AtomicBool::new(false));
+    for signal in &signals {
+        flag::register_conditional_default(*signal, Arc::clone(&is_ending))?;
+    }
     let mut signals = Signals::new(signals)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
             // Held until the end: the other thread can neither start anything nor report what it sees dying.
             let _final = lock();
             let _best = process::end_children(GRACE);
-            if let Some(will) = WILL.lock().ok().and_then(|mut will| will.take()) {
-                will();
+            // What follows may wait for a reader.
+            is_ending.store(true, Ordering::Release);
+            let action = comity_os::lock(&AT_A_SIGNAL).take();
+            if let Some(action) = action {
+                action();
             }
             let _never = signal_hook::low_level::emulate_default_handler(signal);
         }

@@ -172,16 +172,18 @@ pub enum Sign {
     Line,
 }
 
-/// Fills `area` with a white ground, writes a legend at its foot, where no data are, and returns what is left above it.
-pub fn above_a_legend<'a>(
-    area: &DrawingArea<SVGBackend<'a>, Shift>,
-    names: &[&str],
-    sign: impl Fn(usize) -> Sign,
-) -> DrawingArea<SVGBackend<'a>, Shift> {
-    const LINE: u32 = 24;
+/// Of each of its lines.
+const LEGEND_LINE: u32 = 24;
+
+/// What a legend takes of a picture of this width.
+pub fn legend_height(width: u32, names: &[&str]) -> u32 {
+    let lines = legend_places(width, names).last().map_or(0, |(_, line)| line + 1);
+    LEGEND_LINE * lines as u32 + 8
+}
+
+/// Where each name begins, from the left, and in which line.
+fn legend_places(width: u32, names: &[&str]) -> Vec<(i32, i32)> {
     const MARGIN: i32 = 86;
-    area.fill(&WHITE).expect(CANNOT_FAIL);
-    let (width, height) = area.dim_in_pixel();
     // The font is the viewer's, so a name's width is an estimate: letters of the size 14 are 8 wide at most, on average.
     let widths = names.iter().map(|name| 40 + 8 * name.chars().count() as i32);
     let (mut places, mut at) = (Vec::new(), (MARGIN, 0));
@@ -192,9 +194,21 @@ pub fn above_a_legend<'a>(
         places.push(at);
         at.0 += wide;
     }
-    let (above, below) = area.split_vertically(height - LINE * (at.1 as u32 + 1) - 8);
-    for (((x, line), name), (nth, colour)) in places.into_iter().zip(names).zip(COLOURS.iter().cycle().enumerate()) {
-        let y = line * LINE as i32 + 10;
+    places
+}
+
+/// Fills `area` with a white ground, writes a legend at its foot, where no data are, and returns what is left above it.
+pub fn above_a_legend<'a>(
+    area: &DrawingArea<SVGBackend<'a>, Shift>,
+    names: &[&str],
+    sign: impl Fn(usize) -> Sign,
+) -> DrawingArea<SVGBackend<'a>, Shift> {
+    area.fill(&WHITE).expect(CANNOT_FAIL);
+    let (width, height) = area.dim_in_pixel();
+    let (above, below) = area.split_vertically(height.saturating_sub(legend_height(width, names)));
+    let places = legend_places(width, names).into_iter();
+    for (((x, line), name), (nth, colour)) in places.zip(names).zip(COLOURS.iter().cycle().enumerate()) {
+        let y = line * LEGEND_LINE as i32 + 10;
         match sign(nth) {
             Sign::Dot => below.draw(&Circle::new((x + 8, y), 4, colour.filled())),
             Sign::Line => below.draw(&PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))),

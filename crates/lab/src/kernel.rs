@@ -34,10 +34,10 @@ pub struct Arguments {
     /// What runs the tasks
     #[arg(long, value_enum, value_name = "BACKEND", default_value = "comity")]
     backend: BackendName,
-    /// The policy of Comity's workers, as in bws:sleep_threshold=128; see `comity policies` [default: comity]
+    /// The policy of Comity's workers, as in bws:sleep_threshold=128; see `comity policies` [default: COMITY_POLICY, or comity]
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Workers of the pool, 1 to 1024 [default: the usable cores]
+    /// Workers of the pool, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// How often to run, 1 to 1000000; the input is built once

@@ -158,6 +158,7 @@ fn table(runs: &[Outcome]) -> String {
     table.load_style(presets::UTF8_FULL_CONDENSED);
     let on_a_host = all().any(|program| program.counts.is_some());
     let of_host: &[&str] = if on_a_host { &["sleeps", "preemptions", "cores lost", "cores used"] } else { &[] };
+    let clock = if on_a_host { Clock::Nanoseconds } else { Clock::Steps };
     table.set_header(["program", "came", "ended", "died", "time", "T₁", "T∞", "waste / T₁"].iter().chain(of_host));
     for name in names {
         let of = || all().filter(|program| program.name == name);
@@ -176,18 +177,15 @@ fn table(runs: &[Outcome]) -> String {
         let (work, critical_path) = of().next().map_or((0, 0), |program| (program.work, program.critical_path));
         let died = of().filter(|program| program.died.is_some()).count();
         let counted =
-            |number: fn(&Counts) -> u64| steps(mean_of(&|program| number(&program.counts.unwrap_or_default()) as f64));
+            |number: fn(&Counts) -> u64| whole(mean_of(&|program| number(&program.counts.unwrap_or_default()) as f64));
         let counts: [fn(&Counts) -> u64; 3] =
             [|counts| counts.sleeps, |counts| counts.preemptions, |counts| counts.lost];
         let counts = counts.into_iter().map(counted).chain([part(cores_used(runs, name))]).filter(|_| on_a_host);
         let count = |count: usize| count.to_string();
-        let cells = [count(of().count()), count(ended().count()), count(died), steps(time)];
+        let cells = [count(of().count()), count(ended().count()), count(died), clock.tell(time)];
+        let [work, critical_path] = [work, critical_path].map(|time| clock.tell(Estimate::from(time as f64)));
         table.add_row(
-            [name.to_owned()]
-                .into_iter()
-                .chain(cells)
-                .chain([work.to_string(), critical_path.to_string(), part(waste)])
-                .chain(counts),
+            [name.to_owned()].into_iter().chain(cells).chain([work, critical_path, part(waste)]).chain(counts),
         );
     }
     let mut text = format!("{table}\n");
@@ -199,14 +197,14 @@ fn table(runs: &[Outcome]) -> String {
     }
     if on_a_host {
         let idle = mean(&runs.iter().map(|run| run.idle_beside_work.unwrap_or(0) as f64).collect::<Vec<_>>());
-        let _ = writeln!(text, "Cores idled for {} steps while a thread or a task waited for one.", steps(idle));
+        let _ = writeln!(text, "Cores idled for {} while a thread or a task waited for one.", clock.tell(idle));
     }
     let plural = if runs.len() == 1 { "" } else { "s" };
     let _ = writeln!(
         text,
-        "{} run{plural} of {} steps; utilization {}. Times and waste are means over the runs, of the programs that ended.",
+        "{} run{plural} of {}; utilization {}. Times and waste are means over the runs, of the programs that ended.",
         runs.len(),
-        steps(length),
+        clock.tell(length),
         part(utilization)
     );
     text
@@ -221,7 +219,36 @@ fn cores_used(runs: &[Outcome], name: &str) -> Estimate {
     mean(&runs.iter().map(of_run).collect::<Vec<_>>())
 }
 
-fn steps(estimate: Estimate) -> String {
+/// What a machine counts time in.
+#[derive(Clone, Copy)]
+enum Clock {
+    /// Those of the A-STEAL paper's machine, which have no length.
+    Steps,
+    /// Those of a host.
+    Nanoseconds,
+}
+
+impl Clock {
+    /// With the unit that fits.
+    fn tell(self, estimate: Estimate) -> String {
+        let (unit, scale, digits) = match self {
+            Clock::Steps => ("steps", 1.0, 0),
+            Clock::Nanoseconds => match estimate.value.abs() {
+                ..1e3 => ("ns", 1.0, 0),
+                1e3..1e6 => ("µs", 1e3, 2),
+                1e6..1e9 => ("ms", 1e6, 2),
+                _ => ("s", 1e9, 3),
+            },
+        };
+        if !estimate.value.is_finite() {
+            return "-".to_owned();
+        }
+        let scaled = Estimate { value: estimate.value / scale, half_width: estimate.half_width / scale };
+        format!("{} {unit}", with_interval(scaled, digits))
+    }
+}
+
+fn whole(estimate: Estimate) -> String {
     with_interval(estimate, 0)
 }
 

@@ -24,7 +24,17 @@ fn left(version: Version, group: &Path) -> Option<u64> {
         Version::Two => ["memory.max", "memory.current"],
     };
     let bytes = |file: &str| fs::read_to_string(group.join(file)).ok()?.trim().parse::<u64>().ok();
-    Some(bytes(limit)?.saturating_sub(bytes(used)?))
+    let (limit, used) = (bytes(limit)?, bytes(used)?);
+    // The kernel gives up what it keeps of files before it ends a process for want of memory.
+    let kept = match version {
+        Version::One => ["total_active_file", "total_inactive_file"],
+        Version::Two => ["active_file", "inactive_file"],
+    };
+    let text = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    let of_files: u64 =
+        pairs.filter(|(name, _)| kept.contains(name)).filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum();
+    Some(limit.saturating_sub(used.saturating_sub(of_files)))
 }
 
 #[cfg(test)]
@@ -41,6 +51,9 @@ mod tests {
         assert_eq!(left(Version::Two, &folder), None);
         write("memory.max", "1000\n");
         assert_eq!(left(Version::Two, &folder), Some(700));
+        write("memory.stat", "anon 100\nactive_file 50\ninactive_file 100\nfile 170\n");
+        assert_eq!(left(Version::Two, &folder), Some(850));
+        write("memory.stat", "");
         write("memory.max", "200\n");
         assert_eq!((left(Version::Two, &folder), left(Version::One, &folder)), (Some(0), None));
         fs::remove_dir_all(&folder).unwrap();

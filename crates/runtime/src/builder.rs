@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -270,19 +270,20 @@ impl ThreadPoolBuilder {
     fn heed<T>(&self, value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
         match value {
             Err(error) if self.lenient => {
-                eprintln!("comity: {error}; the default is taken");
+                // A program whose standard error is closed goes on too.
+                let _ = writeln!(io::stderr(), "comity: {error}; the default is taken");
                 Ok(default())
             }
             value => value,
         }
     }
 
-    /// The global pool that is built at its first use. No caller is there to hear of a bad value from outside.
+    /// The global pool that is built at its first use. It has no caller that an error could be returned to.
     pub(crate) fn build_implicitly(mut self) -> ThreadPool {
         self.lenient = cfg!(feature = "lenient");
         self.build().unwrap_or_else(|error| {
             if error.is_from_outside() {
-                eprintln!("comity: {error}");
+                let _ = writeln!(io::stderr(), "comity: {error}");
                 std::process::exit(2);
             }
             panic!("the global pool cannot be built: {error}")

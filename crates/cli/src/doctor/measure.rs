@@ -1,4 +1,4 @@
-//! What a wake-up costs here, and how long a thread keeps its core beside another. Medians, in tenths of a second.
+//! What a wake-up costs here, and how long a thread keeps its core beside another. Both are medians; to measure takes 0.3 s.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

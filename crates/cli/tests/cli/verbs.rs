@@ -34,7 +34,9 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn the_doctor_says_what_was_found() {
-    let (report, code) = examine(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    let (report, code) = examine(&[("COMITY_TABLE", table.to_str().unwrap())]);
     assert_eq!(report["schema"], "comity-doctor/1");
     assert!(report["machine"]["cores"].as_u64().unwrap() >= 1);
     for service in ["membarrier", "thread_cpu_clock", "autogroup"] {
@@ -47,7 +49,9 @@ fn the_doctor_says_what_was_found() {
         assert!(verdicts.iter().any(|verdict| check["verdict"] == *verdict), "{check}");
         assert_eq!(check["change"].is_null(), check["verdict"] == "ok", "{check}");
     }
-    let output = comity().arg("doctor").output().unwrap();
+    let output = comity().env("COMITY_TABLE", &table).arg("doctor").output().unwrap();
+    assert!([Some(0), Some(1)].contains(&output.status.code()), "{output:?}");
+    assert!(!table.exists(), "it changes nothing");
     let text = String::from_utf8(output.stdout).unwrap();
     for what in ["processor", "usable", "quota", "os tier", "membarrier", "wake-up", "time slice", "preemption"] {
         assert!(text.contains(what), "{what} is not in\n{text}");

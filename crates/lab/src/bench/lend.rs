@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Role::Borrower) => return borrower(arguments),
         None => {}
     }
-    if default_workers()? < 2 {
+    if comity_os::cores::usable().get() < 2 {
         return Err(Failure::Usage("two programs cannot share one core by cores; this needs two or more".to_owned()));
     }
     descendants::look_after()?;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use plotters::coord::combinators::BindKeyPoints;
 use plotters::prelude::*;
 
-use crate::figure::{CANNOT_FAIL, COLOURS, Sign, above_a_legend, number};
+use crate::figure::{CANNOT_FAIL, COLOURS, Sign, above_a_legend, legend_height, number};
 use crate::json::{Corun, CorunReport};
 
 const WIDTH: u32 = 960;
 /// Of the axis.
 const ROW: i32 = 100;
-/// Of a row, and of all that is not rows.
-const HEIGHTS: (u32, u32) = (34, 150);
+/// Of a row at least, of a contestant within it, and of all that is neither row nor legend.
+const HEIGHTS: [u32; 3] = [34, 12, 118];
 /// Longer names are cut.
 const LETTERS: usize = 30;
 
@@ -25,7 +25,9 @@ pub fn svg(report: &CorunReport) -> String {
     let (low, high) = (least / 1.1, most * 1.15);
     let mut text = String::new();
     {
-        let size = (WIDTH, HEIGHTS.1 + HEIGHTS.0 * rows.len() as u32);
+        let [row, contestant, rest] = HEIGHTS;
+        let row = row.max(contestant * contestants.len() as u32);
+        let size = (WIDTH, rest + row * rows.len() as u32 + legend_height(WIDTH, &contestants));
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
         let area = above_a_legend(&area, &contestants, |_| Sign::Dot);
         let places: Vec<i32> = (0..rows.len()).map(place).collect();
@@ -53,8 +55,8 @@ pub fn svg(report: &CorunReport) -> String {
             })
             .draw()
             .expect(CANNOT_FAIL);
-        // One above the other within a row, so that none hides another.
-        let gap = ROW * 3 / 5 / contestants.len() as i32;
+        // One above the other within a row.
+        let gap = ROW * 4 / 5 / contestants.len() as i32;
         for (row, coruns) in rows.values().enumerate() {
             for corun in coruns {
                 let nth = contestants.iter().position(|name| *name == corun.policy).expect("it is one of them");
@@ -85,7 +87,8 @@ fn times(corun: &Corun) -> impl Iterator<Item = f64> {
 fn caption(report: &CorunReport) -> String {
     let workers = report.coruns.iter().map(|corun| corun.workers).max().unwrap_or(1);
     let plural = if workers == 1 { "" } else { "s" };
-    format!("Programs that run at once, {workers} worker{plural} each, on {} cores", report.machine.cores)
+    let part = if report.partial { " (a part, for the command was interrupted)" } else { "" };
+    format!("Programs that run at once, {workers} worker{plural} each, on {} cores{part}", report.machine.cores)
 }
 
 /// In the order of their first co-runs.

@@ -32,6 +32,7 @@ struct Row<'a> {
     weighted_speedup: f64,
     bound: f64,
     efficiency: f64,
+    partial: bool,
 }
 
 /// All rows below a header.
@@ -66,6 +67,7 @@ pub fn rows(report: &CorunReport) -> String {
                 weighted_speedup: corun.weighted_speedup,
                 bound: corun.bound,
                 efficiency: corun.efficiency,
+                partial: report.partial,
             };
             writer.serialize(row).expect(CANNOT_FAIL);
         }

@@ -30,14 +30,14 @@ impl Pairs {
 }
 
 /// One entry per contestant, in the order of their first co-runs.
-pub fn over(coruns: &[Corun]) -> Vec<OverPairs> {
+pub fn over(coruns: &[&Corun]) -> Vec<OverPairs> {
     let mut contestants: Vec<&str> = Vec::new();
     for corun in coruns {
         if !contestants.contains(&corun.policy.as_str()) {
             contestants.push(&corun.policy);
         }
     }
-    let own = |contestant: &str| coruns.iter().filter(|corun| corun.policy == contestant).collect::<Vec<_>>();
+    let own = |contestant: &str| coruns.iter().copied().filter(|corun| corun.policy == contestant).collect::<Vec<_>>();
     contestants.into_iter().map(|contestant| summary(&own(contestant))).collect()
 }
 
@@ -158,7 +158,7 @@ pub(super) mod tests {
             corun("bws", 0.75, [1.0, 4.0], Some(0.5)),
             corun("abp", 0.5, [1.0, 1.0], Some(0.3)),
         ];
-        let [bws, abp] = over(&coruns).try_into().unwrap();
+        let [bws, abp] = over(&coruns.iter().collect::<Vec<_>>()).try_into().unwrap();
         assert_eq!((bws.policy.as_str(), bws.pairs, abp.policy.as_str(), abp.pairs), ("bws", 2, "abp", 2));
         assert_mean_and_worst(bws.unfairness, 0.5, 0.75);
         assert_mean_and_worst(bws.slowdown_ratio_difference, 1.0, 1.5);
@@ -175,7 +175,7 @@ pub(super) mod tests {
 
     #[test]
     fn single_rounds_have_no_variation_over_pairs_either() {
-        assert_eq!(over(&[corun("abp", 1.0, [1.0, 1.0], None)])[0].cv, None);
+        assert_eq!(over(&[&corun("abp", 1.0, [1.0, 1.0], None)])[0].cv, None);
         assert!(over(&[]).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! What runs when.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -105,7 +106,12 @@ pub fn measure(plan: &Plan, record: &Record) -> Result<(), Failure> {
             measure_block(plan, turn, rounds, record, &bar)?;
             if bar.is_hidden() {
                 let (done, all) = (record.rounds(), self::rounds(plan));
-                eprintln!("{done} of {all} rounds: {}, block {} of {}", plan.contestants[turn], nth + 1, blocks.len());
+                let names: Vec<String> = plan.programs.iter().map(|program| program.to_string()).collect();
+                let (names, contestant) = (names.join(" + "), &plan.contestants[turn]);
+                let line =
+                    format!("{done} of {all} rounds: {contestant}, block {} of {}, {names}", nth + 1, blocks.len());
+                // Who started this may have gone, and the measurement goes on.
+                let _ = writeln!(io::stderr(), "{line}");
             }
         }
     }

@@ -92,7 +92,8 @@ fn part(report: &CorunReport) -> &'static str {
 
 /// The terminal's, or as much as the tables are made for.
 fn width() -> u16 {
-    Table::new().width().map_or(WIDTH, |terminal| terminal.min(WIDTH))
+    // Some terminals say that they have no columns.
+    Table::new().width().filter(|terminal| *terminal > 0).map_or(WIDTH, |terminal| terminal.min(WIDTH))
 }
 
 /// What most readers need of each program; of that what fits into a narrow terminal.
@@ -239,11 +240,13 @@ fn mean_and_worst(value: MeanAndWorst, words: fn(f64) -> String) -> String {
     format!("{} ({})", words(value.mean), words(value.worst))
 }
 
-/// To three or four digits.
+/// With the unit that fits.
 fn seconds(time: f64) -> String {
     match time {
-        0.0..1e-3 => format!("{:.0} µs", 1e6 * time),
-        1e-3..1.0 => format!("{:.*} ms", if time < 0.01 { 2 } else { 1 }, 1e3 * time),
+        ..9.995e-5 => format!("{:.1} µs", 1e6 * time),
+        ..9.995e-4 => format!("{:.0} µs", 1e6 * time),
+        ..9.995e-3 => format!("{:.2} ms", 1e3 * time),
+        ..0.99995 => format!("{:.1} ms", 1e3 * time),
         _ => format!("{time:.2} s"),
     }
 }
@@ -263,7 +266,7 @@ pub fn shorten(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::pairs::tests::corun;
-    use super::{results, shorten, table, workers};
+    use super::{results, seconds, shorten, table, workers};
 
     #[test]
     fn a_wrong_result_is_named_and_so_is_who_has_fewer_workers() {
@@ -295,6 +298,12 @@ mod tests {
         let long = lines(&["a-program"; 12].join(" + "));
         assert!(long.len() > 2 && long[1].contains(numbers), "{long:?}");
         assert!(long.iter().all(|line| line.chars().count() <= 120), "{long:?}");
+    }
+
+    #[test]
+    fn times_have_the_unit_that_fits() {
+        let shown = [4e-7, 2.5e-4, 1e-3, 0.00999, 0.5, 0.99996, 75.0].map(seconds);
+        assert_eq!(shown, ["0.4 µs", "250 µs", "1.00 ms", "9.99 ms", "500.0 ms", "1.00 s", "75.00 s"]);
     }
 
     #[test]

@@ -149,12 +149,17 @@ fn files_that_cannot_be_plotted_or_written() {
     write("other", r#"{"schema":"comity-kernel/1"}"#);
     write("nameless", "[1, 2]");
     write("poor", r#"{"schema":"comity-corun/1"}"#);
+    let machine = r#""machine":{"cpu":"","cores":1,"allowed_cores":1,"kernel":"","os_tier":0}"#;
+    let versions = r#""versions":{"comity":"","rayon":"","rustc":""}"#;
+    let rest = r#""command":[],"baseline":"own","rounds":1,"blocks":1,"coruns":[],"over_pairs":[]"#;
+    write("idle", &format!(r#"{{"schema":"comity-corun/1",{machine},{versions},{rest}}}"#));
     for (file, part) in [
         ("empty", "EOF"),
         ("cut", "EOF"),
         ("other", "its schema is comity-kernel/1, not comity-corun/1"),
         ("nameless", "it names no schema"),
         ("poor", "missing field"),
+        ("idle", "it has a co-run without programs, or none at all"),
         ("absent", "No such file"),
         (".", "directory"),
     ] {
