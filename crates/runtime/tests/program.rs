@@ -37,7 +37,7 @@ fn coordinators() -> usize {
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
     while !holds() {
         assert!(std::time::Instant::now() < deadline, "{what}: not within a minute");
         std::thread::sleep(Duration::from_millis(2));

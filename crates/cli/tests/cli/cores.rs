@@ -50,7 +50,7 @@ fn watched_it_prints_each_new_number_until_nobody_reads() {
     let pid = watch.id();
     let (_over, test) = mpsc::channel::<()>();
     thread::spawn(move || {
-        if test.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+        if test.recv_timeout(Duration::from_secs(600)) == Err(RecvTimeoutError::Timeout) {
             send("KILL", pid);
         }
     });

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 
-/// The command, ready for arguments. It ends within two minutes or the test fails.
+/// The command, ready for arguments. After ten minutes it is taken to hang; that is no bound on its speed.
 fn comity() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("comity");
-    command.timeout(Duration::from_secs(120));
+    command.timeout(Duration::from_secs(600));
     command
 }
 
@@ -38,7 +38,7 @@ fn table_at(table: &Path) -> serde_json::Value {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what} did not come true");
+        assert!(start.elapsed() < Duration::from_secs(600), "{what} did not come true");
         sleep(Duration::from_millis(10));
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Waits for what must come, and says what did not.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `holds`.
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {

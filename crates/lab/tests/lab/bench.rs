@@ -109,7 +109,7 @@ fn refused_fake(folder: &TempDir, script: &str) -> String {
     let (good, bad) = (executable(folder, "good", FAKE), executable(folder, "bad", script));
     let start = Instant::now();
     let output = drop_in(&good, &bad).args(["--timeout", "2"]).assert().code(1).get_output().clone();
-    assert!(start.elapsed() < Duration::from_secs(60), "{script}");
+    assert!(start.elapsed() < Duration::from_secs(600), "{script}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{script}");
     let errors = String::from_utf8(output.stderr).unwrap();
     let at_fault = format!("error: '{}' as comity ", bad.canonicalize().unwrap().display());

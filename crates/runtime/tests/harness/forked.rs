@@ -20,7 +20,7 @@ pub fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
             unsafe { libc::_exit(if right { 7 } else { 1 }) }
         }
         child => {
-            let deadline = Instant::now() + Duration::from_secs(60);
+            let deadline = Instant::now() + Duration::from_secs(120);
             let mut status = 0;
             // SAFETY: `status` is an integer to write to; the child is this process's own.
             while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } != child {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 pub mod roles;
 
 /// How long anything may take that happens by itself. Generous: it tells a hang from a slow machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// A table that no other test uses.
 pub struct Table {
