@@ -239,6 +239,69 @@ pub struct TableProgram {
     pub involuntary_switches: Option<u64>,
 }
 
+/// `comity-run/1`: what a command used, and what sharing cores cost it.
+#[derive(Debug, Serialize)]
+pub struct RunReport {
+    /// `comity-run/1`.
+    pub schema: &'static str,
+    /// What the table calls it.
+    pub name: String,
+    /// `null` if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// `null` if it ended by itself.
+    pub signal: Option<i32>,
+    /// From its start to its end.
+    pub wall_s: f64,
+    /// Processor time of the command and of what it, and what that, has waited for.
+    pub cpu_s: f64,
+    /// Context switches of these because a thread waited.
+    pub voluntary_switches: u64,
+    /// The same because the kernel took the core away.
+    pub involuntary_switches: u64,
+    /// How much it counted.
+    pub weight: u32,
+    /// The cores that it could use when it began, by its affinity and the quota.
+    pub usable: u32,
+    /// `null` if it took no part in a table, or ended before its coordinator had looked.
+    pub shared: Option<RunShared>,
+}
+
+/// What a command did in the core table.
+#[derive(Debug, Serialize)]
+pub struct RunShared {
+    /// Core seconds that it held.
+    pub held_core_s: f64,
+    /// Core seconds that were its own and that it did not hold.
+    pub lent_core_s: f64,
+    /// How often it began to use a core that nobody used; this and the next three are `null` if its entry was gone.
+    pub claimed: Option<u64>,
+    /// How often it took one back.
+    pub taken_back: Option<u64>,
+    /// How often it released one.
+    pub released: Option<u64>,
+    /// How often it lost one to its owner.
+    pub lost: Option<u64>,
+    /// Seconds that its threads waited for a core, all together, also for one that another of them had.
+    pub waited_s: f64,
+    /// What it would have taken alone, at a guess.
+    pub alone_estimate_s: f64,
+    /// What was seen, in order; stretches are the longer the longer the command ran.
+    pub timeline: Vec<RunStretch>,
+}
+
+/// A stretch of a command's time.
+#[derive(Debug, Serialize)]
+pub struct RunStretch {
+    /// How long it was.
+    pub seconds: f64,
+    /// Cores that the command used, on average.
+    pub used_cores: f64,
+    /// Cores that it held.
+    pub held_cores: f64,
+    /// Cores that it was entitled to.
+    pub owned_cores: f64,
+}
+
 /// `comity-cores/1`: the cores that a program started now would get.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct CoresReport {

@@ -47,7 +47,7 @@ enum Verb {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
-        Verb::Run(arguments) => run::run(&arguments),
+        Verb::Run(arguments) => return run::run(&arguments).unwrap_or_else(Failure::report),
         Verb::Top(arguments) => top::run(&arguments),
         Verb::Cores(arguments) => cores::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),

@@ -4,10 +4,14 @@
 //! ([`coordinate`]). So whatever is done to the command is done to it: there is no process between it and its terminal, its
 //! signals, its parent and its exit status. The coordinator is no child of it and in a session of its own, and ends when the
 //! command has ended, whatever that died of. The command waits for nothing that it does.
+//!
+//! With `--report` it is different: this process starts the command, is its coordinator, and tells at the end ([`report`]).
 
 mod companion;
 mod coordinate;
 mod demand;
+mod record;
+mod report;
 mod tree;
 
 use std::env;
@@ -15,8 +19,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::path::{self, Path};
-use std::process::Command;
+use std::path::{self, Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use clap::Args;
 use comity_console::Failure;
@@ -51,6 +55,8 @@ const EXAMPLES: &str = "Examples:
   comity run make -j8
   comity run --weight 300 -- python train.py --epochs 3
   comity run --cores 2 ffmpeg -i in.mkv out.mp4
+  comity run --report make -j8
+  comity run --report=make.json -- make -j8
   COMITY_TABLE=/srv/shared/comity comity run ./solver
 
 What is shared is processor time: a command is entitled to an equal part of the
@@ -88,6 +94,16 @@ the command's number, lets the threads go within a second; only if both are
 killed at once do they stay on the cores that they had. Without a table that
 can be used, the command runs all the same, after a line on standard error.
 
+With --report this process stays, as that of time(1) does: the command is its
+child. It hands on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, leaves SIGINT and
+SIGQUIT of the terminal to the command, and ends as the command did: with its
+exit code, or of the same signal. At the end it tells the time, the processor
+time and the switches of the command and of what the command waited for, which
+cores it used and held over time, what it lent, how long its threads waited for
+a core, and an estimate of the time that the command would have taken alone:
+each stretch counts for the part of the processor time that its threads could
+have used there and had.
+
 Exit codes: the command's own; 126 it cannot be executed; 127 it is not there;
 2 the command line is at fault.";
 
@@ -101,6 +117,10 @@ pub struct Arguments {
     /// How much it counts beside others, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
     #[arg(long, value_name = "W", value_parser = weight::range())]
     weight: Option<u32>,
+    /// At the end, tell what the command used, held, lent and lost, on standard error, or in FILE: as JSON if its name ends in .json
+    // With a blank the file's name would be taken for the command.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    report: Option<Option<PathBuf>>,
     /// The program and its arguments; `--` before it ends the options
     // What begins with a hyphen before it is an option of this command, and refused if it is none; all that follows is the program's.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -119,8 +139,8 @@ fn parse_cores(text: &str) -> Result<Cores, String> {
     cores.ok_or_else(|| "give a whole number from 1, or auto".to_owned())
 }
 
-/// Runs the verb. It returns only if the command cannot be started.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Runs the verb. Without a report it returns only if the command cannot be started.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let most = u32::try_from(cores::usable().get()).unwrap_or(u32::MAX);
     let desired = match arguments.cores {
         Cores::Auto => None,
@@ -132,20 +152,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let weight = weight::chosen(arguments.weight)?;
+    let report = arguments.report.as_ref().map(|path| report::Place::check(path.as_deref())).transpose()?;
     let [program, words @ ..] = arguments.command.as_slice() else { unreachable!("the parser asks for a command") };
     let process = std::process::id();
     let start = Stat::of_process(process).map_or(0, |stat| stat.start);
-    if let Some(location) = Location::from_environment() {
-        let terms = Terms { process, start, name: name(program), weight, cores: desired, most };
-        if let Err(why) = start_coordinator(location, &terms) {
-            eprintln!("{}", goes_without(&why));
-        }
-    }
+    let mark = tree::mark(process, start);
     let mut command = Command::new(program);
-    command.args(words).env("COMITY_TABLE", "off").env(tree::MARK, tree::mark(process, start));
+    command.args(words).env("COMITY_TABLE", "off").env(tree::MARK, &mark);
     let is_free = |variable: &&str| env::var_os(variable).is_none_or(|value| value.is_empty());
     let threads = desired.unwrap_or(most).to_string();
     command.envs(THREAD_VARIABLES.iter().filter(|variable| is_free(variable)).map(|variable| (variable, &threads)));
+    let terms = Terms { process, start, mark, name: name(program), weight, cores: desired, most };
+    let location = Location::from_environment();
+    if let Some(place) = report {
+        return report::run(&mut command, location, terms, &place).map_err(|error| not_started(program, &error));
+    }
+    if let Some(location) = location
+        && let Err(why) = start_coordinator(location, &terms)
+    {
+        eprintln!("{}", goes_without(&why));
+    }
     Err(not_started(program, &command.exec()))
 }
 

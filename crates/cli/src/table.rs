@@ -297,7 +297,7 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, right: &[usiz
 }
 
 /// As people say it, to two or three digits.
-fn in_units(time: Duration) -> String {
+pub fn in_units(time: Duration) -> String {
     let mut text = String::new();
     let seconds = time.as_secs();
     let _ = match seconds {

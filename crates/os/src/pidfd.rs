@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Child;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 /// A process, whatever program it runs, and never another that has its number later.
 #[derive(Debug)]
@@ -18,6 +19,19 @@ impl Pidfd {
     /// If the kernel is too old, or the process has too many files open.
     pub fn of_this_process() -> io::Result<Pidfd> {
         Ok(Pidfd(pidfd_open(getpid(), PidfdFlags::empty())?))
+    }
+
+    /// A child of the calling process that nothing has waited for yet. Closed on `exec`.
+    ///
+    /// # Errors
+    /// As with [`Pidfd::of_this_process`].
+    pub fn of_child(child: &Child) -> io::Result<Pidfd> {
+        Ok(Pidfd(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
+    }
+
+    /// Sends the process a signal, unless it has ended; `false` if it has, or if the signal is none.
+    pub fn send(&self, signal: i32) -> bool {
+        Signal::from_named_raw(signal).is_some_and(|signal| pidfd_send_signal(&self.0, signal).is_ok())
     }
 
     /// Waits until all threads of the process have ended, but for no longer than `bound` or until a signal comes. Whether they

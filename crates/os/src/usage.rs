@@ -16,10 +16,20 @@ pub struct Usage {
 impl Usage {
     /// This process, from its start.
     pub fn of_this_process() -> Usage {
+        Usage::of(libc::RUSAGE_SELF)
+    }
+
+    /// All children of this process that have ended and were waited for, and theirs.
+    pub fn of_ended_children() -> Usage {
+        Usage::of(libc::RUSAGE_CHILDREN)
+    }
+
+    /// `whose` is one of the kernel's constants for this process.
+    fn of(whose: libc::c_int) -> Usage {
         // SAFETY: all-zero bytes are a valid `rusage`: it has integers only.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is a valid `rusage` to write to; RUSAGE_SELF cannot fail.
-        let code = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+        // SAFETY: `usage` is a valid `rusage` to write to.
+        let code = unsafe { libc::getrusage(whose, &mut usage) };
         assert_eq!(code, 0, "getrusage of this process cannot fail");
         Usage::from(usage)
     }
@@ -55,5 +65,13 @@ mod tests {
         let before = Usage::of_this_process();
         std::thread::sleep(Duration::from_millis(2));
         assert!(Usage::of_this_process().since(before).voluntary_switches >= 1);
+    }
+
+    #[test]
+    fn a_child_counts_when_it_was_waited_for() {
+        let before = Usage::of_ended_children();
+        let busy = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"];
+        assert!(std::process::Command::new("sh").args(busy).status().unwrap().success());
+        assert!(Usage::of_ended_children().since(before).cpu > std::time::Duration::ZERO);
     }
 }

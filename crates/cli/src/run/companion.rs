@@ -90,7 +90,7 @@ fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: C
         if !places.is_empty() && (has_ended || silent > STOPPED_AFTER && is_stopped()) {
             for place in places {
                 // Dropped, it lets all threads roam that are on these cores.
-                drop(Tree::confined(terms.process, terms.start, roams, place));
+                drop(Tree::confined(terms, roams, place));
             }
         }
         if has_ended {

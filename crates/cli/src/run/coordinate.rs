@@ -16,12 +16,15 @@ use comity_os::idle_clock::IdleClock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
 use comity_os::{affinity, cores, detached};
-use comity_policy::{Account, Coordinator, Mode, Policy};
-use comity_table::{CoreSet, Location, Member, Profile, STOPPED_AFTER, Standing, draw_program, other_layouts};
+use comity_policy::{Coordinator, Mode, Policy};
+use comity_table::{
+    CoreSet, Location, Member, Profile, STOPPED_AFTER, Snapshot, Standing, draw_program, other_layouts,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
 use super::demand::{Demand, Look};
+use super::record::Record;
 use super::tree::Tree;
 
 /// The least time between two looks. A command that has ended by the first takes no part.
@@ -49,6 +52,8 @@ pub struct Terms {
     pub process: u32,
     /// When that began, as the kernel counts.
     pub start: u64,
+    /// The value of [`MARK`](super::tree::MARK) in the environments of its processes.
+    pub mark: String,
     /// What others call it.
     pub name: String,
     /// How much it counts.
@@ -77,38 +82,72 @@ impl Terms {
     }
 }
 
-/// Takes part until the command has ended, or a signal asks this process to end.
+/// Takes part until the command has ended, or a signal asks this process, which is a copy of the one that became the command, to end.
 pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
-    if command.has_ended_within(QUANTUM) {
-        return;
-    }
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]
         .map(|signal| signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(|error| error.to_string()))
         .into_iter()
         .collect::<Result<Vec<_>, String>>();
-    let profile = terms.profile();
-    // As long as there is one thread. Without a companion all is as with one, until this process is killed.
-    let note = companion::start(terms, profile.may_use).ok();
-    let joined = registered
-        .and_then(|_handlers| Member::join(location, &profile).map_err(|error| error.to_string()))
-        .map_err(|why| writeln!(io::stderr(), "{}", super::goes_without(&why)));
-    for other in other_layouts(location) {
-        let _ = writeln!(io::stderr(), "comity: {other}");
-    }
-    detached::fall_silent();
-    let Ok(member) = joined else { return };
-    member.stand_for(terms.process);
-    thread::scope(|scope| {
-        let coordination = Coordination::begin(&member, &ended, terms, profile.may_use, note);
-        scope.spawn(|| coordination.serve());
-        while !ended.load(Ordering::Acquire) {
-            if command.has_ended_within(MISSED_SIGNAL) {
-                ended.store(true, Ordering::Release);
-            }
+    let account = match registered {
+        Ok(_handlers) => Account::open(command, location, terms),
+        Err(why) => {
+            let _ = writeln!(io::stderr(), "{}", super::goes_without(&why));
+            None
         }
-        member.ring_own();
-    });
+    };
+    detached::fall_silent();
+    if let Some(account) = account {
+        account.keep(command, location, terms, &ended);
+    }
+}
+
+/// A command's account with the core table, and what sets the command free if this process dies.
+pub struct Account {
+    member: Member,
+    may_use: CoreSet,
+    note: Option<Note>,
+}
+
+impl Account {
+    /// Opens one for a command that does not end at once. This process must have one thread. Says on standard error why there is none, and what
+    /// else is to be known.
+    pub fn open(command: &Pidfd, location: &Location, terms: &Terms) -> Option<Account> {
+        if command.has_ended_within(QUANTUM) {
+            return None;
+        }
+        let profile = terms.profile();
+        // As long as there is one thread. Without a companion all is as with one, until this process is killed.
+        let note = companion::start(terms, profile.may_use).ok();
+        let joined = Member::join(location, &profile)
+            .map_err(|why| writeln!(io::stderr(), "{}", super::goes_without(&why.to_string())));
+        for other in other_layouts(location) {
+            let _ = writeln!(io::stderr(), "comity: {other}");
+        }
+        let member = joined.ok()?;
+        member.stand_for(terms.process);
+        Some(Account { member, may_use: profile.may_use, note })
+    }
+
+    /// Keeps it until the command has ended, or `ended` is set and a signal comes. Returns what was seen of the command.
+    pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> Record {
+        let Account { member, may_use, note } = self;
+        let member = &member;
+        thread::scope(|scope| {
+            let coordination = Coordination::begin(member, ended, terms, may_use, note);
+            let served = scope.spawn(|| coordination.serve());
+            while !ended.load(Ordering::Acquire) {
+                if command.has_ended_within(MISSED_SIGNAL) {
+                    ended.store(true, Ordering::Release);
+                }
+            }
+            member.ring_own();
+            let mut record = served.join().expect("a coordinator of commands does not panic");
+            let programs = Snapshot::take(location).ok().flatten().map_or(Vec::new(), |snapshot| snapshot.programs);
+            record.account = programs.into_iter().find(|program| program.slot == member.slot());
+            record
+        })
+    }
 }
 
 struct Coordination<'a> {
@@ -123,6 +162,8 @@ struct Coordination<'a> {
     policy: Box<dyn Coordinator>,
     cores: Option<u32>,
     cap: u32,
+    /// The cores that it may use, and a quota lets it.
+    usable: u32,
     surveyed: Instant,
     desire: u32,
     held: CoreSet,
@@ -135,6 +176,7 @@ struct Coordination<'a> {
     /// Processor time of the cores that were held since the last look, up to `counted`.
     had: Duration,
     counted: Instant,
+    record: Record,
 }
 
 impl Coordination<'_> {
@@ -149,7 +191,7 @@ impl Coordination<'_> {
         Coordination {
             member,
             ended,
-            tree: Tree::new(terms.process, terms.start, may_use),
+            tree: Tree::new(terms, may_use),
             note,
             throttle: Throttle::of(terms.process),
             idle_clock: IdleClock::default(),
@@ -166,11 +208,13 @@ impl Coordination<'_> {
             next: now + QUANTUM,
             had: Duration::ZERO,
             counted: now,
+            usable: terms.most,
+            record: Record::default(),
         }
     }
 
-    /// Comes by until this process is to end.
-    fn serve(mut self) {
+    /// Comes by until this process is to end, and returns what it saw.
+    fn serve(mut self) -> Record {
         loop {
             let heard = self.member.bell();
             if self.ended.load(Ordering::Acquire) {
@@ -188,6 +232,7 @@ impl Coordination<'_> {
             self.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
         }
         self.confine(None);
+        self.record
     }
 
     fn look(&mut self, now: Instant) {
@@ -203,6 +248,7 @@ impl Coordination<'_> {
         self.used += look.used;
         self.member.publish(self.used, None);
         let standing = self.member.round(self.desire, look.runnable);
+        self.record.note(&look, self.usable, standing.owned, self.had);
         let account = self.account(&look, &standing);
         let orders = self.policy.quantum(&account);
         let desire = match orders.mode {
@@ -226,16 +272,16 @@ impl Coordination<'_> {
         if self.member.set_may_use(may_use) {
             self.held = self.member.held();
         }
-        let most = cores::usable_of(may_use.len()).get() as u32;
-        self.cap = self.cores.map_or(most, |cores| cores.min(most));
+        self.usable = cores::usable_of(may_use.len()).get() as u32;
+        self.cap = self.cores.map_or(self.usable, |cores| cores.min(self.usable));
         self.surveyed = now;
     }
 
-    fn account(&mut self, look: &Look, standing: &Standing) -> Account {
+    fn account(&mut self, look: &Look, standing: &Standing) -> comity_policy::Account {
         let nanos = |time: Duration| time.as_nanos().try_into().unwrap_or(u64::MAX);
         let able_ns = nanos(self.demand.able(self.cap));
         let idle = self.idle_clock.look(look.used < self.had);
-        Account {
+        comity_policy::Account {
             workers: self.cap,
             usable: self.cap,
             owned: standing.owned,
@@ -250,7 +296,7 @@ impl Coordination<'_> {
             share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)),
             programs: standing.programs,
             alone: standing.alone,
-            ..Account::default()
+            ..comity_policy::Account::default()
         }
     }
 

@@ -15,14 +15,15 @@ use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_table::CoreSet;
 
+use super::coordinate::Terms;
 use super::demand::Look;
 
 /// The variable in a command's environment by which what it started is found again. Each command has a value of its own.
 pub const MARK: &str = "COMITY_RUN";
 
-/// The value of [`MARK`] for what is below the process `root`, which began at `start`.
-pub fn mark(root: u32, start: u64) -> String {
-    format!("{root}-{start}")
+/// The value of [`MARK`] for what the process `starter`, which began at `start`, becomes or starts.
+pub fn mark(starter: u32, start: u64) -> String {
+    format!("{starter}-{start}")
 }
 
 /// Threads are moved in passes, because those that have not been moved yet may start others. Whatever is left after so many
@@ -90,13 +91,14 @@ struct Thread {
 }
 
 impl Tree {
-    /// The tree below a process, which began at `start`, runs freely and may use `roams`.
-    pub fn new(root: u32, start: u64, roams: CoreSet) -> Tree {
+    /// The tree below a command's process, which runs freely and may use `roams`.
+    pub fn new(terms: &Terms, roams: CoreSet) -> Tree {
+        let Terms { process: root, start, .. } = *terms;
         let granted = affinity::granted();
         let mut mask = Mask::default();
         mask.learn(roams, granted);
         let mut tree = Tree {
-            mark: format!("{MARK}={}", mark(root, start)),
+            mark: format!("{MARK}={}", terms.mark),
             start,
             roams: Thread { mask, found: roams },
             granted,
@@ -116,8 +118,8 @@ impl Tree {
     }
 
     /// The same where another has put its threads on `target`.
-    pub fn confined(root: u32, start: u64, roams: CoreSet, target: CoreSet) -> Tree {
-        let mut tree = Tree::new(root, start, roams);
+    pub fn confined(terms: &Terms, roams: CoreSet, target: CoreSet) -> Tree {
+        let mut tree = Tree::new(terms, roams);
         tree.target = Some(target);
         tree
     }

@@ -3,6 +3,7 @@
 mod cores;
 mod rayon;
 mod run;
+mod run_report;
 mod table;
 mod top;
 mod verbs;

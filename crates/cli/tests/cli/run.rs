@@ -14,41 +14,41 @@ use tempfile::TempDir;
 use crate::{comity_at, send, table_at, wait_until};
 
 /// Two threads' worth of work, in two processes below a third.
-const BURN: &str = "while :; do :; done & while :; do :; done & wait";
+pub const BURN: &str = "while :; do :; done & while :; do :; done & wait";
 
-fn place() -> (TempDir, PathBuf) {
+pub fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     (folder, path)
 }
 
-fn run(table: &Path, words: &[&str]) -> Output {
+pub fn run(table: &Path, words: &[&str]) -> Output {
     comity_at(table).arg("run").args(words).output().unwrap()
 }
 
-fn is_empty(table: &Path) -> bool {
+pub fn is_empty(table: &Path) -> bool {
     table_at(table)["programs"].as_array().unwrap().is_empty()
 }
 
 /// A command of the table, with all that it starts; both end with the value.
-struct Running {
-    child: Child,
+pub struct Running {
+    pub child: Child,
 }
 
 impl Running {
-    fn start(table: &Path, words: &[&str]) -> Running {
+    pub fn start(table: &Path, words: &[&str]) -> Running {
         let mut command = comity_at(table);
         // A group of its own, so that all of it can be ended.
         command.arg("run").args(words).stdout(Stdio::null()).process_group(0);
         Running { child: command.spawn().unwrap() }
     }
 
-    fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// What the table says of it.
-    fn entry(&self, table: &Path) -> Option<Value> {
+    pub fn entry(&self, table: &Path) -> Option<Value> {
         let report = table_at(table);
         let programs = report["programs"].as_array().unwrap();
         programs.iter().find(|program| program["pid"] == self.id()).cloned()
@@ -62,18 +62,18 @@ impl Drop for Running {
     }
 }
 
-fn cores() -> usize {
+pub fn cores() -> usize {
     std::thread::available_parallelism().unwrap().get()
 }
 
 /// The cores that a process's first thread may use, as the kernel writes them.
-fn mask(process: u32) -> String {
+pub fn mask(process: u32) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.unwrap_or_default().trim().to_owned()
 }
 
-fn children(process: u32) -> Vec<u32> {
+pub fn children(process: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let is_child = |id: &u32| {
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();

@@ -1,0 +1,140 @@
+//! What was seen of a command while it took part: which cores it used, held and lent, and what sharing cost it.
+
+use std::time::Duration;
+
+use comity_table::Program;
+
+use super::demand::Look;
+
+/// At most so many stretches are kept. When there are more, each two that follow each other become one, so the memory is bounded however
+/// long the command runs.
+const STRETCHES: usize = 128;
+
+/// What was seen from one look to a later one. Times of several cores or threads are sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stretch {
+    /// How long it was.
+    pub elapsed: Duration,
+    /// Processor time that the command had.
+    pub used: Duration,
+    /// For how long it held cores.
+    pub held: Duration,
+    /// For how long it was entitled to cores.
+    pub owned: Duration,
+    /// For how long its threads waited for a core, also for one that another of them had.
+    pub waited: Duration,
+    /// How much sooner the command would have done the same work alone. Estimated.
+    pub delayed: Duration,
+}
+
+impl Stretch {
+    fn of(look: &Look, usable: u32, owned: u32, held: Duration) -> Stretch {
+        // Its threads would have had at most the cores that it may use, each at most one.
+        let alone = look.able.min(look.elapsed * usable).as_secs_f64();
+        let used = look.used.as_secs_f64();
+        let lacking = if used < alone { 1.0 - used / alone } else { 0.0 };
+        Stretch {
+            elapsed: look.elapsed,
+            used: look.used,
+            held,
+            owned: look.elapsed * owned,
+            waited: look.able.saturating_sub(look.used),
+            delayed: look.elapsed.mul_f64(lacking),
+        }
+    }
+
+    fn add(&mut self, other: &Stretch) {
+        self.elapsed += other.elapsed;
+        self.used += other.used;
+        self.held += other.held;
+        self.owned += other.owned;
+        self.waited += other.waited;
+        self.delayed += other.delayed;
+    }
+
+    /// Cores that were its own and that it did not hold.
+    pub fn lent(&self) -> Duration {
+        self.owned.saturating_sub(self.held)
+    }
+}
+
+/// All that was seen, and what the table says in the end.
+#[derive(Debug, Default)]
+pub struct Record {
+    stretches: Vec<Stretch>,
+    /// Stretches are as long as this, or longer.
+    width: Duration,
+    /// The command's entry in the table, before it left.
+    pub account: Option<Program>,
+}
+
+impl Record {
+    /// Notes a look at a command that may use `usable` cores, is entitled to `owned`, and has held cores for `held` since the look
+    /// before.
+    pub fn note(&mut self, look: &Look, usable: u32, owned: u32, held: Duration) {
+        let seen = Stretch::of(look, usable, owned, held);
+        match self.stretches.last_mut() {
+            Some(last) if last.elapsed < self.width => last.add(&seen),
+            _ => self.stretches.push(seen),
+        }
+        if self.stretches.len() > STRETCHES {
+            self.stretches = self.stretches.chunks(2).map(sum).collect();
+            self.width = self.whole().elapsed / self.stretches.len() as u32;
+        }
+    }
+
+    /// What was seen, in order.
+    pub fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// All of it as one.
+    pub fn whole(&self) -> Stretch {
+        sum(&self.stretches)
+    }
+}
+
+fn sum(stretches: &[Stretch]) -> Stretch {
+    stretches.iter().fold(Stretch::default(), |mut sum, stretch| {
+        sum.add(stretch);
+        sum
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Duration = Duration::from_millis(10);
+
+    fn look(used_ms: u64, able_ms: u64) -> Look {
+        let [used, able] = [used_ms, able_ms].map(Duration::from_millis);
+        Look { elapsed: LOOK, used, able, runnable: 0 }
+    }
+
+    #[test]
+    fn what_delays_is_what_it_would_have_used_alone() {
+        let delayed = |used_ms, able_ms, usable| Stretch::of(&look(used_ms, able_ms), usable, 0, LOOK).delayed;
+        // One thread that had half of its time, and sixteen that had one core of two.
+        assert_eq!(delayed(5, 10, 2), LOOK / 2);
+        assert_eq!(delayed(10, 160, 2), LOOK / 2);
+        // All cores that there are; a thread that waits for something else; nothing at all.
+        assert_eq!([delayed(20, 160, 2), delayed(3, 3, 2), delayed(0, 0, 2)], [Duration::ZERO; 3]);
+        // Its threads waited for a core all the time.
+        assert_eq!(delayed(0, 10, 2), LOOK);
+    }
+
+    #[test]
+    fn nothing_is_lost_however_many_looks_there_are() {
+        let mut record = Record::default();
+        let looks = 10 * STRETCHES as u32 + 7;
+        for _ in 0..looks {
+            record.note(&look(5, 10), 2, 1, LOOK / 2);
+        }
+        assert!((STRETCHES / 4..=STRETCHES).contains(&record.stretches().len()));
+        let whole = record.whole();
+        assert_eq!((whole.elapsed, whole.used, whole.lent()), (LOOK * looks, LOOK * looks / 2, LOOK * looks / 2));
+        let [first, .., before_last, _] = record.stretches() else { panic!("several") };
+        assert_eq!(first.elapsed, before_last.elapsed);
+    }
+}

@@ -1,0 +1,261 @@
+//! `comity run --report`: this process starts the command and is its coordinator, and tells at the end what sharing cost.
+//!
+//! What is to be told is known when the command has ended, and by then the process that became the command is gone. So here it is
+//! a child, as under time(1). The coordinator is this process itself: it waits anyway.
+
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comity_console::Failure;
+use comity_console::output::{ResultFile, to_json};
+use comity_os::census::Stat;
+use comity_os::pidfd::Pidfd;
+use comity_os::process;
+use comity_os::usage::Usage;
+use comity_table::{Location, Program};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use super::coordinate::{Account, Terms};
+use super::record::{Record, Stretch};
+use crate::json::{RunReport, RunShared, RunStretch};
+use crate::table::in_units;
+
+/// A line of the report is no longer than this, its first words included.
+const LINE: usize = 80;
+
+/// What a line begins with.
+const MARGIN: usize = 18;
+
+/// Signals that are for the command. INT and QUIT the terminal sends to it too: here they only must not end this process.
+const HANDED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
+
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Where a report goes.
+pub enum Place {
+    /// Standard error.
+    Errors,
+    /// For people.
+    Text(ResultFile),
+    /// For programs.
+    Json(ResultFile),
+}
+
+impl Place {
+    /// Looks whether it can be written, before anything runs. Without a name it goes to standard error.
+    pub fn check(path: Option<&Path>) -> Result<Place, Failure> {
+        let Some(path) = path else { return Ok(Place::Errors) };
+        if path == Path::new("-") {
+            let why =
+                "standard output is the command's; for standard error say --report alone, for a file --report=FILE";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        // The command has this process's folder for its own, which may be gone in the end.
+        let path = std::path::absolute(path)
+            .map_err(|error| Failure::Usage(format!("cannot tell the current folder for --report: {error}")))?;
+        let file = ResultFile::check(&path, "--report")?;
+        Ok(if path.extension().is_some_and(|end| end == "json") { Place::Json(file) } else { Place::Text(file) })
+    }
+
+    /// A report that cannot be written where it was to go goes to standard error: the command has run, and will not again for that.
+    fn write(&self, report: &RunReport) {
+        let (file, text) = match self {
+            Place::Errors => return tell(&in_words(report)),
+            Place::Text(file) => (file, in_words(report)),
+            Place::Json(file) => (file, to_json(report)),
+        };
+        if let Err(failure) = file.write(&text) {
+            tell(&format!("comity: {}; here it is\n{text}", failure.into_sentence()));
+        }
+    }
+}
+
+/// A reader that has gone away is no failure.
+fn tell(text: &str) {
+    let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
+}
+
+/// Runs the command, says what there is to say, and ends as the command did.
+///
+/// # Errors
+/// If the command cannot be started.
+pub fn run(command: &mut Command, location: Option<Location>, terms: Terms, place: &Place) -> io::Result<ExitCode> {
+    // What is ignored stays so, for the command too; what has a handler here is at its default there.
+    let heeded = [SIGINT, SIGQUIT].iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
+    let signals = Signals::new(heeded)?;
+    let began = Instant::now();
+    let mut child = command.spawn()?;
+    let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
+    let terms = Terms { process: child.id(), start, ..terms };
+    let record = attend(&child, location, &terms, signals);
+    let status = child.wait()?;
+    let wall = began.elapsed();
+    place.write(&report(&terms, status, wall, record.as_ref()));
+    end_as(status)
+}
+
+/// Hands signals on, and takes part in the table, until the command has ended.
+fn attend(child: &Child, location: Option<Location>, terms: &Terms, mut signals: Signals) -> Option<Record> {
+    let command = Pidfd::of_child(child).inspect_err(|error| {
+        tell(&format!("{}\n", super::goes_without(&format!("cannot be told of the command's end: {error}"))));
+    });
+    let Ok(command) = command else { return None };
+    let command = Arc::new(command);
+    // As long as there is one thread: the account's keeper is copied.
+    let account = location.as_ref().and_then(|location| Account::open(&command, location, terms));
+    let to = Arc::clone(&command);
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if HANDED_ON.contains(&signal) {
+                to.send(signal);
+            }
+        }
+    });
+    let kept = account.zip(location).map(|(account, location)| {
+        let never = AtomicBool::new(false);
+        account.keep(&command, &location, terms, &never)
+    });
+    while !command.has_ended_within(Duration::MAX) {}
+    kept
+}
+
+/// Ends this process as the command ended.
+fn end_as(status: ExitStatus) -> io::Result<ExitCode> {
+    if let Some(signal) = status.signal() {
+        // The command has left a core file, where one is wanted.
+        let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        signal_hook::low_level::emulate_default_handler(signal)?;
+        // One that does not end a process by default cannot have ended the command.
+        return Ok(ExitCode::from(128_u8.wrapping_add(signal as u8)));
+    }
+    Ok(ExitCode::from(status.code().unwrap_or(1) as u8))
+}
+
+fn report(terms: &Terms, status: ExitStatus, wall: Duration, record: Option<&Record>) -> RunReport {
+    let usage = Usage::of_ended_children();
+    RunReport {
+        schema: "comity-run/1",
+        name: terms.name.clone(),
+        exit_code: status.code(),
+        signal: status.signal(),
+        wall_s: wall.as_secs_f64(),
+        cpu_s: usage.cpu.as_secs_f64(),
+        voluntary_switches: usage.voluntary_switches,
+        involuntary_switches: usage.involuntary_switches,
+        weight: terms.weight,
+        usable: terms.most,
+        shared: record.filter(|record| !record.stretches().is_empty()).map(|record| shared(record, wall)),
+    }
+}
+
+fn shared(record: &Record, wall: Duration) -> RunShared {
+    let whole = record.whole();
+    let count = |of: fn(&Program) -> u64| record.account.as_ref().map(of);
+    RunShared {
+        held_core_s: whole.held.as_secs_f64(),
+        lent_core_s: record.stretches().iter().map(Stretch::lent).sum::<Duration>().as_secs_f64(),
+        claimed: count(|program| program.claimed),
+        taken_back: count(|program| program.taken_back),
+        released: count(|program| program.released),
+        lost: count(|program| program.lost),
+        waited_s: whole.waited.as_secs_f64(),
+        alone_estimate_s: wall.saturating_sub(whole.delayed).as_secs_f64(),
+        timeline: record.stretches().iter().map(stretch).collect(),
+    }
+}
+
+fn stretch(stretch: &Stretch) -> RunStretch {
+    let seconds = stretch.elapsed.as_secs_f64();
+    let on_average = |time: Duration| if seconds > 0.0 { time.as_secs_f64() / seconds } else { 0.0 };
+    RunStretch {
+        seconds,
+        used_cores: on_average(stretch.used),
+        held_cores: on_average(stretch.held),
+        owned_cores: on_average(stretch.owned),
+    }
+}
+
+fn in_words(report: &RunReport) -> String {
+    let time = |seconds: f64| in_units(Duration::from_secs_f64(seconds));
+    let end = match (report.exit_code, report.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (_, Some(signal)) => format!("ended by signal {signal}"),
+        _ => "ended".to_owned(),
+    };
+    let mut text = format!("comity run: {}: {}, {end}\n", report.name, time(report.wall_s));
+    let mut line = |name: &str, what: &str| {
+        let _ = writeln!(text, "  {name:<width$}{what}", width = MARGIN - 2);
+    };
+    let average = report.cpu_s / report.wall_s.max(f64::MIN_POSITIVE);
+    line("processor time", &format!("{}, {average:.2} cores on average", time(report.cpu_s)));
+    let [waited, preempted] = [report.voluntary_switches, report.involuntary_switches];
+    line("switches", &format!("{waited} to wait, {preempted} preempted"));
+    let Some(shared) = &report.shared else {
+        line("shared", "nothing: no table, or the command ended before it took part");
+        return text;
+    };
+    let most = shared.timeline.iter().map(|stretch| stretch.used_cores.max(stretch.held_cores)).fold(1.0, f64::max);
+    let spark = |of: fn(&RunStretch) -> f64| spark_line(&shared.timeline, of, most);
+    line("cores used", &spark(|stretch| stretch.used_cores));
+    line("cores held", &format!("{}  to {most:.1}", spark(|stretch| stretch.held_cores)));
+    line("held, lent", &format!("{}, {} of cores' time", time(shared.held_core_s), time(shared.lent_core_s)));
+    if let (Some(claimed), Some(back), Some(lost)) = (shared.claimed, shared.taken_back, shared.lost) {
+        line("cores", &format!("claimed {claimed} times, took back {back}, lost {lost} to their owner"));
+    }
+    line("waited", &format!("{} for a core, all threads together", time(shared.waited_s)));
+    let times = report.wall_s / shared.alone_estimate_s.max(f64::MIN_POSITIVE);
+    line("alone", &format!("about {}, an estimate: it took {times:.2} times that", time(shared.alone_estimate_s)));
+    text
+}
+
+/// A letter for each part of the time, the full height being `most`.
+fn spark_line(timeline: &[RunStretch], of: fn(&RunStretch) -> f64, most: f64) -> String {
+    let letters = timeline.len().min(LINE - MARGIN - "  to 1024.0".len());
+    let whole: f64 = timeline.iter().map(|stretch| stretch.seconds).sum();
+    let part = whole / letters as f64;
+    let mut ends = 0.0;
+    let spans: Vec<(f64, f64, f64)> = timeline
+        .iter()
+        .map(|stretch| {
+            let begins = ends;
+            ends += stretch.seconds;
+            (begins, ends, of(stretch))
+        })
+        .collect();
+    let level = |letter: usize| {
+        let (from, to) = (letter as f64 * part, (letter + 1) as f64 * part);
+        let sum: f64 =
+            spans.iter().map(|(begins, ends, value)| (ends.min(to) - begins.max(from)).max(0.0) * value).sum();
+        let height = sum / part / most * LEVELS.len() as f64;
+        LEVELS[(height as usize).min(LEVELS.len() - 1)]
+    };
+    (0..letters).map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stretch(seconds: f64, used_cores: f64) -> RunStretch {
+        RunStretch { seconds, used_cores, held_cores: 0.0, owned_cores: 0.0 }
+    }
+
+    #[test]
+    fn a_spark_line_is_as_high_as_its_values_and_as_long_as_its_time() {
+        let line = |timeline: &[RunStretch]| spark_line(timeline, |stretch| stretch.used_cores, 2.0);
+        assert_eq!(line(&[stretch(1.0, 0.0), stretch(1.0, 1.0), stretch(1.0, 2.0)]), "▁▅█");
+        // Two letters, each of half of the time: what is longer counts for longer.
+        assert_eq!(line(&[stretch(3.0, 2.0), stretch(1.0, 0.0)]), "█▅");
+        let long: Vec<RunStretch> = (0..128).map(|_| stretch(0.1, 2.0)).collect();
+        assert_eq!(line(&long).chars().count(), 51);
+    }
+}
