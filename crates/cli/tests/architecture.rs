@@ -111,6 +111,8 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             || path == "table/tests/fork.rs"
             // It closes descriptors behind the table's back.
             || path == "table/tests/descriptors.rs"
+            // A signal handler that ends the program.
+            || path == "runtime/tests/trace.rs"
             // Data that nothing orders but the runtime's own hand-overs.
             || path == "runtime/tests/hammer.rs"
             // Where a job or a latch of `raw` is made or run: the promise is the caller's to give.

@@ -7,6 +7,7 @@
 compile_error!("Comity runs on Linux: it parks on futexes and reads the kernel's clocks and groups");
 
 pub mod affinity;
+pub mod at_exit;
 pub mod barrier;
 mod capabilities;
 pub mod census;

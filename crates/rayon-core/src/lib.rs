@@ -13,6 +13,7 @@
 //! | `COMITY_TABLE` | the core table by which programs share cores: a path, or `off`; else the user's own (`comity table --help`) |
 //! | `COMITY_WEIGHT` | how much the program counts there, 1 to 10000; else 100 |
 //! | `COMITY_WATCH=SECS` | pools that stand still for so long with work to do say who waits where |
+//! | `COMITY_TRACE=FILE` | what each worker did when is written there, for Perfetto; `%p` stands for the process's number |
 //!
 //! A bad value fails a builder; the global pool that is built by itself says so in a line and takes the default.
 //!

@@ -20,6 +20,7 @@ use crate::raw::current;
 use crate::raw::job::JobRef;
 use crate::share;
 use crate::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
+use crate::trace;
 use crate::watch;
 use crate::worker::{Own, Turn};
 
@@ -175,6 +176,7 @@ impl ThreadPoolBuilder {
         let policy = self.choose_policy()?;
         let watch = self.heed(watch_period(), || None)?;
         let weight = self.heed(choose_weight(), || USUAL_WEIGHT)?;
+        let trace = self.heed(trace::begin().map_err(BuildError::TraceVariable), || None)?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
@@ -182,13 +184,14 @@ impl ThreadPoolBuilder {
         // would leave it locked in the child.
         let _nothing = stealers.first().map(Stealer::steal);
         let handlers = std::mem::take(&mut self.handlers);
-        let shared = Shared::new(policy, stealers, handlers, self.use_current_thread, weight);
-        // From here on the handle ends those that have started, should anything fail or panic.
-        let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
-
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
+        let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
+        let shared = Shared::new(policy, stealers, handlers, self.use_current_thread, weight, recorder);
+        // From here on the handle ends those that have started, should anything fail or panic.
+        let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
+
         let mut own_worker = None;
         let starter = share::narrow();
         for (index, spawns) in spawns.into_iter().enumerate() {
@@ -406,6 +409,9 @@ impl ThreadBuilder {
             let abort = AbortOnDrop("a worker panicked outside of any task: this is a bug in comity");
             worker.run();
             std::mem::forget(abort);
+            if let Some(recorder) = &shared.recorder {
+                recorder.ended(id);
+            }
             call(&shared.handlers.exit, "a pool's exit handler panicked");
         });
     }
@@ -467,6 +473,8 @@ pub enum BuildError {
     WatchVariable(String),
     /// `COMITY_WEIGHT` is not a weight.
     WeightVariable(String),
+    /// `COMITY_TRACE` names no file that a trace could be written into: a sentence says why.
+    TraceVariable(String),
     /// More workers than the process can have threads: none was started.
     ThreadLimit {
         /// The number of workers that the pool was to have.
@@ -494,10 +502,17 @@ pub enum BuildError {
 impl BuildError {
     /// Whether a variable of the environment has a value that is none.
     fn is_from_outside(&self) -> bool {
-        use BuildError::{NumThreadsVariable, PolicyVariable, SwitchVariable, WatchVariable, WeightVariable};
+        use BuildError::{
+            NumThreadsVariable, PolicyVariable, SwitchVariable, TraceVariable, WatchVariable, WeightVariable,
+        };
         matches!(
             self,
-            NumThreadsVariable(_) | PolicyVariable(_) | SwitchVariable(_) | WatchVariable(_) | WeightVariable(_)
+            NumThreadsVariable(_)
+                | PolicyVariable(_)
+                | SwitchVariable(_)
+                | TraceVariable(_)
+                | WatchVariable(_)
+                | WeightVariable(_)
         )
     }
 }
@@ -519,6 +534,7 @@ impl fmt::Display for BuildError {
             BuildError::WeightVariable(text) => {
                 write!(f, "COMITY_WEIGHT={text} is not a whole number from 1 to {MOST_WEIGHT}; {USUAL_WEIGHT} is usual")
             }
+            BuildError::TraceVariable(sentence) => write!(f, "COMITY_TRACE={sentence}"),
             BuildError::ThreadLimit { num_threads, most, limit } => {
                 write!(
                     f,

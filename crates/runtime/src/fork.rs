@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crossbeam_utils::atomic::AtomicCell;
+
 use crate::coordinator;
 use crate::raw::current;
 use crate::share;
@@ -27,4 +29,64 @@ extern "C" fn in_child() {
     share::in_child();
     // A worker that forks is none in the child: its peers are gone.
     current::forget();
+}
+
+/// One value in each of a line of forked processes, never freed. A lock would not do: after a fork it may be held by a thread that is
+/// not there.
+pub(crate) struct PerProcess<T: 'static>(AtomicCell<Option<Place<T>>>);
+
+struct Place<T: 'static>(&'static Made<T>);
+
+struct Made<T> {
+    /// As [`generation`] counts.
+    process: u64,
+    value: T,
+}
+
+const _: () = assert!(AtomicCell::<Option<Place<()>>>::is_lock_free());
+
+impl<T> Clone for Place<T> {
+    fn clone(&self) -> Place<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Place<T> {}
+
+impl<T> PartialEq for Place<T> {
+    fn eq(&self, other: &Place<T>) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl<T> Eq for Place<T> {}
+
+impl<T: Sync> PerProcess<T> {
+    pub(crate) const fn new() -> PerProcess<T> {
+        PerProcess(AtomicCell::new(None))
+    }
+
+    /// This process's value, made at the first call from the one of the process that it was forked from. Of threads that come here at
+    /// once, each may make one, and all get the same.
+    pub(crate) fn get(&self, make: impl FnOnce(Option<&'static T>) -> T) -> &'static T {
+        let process = generation();
+        let before = self.0.load();
+        match before {
+            Some(Place(made)) if made.process == process => &made.value,
+            _ => {
+                let value = make(before.map(|place| &place.0.value));
+                let fresh = Place(Box::leak(Box::new(Made { process, value })));
+                match self.0.compare_exchange(before, Some(fresh)) {
+                    Ok(_) => &fresh.0.value,
+                    Err(faster) => &faster.expect("what is made is never taken away").0.value,
+                }
+            }
+        }
+    }
+
+    /// This process's value, if there is one.
+    pub(crate) fn existing(&self) -> Option<&'static T> {
+        let process = generation();
+        self.0.load().filter(|place| place.0.process == process).map(|place| &place.0.value)
+    }
 }

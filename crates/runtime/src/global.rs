@@ -6,53 +6,25 @@ use comity_os::lock;
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::builder::{BuildError, ThreadPoolBuilder};
-use crate::fork;
+use crate::fork::PerProcess;
 use crate::pool::ThreadPool;
 
-/// Where one process has its global pool. Neither is ever freed.
+/// Where one process has its global pool, which is never freed.
 struct Place {
     /// Set once, under the lock below.
     pool: AtomicCell<Option<&'static ThreadPool>>,
     /// Held by whoever builds the pool.
     building: Mutex<()>,
-    /// The process that it belongs to, as [`fork::generation`] counts.
-    process: u64,
     /// That of the process that this one was forked from.
-    parent: Option<PlaceRef>,
+    parent: Option<&'static Place>,
 }
 
-#[derive(Clone, Copy)]
-struct PlaceRef(&'static Place);
-
-impl PartialEq for PlaceRef {
-    fn eq(&self, other: &PlaceRef) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for PlaceRef {}
-
-/// A lock would not do: after a fork it may be held by a thread that is not there.
-static PLACE: AtomicCell<Option<PlaceRef>> = AtomicCell::new(None);
-
-const _: () = assert!(AtomicCell::<Option<PlaceRef>>::is_lock_free());
 const _: () = assert!(AtomicCell::<Option<&ThreadPool>>::is_lock_free());
 
 /// The place of this process, a new one after a fork.
 fn place() -> &'static Place {
-    let process = fork::generation();
-    let parent = PLACE.load();
-    match parent {
-        Some(PlaceRef(place)) if place.process == process => place,
-        _ => {
-            let fresh = Place { pool: AtomicCell::new(None), building: Mutex::new(()), process, parent };
-            let fresh = PlaceRef(Box::leak(Box::new(fresh)));
-            match PLACE.compare_exchange(parent, Some(fresh)) {
-                Ok(_) => fresh.0,
-                Err(faster) => faster.expect("a place is never taken away").0,
-            }
-        }
-    }
+    static PLACE: PerProcess<Place> = PerProcess::new();
+    PLACE.get(|parent| Place { pool: AtomicCell::new(None), building: Mutex::new(()), parent })
 }
 
 /// The pool of the free functions outside of any other, built at first use. After a fork the child gets one of its own,
@@ -69,7 +41,7 @@ pub(crate) fn global() -> &'static ThreadPool {
     let _building = lock(&place.building);
     // Somebody else may have built it meanwhile.
     place.pool.load().unwrap_or_else(|| {
-        let parents = place.parent.and_then(|parent| parent.0.pool.load());
+        let parents = place.parent.and_then(|parent| parent.pool.load());
         let builder = parents.map_or_else(ThreadPoolBuilder::new, ThreadPoolBuilder::like);
         place.keep(builder.build_implicitly())
     })

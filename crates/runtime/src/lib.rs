@@ -20,7 +20,8 @@
 //! Outside of any pool the free functions use a global one, built at first use. From outside of the program,
 //! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not; `COMITY_TABLE` and `COMITY_WEIGHT` (1 to 10000, else 100)
 //! say by which table it shares cores with other programs, and how much it counts there; `COMITY=off` asks for plain work stealing; and
-//! with `COMITY_WATCH=SECS` a pool that has stood still for so long, with something to do, says who waits where. A bad value fails a
+//! with `COMITY_WATCH=SECS` a pool that has stood still for so long, with something to do, says who waits where. `COMITY_TRACE=FILE` has what
+//! each worker did when written there, in the Trace Event Format that Perfetto opens, with the process's number for `%p`. A bad value fails a
 //! builder; where the global pool meets it at its first use, the program ends with a line that says so and the exit code 2. After a
 //! fork the child gets a global pool of its own; other pools of its parent's are of no use there, and say so. Pools hold a fork
 //! off while their threads start and end. Threads that the program starts itself do not: a child forked at the very moment in
@@ -53,6 +54,7 @@ mod signal;
 mod sleep;
 mod spawn;
 mod thief;
+mod trace;
 mod watch;
 mod worker;
 

@@ -16,12 +16,13 @@ use comity_os::{SharedCoreSet, fork, futex, lock};
 use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Policy, Room, Sleeper};
 use comity_table::{CoreSet, Location, Member};
-use crossbeam_utils::atomic::AtomicCell;
 
 use crate::coordinator;
+use crate::fork::PerProcess;
 use crate::mender::Spell;
 use crate::share::{self, Cores};
 use crate::shared::Shared;
+use crate::trace::{self, Holding, Mode, Trace};
 
 /// How long a program without pools waits for the next.
 const LINGER: Duration = Duration::from_millis(100);
@@ -96,6 +97,7 @@ struct Division {
     /// Time that cores were held, in nanoseconds over all of them, up to `since`.
     held_ns: u64,
     since: Instant,
+    trace: Option<&'static Trace>,
 }
 
 impl Division {
@@ -103,6 +105,12 @@ impl Division {
         let now = Instant::now();
         self.held_ns += (now - self.since).as_nanos() as u64 * self.cores.len() as u64;
         self.since = now;
+    }
+
+    fn tell(&self, core: usize, holding: Holding) {
+        if let Some(trace) = self.trace {
+            trace.core(core, holding);
+        }
     }
 
     fn give(&mut self, core: usize, pool: PoolId) {
@@ -123,53 +131,24 @@ impl Division {
     fn keep(&mut self, held: CoreSet) {
         if self.cores.iter().any(|(core, _)| !held.contains(*core)) {
             self.account();
-            self.cores.retain(|(core, _)| held.contains(*core));
+            let (kept, lost) = self.cores.iter().partition(|(core, _)| held.contains(*core));
+            self.cores = kept;
+            let lost: Vec<(usize, PoolId)> = lost;
+            lost.iter().for_each(|(core, _)| self.tell(*core, Holding::Lost));
         }
     }
 }
 
-/// The programs of one process. Never freed.
-struct Registry {
-    /// As [`crate::fork::generation`] counts.
-    process: u64,
-    programs: Mutex<Vec<Arc<Program>>>,
-}
-
-#[derive(Clone, Copy)]
-struct RegistryRef(&'static Registry);
-
-impl PartialEq for RegistryRef {
-    fn eq(&self, other: &RegistryRef) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for RegistryRef {}
-
-/// A lock would not do: after a fork it may be held by a thread that is not there.
-static REGISTRY: AtomicCell<Option<RegistryRef>> = AtomicCell::new(None);
-
-const _: () = assert!(AtomicCell::<Option<RegistryRef>>::is_lock_free());
-
-fn registry() -> &'static Registry {
-    let process = crate::fork::generation();
-    let before = REGISTRY.load();
-    match before {
-        Some(RegistryRef(registry)) if registry.process == process => registry,
-        _ => {
-            let fresh = RegistryRef(Box::leak(Box::new(Registry { process, programs: Mutex::default() })));
-            match REGISTRY.compare_exchange(before, Some(fresh)) {
-                Ok(_) => fresh.0,
-                Err(faster) => faster.expect("a registry is never taken away").0,
-            }
-        }
-    }
+/// The programs of this process.
+fn registry() -> &'static Mutex<Vec<Arc<Program>>> {
+    static REGISTRY: PerProcess<Mutex<Vec<Arc<Program>>>> = PerProcess::new();
+    REGISTRY.get(|_| Mutex::default())
 }
 
 /// The pool, which has its first task, takes part in its program from now on.
 pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
     let Some(location) = Location::from_environment() else { return };
-    let mut programs = lock(&registry().programs);
+    let mut programs = lock(registry());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
         let program = Arc::new(Program::new(pool.policy, location, weight));
@@ -218,7 +197,13 @@ impl Program {
                 thread: None,
             }),
             changes: AtomicU32::new(0),
-            division: Mutex::new(Division { cores: Vec::new(), closed: false, held_ns: 0, since: Instant::now() }),
+            division: Mutex::new(Division {
+                cores: Vec::new(),
+                closed: false,
+                held_ns: 0,
+                since: Instant::now(),
+                trace: trace::current(),
+            }),
             wanting: AtomicU32::new(0),
             bell: AtomicU32::new(0),
             dormant: AtomicBool::new(false),
@@ -288,6 +273,7 @@ impl Program {
             // All are gone if the program has left meanwhile.
             for core in division.of(id).iter() {
                 division.take(core);
+                division.tell(core, Holding::Released);
                 member.release(Some(core));
             }
         }
@@ -325,7 +311,7 @@ impl Program {
 
     /// Whether there is no pool any more, and none has come for a while: then the coordinator ends, and the next pool gets another.
     pub(crate) fn ends(&self) -> bool {
-        let mut programs = lock(&registry().programs);
+        let mut programs = lock(registry());
         let mut pools = self.pools();
         let is_over = |deserted: Instant| pools.waiting > 0 || deserted.elapsed() >= LINGER;
         if !(pools.list.is_empty() && pools.deserted.is_some_and(is_over)) {
@@ -340,7 +326,11 @@ impl Program {
     pub(crate) fn leave(&self, member: &Member) {
         let mut division = self.division();
         division.closed = true;
-        division.cores.clear();
+        let cores = std::mem::take(&mut division.cores);
+        cores.iter().for_each(|(core, _)| division.tell(*core, Holding::Released));
+        if let Some(trace) = division.trace {
+            trace.mode(self.policy, None);
+        }
         member.leave();
     }
 
@@ -366,6 +356,9 @@ impl Program {
 
     /// Tells all pools how their program stands.
     pub(crate) fn stand(&self, standing: Standing) {
+        if let Some(trace) = self.division().trace {
+            trace.mode(self.policy, Some(Mode::of(standing)));
+        }
         let mut pools = self.pools();
         pools.standing = standing;
         for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
@@ -474,13 +467,16 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    fn gains(&self, claim: impl FnOnce() -> Option<usize>) -> Option<usize> {
+    fn gains(&self, claim: impl FnOnce() -> Option<usize>, how: Holding) -> Option<usize> {
         // The lock first: a look at what the pool has then sees the core.
         let mut division = self.program.division();
         if division.closed {
             return None;
         }
-        claim().inspect(|core| division.give(*core, self.pool))
+        claim().inspect(|core| {
+            division.give(*core, self.pool);
+            division.tell(*core, how);
+        })
     }
 }
 
@@ -496,11 +492,11 @@ impl Cores for Part {
     }
 
     fn claim(&self, own_only: bool) -> Option<usize> {
-        self.gains(|| self.member.claim(own_only))
+        self.gains(|| self.member.claim(own_only), Holding::Claimed)
     }
 
     fn take_back(&self) -> Option<usize> {
-        self.gains(|| self.member.take_back())
+        self.gains(|| self.member.take_back(), Holding::TakenBack)
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
@@ -514,6 +510,7 @@ impl Cores for Part {
             }
         }?;
         division.take(core);
+        division.tell(core, Holding::Released);
         let released = self.member.release(Some(core));
         drop(division);
         if self.program.wanting.load(Ordering::Relaxed) > u32::from(self.wants.load(Ordering::Relaxed)) {

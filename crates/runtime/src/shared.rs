@@ -25,6 +25,7 @@ use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::Waker;
 use crate::share::{Pool, Share};
 use crate::sleep::{Sleep, Work};
+use crate::trace::Recorder;
 use crate::watch::Activity;
 use crate::worker::{Own, Worker};
 
@@ -212,6 +213,8 @@ pub(crate) struct Shared {
     begun: AtomicBool,
     /// The process that the threads are in, as [`fork::generation`] counts.
     process: u64,
+    /// What its workers do, where that is traced.
+    pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 impl Shared {
@@ -222,6 +225,7 @@ impl Shared {
         handlers: Handlers,
         adopts: bool,
         weight: u32,
+        recorder: Option<Arc<Recorder>>,
     ) -> Arc<Shared> {
         let row = policy.row();
         let workers = u32::try_from(spawns.len()).expect("the builder bounds the number of workers");
@@ -243,6 +247,7 @@ impl Shared {
             broadcasts: Mutex::new(()),
             born: Instant::now(),
             process: fork::generation(),
+            recorder,
         });
         if !shared.sleep.bell_may_stop() {
             shared.ring_bells();
@@ -280,6 +285,9 @@ impl Shared {
     /// The worker has its thread.
     pub(crate) fn has_started(&self, worker: WorkerId, thread: ThreadId) {
         self.peer(worker).thread.store(thread.as_raw(), Ordering::Relaxed);
+        if let Some(recorder) = &self.recorder {
+            recorder.started(worker, thread);
+        }
         // SAFETY: each worker is counted, and starts once.
         unsafe { CountLatch::set(&raw const self.started) };
     }

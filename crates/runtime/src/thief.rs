@@ -12,6 +12,7 @@ use crate::raw::job::JobRef;
 use crate::share::{Share, Up};
 use crate::shared::{View, take};
 use crate::sleep::{Admission, Woken, Work};
+use crate::trace;
 use crate::worker::Worker;
 
 /// Events without a task after which the shell asks whether there is any work in the pool at all.
@@ -42,6 +43,9 @@ impl Worker {
         peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
         peer.busy_since.store(0, std::sync::atomic::Ordering::Relaxed);
         shared.sleep.publish_thief(id);
+        if let Some(recorder) = &shared.recorder {
+            recorder.enter(id, trace::State::Thief, began);
+        }
 
         let mut spell = Spell { worker: self, view: View { shared, awaited }, found: None, leaving: false, began };
         let wakeups_owed = spell.converse();
@@ -51,6 +55,9 @@ impl Worker {
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
         self.own().busy_since.set(ended);
+        if let Some(recorder) = &shared.recorder {
+            recorder.enter(id, trace::State::Task, ended);
+        }
         peer.busy_since.store(shared.nanos_at(ended), std::sync::atomic::Ordering::Relaxed);
         spell.found
     }
@@ -235,7 +242,7 @@ impl<'a> Spell<'a> {
                         share.fell_asleep(&self.view, id);
                     }
                     sleeps = true;
-                    if let Some(woken) = self.park(timeout) {
+                    if let Some(woken) = self.park(timeout, trace::State::Asleep) {
                         return Ok(self.stay_up(woken));
                     }
                 }
@@ -250,7 +257,7 @@ impl<'a> Spell<'a> {
         let woken = if self.view.has_business(id) {
             sleep.retract(id).unwrap_or(Woken::Business)
         } else {
-            self.park(None).expect("without a timeout it rests until it is woken")
+            self.park(None, trace::State::Retired).expect("without a timeout it rests until it is woken")
         };
         self.stay_up(woken)
     }
@@ -268,12 +275,18 @@ impl<'a> Spell<'a> {
     }
 
     /// `None`: the timeout is over.
-    fn park(&mut self, timeout: Option<Duration>) -> Option<Woken> {
-        let shared = self.worker.shared();
-        let counters = &shared.peer(self.worker.id()).counters;
+    fn park(&mut self, timeout: Option<Duration>, as_what: trace::State) -> Option<Woken> {
+        let (shared, id) = (self.worker.shared(), self.worker.id());
+        let counters = &shared.peer(id).counters;
         let parked = Instant::now();
-        let woken = shared.sleep.park(self.worker.id(), timeout);
+        if let Some(recorder) = &shared.recorder {
+            recorder.enter(id, as_what, parked);
+        }
+        let woken = shared.sleep.park(id, timeout);
         let slept = parked.elapsed();
+        if let Some(recorder) = &shared.recorder {
+            recorder.enter(id, trace::State::Thief, parked + slept);
+        }
         counters.asleep_ns.add_time(slept);
         counters.sleeps.add(u64::from(woken.is_some()));
         self.began += slept;

@@ -12,6 +12,7 @@ use crossbeam_deque::Worker as Spawns;
 use crate::raw::job::JobRef;
 use crate::raw::latch::{JoinLatch, Probe};
 use crate::shared::{AbortOnDrop, Peer, Shared, View, take};
+use crate::trace::Taking;
 use crate::watch::Doing;
 
 /// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
@@ -390,6 +391,9 @@ impl Worker {
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
         let stolen = stolen.or_else(|| peer.rob_private(self.id(), || shared.now()));
         counters.steals.add(u64::from(stolen.is_some()));
+        if let Some(recorder) = shared.recorder.as_ref().filter(|_| stolen.is_some()) {
+            recorder.took(self.id(), Taking::Steal, victim);
+        }
         if batch > 1 && stolen.is_some() && !own.spawns.is_empty() {
             // Who looked while the batch was on its way has not seen it. A full fence, since this thief does not count as
             // busy: where `membarrier` is refused, that sleeper would not look again.
@@ -409,6 +413,9 @@ impl Worker {
         self.peer.counters.steal_attempts.add(1);
         let mugged = shared.peer(victim).mug(self.id(), &own.spawns);
         self.peer.counters.steals.add(u64::from(mugged.is_some()));
+        if let Some(recorder) = shared.recorder.as_ref().filter(|_| mugged.is_some()) {
+            recorder.took(self.id(), Taking::Mug, victim);
+        }
         if !own.spawns.is_empty() {
             // As after a batch.
             fence(Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! One function for each thing that can be wrong.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -144,12 +144,27 @@ fn variables() -> DoctorCheck {
         let fits = text.parse().is_ok_and(|number: usize| (1..=MOST_WORKERS).contains(&number));
         (!fits).then(|| format!("COMITY_NUM_THREADS={text} is not a whole number from 1 to {MOST_WORKERS}"))
     };
+    let trace = || {
+        let path = PathBuf::from(environment::variable("COMITY_TRACE")?);
+        let says = |what: &str| Some(format!("COMITY_TRACE={}: {what}", path.display()));
+        match path.metadata() {
+            Ok(found) if !found.is_file() => says("it is no regular file"),
+            Ok(_) => None,
+            // The number of a process may be a part of any folder's name.
+            Err(_) if path.to_string_lossy().contains("%p") => None,
+            Err(_) if path.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) => {
+                says("its folder does not exist")
+            }
+            Err(_) => None,
+        }
+    };
     let wrong: Vec<String> = [
         switch(),
         policy(),
         workers(),
         weight::chosen(None).err().map(comity_console::Failure::into_sentence),
         number("COMITY_WATCH", 0.1, f64::MAX, "a number of seconds, at least 0.1"),
+        trace(),
     ]
     .into_iter()
     .flatten()

@@ -20,7 +20,15 @@ fn the_policies_are_listed() {
 /// What the doctor says as JSON, and how it exits, with these variables.
 fn examine(variables: &[(&str, &str)]) -> (Value, i32) {
     let mut command = comity();
-    for name in ["COMITY", "COMITY_TABLE", "COMITY_POLICY", "COMITY_NUM_THREADS", "COMITY_WEIGHT", "COMITY_WATCH"] {
+    for name in [
+        "COMITY",
+        "COMITY_TABLE",
+        "COMITY_POLICY",
+        "COMITY_NUM_THREADS",
+        "COMITY_WEIGHT",
+        "COMITY_WATCH",
+        "COMITY_TRACE",
+    ] {
         command.env_remove(name);
     }
     let output = command.envs(variables.iter().copied()).args(["doctor", "--json"]).output().unwrap();
@@ -74,6 +82,8 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
         ("COMITY_NUM_THREADS", "65536", "environment", "bad", "from 1 to 65535"),
         ("COMITY_WEIGHT", "heavy", "environment", "bad", "COMITY_WEIGHT=heavy"),
         ("COMITY_WATCH", "0.01", "environment", "bad", "at least 0.1"),
+        ("COMITY_TRACE", "/dev/null", "environment", "bad", "COMITY_TRACE=/dev/null: it is no regular file"),
+        ("COMITY_TRACE", nowhere.to_str().unwrap(), "environment", "bad", "its folder does not exist"),
     ] {
         let (report, code) = examine(&[(name, value)]);
         let check = check(&report, check_name);

@@ -16,9 +16,15 @@ pub fn command(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
     command.args(["child", "--exact", "--ignored", "--nocapture"]);
     command.env(ROLE, role).env("RUST_BACKTRACE", "0");
-    for variable in
-        ["COMITY", "COMITY_POLICY", "COMITY_NUM_THREADS", "COMITY_WATCH", "RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"]
-    {
+    for variable in [
+        "COMITY",
+        "COMITY_POLICY",
+        "COMITY_NUM_THREADS",
+        "COMITY_WATCH",
+        "COMITY_TRACE",
+        "RAYON_NUM_THREADS",
+        "RAYON_RS_NUM_CPUS",
+    ] {
         command.env_remove(variable);
     }
     command

@@ -1,0 +1,408 @@
+//! `COMITY_TRACE=FILE`: what each worker did when, and which cores the program held, as a file that Perfetto opens.
+//!
+//! Off, it costs a branch at the edges of a spell as a thief, and at a steal. On, each worker notes there what it has been, under a lock
+//! of its own that only the tracer's thread takes beside it, for as long as it takes to swap a vector. The tracer comes by some fifty times
+//! a second: it writes what was noted, and asks the kernel how long each thread that was up has waited for a core.
+
+mod file;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use comity_os::cpu_clock::{ThreadId, Times};
+use comity_os::{at_exit, clock, fork, lock};
+use comity_policy::{Policy, WorkerId};
+
+use crate::fork::PerProcess;
+use crate::program::Standing;
+use crate::share;
+use file::Output;
+
+/// How often the tracer comes by: at most, and where nothing happens.
+const OFTEN: Duration = Duration::from_millis(20);
+const SELDOM: Duration = Duration::from_millis(320);
+
+/// How much a worker may note between two visits; what is beyond is counted, and lost.
+const MOST_EVENTS: usize = 1 << 16;
+
+/// A state that lasts so long is written in pieces, so that a trace that is cut short lacks little.
+const PIECE_NS: u64 = 1_000_000_000;
+
+/// How long the end of the program waits for a lock: who ends it in a signal handler may have interrupted the thread that holds it.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What a worker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It has a task.
+    Task,
+    /// It looks for one.
+    Thief,
+    Asleep,
+    /// It rests because it has no core.
+    Retired,
+}
+
+/// How a worker took a task from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    Steal,
+    Mug,
+}
+
+/// What happens to a core of the program's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holding {
+    Claimed,
+    TakenBack,
+    Released,
+    /// Its owner has taken it back, or the program may not use it any more.
+    Lost,
+}
+
+/// How a program shares the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Alone,
+    Time,
+    Cores,
+}
+
+impl Mode {
+    pub(crate) fn of(standing: Standing) -> Mode {
+        match standing {
+            Standing { alone: true, .. } => Mode::Alone,
+            Standing { by_time: true, .. } => Mode::Time,
+            _ => Mode::Cores,
+        }
+    }
+}
+
+/// Nanoseconds of the clock that all processes share.
+type Nanos = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Was { state: State, since: Nanos, until: Nanos },
+    Took { how: Taking, from: WorkerId, at: Nanos },
+}
+
+/// What one worker has noted.
+#[derive(Default)]
+struct Notes {
+    thread: Option<ThreadId>,
+    /// What it is, and since when.
+    now: Option<(State, Nanos)>,
+    events: Vec<Event>,
+    lost: u64,
+}
+
+impl Notes {
+    fn note(&mut self, event: Event) {
+        if self.events.len() < MOST_EVENTS {
+            self.events.push(event);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    fn switch(&mut self, next: Option<State>, at: Nanos) {
+        if let Some((state, since)) = self.now
+            && since < at
+        {
+            self.note(Event::Was { state, since, until: at });
+        }
+        self.now = next.map(|state| (state, at));
+    }
+}
+
+/// Where a pool's workers note what they do.
+pub(crate) struct Recorder {
+    trace: &'static Trace,
+    /// The pool's number in its process, from 1.
+    pool: u64,
+    policy: Policy,
+    workers: Box<[Mutex<Notes>]>,
+}
+
+impl Recorder {
+    /// The worker runs, on this thread.
+    pub(crate) fn started(&self, worker: WorkerId, thread: ThreadId) {
+        let mut notes = lock(&self.workers[worker.index()]);
+        notes.thread = Some(thread);
+        notes.switch(Some(State::Task), clock::now_ns());
+    }
+
+    /// From this moment on the worker, which is the caller, is something else.
+    pub(crate) fn enter(&self, worker: WorkerId, state: State, moment: Instant) {
+        if !self.trace.is_open() {
+            return;
+        }
+        let at = self.trace.nanos_at(moment);
+        let mut notes = lock(&self.workers[worker.index()]);
+        if notes.now.is_none_or(|(before, _)| before != state) {
+            notes.switch(Some(state), at);
+        }
+    }
+
+    pub(crate) fn took(&self, worker: WorkerId, how: Taking, from: WorkerId) {
+        if self.trace.is_open() {
+            let at = clock::now_ns();
+            lock(&self.workers[worker.index()]).note(Event::Took { how, from, at });
+        }
+    }
+
+    /// The worker's thread has nothing more to do.
+    pub(crate) fn ended(&self, worker: WorkerId) {
+        lock(&self.workers[worker.index()]).switch(None, clock::now_ns());
+    }
+}
+
+/// The trace of one process.
+pub(crate) struct Trace {
+    /// One moment by both clocks.
+    base: (Instant, Nanos),
+    /// False once the file takes no more.
+    open: AtomicBool,
+    recorders: Mutex<Vec<Arc<Recorder>>>,
+    holdings: Mutex<Vec<(usize, Holding, Nanos)>>,
+    modes: Mutex<Vec<(Policy, Option<Mode>, Nanos)>>,
+    tracer: Mutex<Tracer>,
+}
+
+/// Whether this process has a trace. Made under a lock of the process's own.
+static TRACE: PerProcess<Mutex<Option<&'static Trace>>> = PerProcess::new();
+
+/// The process's trace, opened at the first call if `COMITY_TRACE` asks for one.
+///
+/// # Errors
+/// A sentence without the variable's name and `=`.
+pub(crate) fn begin() -> Result<Option<&'static Trace>, String> {
+    let Some(name) = comity_os::environment::variable("COMITY_TRACE") else { return Ok(None) };
+    let mut place = lock(TRACE.get(|_| Mutex::default()));
+    if place.is_none() {
+        let output = Output::open(&name)?;
+        let trace: &'static Trace = Box::leak(Box::new(Trace {
+            base: (Instant::now(), clock::now_ns()),
+            open: AtomicBool::new(true),
+            recorders: Mutex::default(),
+            holdings: Mutex::default(),
+            modes: Mutex::default(),
+            tracer: Mutex::new(Tracer { output: Some(output), pools: Vec::new() }),
+        }));
+        let failed = |what: &str, error| format!("{}: {what}: {error}", name.to_string_lossy());
+        at_exit::call_at_exit(at_exit).map_err(|error| failed("the end of the program cannot be heard of", error))?;
+        let starter = share::narrow();
+        let thread = std::thread::Builder::new().name("comity-trace".to_owned());
+        fork::spawn(thread, move || {
+            share::widen(starter);
+            trace.keep();
+        })
+        .map_err(|error| failed("no thread writes it", error))?;
+        *place = Some(trace);
+    }
+    Ok(*place)
+}
+
+/// The trace of this process, if a pool has begun one.
+pub(crate) fn current() -> Option<&'static Trace> {
+    TRACE.existing().and_then(|place| *lock(place))
+}
+
+extern "C" fn at_exit() {
+    // In a forked child this is none. What panics here must not unwind into the C library.
+    let _ = std::panic::catch_unwind(|| {
+        let place = TRACE.existing().and_then(lock_soon);
+        if let Some(trace) = place.and_then(|place| *place)
+            && let Some(mut tracer) = lock_soon(&trace.tracer)
+        {
+            tracer.visit(trace, Visit::Last);
+        }
+    });
+}
+
+/// `None`: it is held for too long.
+fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    let began = Instant::now();
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(guard)) => return Some(guard.into_inner()),
+            Err(TryLockError::WouldBlock) if began.elapsed() < PATIENCE => comity_os::yield_core(),
+            Err(TryLockError::WouldBlock) => return None,
+        }
+    }
+}
+
+/// Whether there will be another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Visit {
+    Usual,
+    Last,
+}
+
+impl Visit {
+    fn lock<T>(self, mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        match self {
+            Visit::Usual => Some(lock(mutex)),
+            Visit::Last => lock_soon(mutex),
+        }
+    }
+}
+
+impl Trace {
+    /// For the workers of a new pool.
+    pub(crate) fn record(&'static self, pool: u64, policy: Policy, workers: usize) -> Arc<Recorder> {
+        let workers = (0..workers).map(|_| Mutex::default()).collect();
+        let recorder = Arc::new(Recorder { trace: self, pool, policy, workers });
+        lock(&self.recorders).push(Arc::clone(&recorder));
+        recorder
+    }
+
+    pub(crate) fn core(&self, core: usize, holding: Holding) {
+        if self.is_open() {
+            let mut holdings = lock(&self.holdings);
+            holdings.push((core, holding, clock::now_ns()));
+        }
+    }
+
+    /// `None`: the program has left the table.
+    pub(crate) fn mode(&self, policy: Policy, mode: Option<Mode>) {
+        if self.is_open() {
+            let mut modes = lock(&self.modes);
+            modes.push((policy, mode, clock::now_ns()));
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    fn nanos_at(&self, moment: Instant) -> Nanos {
+        let (instant, nanos) = self.base;
+        match moment.checked_duration_since(instant) {
+            Some(after) => nanos + after.as_nanos() as u64,
+            None => nanos.saturating_sub((instant - moment).as_nanos() as u64),
+        }
+    }
+
+    /// The body of the tracer's thread: it ends if the file takes no more.
+    fn keep(&'static self) {
+        let mut pause = OFTEN;
+        loop {
+            std::thread::sleep(pause);
+            let mut tracer = lock(&self.tracer);
+            let happened = tracer.visit(self, Visit::Usual);
+            if tracer.output.is_none() {
+                return;
+            }
+            pause = if happened { OFTEN } else { (2 * pause).min(SELDOM) };
+        }
+    }
+}
+
+/// Who writes the file.
+struct Tracer {
+    /// `None`: the file has its end, or takes no more.
+    output: Option<Output>,
+    pools: Vec<Seen>,
+}
+
+/// A pool, and what was seen of its workers at the last visit.
+struct Seen {
+    recorder: Arc<Recorder>,
+    workers: Box<[SeenWorker]>,
+}
+
+#[derive(Clone, Default)]
+struct SeenWorker {
+    is_named: bool,
+    /// Its times, and until when its waits for a core are written.
+    times: Option<(Times, Nanos)>,
+}
+
+impl Tracer {
+    /// Writes what was noted since the last visit. Returns whether anything was, or somebody is up.
+    fn visit(&mut self, trace: &'static Trace, visit: Visit) -> bool {
+        let Some(output) = &mut self.output else { return false };
+        let recorders = visit.lock(&trace.recorders).map(|mut new| std::mem::take(&mut *new));
+        for recorder in recorders.into_iter().flatten() {
+            let workers = vec![SeenWorker::default(); recorder.workers.len()].into();
+            self.pools.push(Seen { recorder, workers });
+        }
+        let mut happened = false;
+        self.pools.retain_mut(|pool| {
+            // Before the look: what is noted later keeps it.
+            let is_over = Arc::strong_count(&pool.recorder) == 1;
+            happened |= pool.write(output, visit);
+            !is_over
+        });
+        let modes = visit.lock(&trace.modes).map(|mut new| std::mem::take(&mut *new));
+        let holdings = visit.lock(&trace.holdings).map(|mut new| std::mem::take(&mut *new));
+        modes.into_iter().flatten().for_each(|(policy, mode, at)| output.mode(policy, mode, at));
+        holdings.into_iter().flatten().for_each(|(core, holding, at)| output.core(core, holding, at));
+        let goes_on = match visit {
+            Visit::Usual => output.flush(),
+            Visit::Last => {
+                output.end(clock::now_ns());
+                false
+            }
+        };
+        if !goes_on {
+            trace.open.store(false, Ordering::Relaxed);
+            self.output = None;
+        }
+        happened
+    }
+}
+
+impl Seen {
+    fn write(&mut self, output: &mut Output, visit: Visit) -> bool {
+        let Recorder { pool, policy, workers, .. } = &*self.recorder;
+        let mut happened = false;
+        for (nth, (notes, seen)) in workers.iter().zip(&mut self.workers).enumerate() {
+            let at = clock::now_ns();
+            let Some(mut notes) = visit.lock(notes) else { continue };
+            let Some(thread) = notes.thread else { continue };
+            if let Some((state, since)) = notes.now
+                && (visit == Visit::Last || since + PIECE_NS <= at)
+            {
+                notes.switch(Some(state), at);
+            }
+            let events = std::mem::take(&mut notes.events);
+            let lost = std::mem::take(&mut notes.lost);
+            let is_up = matches!(notes.now, Some((State::Task | State::Thief, _)));
+            drop(notes);
+            happened |= is_up || !events.is_empty();
+            if !std::mem::replace(&mut seen.is_named, true) {
+                output.name(thread, &format!("pool {pool} worker {nth} ({policy})"));
+            }
+            events.iter().for_each(|event| output.event(thread, *event));
+            output.lost(lost, at);
+            if is_up {
+                seen.ask(thread, output);
+            } else {
+                seen.times = None;
+            }
+        }
+        happened
+    }
+}
+
+impl SeenWorker {
+    /// How long the worker has waited for a core since the last visit.
+    fn ask(&mut self, thread: ThreadId, output: &mut Output) {
+        let at = clock::now_ns();
+        let times = thread.times();
+        if let Some(((before, until), now)) = self.times.zip(times) {
+            let waited = now.for_core.saturating_sub(before.for_core).as_nanos() as u64;
+            if waited == 0 {
+                // A wait that is not over is told when it is.
+                return;
+            }
+            output.preempted(thread, at.saturating_sub(waited).max(until), at);
+        }
+        self.times = times.map(|times| (times, at));
+    }
+}

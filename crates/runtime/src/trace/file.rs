@@ -1,0 +1,323 @@
+//! The file: a JSON array in the Trace Event Format, as Chromium's tracing has it and Perfetto and `comity-lab report` read it. One event
+//! per line, so that what is whole of a trace that was cut short can be read.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write as _};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use comity_os::CoreSet;
+use comity_os::cpu_clock::ThreadId;
+use comity_os::file_lock::LockFile;
+use comity_policy::Policy;
+
+use super::{Event, Holding, Mode, Nanos, State, Taking};
+
+/// How every trace begins: no other file is written over.
+const BEGINNING: &str = "[\n{\"name\":\"comity_trace\"";
+
+/// What a trace may become: more is no help to who reads it, and the disk may be a server's.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Locked while a process writes: far behind what is in the file.
+const LOCKED_BYTE: u64 = i64::MAX as u64 - 1;
+
+pub(super) struct Output {
+    file: File,
+    path: PathBuf,
+    /// Says to other processes that this one writes.
+    _lock: LockFile,
+    process: u32,
+    text: String,
+    written: u64,
+    held: CoreSet,
+    modes: Vec<(Policy, Mode)>,
+}
+
+impl Output {
+    /// Opens the file that `name` says, with the process's number for `%p`. If another process writes into it, its number comes before the
+    /// extension.
+    ///
+    /// # Errors
+    /// A sentence that begins with the name.
+    pub(super) fn open(name: &OsStr) -> Result<Output, String> {
+        let process = std::process::id();
+        let path = with_number(name, process);
+        match Output::open_at(&path, process)? {
+            Some(output) => Ok(output),
+            None => {
+                let own = with_number_before_extension(&path, process);
+                let taken = || format!("{}: other processes write into it and into {}", path.display(), own.display());
+                let output = Output::open_at(&own, process)?.ok_or_else(taken)?;
+                say(&format!(
+                    "COMITY_TRACE={}: another process writes into it; the trace of this one is {}",
+                    path.display(),
+                    own.display()
+                ));
+                Ok(output)
+            }
+        }
+    }
+
+    /// `None`: another process writes into it.
+    fn open_at(path: &Path, process: u32) -> Result<Option<Output>, String> {
+        let failed = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        let refused = |error: std::io::Error| failed(&format!("a trace cannot be written there: {error}"));
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(failed(&"it is no regular file; name one that a trace can be written into"));
+        }
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
+        let mut file = options.open(path).map_err(refused)?;
+        let lock = path.canonicalize().and_then(|path| LockFile::open(&path)).map_err(refused)?;
+        if !lock.try_lock(LOCKED_BYTE).map_err(refused)? {
+            return Ok(None);
+        }
+        let mut beginning = Vec::new();
+        (&mut file).take(BEGINNING.len() as u64).read_to_end(&mut beginning).map_err(refused)?;
+        if !beginning.is_empty() && beginning != BEGINNING.as_bytes() {
+            return Err(failed(&"it is a file already, and no trace; name another, or remove it"));
+        }
+        file.set_len(0).map_err(refused)?;
+        std::io::Seek::rewind(&mut file).map_err(refused)?;
+        let mut output = Output {
+            file,
+            path: path.to_owned(),
+            _lock: lock,
+            process,
+            text: String::new(),
+            written: 0,
+            held: CoreSet::EMPTY,
+            modes: Vec::new(),
+        };
+        let program = std::env::current_exe().ok().and_then(|path| path.file_name().map(|name| name.to_owned()));
+        let program = program.map_or_else(|| "a program".to_owned(), |name| plain(&name.to_string_lossy()));
+        // Without the comma before it.
+        output.text = format!("{BEGINNING},\"ph\":\"M\",\"pid\":{process},\"tid\":0,\"args\":{{\"version\":1}}}}");
+        output.line("process_name", 'M', 0, format_args!("\"args\":{{\"name\":\"{program}\"}}"));
+        output.file.write_all(output.text.as_bytes()).map_err(refused)?;
+        output.written = std::mem::take(&mut output.text).len() as u64;
+        Ok(Some(output))
+    }
+
+    fn line(&mut self, name: &str, phase: char, thread: i32, rest: std::fmt::Arguments) {
+        let process = self.process;
+        let _ = write!(
+            self.text,
+            ",\n{{\"name\":\"{name}\",\"ph\":\"{phase}\",\"pid\":{process},\"tid\":{thread},{rest}}}"
+        );
+    }
+
+    pub(super) fn name(&mut self, thread: ThreadId, name: &str) {
+        self.line("thread_name", 'M', thread.as_raw(), format_args!("\"args\":{{\"name\":\"{}\"}}", plain(name)));
+    }
+
+    pub(super) fn event(&mut self, thread: ThreadId, event: Event) {
+        let thread = thread.as_raw();
+        match event {
+            Event::Was { state, since, until } => {
+                let name = match state {
+                    State::Task => "task",
+                    State::Thief => "thief",
+                    State::Asleep => "asleep",
+                    State::Retired => "retired",
+                };
+                let (at, lasted) = (Micros(since), Micros(until - since));
+                self.line(name, 'X', thread, format_args!("\"cat\":\"worker\",\"ts\":{at},\"dur\":{lasted}"));
+            }
+            Event::Took { how, from, at } => {
+                let name = match how {
+                    Taking::Steal => "steal",
+                    Taking::Mug => "mug",
+                };
+                let (at, from) = (Micros(at), from.0);
+                self.line(
+                    name,
+                    'i',
+                    thread,
+                    format_args!("\"cat\":\"worker\",\"s\":\"t\",\"ts\":{at},\"args\":{{\"from\":{from}}}"),
+                );
+            }
+        }
+    }
+
+    /// The thread waited for a core for so long, at some time before `until`.
+    pub(super) fn preempted(&mut self, thread: ThreadId, since: Nanos, until: Nanos) {
+        let id = thread.as_raw();
+        for (phase, at) in [('b', since), ('e', until)] {
+            let at = Micros(at);
+            self.line("preempted", phase, id, format_args!("\"cat\":\"preempted\",\"id\":{id},\"ts\":{at}"));
+        }
+    }
+
+    pub(super) fn core(&mut self, core: usize, holding: Holding, at: Nanos) {
+        let (phase, how) = match holding {
+            Holding::Claimed => ('b', "claimed"),
+            Holding::TakenBack => ('b', "taken back"),
+            Holding::Released => ('e', "released"),
+            Holding::Lost => ('e', "lost"),
+        };
+        let is_held = self.held.contains(core);
+        if is_held == (phase == 'e') {
+            let with = if is_held { CoreSet::remove } else { CoreSet::insert };
+            with(&mut self.held, core);
+            self.line_of_core(core, phase, at, how);
+        }
+    }
+
+    fn line_of_core(&mut self, core: usize, phase: char, at: Nanos, how: &str) {
+        let at = Micros(at);
+        self.line(
+            &format!("core {core}"),
+            phase,
+            0,
+            format_args!("\"cat\":\"core\",\"id\":{core},\"ts\":{at},\"args\":{{\"how\":\"{how}\"}}"),
+        );
+    }
+
+    /// How the program of a policy shares the machine from now on; `None`: it does not.
+    pub(super) fn mode(&mut self, policy: Policy, mode: Option<Mode>, at: Nanos) {
+        let before = self.modes.iter().position(|(other, _)| *other == policy);
+        if before.map(|nth| self.modes[nth].1) == mode {
+            return;
+        }
+        if let Some(nth) = before {
+            let (_, mode) = self.modes.swap_remove(nth);
+            self.line_of_mode(policy, mode, 'e', at);
+        }
+        if let Some(mode) = mode {
+            self.modes.push((policy, mode));
+            self.line_of_mode(policy, mode, 'b', at);
+        }
+    }
+
+    fn line_of_mode(&mut self, policy: Policy, mode: Mode, phase: char, at: Nanos) {
+        let name = match mode {
+            Mode::Alone => "alone",
+            Mode::Time => "shares time",
+            Mode::Cores => "holds cores",
+        };
+        let (id, at) = (plain(&policy.to_string()), Micros(at));
+        self.line(name, phase, 0, format_args!("\"cat\":\"mode\",\"id\":\"{id}\",\"ts\":{at}"));
+    }
+
+    /// So many events were not noted, for there were too many.
+    pub(super) fn lost(&mut self, events: u64, at: Nanos) {
+        if events > 0 {
+            let at = Micros(at);
+            self.line(
+                "lost",
+                'i',
+                0,
+                format_args!("\"cat\":\"trace\",\"s\":\"p\",\"ts\":{at},\"args\":{{\"events\":{events}}}"),
+            );
+        }
+    }
+
+    /// False: the file takes no more, and that has been said.
+    pub(super) fn flush(&mut self) -> bool {
+        if self.written + self.text.len() as u64 > MOST_BYTES {
+            self.text.clear();
+            let _ = self.file.write_all(b"\n]\n");
+            self.say(&format!("the trace ends here: it has {} MiB", MOST_BYTES >> 20));
+            return false;
+        }
+        match self.file.write_all(self.text.as_bytes()) {
+            Ok(()) => {
+                self.written += std::mem::take(&mut self.text).len() as u64;
+                true
+            }
+            Err(error) => {
+                self.say(&format!("the trace ends here: {error}"));
+                false
+            }
+        }
+    }
+
+    /// The program ends.
+    pub(super) fn end(&mut self, at: Nanos) {
+        for core in self.held.iter().collect::<Vec<_>>() {
+            self.line_of_core(core, 'e', at, "released");
+        }
+        for (policy, mode) in std::mem::take(&mut self.modes) {
+            self.line_of_mode(policy, mode, 'e', at);
+        }
+        self.text.push_str("\n]\n");
+        self.flush();
+    }
+
+    fn say(&self, what: &str) {
+        say(&format!("COMITY_TRACE={}: {what}", self.path.display()));
+    }
+}
+
+/// In one piece, and without a panic where nobody can be told.
+fn say(sentence: &str) {
+    let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
+}
+
+/// Microseconds, to the nanosecond.
+struct Micros(Nanos);
+
+impl std::fmt::Display for Micros {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+/// What needs no escape in JSON.
+fn plain(name: &str) -> String {
+    let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '"' | '\\');
+    name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
+}
+
+/// `name` with the number for each `%p`.
+fn with_number(name: &OsStr, process: u32) -> PathBuf {
+    let number = process.to_string();
+    let mut path = Vec::new();
+    let mut rest = name.as_bytes();
+    while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
+        path.extend_from_slice(&rest[..at]);
+        path.extend_from_slice(number.as_bytes());
+        rest = &rest[at + 2..];
+    }
+    path.extend_from_slice(rest);
+    PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+fn with_number_before_extension(path: &Path, process: u32) -> PathBuf {
+    let mut extension = std::ffi::OsString::from(process.to_string());
+    if let Some(usual) = path.extension() {
+        extension.push(".");
+        extension.push(usual);
+    }
+    path.with_extension(extension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_the_process_comes_where_it_is_asked_for() {
+        let name = |text: &str| with_number(OsStr::new(text), 7).into_os_string().into_string().unwrap();
+        assert_eq!(name("/tmp/%p/t.%p.json"), "/tmp/7/t.7.json");
+        assert_eq!(name("t%.json%"), "t%.json%");
+        let before =
+            |text: &str| with_number_before_extension(Path::new(text), 7).into_os_string().into_string().unwrap();
+        assert_eq!(before("a.b/t.json"), "a.b/t.7.json");
+        assert_eq!(before("a.b/t"), "a.b/t.7");
+    }
+
+    #[test]
+    fn times_keep_their_nanoseconds() {
+        assert_eq!(Micros(1_234_005).to_string(), "1234.005");
+        assert_eq!(Micros(7).to_string(), "0.007");
+    }
+
+    #[test]
+    fn what_json_would_escape_is_replaced() {
+        assert_eq!(plain("a\"b\\c\nd é"), "a_b_c_d é");
+    }
+}
