@@ -5,6 +5,7 @@ mod bench;
 mod corun;
 mod interrupted;
 mod kernel;
+mod loudness;
 mod processes;
 mod reproduce;
 mod simulate;
