@@ -208,7 +208,9 @@ impl Runner for Sweep {
                 }
             });
         });
-        progress.end_of_block(name);
+        if !ours.is_empty() {
+            progress.end_of_block(name);
+        }
         progress.end();
         if let Some(error) = failure.into_inner().expect("nobody panics with it") {
             return Err(Stop::Failed(error));

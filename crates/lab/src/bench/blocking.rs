@@ -192,9 +192,13 @@ impl Report {
         for row in self.rows.iter().filter(own).filter(|row| !row.is_control) {
             let name = format!("{}, n = {}", row.contestant, row.n);
             let point = (row.w_us.into(), row.over_ideal.median);
+            let interval = row.over_ideal.interval(row.w_us.into());
             match series.iter_mut().find(|line| line.name == name) {
-                Some(line) => line.points.push(point),
-                None => series.push(Series { name, marks: Marks::Line, points: vec![point] }),
+                Some(line) => {
+                    line.points.push(point);
+                    line.intervals.push(interval);
+                }
+                None => series.push(Series::new(name, Marks::Line, vec![point]).with_intervals([interval])),
             }
         }
         Figure {

@@ -159,8 +159,9 @@ impl Report {
     fn figure(&self) -> Figure {
         let series = [(Model::ASteal, "the machine of A-STEAL"), (Model::Host, "a host")].map(|(model, name)| {
             let own = self.sizes.iter().filter(|size| size.model == model);
-            let points = own.map(|size| (size.processors.into(), size.nanoseconds_per_event.median)).collect();
-            Series { name: name.into(), marks: Marks::Line, points }
+            let points = own.clone().map(|size| (size.processors.into(), size.nanoseconds_per_event.median)).collect();
+            let intervals = own.map(|size| size.nanoseconds_per_event.interval(size.processors.into()));
+            Series::new(name, Marks::Line, points).with_intervals(intervals)
         });
         Figure {
             title: "The simulator: cost per event".into(),
