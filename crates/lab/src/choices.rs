@@ -10,6 +10,11 @@ pub fn tell(what: &str) {
     detail(|| format!("{what}\n{}\n{}", table(), cores()));
 }
 
+/// That of a measurement whose programs have a core table of their own.
+pub fn tell_apart(what: &str) {
+    detail(|| format!("{what}\ncore table: one of the programs' own\n{}", cores()));
+}
+
 /// A contestant, and who chose it.
 pub fn tell_policy(contestant: &Contestant, is_asked_for: bool) {
     let who = match (contestant, is_asked_for) {

@@ -238,7 +238,10 @@ impl Figure {
             let ends = ends.flat_map(|(x, least, most)| [cap((x, least)), cap((x, most))]);
             chart.draw_series(ends).expect(CANNOT_FAIL);
             match self.sign(nth) {
-                Sign::Dot => drop(chart.draw_series(points.map(|at| Circle::new(at, 2, colour.mix(0.5).filled())))),
+                Sign::Dot => {
+                    let size = if series.points.len() > 300 { 2 } else { 3 };
+                    drop(chart.draw_series(points.map(|at| Circle::new(at, size, colour.mix(0.5).filled()))));
+                }
                 Sign::Line => drop(chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))),
                 Sign::MarkedLine => {
                     drop(chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2))));

@@ -85,11 +85,20 @@ impl Course<'_> {
         descendants::look_after()?;
         let (interrupted, told) = (Arc::clone(&record), Arc::clone(&teller));
         descendants::at_a_signal(move || told.interrupted(&comity_os::lock(&interrupted), all));
-        choices::tell(&format!("bench {}, {}", self.name, self.setting));
+        let what = format!("bench {}, {}", self.name, self.setting);
+        if ["lend", "use"].contains(&self.name) {
+            choices::tell_apart(&what)
+        } else {
+            choices::tell(&what)
+        }
         let progress = Progress::new(all, done, "rounds");
         let mut nth = 0;
         for (block, Block { name, rounds }) in self.blocks.iter().enumerate() {
             let from = comity_os::lock(&record)[block].len();
+            if from == *rounds {
+                nth += rounds;
+                continue;
+            }
             progress.doing(|| name.clone());
             for turn in from..*rounds {
                 let outcome = round(Turn { block, round: turn, is_first: turn == from })?;
@@ -100,9 +109,7 @@ impl Course<'_> {
                 progress.inc();
             }
             nth += rounds;
-            if from < *rounds {
-                progress.end_of_block(name);
-            }
+            progress.end_of_block(name);
         }
         progress.end();
         let report = (teller.report)(&comity_os::lock(&record), false);

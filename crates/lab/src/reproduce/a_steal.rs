@@ -298,7 +298,7 @@ impl Results {
             let ends = [ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max)];
             let level = |of: &str| {
                 let said = said(&claims, &format!("P = {processors}: {of} under ABP over A-STEAL"))?;
-                let name = format!("ABP, the paper's mean: about {said}");
+                let name = format!("ABP, the paper's: about {said}");
                 Some(Series::new(name, Marks::PaperLevel { of: 0 }, ends.map(|x| (x, said)).into()))
             };
             let title = |what: &str| {

@@ -220,13 +220,13 @@ fn figure(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Figure {
 type Figures = Vec<(&'static str, Figure)>;
 
 /// The paper's points beside our series of these names: of each, the claim, where it lies, and in how many units.
-fn beside(series: &mut Vec<Series>, claims: &[Claim], points: &[(&str, &[(&str, f64)])], unit: f64) {
+fn beside(series: &mut Vec<Series>, claims: &[Claim], points: &[(&str, &[(&str, f64)])], unit: f64, caveat: &str) {
     for (name, own) in points {
         let of = series.iter().position(|series| series.name == *name);
         let point = |(what, x): &(&str, f64)| Some((*x, said(claims, what)? * unit));
         let points: Vec<(f64, f64)> = own.iter().filter_map(point).collect();
         if let Some(of) = of.filter(|_| !points.is_empty()) {
-            series.push(Series::of_paper(format!("{name}: the paper's"), of, points));
+            series.push(Series::of_paper(format!("{name}: the paper's{caveat}"), of, points));
         }
     }
 }
@@ -239,12 +239,12 @@ fn figure_3(outcomes: &[Outcome], claims: &[Claim], cpus: u32) -> Figures {
     let cur = [("n = 50, w = 1000 µs: speedup under WS-CUR", 1e3), ("n = 50, w = 100 µs: speedup under WS-CUR", 1e4)];
     let last = [("n = 50, w = 1000 µs: under WS-LAST", 1e3), ("n = 50, w = 100 µs: under WS-LAST", 1e4)];
     let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
-    beside(&mut speedups, claims, &points, 1.0);
+    beside(&mut speedups, claims, &points, 1.0, "");
     let mut steals = series(Outcome::steal_rate);
     let cur = [("n = 50, d = 10000: attempts to steal per second under WS-CUR, in 10⁵", 1e4)];
     let last = [("n = 50, d = 10000: under WS-LAST, in 10⁵", 1e4)];
     let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
-    beside(&mut steals, claims, &points, 1e5);
+    beside(&mut steals, claims, &points, 1e5, ", which does not say n");
     let rates = Axis::linear("attempts to steal per second");
     vec![
         (
@@ -261,7 +261,7 @@ fn figure_4(outcomes: &[Outcome], claims: &[Claim]) -> Figures {
     let mut speedups = series(Outcome::speedup);
     let cur = [("n = 256, d = 10000: speedup under WS-CUR", 256.0)];
     let last = [("n = 256, d = 10000: speedup under WS-LAST", 256.0)];
-    beside(&mut speedups, claims, &[("WS-CUR", &cur), ("WS-LAST", &last)], 1.0);
+    beside(&mut speedups, claims, &[("WS-CUR", &cur), ("WS-LAST", &last)], 1.0, "");
     let rates = Axis::linear("attempts to steal per second");
     vec![
         ("figure-4-speedup", figure("figure 4: speedup", x(), Axis::linear("speedup"), speedups)),
