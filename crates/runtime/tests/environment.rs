@@ -147,8 +147,10 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
 fn a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence() {
     let _watchdog = Watchdog::start("a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence");
     for variable in ["COMITY_NUM_THREADS", "RAYON_NUM_THREADS"] {
-        let output =
-            with_few_threads("join in the global pool", |command| drop(command.env(variable, "6000")), child::run);
+        let many = |command: &mut Command| {
+            command.env(variable, "6000");
+        };
+        let output = with_few_threads("join in the global pool", many, child::run);
         let stderr = child::stderr(&output);
         assert!(stderr.starts_with("comity: 6000 workers are more than the "), "{stderr}");
         assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
