@@ -4,7 +4,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
-use comity_console::{Failure, output};
+use comity_console::loudness::{detail, hint};
+use comity_console::{Failure, choices, output};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{affinity, cores, quota};
 use comity_table::{Life, Location, Snapshot};
@@ -48,6 +49,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let weight = weight::chosen(arguments.weight)?;
     let location = Location::from_environment();
+    detail(|| {
+        let weight = format!("weight: {weight} ({})", weight::chosen_by(arguments.weight));
+        format!("comity: {}\ncomity: {}\ncomity: {weight}", choices::table(), choices::cores())
+    });
     let (mut last, mut said): (Option<CoresReport>, Option<String>) = (None, None);
     loop {
         let (snapshot, trouble) = match location.as_ref().map(Snapshot::take).transpose() {
@@ -58,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(why) = &trouble
             && said != trouble
         {
-            eprintln!("comity: {why}; counted without it");
+            hint(format!("comity: {why}; counted without it"));
         }
         said = trouble;
         let path = location.as_ref().filter(|_| said.is_none()).map(|location| location.path().display().to_string());

@@ -17,6 +17,7 @@ mod weight;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use comity_console::loudness::{Loudness, Takes};
 use comity_console::{Failure, generate};
 
 /// Fair and efficient work stealing for programs that share a machine.
@@ -28,6 +29,8 @@ use comity_console::{Failure, generate};
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
+    #[command(flatten)]
+    loudness: Loudness,
 }
 
 // Only the verb that is asked for is built up: `run` stands before programs that end in a millisecond.
@@ -45,8 +48,30 @@ enum Verb {
     Man(generate::Man),
 }
 
+impl Verb {
+    /// Its name, and what `-v` and `-q` change in it.
+    fn takes(&self) -> (&'static str, Takes) {
+        match self {
+            Verb::Run(_) => ("run", Takes::Both),
+            Verb::Top(_) => ("top", Takes::Neither),
+            Verb::Cores(_) => ("cores", Takes::Both),
+            Verb::Table(_) => ("table", Takes::Verbose),
+            Verb::Rayon(_) => ("rayon", Takes::Both),
+            Verb::Policies(_) => ("policies", Takes::Neither),
+            Verb::Doctor(_) => ("doctor", Takes::Neither),
+            Verb::Completions(_) => ("completions", Takes::Neither),
+            Verb::Man(_) => ("man", Takes::Neither),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().verb {
+    let Arguments { verb, loudness } = Arguments::parse();
+    let (name, takes) = verb.takes();
+    if let Err(failure) = loudness.choose(name, takes) {
+        return failure.report();
+    }
+    let outcome = match verb {
         Verb::Run(arguments) => return run::run(&arguments).unwrap_or_else(Failure::report),
         Verb::Top(arguments) => top::run(&arguments),
         Verb::Cores(arguments) => cores::run(&arguments),

@@ -23,7 +23,8 @@ use std::path::{self, Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use comity_console::Failure;
+use comity_console::loudness::{detail, hint};
+use comity_console::{Failure, choices};
 use comity_os::census::Stat;
 use comity_os::pidfd::Pidfd;
 use comity_os::{cores, detached};
@@ -164,13 +165,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     command.envs(THREAD_VARIABLES.iter().filter(|variable| is_free(variable)).map(|variable| (variable, &threads)));
     let terms = Terms { process, start, mark, name: name(program), weight, cores: desired, most };
     let location = Location::from_environment();
+    detail(|| {
+        let weight = format!("weight: {weight} ({})", weight::chosen_by(arguments.weight));
+        let (table, cores) = (choices::table(), choices::cores());
+        format!(
+            "comity: {table}\ncomity: {cores}\ncomity: {weight}\ncomity: runs '{}' with {threads} threads",
+            program.display()
+        )
+    });
     if let Some(place) = report {
         return report::run(&mut command, location, terms, &place).map_err(|error| not_started(program, &error));
     }
     if let Some(location) = location
         && let Err(why) = start_coordinator(location, &terms)
     {
-        eprintln!("{}", goes_without(&why));
+        hint(goes_without(&why));
     }
     Err(not_started(program, &command.exec()))
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
-use comity_console::{Failure, output};
+use comity_console::loudness::detail;
+use comity_console::{Failure, choices, output};
 use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts, path_to_clean};
 
 use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
@@ -106,6 +107,7 @@ struct Output {
 
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    detail(|| format!("comity: {}", choices::table()));
     let location = Location::from_environment();
     match &arguments.task {
         None => show(location, &arguments.show),

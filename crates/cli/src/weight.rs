@@ -1,7 +1,7 @@
 //! How much a program counts beside others.
 
 use clap::builder::RangedI64ValueParser;
-use comity_console::Failure;
+use comity_console::{Failure, choices};
 use comity_os::environment;
 
 /// The weight of a program that says nothing, and the largest, as pools have it.
@@ -11,6 +11,14 @@ const MOST: u32 = 10_000;
 /// The parser of every `--weight`.
 pub fn range() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(MOST))
+}
+
+/// Who chose it.
+pub fn chosen_by(said: Option<u32>) -> String {
+    match said {
+        Some(_) => "the command line".to_owned(),
+        None => choices::variable(&["COMITY_WEIGHT"], "usual"),
+    }
 }
 
 /// What the command line says, or else `COMITY_WEIGHT`, or else what is usual.

@@ -4,8 +4,10 @@
 //! has run, and 1 where something ran and failed.
 #![forbid(unsafe_code)]
 
+pub mod choices;
 mod failure;
 pub mod generate;
+pub mod loudness;
 pub mod machine;
 pub mod output;
 

@@ -75,8 +75,14 @@ impl ResultFile {
             }
             Ok(_) => Ok(ResultFile::Special(path.to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.file_name().is_some() => {
+                // What a link points to is made, not the link replaced.
+                if let Ok(target) = fs::read_link(path) {
+                    return ResultFile::check(&folder_of(path).join(target), option);
+                }
                 temporary_beside(path).map_err(|error| refuse(&in_words(&error)))?;
-                Ok(ResultFile::Regular(path.to_owned()))
+                // Whoever names it twice, in whichever way, is found out.
+                let folder = fs::canonicalize(folder_of(path)).map_err(|error| refuse(&error))?;
+                Ok(ResultFile::Regular(folder.join(path.file_name().unwrap_or_default())))
             }
             Err(error) => Err(refuse(&error)),
         }
@@ -119,15 +125,15 @@ fn in_words(error: &io::Error) -> String {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
 /// A file in the same folder, because a rename is atomic only within a file system. It deletes itself when dropped.
 fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
     let everybody = fs::Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(".comity-").permissions(everybody).tempfile_in(folder)
+    tempfile::Builder::new().prefix(".comity-").permissions(everybody).tempfile_in(folder_of(path))
 }
 
 #[cfg(test)]
@@ -161,6 +167,21 @@ mod tests {
             ResultFile::check(Path::new("/dev/null"), "--json").unwrap(),
             ResultFile::Special(PathBuf::from("/dev/null"))
         );
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_yet_has_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("new"), folder.path().join("link"));
+        std::os::unix::fs::symlink("new", &link).unwrap();
+        let expected = ResultFile::check(&path, "--json").unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        for other in [folder.path().join("./new"), folder.path().join("below/../new"), link.clone()] {
+            assert_eq!(ResultFile::check(&other, "--csv").unwrap(), expected, "{}", other.display());
+        }
+        ResultFile::check(&link, "--csv").unwrap().write("made").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "made");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod abp;
 pub mod blocking;
 mod cores_used;
+mod course;
 mod drop_in;
 mod floor;
 mod fork_join;
@@ -18,14 +19,23 @@ mod simulator;
 mod solo;
 mod wake;
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use comity_console::Failure;
+use comity_console::loudness::hint;
 
 /// Measure what the runtime costs, beside stock rayon in the same run
+///
+/// After each round there is something to tell: a signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it print and file what
+/// has been measured, marked as a part; a second one ends it at once.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
     bench: Bench,
+    /// A folder for results. Each round is filed there at once: with the same folder, an interrupted command goes on
+    #[arg(long, value_name = "DIR", global = true, display_order = 800)]
+    out: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -42,25 +52,33 @@ enum Bench {
     Blocking(blocking::Arguments),
 }
 
+impl Arguments {
+    /// Whether nothing is measured.
+    pub fn is_list(&self) -> bool {
+        matches!(&self.bench, Bench::Use(arguments) if arguments.is_list())
+    }
+}
+
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let out = arguments.out.as_deref();
     match &arguments.bench {
-        Bench::Wake(arguments) => wake::run(arguments),
-        Bench::Solo(arguments) => solo::run(arguments),
-        Bench::DropIn(arguments) => drop_in::run(arguments),
-        Bench::ForkJoin(arguments) => fork_join::run(arguments),
-        Bench::Loop(arguments) => phase_loop::run(arguments),
-        Bench::Idle(arguments) => idle::run(arguments),
-        Bench::Lend(arguments) => lend::run(arguments),
-        Bench::Use(arguments) => cores_used::run(arguments),
-        Bench::Simulator(arguments) => simulator::run(arguments),
-        Bench::Blocking(arguments) => blocking::run(arguments),
+        Bench::Wake(arguments) => wake::run(arguments, out),
+        Bench::Solo(arguments) => solo::run(arguments, out),
+        Bench::DropIn(arguments) => drop_in::run(arguments, out),
+        Bench::ForkJoin(arguments) => fork_join::run(arguments, out),
+        Bench::Loop(arguments) => phase_loop::run(arguments, out),
+        Bench::Idle(arguments) => idle::run(arguments, out),
+        Bench::Lend(arguments) => lend::run(arguments, out),
+        Bench::Use(arguments) => cores_used::run(arguments, out),
+        Bench::Simulator(arguments) => simulator::run(arguments, out),
+        Bench::Blocking(arguments) => blocking::run(arguments, out),
     }
 }
 
 /// Says who is missing where this command was built without the feature `peers`.
 fn say_without_peers(peers: &str) {
     if !cfg!(feature = "peers") {
-        eprintln!("warning: {peers} take no part: build comity-lab with --features peers to compare with them");
+        hint(format!("warning: {peers} take no part: build comity-lab with --features peers to compare with them"));
     }
 }

@@ -15,24 +15,25 @@ mod stage;
 mod summary;
 mod table;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use comity_console::output::{self, ResultFile};
-use comity_console::{Failure, machine};
+use comity_console::{Failure, loudness, machine};
 use comity_os::{cores, task_group};
 
-use crate::contestant::{BackendName, PolicyList, contestants, default_workers, workers_range};
+use crate::choices;
+use crate::contestant::{BackendName, Contestant, PolicyList, contestants, default_workers, workers_range};
 use crate::descendants;
+use crate::filing::{self, Filing, Header};
 use crate::json::{Corun, CorunReport};
 
 use pairs::Pairs;
 use program::Program;
 use report::Baseline;
-use schedule::{Plan, Record};
+use schedule::{Place, Plan, Record, Samples};
 
 const SCHEMA: &str = "comity-corun/1";
 
@@ -87,7 +88,9 @@ together, one that has had its rounds goes on, uncounted, until all have. A
 kernel runs once uncounted when its process starts. What is still running when
 a co-run ends is asked to end (SIGTERM), and killed a second later. A signal
 that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it print and file what has
-been measured, marked as a part.
+been measured, marked as a part. With --out DIR each block that is done is in
+DIR/runs, and the same command goes on after it; DIR/result.json is as --json.
+A folder of another command, machine or version is refused.
 
 Examples:
   comity-lab corun mergesort cg --policy abp,bws --backend rayon
@@ -143,6 +146,9 @@ pub struct Arguments {
     /// Also write a row per contestant and program as CSV; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// A folder for results. Each block is filed there at once: with the same folder, an interrupted command goes on
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Also draw how many times as long as alone each program took, as SVG; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -178,9 +184,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(pairs) => pairs.of(&programs).into_iter().map(plan).collect(),
         None => vec![plan(programs)],
     };
+    let records: Vec<Record> = plans.iter().map(Record::empty).collect();
+    let filing = arguments.out.as_deref().map(|out| filed(out, &plans, &records)).transpose()?;
     let task_grouping = task_grouping(arguments.group);
     let job = Arc::new(Job {
-        records: plans.iter().map(schedule::empty_record).collect(),
+        records,
         plans,
         baseline,
         baseline_name: baseline.name(&contestants),
@@ -193,13 +201,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     descendants::look_after()?;
     let interrupted = Arc::clone(&job);
     descendants::at_a_signal(move || interrupted.tell_what_there_is());
+    choices::tell(&what(&job.plans));
+    job.plans[0]
+        .contestants
+        .iter()
+        .for_each(|contestant| choices::tell_policy(contestant, !arguments.policy.is_empty()));
+    choices::tell_workers(workers, arguments.workers.is_some());
+    let mut first = 0;
     for (plan, record) in job.plans.iter().zip(&job.records) {
-        schedule::measure(plan, record)?;
+        schedule::measure(plan, record, filing.as_ref().map(|filing| (filing, first)))?;
+        first += Place::all(plan).count();
     }
     let report = job.report(false);
     descendants::finish(|| job.file(&report))?;
     job.print(&report)?;
-    job.plans.iter().zip(&job.records).try_for_each(|(plan, record)| wrong_result(plan, &record.lock()))
+    job.plans.iter().zip(&job.records).try_for_each(|(plan, record)| wrong_result(plan, &record.samples()))
 }
 
 /// What is measured, and how it is told.
@@ -235,7 +251,7 @@ impl Job {
     fn report(&self, partial: bool) -> CorunReport {
         let measured = self.plans.iter().zip(&self.records);
         let coruns: Vec<Vec<Corun>> = measured
-            .map(|(plan, record)| report::coruns(plan, &record.lock(), self.baseline, cores::usable().get()))
+            .map(|(plan, record)| report::coruns(plan, &record.samples(), self.baseline, cores::usable().get()))
             .collect();
         // Contestants are compared over the pairs that all of them have run.
         let is_whole = |(plan, coruns): &(&Plan, &Vec<Corun>)| coruns.len() == plan.contestants.len();
@@ -261,17 +277,10 @@ impl Job {
             self.plans.iter().zip(&self.records).fold([0, 0], |[measured, all], (plan, record)| {
                 [measured + record.rounds(), all + schedule::rounds(plan)]
             });
-        // Standard error may be gone, as when the terminal is closed. The files are written all the same.
-        let say = |sentence: &str| drop(writeln!(io::stderr(), "{sentence}"));
         let report = self.report(true);
-        if report.coruns.is_empty() {
-            let none = "no contestant has run all programs alone and together yet";
-            say(&format!("interrupted after {measured} of {all} rounds: {none}"));
-            return;
-        }
-        say(&format!("interrupted after {measured} of {all} rounds: what follows, and what is filed, is a part"));
-        for failure in [self.file(&report), self.print(&report)].into_iter().filter_map(Result::err) {
-            say(&format!("error: {}", failure.into_sentence()));
+        let none = "no contestant has run all programs alone and together yet";
+        if descendants::say_interrupted(measured, all, "rounds", report.coruns.is_empty().then_some(none)) {
+            descendants::say_failures([self.file(&report), self.print(&report)]);
         }
     }
 }
@@ -286,7 +295,15 @@ fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
         (&arguments.csv, "--csv", csv::rows),
         (&arguments.plot, "--plot", chart::svg),
     ];
-    let asked = forms.into_iter().filter_map(|(path, option, form)| Some((path.as_deref()?, option, form)));
+    let result = match &arguments.out {
+        Some(out) => {
+            Filing::folder(out)?;
+            Some(out.join(filing::RESULT))
+        }
+        None => None,
+    };
+    let result = result.as_deref().map(|path| (path, "--out", forms[0].2));
+    let asked = forms.iter().filter_map(|(path, option, form)| Some((path.as_deref()?, *option, *form))).chain(result);
     let mut files: Vec<(ResultFile, Form)> = Vec::new();
     for (path, option, form) in asked {
         let file = ResultFile::check(path, option)?;
@@ -299,6 +316,40 @@ fn files(arguments: &Arguments) -> Result<Vec<(ResultFile, Form)>, Failure> {
         files.push((file, form));
     }
     Ok(files)
+}
+
+/// Where blocks are filed. The records take what is.
+fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failure> {
+    let blocks = plans.iter().map(|plan| Place::all(plan).count()).sum();
+    let mut outcomes: Vec<OnceLock<Vec<Samples>>> = Vec::new();
+    outcomes.resize_with(blocks, OnceLock::new);
+    let path = Filing::folder(out)?.join("corun.jsonl");
+    let filing = Filing::open(&path, &Header::new(filing::measured(&what(plans)), blocks), &outcomes)?;
+    let places =
+        plans.iter().zip(records).flat_map(|(plan, record)| Place::all(plan).map(move |place| (record, place)));
+    for ((record, place), samples) in places.zip(outcomes) {
+        if let Some(samples) = samples.into_inner() {
+            record.take(place, samples).map_err(|why| {
+                Failure::Usage(format!("'{}': {why}; name another folder, or remove that file", path.display()))
+            })?;
+        }
+    }
+    Ok(filing)
+}
+
+/// What blocks depend on.
+fn what(plans: &[Plan]) -> String {
+    let programs = |plan: &Plan| plan.programs.iter().map(Program::text).collect::<Vec<_>>().join(" + ");
+    let programs: Vec<String> = plans.iter().map(programs).collect();
+    let Plan { contestants, workers, rounds, grouping, .. } = &plans[0];
+    let contestants: Vec<String> = contestants.iter().map(Contestant::to_string).collect();
+    let group = grouping.to_possible_value().expect("no grouping is hidden");
+    format!(
+        "corun {}; {}; {workers} workers, {rounds} rounds, group {}",
+        programs.join(", "),
+        contestants.join(", "),
+        group.get_name()
+    )
 }
 
 /// What `--json` wrote.
@@ -344,7 +395,7 @@ fn task_grouping(grouping: Grouping) -> &'static str {
         Grouping::Same => "same",
         Grouping::Separate if task_group::autogroup_enabled() => "separate",
         Grouping::Separate => {
-            eprintln!("warning: autogroup is off, so separate sessions still share one task group");
+            loudness::hint("warning: autogroup is off, so separate sessions still share one task group");
             "separate-without-autogroup"
         }
     }

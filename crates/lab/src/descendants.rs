@@ -3,7 +3,7 @@
 //! Descendants are adopted when their own parents end, so ending children until there are none ends them all. One lock
 //! orders starting and ending: once the ending is final, nothing is started any more.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -53,6 +53,26 @@ pub fn finish<R>(last: impl FnOnce() -> R) -> R {
     let _not_meanwhile = lock();
     *comity_os::lock(&AT_A_SIGNAL) = None;
     last()
+}
+
+/// Says on standard error how much of a measurement a signal has left, and whether there is `nothing` to tell of it. Whether there is
+/// something.
+pub fn say_interrupted(done: usize, all: usize, unit: &str, nothing: Option<&str>) -> bool {
+    let what = nothing.unwrap_or("what follows, and what is filed, is a part");
+    say(&format!("interrupted after {done} of {all} {unit}: {what}"));
+    nothing.is_none()
+}
+
+/// What could not be told after that.
+pub fn say_failures(outcomes: impl IntoIterator<Item = Result<(), Failure>>) {
+    for failure in outcomes.into_iter().filter_map(Result::err) {
+        say(&format!("error: {}", failure.into_sentence()));
+    }
+}
+
+/// Standard error may be gone, as when the terminal is closed. The files are written all the same.
+fn say(sentence: &str) {
+    let _ = writeln!(io::stderr(), "{sentence}");
 }
 
 /// From now on orphaned descendants come to this process, and a signal that would end it ends them first.

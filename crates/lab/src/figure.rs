@@ -24,17 +24,24 @@ pub struct Axis {
     pub label: String,
     /// Whether it is logarithmic.
     pub log: bool,
+    /// Whether zero is on it, where it is not logarithmic.
+    pub has_zero: bool,
 }
 
 impl Axis {
     /// An axis that begins at zero, if the data do not begin below.
     pub fn linear(label: impl Into<String>) -> Axis {
-        Axis { label: label.into(), log: false }
+        Axis { label: label.into(), log: false, has_zero: true }
     }
 
     /// A logarithmic axis; what is not above zero is left out.
     pub fn log(label: impl Into<String>) -> Axis {
-        Axis { label: label.into(), log: true }
+        Axis { label: label.into(), log: true, has_zero: false }
+    }
+
+    /// From the least number on, where zero says nothing.
+    pub fn without_zero(self) -> Axis {
+        Axis { has_zero: false, ..self }
     }
 
     fn shows(&self, value: f64) -> bool {
@@ -49,9 +56,9 @@ impl Axis {
             (false, false) => (0.0, 1.0),
             (true, true) => (least / 1.2, most * 1.2),
             (true, false) => {
-                let least = least.min(0.0);
+                let least = if self.has_zero { least.min(0.0) } else { least };
                 let room = if most > least { (most - least) * 0.05 } else { 1.0 };
-                (if least < 0.0 { least - room } else { 0.0 }, most + room)
+                (if least == 0.0 { 0.0 } else { least - room }, most + room)
             }
         }
     }
@@ -65,6 +72,31 @@ pub struct Series {
     pub marks: Marks,
     /// (x, y).
     pub points: Vec<(f64, f64)>,
+    /// (x, least, most), where a point has an interval: its spread, or what it may as well be.
+    pub intervals: Vec<(f64, f64, f64)>,
+}
+
+impl Series {
+    /// Numbers without intervals.
+    pub fn new(name: impl Into<String>, marks: Marks, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), marks, points, intervals: Vec::new() }
+    }
+
+    /// The same with their intervals.
+    pub fn with_intervals(self, intervals: impl IntoIterator<Item = (f64, f64, f64)>) -> Series {
+        Series { intervals: intervals.into_iter().collect(), ..self }
+    }
+
+    /// What a paper's text says, beside the numbers of the series at the place `of`.
+    pub fn of_paper(name: impl Into<String>, of: usize, points: Vec<(f64, f64)>) -> Series {
+        Series::new(name, Marks::Paper { of }, points)
+    }
+
+    /// All that it needs room for.
+    fn extent(&self) -> impl Iterator<Item = (f64, f64)> {
+        let ends = self.intervals.iter().flat_map(|(x, least, most)| [(*x, *least), (*x, *most)]);
+        self.points.iter().copied().chain(ends)
+    }
 }
 
 /// How numbers are drawn.
@@ -72,9 +104,24 @@ pub struct Series {
 pub enum Marks {
     /// Each for itself.
     Points,
-    /// Joined.
+    /// Joined; each has a mark of its own, unless there are very many.
     Line,
+    /// Joined without marks: what is computed and not measured.
+    Curve,
+    /// A paper's: large, hollow, and in the colour of our series at the place `of`.
+    Paper {
+        /// Of all series.
+        of: usize,
+    },
+    /// A paper's, that holds of all x: broken, and in the colour of our series at the place `of`.
+    PaperLevel {
+        /// Of all series.
+        of: usize,
+    },
 }
+
+/// More points than this are not told from each other.
+const MOST_MARKED: usize = 60;
 
 const SIZE: (u32, u32) = (960, 640);
 
@@ -99,11 +146,8 @@ impl Figure {
         {
             let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
             let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
-            let area = above_a_legend(&area, &names, |nth| match self.series[nth].marks {
-                Marks::Points => Sign::Dot,
-                Marks::Line => Sign::Line,
-            });
-            let shown = || self.series.iter().flat_map(|series| self.shown(series));
+            let area = above_a_legend(&area, &names, |nth| (self.sign(nth), self.colour(nth)));
+            let shown = || self.series.iter().flat_map(|series| series.extent().filter(|point| self.shows(*point)));
             let x = self.x.range(shown().map(|point| point.0));
             let y = self.y.range(shown().map(|point| point.1));
             let (x, y) = (x.0..x.1, y.0..y.1);
@@ -118,8 +162,40 @@ impl Figure {
         text
     }
 
-    fn shown(&self, series: &Series) -> impl Iterator<Item = (f64, f64)> {
-        series.points.iter().copied().filter(|(x, y)| self.x.shows(*x) && self.y.shows(*y))
+    fn shows(&self, (x, y): (f64, f64)) -> bool {
+        self.x.shows(x) && self.y.shows(y)
+    }
+
+    fn shown(&self, series: &Series) -> impl Iterator<Item = (f64, f64)> + Clone {
+        series.points.iter().copied().filter(|point| self.shows(*point))
+    }
+
+    /// An axis' label, and of how many numbers it has no place.
+    fn label(&self, axis: &Axis, of: impl Fn((f64, f64)) -> f64) -> String {
+        let all = self.series.iter().flat_map(|series| &series.points);
+        match all.filter(|point| of(**point).is_finite() && !axis.shows(of(**point))).count() {
+            0 => axis.label.clone(),
+            1 => format!("{} (1 point at 0 has no place)", axis.label),
+            many => format!("{} ({many} points at 0 have no place)", axis.label),
+        }
+    }
+
+    /// That of our own numbers that a paper's belong to, too.
+    fn colour(&self, nth: usize) -> RGBColor {
+        match self.series[nth].marks {
+            Marks::Paper { of } | Marks::PaperLevel { of } => COLOURS[of % COLOURS.len()],
+            _ => COLOURS[nth % COLOURS.len()],
+        }
+    }
+
+    fn sign(&self, nth: usize) -> Sign {
+        match self.series[nth].marks {
+            Marks::Points => Sign::Dot,
+            Marks::Line if self.series[nth].points.len() <= MOST_MARKED => Sign::MarkedLine,
+            Marks::Line | Marks::Curve => Sign::Line,
+            Marks::Paper { .. } => Sign::Diamond,
+            Marks::PaperLevel { .. } => Sign::BrokenLine,
+        }
     }
 
     fn draw<X, Y>(&self, area: &DrawingArea<SVGBackend<'_>, Shift>, x: X, y: Y)
@@ -140,24 +216,45 @@ impl Figure {
             .configure_mesh()
             .light_line_style(RGBColor(240, 240, 240))
             .bold_line_style(RGBColor(215, 215, 215))
-            .x_desc(&self.x.label)
-            .y_desc(&self.y.label)
+            .x_desc(self.label(&self.x, |point| point.0))
+            .y_desc(self.label(&self.y, |point| point.1))
             .axis_desc_style(("sans-serif", 16))
             .label_style(("sans-serif", 13))
             .x_label_formatter(&number)
             .y_label_formatter(&number)
             .draw()
             .expect(CANNOT_FAIL);
-        for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
-            let points = self.shown(series);
-            match series.marks {
-                Marks::Points => {
-                    let style = colour.mix(0.5).filled();
-                    chart.draw_series(points.map(|point| Circle::new(point, 2, style)))
+        for (nth, series) in self.series.iter().enumerate() {
+            let (points, colour) = (self.shown(series), self.colour(nth));
+            let intervals = series.intervals.iter().copied();
+            let intervals = intervals.filter(|(x, least, most)| self.shows((*x, *least)) && self.shows((*x, *most)));
+            let ends = intervals.clone();
+            chart
+                .draw_series(
+                    intervals.map(|(x, least, most)| PathElement::new([(x, least), (x, most)], colour.stroke_width(1))),
+                )
+                .expect(CANNOT_FAIL);
+            let cap = |at| EmptyElement::at(at) + PathElement::new([(-4, 0), (5, 0)], colour.stroke_width(1));
+            let ends = ends.flat_map(|(x, least, most)| [cap((x, least)), cap((x, most))]);
+            chart.draw_series(ends).expect(CANNOT_FAIL);
+            match self.sign(nth) {
+                Sign::Dot => {
+                    let size = if series.points.len() > 300 { 2 } else { 3 };
+                    drop(chart.draw_series(points.map(|at| Circle::new(at, size, colour.mix(0.5).filled()))));
                 }
-                Marks::Line => chart.draw_series(LineSeries::new(points, colour.stroke_width(2))),
+                Sign::Line => drop(chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))),
+                Sign::MarkedLine => {
+                    drop(chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2))));
+                    drop(chart.draw_series(points.map(|at| Circle::new(at, 4, colour.filled()))));
+                }
+                Sign::Diamond => {
+                    let diamond = |at| EmptyElement::at(at) + ring(colour) + inside();
+                    drop(chart.draw_series(points.map(diamond)));
+                }
+                Sign::BrokenLine => {
+                    drop(chart.draw_series(DashedLineSeries::new(points, 8, 5, colour.stroke_width(2))))
+                }
             }
-            .expect(CANNOT_FAIL);
         }
         area.present().expect(CANNOT_FAIL);
     }
@@ -170,6 +267,25 @@ pub enum Sign {
     Dot,
     /// A line.
     Line,
+    /// A line with a point on it.
+    MarkedLine,
+    /// A hollow diamond.
+    Diamond,
+    /// A broken line.
+    BrokenLine,
+}
+
+/// Both halves of a hollow diamond, which shows also on a point of ours: a ring, and white within.
+fn ring(colour: RGBColor) -> Polygon<(i32, i32)> {
+    Polygon::new(diamond(9), colour.filled())
+}
+
+fn inside() -> Polygon<(i32, i32)> {
+    Polygon::new(diamond(6), WHITE.filled())
+}
+
+fn diamond(half: i32) -> Vec<(i32, i32)> {
+    vec![(0, -half), (half, 0), (0, half), (-half, 0)]
 }
 
 /// Of each of its lines.
@@ -201,17 +317,23 @@ fn legend_places(width: u32, names: &[&str]) -> Vec<(i32, i32)> {
 pub fn above_a_legend<'a>(
     area: &DrawingArea<SVGBackend<'a>, Shift>,
     names: &[&str],
-    sign: impl Fn(usize) -> Sign,
+    sign: impl Fn(usize) -> (Sign, RGBColor),
 ) -> DrawingArea<SVGBackend<'a>, Shift> {
     area.fill(&WHITE).expect(CANNOT_FAIL);
     let (width, height) = area.dim_in_pixel();
     let (above, below) = area.split_vertically(height.saturating_sub(legend_height(width, names)));
     let places = legend_places(width, names).into_iter();
-    for (((x, line), name), (nth, colour)) in places.zip(names).zip(COLOURS.iter().cycle().enumerate()) {
+    for (nth, ((x, line), name)) in places.zip(names).enumerate() {
         let y = line * LEGEND_LINE as i32 + 10;
-        match sign(nth) {
-            Sign::Dot => below.draw(&Circle::new((x + 8, y), 4, colour.filled())),
-            Sign::Line => below.draw(&PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(2))),
+        let (sign, colour) = sign(nth);
+        let stroke = |from: i32, to: i32| PathElement::new([(x + from, y), (x + to, y)], colour.stroke_width(2));
+        let dot = Circle::new((x + 8, y), 4, colour.filled());
+        match sign {
+            Sign::Dot => below.draw(&dot),
+            Sign::Line => below.draw(&stroke(0, 16)),
+            Sign::MarkedLine => below.draw(&stroke(0, 16)).and_then(|()| below.draw(&dot)),
+            Sign::Diamond => below.draw(&(EmptyElement::at((x + 8, y)) + ring(colour) + inside())),
+            Sign::BrokenLine => below.draw(&stroke(0, 6)).and_then(|()| below.draw(&stroke(11, 17))),
         }
         .expect(CANNOT_FAIL);
         let style = ("sans-serif", 14).into_font().color(&BLACK);
@@ -241,9 +363,9 @@ mod tests {
     #[test]
     fn a_figure_names_its_axes_and_series_and_draws_each_point() {
         for (x, y) in [(false, false), (true, false), (false, true), (true, true)] {
-            let axis = |label: &str, log| Axis { label: label.into(), log };
-            let points = Series { name: "dots".into(), marks: Marks::Points, points: vec![(1.0, 2.0), (30.0, 4.0)] };
-            let line = Series { name: "rope".into(), marks: Marks::Line, points: vec![(1.0, 2.0), (f64::NAN, 4.0)] };
+            let axis = |label: &str, log| Axis { label: label.into(), log, has_zero: !log };
+            let points = Series::new("dots", Marks::Points, vec![(1.0, 2.0), (30.0, 4.0)]);
+            let line = Series::new("rope", Marks::Curve, vec![(1.0, 2.0), (f64::NAN, 4.0)]);
             let figure =
                 Figure { title: "A & B".into(), x: axis("steps", x), y: axis("cycles", y), series: vec![points, line] };
             let svg = figure.svg();
@@ -254,6 +376,31 @@ mod tests {
             assert_eq!(svg.matches("<circle").count(), 3);
             assert!(!svg.contains("NaN"));
         }
+    }
+
+    #[test]
+    fn a_papers_points_and_intervals_are_drawn_and_have_room() {
+        let ours = Series::new("ours", Marks::Line, vec![(1.0, 2.0), (2.0, 3.0)]).with_intervals([(1.0, 1.0, 40.0)]);
+        let paper = Series::of_paper("theirs", 0, vec![(3.0, 2.5)]);
+        let level = Series::new("about", Marks::PaperLevel { of: 0 }, vec![(1.0, 5.0), (3.0, 5.0)]);
+        let (x, y) = (Axis::linear("x").without_zero(), Axis::linear("y"));
+        let figure = Figure { title: "A".into(), x, y, series: vec![ours, paper, level] };
+        let svg = figure.svg();
+        // Ring and inside, in the picture and in the legend.
+        assert_eq!((svg.matches("<polygon").count(), svg.matches("<circle").count()), (4, 3), "{svg}");
+        // All three are in the colour of the first.
+        assert!(svg.contains("#0072B2") && !svg.contains("#D55E00"), "{svg}");
+        let range =
+            |axis: &Axis, of: fn((f64, f64)) -> f64| axis.range(figure.series.iter().flat_map(Series::extent).map(of));
+        let (x, y) = (range(&figure.x, |point| point.0), range(&figure.y, |point| point.1));
+        assert!(x.0 < 1.0 && x.0 > 0.5 && x.1 > 3.0 && y.0 == 0.0 && y.1 > 40.0, "{x:?} {y:?}");
+    }
+
+    #[test]
+    fn what_has_no_place_on_a_logarithmic_axis_is_said() {
+        let points = Series::new("dots", Marks::Points, vec![(1.0, 0.0), (2.0, 3.0), (3.0, f64::NAN)]);
+        let figure = Figure { title: "A".into(), x: Axis::log("x"), y: Axis::log("waste"), series: vec![points] };
+        assert!(figure.svg().contains("waste (1 point at 0 has no place)"));
     }
 
     #[test]

@@ -197,6 +197,8 @@ pub struct KernelReport {
     pub prepare_s: f64,
     /// Whether every round was right.
     pub verified: bool,
+    /// Whether a signal ended the command before all rounds were done.
+    pub partial: bool,
     /// What the kernel has to show, and where.
     pub presented: Option<String>,
     /// In order.

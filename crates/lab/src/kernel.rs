@@ -1,6 +1,7 @@
 //! `comity-lab kernel`: runs one of the papers' programs and checks its result.
 
 use std::fmt::Write;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use clap::Args;
@@ -8,8 +9,11 @@ use comity_console::{Failure, machine, output};
 use comity_kernels::catalog;
 use comity_policy::Policy;
 
+use crate::choices;
 use crate::contestant::{BackendName, Contestant, default_workers, workers_range};
+use crate::descendants;
 use crate::json::{KernelCatalog, KernelParameter, KernelReport, KernelRow, Round};
+use crate::progress::Progress;
 use crate::trial::Trial;
 
 const EXAMPLES: &str = "Examples:
@@ -17,6 +21,9 @@ const EXAMPLES: &str = "Examples:
   comity-lab kernel mergesort
   comity-lab kernel cg:class=S --policy bws --workers 8 --rounds 5
   comity-lab kernel fib:n=30 --backend rayon --json
+
+A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it tell which
+rounds have been measured, marked as a part; a second one ends it at once.
 
 Exit codes: 0 every round was right; 1 one was not, or could not run; 2 the
 command line is at fault.";
@@ -48,6 +55,13 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// Whether nothing is measured.
+    pub fn is_list(&self) -> bool {
+        self.list
+    }
+}
+
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
@@ -58,6 +72,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let contestant = Contestant::new(arguments.backend, arguments.policy)?;
     let workers = workers(&contestant, arguments.workers)?;
+    choices::tell(&format!("kernel {name}, {} rounds", arguments.rounds));
+    choices::tell_policy(&contestant, arguments.policy.is_some());
+    choices::tell_workers(workers, arguments.workers.is_some() || contestant == Contestant::Serial);
     let start = Instant::now();
     let trial = Trial::prepare(name, &contestant, workers)?;
     let prepare_s = start.elapsed().as_secs_f64();
@@ -65,37 +82,96 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let plural = if workers == 1 { "" } else { "s" };
         output::print(&format!("{name} on {}, {workers} worker{plural}\n", long_name(&contestant)))?;
     }
-    let (mut rounds, mut presented) = (Vec::new(), None);
-    for nth in 1..=arguments.rounds {
-        // What there is to show is the same after every round.
-        let shown = trial.run(nth == arguments.rounds)?;
-        if !arguments.json {
-            output::print(&in_words(nth, &shown.round))?;
-        }
-        rounds.push(shown.round);
-        presented = shown.presented;
-    }
+    let all = arguments.rounds;
+    let job = Arc::new(Job { name: name.clone(), contestant, workers, prepare_s, all, rounds: Mutex::default() });
+    descendants::look_after()?;
+    let (interrupted, json) = (Arc::clone(&job), arguments.json);
+    descendants::at_a_signal(move || interrupted.tell_what_there_is(json));
+    let presented = job.measure(&trial, arguments.json)?;
+    // A signal from here on ends the command as any other.
+    descendants::finish(|| ());
+    let rounds = comity_os::lock(&job.rounds);
     let wrong = rounds.iter().find(|round| !round.verified).map(|round| round.detail.clone());
     if arguments.json {
-        output::print(&output::to_json(&KernelReport {
-            schema: "comity-kernel/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            name: name.clone(),
-            policy: contestant.to_string(),
-            backend: contestant.backend(),
-            workers,
-            prepare_s,
-            verified: wrong.is_none(),
-            presented,
-            rounds,
-        }))?;
+        output::print(&output::to_json(&job.report(&rounds, presented, false)))?;
     } else if let Some(presented) = presented {
         output::print(&format!("{presented}\n"))?;
     }
     match wrong {
         Some(detail) => Err(Failure::Run(format!("{name} gave a wrong result: {detail}"))),
         None => Ok(()),
+    }
+}
+
+/// Into how many blocks the rounds are divided for those who are told only of blocks.
+const BLOCKS: u32 = 10;
+
+/// What is measured, and what has been by now.
+struct Job {
+    name: String,
+    contestant: Contestant,
+    workers: u16,
+    prepare_s: f64,
+    /// How many rounds are to be run.
+    all: u32,
+    rounds: Mutex<Vec<Round>>,
+}
+
+impl Job {
+    /// Runs all rounds, and tells what the kernel has to show.
+    fn measure(&self, trial: &Trial, json: bool) -> Result<Option<String>, Failure> {
+        let progress = Progress::new(self.all as usize, 0, "rounds");
+        progress.doing(|| self.name.clone());
+        let mut presented = None;
+        for nth in 1..=self.all {
+            // What there is to show is the same after every round.
+            let shown = trial.run(nth == self.all)?;
+            // A signal that comes here waits until the round is noted and told.
+            let mut rounds = comity_os::lock(&self.rounds);
+            if !json {
+                progress.aside(|| output::print(&in_words(nth, &shown.round)))?;
+            }
+            rounds.push(shown.round);
+            drop(rounds);
+            presented = shown.presented;
+            progress.inc();
+            // In words each round is told anyway.
+            if json && nth * BLOCKS / self.all > (nth - 1) * BLOCKS / self.all {
+                progress.end_of_block(&self.name);
+            }
+        }
+        progress.end();
+        Ok(presented)
+    }
+
+    fn report(&self, rounds: &[Round], presented: Option<String>, partial: bool) -> KernelReport {
+        KernelReport {
+            schema: "comity-kernel/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            name: self.name.clone(),
+            policy: self.contestant.to_string(),
+            backend: self.contestant.backend(),
+            workers: self.workers,
+            prepare_s: self.prepare_s,
+            verified: rounds.iter().all(|round| round.verified),
+            partial,
+            presented,
+            rounds: rounds.to_vec(),
+        }
+    }
+
+    /// When a signal ends the command. The round that runs is lost.
+    fn tell_what_there_is(&self, json: bool) {
+        let rounds = comity_os::lock(&self.rounds);
+        let (done, all) = (rounds.len(), self.all as usize);
+        if descendants::say_interrupted(done, all, "rounds", (done == 0).then_some("nothing has been measured yet")) {
+            let text = match json {
+                true => output::to_json(&self.report(&rounds, None, true)),
+                false => format!("A PART, for the command was interrupted: {done} of {all} rounds\n"),
+            };
+            descendants::say_failures([output::print(&text)]);
+        }
     }
 }
 

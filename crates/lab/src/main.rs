@@ -8,13 +8,16 @@
 mod bench;
 mod beside;
 mod children;
+mod choices;
 mod contestant;
 mod corun;
 mod descendants;
 mod figure;
+mod filing;
 mod json;
 mod kernel;
 mod plot;
+mod progress;
 mod reproduce;
 mod serve;
 mod simulate;
@@ -25,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use comity_console::generate;
+use comity_console::loudness::{Loudness, Takes};
 
 /// Measure what sharing a machine costs, and repeat the papers' experiments.
 #[derive(Parser)]
@@ -35,6 +39,8 @@ use comity_console::generate;
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,
+    #[command(flatten)]
+    loudness: Loudness,
 }
 
 #[derive(Subcommand)]
@@ -51,8 +57,33 @@ enum Verb {
     Serve(serve::Arguments),
 }
 
+impl Verb {
+    /// Its name, and what `-v` and `-q` change in it.
+    fn takes(&self) -> (&'static str, Takes) {
+        match self {
+            Verb::Corun(_) => ("corun", Takes::Both),
+            Verb::Kernel(arguments) if arguments.is_list() => ("kernel --list", Takes::Neither),
+            Verb::Kernel(_) => ("kernel", Takes::Both),
+            Verb::Bench(arguments) if arguments.is_list() => ("bench use --list", Takes::Neither),
+            Verb::Bench(_) => ("bench", Takes::Both),
+            Verb::Simulate(arguments) if !arguments.is_sweep() => ("simulate --record or --replay", Takes::Neither),
+            Verb::Simulate(_) => ("simulate", Takes::Both),
+            Verb::Reproduce(_) => ("reproduce", Takes::Both),
+            Verb::Plot(_) => ("plot", Takes::Neither),
+            Verb::Completions(_) => ("completions", Takes::Neither),
+            Verb::Man(_) => ("man", Takes::Neither),
+            Verb::Serve(_) => ("serve", Takes::Neither),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().verb {
+    let Arguments { verb, loudness } = Arguments::parse();
+    let (name, takes) = verb.takes();
+    if let Err(failure) = loudness.choose(name, takes) {
+        return failure.report();
+    }
+    let outcome = match verb {
         Verb::Corun(arguments) => corun::run(&arguments),
         Verb::Kernel(arguments) => kernel::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),

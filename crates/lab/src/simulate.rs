@@ -62,6 +62,13 @@ struct Report<'a> {
     runs: &'a [Outcome],
 }
 
+impl Arguments {
+    /// Whether there are many runs, which are done by a sweep.
+    pub fn is_sweep(&self) -> bool {
+        self.replay.is_none() && self.record.is_none()
+    }
+}
+
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { scenario: path, json, check_every, record, replay, sweep } = arguments;

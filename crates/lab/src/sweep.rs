@@ -4,24 +4,22 @@
 //! `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or several. What comes out is
 //! the same, whoever ran what on how many threads.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::OnceLock;
 
 use clap::Args;
-use comity_console::Failure;
-use comity_os::file_lock::LockFile;
+use comity_console::{Failure, loudness};
 use comity_sim::experiments::Runner;
-use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::contestant::workers_range;
+use crate::filing::{Filing, Header, RUNS, take};
+use crate::progress::Progress;
 
 /// How a verb's runs are done.
 #[derive(Args)]
@@ -94,28 +92,11 @@ pub struct Sweep {
     pool: comity::ThreadPool,
 }
 
-/// The first line of a file.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Header {
-    schema: String,
-    setting: String,
-    runs: usize,
-}
-
-/// Every other line.
-#[derive(Serialize, Deserialize)]
-struct Line<R> {
-    run: usize,
-    outcome: R,
-}
-
 impl Sweep {
     /// A sweep whose runs are told by `setting` and their number alone. The results' folder is made.
     pub fn new(options: Options, setting: String) -> Result<Sweep, Failure> {
         if let Some(out) = &options.out {
-            fs::create_dir_all(out.join(RUNS)).map_err(|error| {
-                Failure::Usage(format!("cannot make the folder '{}': {error}; choose another --out", out.display()))
-            })?;
+            Filing::folder(out)?;
         }
         let builder = comity::ThreadPoolBuilder::new();
         let builder = match options.workers {
@@ -124,6 +105,10 @@ impl Sweep {
         };
         let setting = format!("{setting}, simulator {}", comity_sim::REVISION);
         let pool = builder.build().map_err(|error| Failure::Run(error.to_string()))?;
+        loudness::detail(|| {
+            let out = options.out.as_deref().map_or_else(String::new, |out| format!(", filed in '{}'", out.display()));
+            format!("{setting}\n{} threads{out}", pool.current_num_threads())
+        });
         Ok(Sweep { options, setting, pool })
     }
 
@@ -154,12 +139,9 @@ impl Sweep {
     }
 
     fn header(&self, runs: usize) -> Header {
-        Header { schema: "comity-sweep/1".to_owned(), setting: self.setting.clone(), runs }
+        Header::new(self.setting.clone(), runs)
     }
 }
-
-/// Where the lines are, within a results' folder.
-const RUNS: &str = "runs";
 
 /// Between the name of an experiment's part and the shard, in the name of a file.
 const SHARD: &str = ".shard-";
@@ -186,12 +168,12 @@ impl Runner for Sweep {
         let file = match self.out() {
             Some(out) => {
                 let folder = out.join(RUNS);
-                let own = open(&folder.join(self.file(name)), &header, &outcomes)?;
+                let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes)?;
                 // What shards have filed there is done.
                 if self.shard().is_none() {
                     read(&folder, name, &header, &outcomes)?;
                 }
-                Some((Mutex::new(own.0), own.1))
+                Some(own)
             }
             None => None,
         };
@@ -207,7 +189,8 @@ impl Runner for Sweep {
                 first.join(", ")
             ))));
         }
-        let bar = bar(name, ours.len());
+        let progress = Progress::new(ours.len(), 0, "runs");
+        progress.doing(|| name.to_owned());
         let failure = Mutex::new(None);
         self.pool.install(|| {
             comity::for_range(0..ours.len(), 1, |part| {
@@ -216,35 +199,25 @@ impl Runner for Sweep {
                     if failure.lock().expect("nobody panics with it").is_some() {
                         return;
                     }
-                    let line = Line { run, outcome: work(run) };
-                    if let Some((file, _lock)) = &file {
-                        let mut text = serde_json::to_vec(&line).expect("outcomes have string keys");
-                        text.push(b'\n');
-                        // One write for each line: who interrupts loses none that is done.
-                        let written = file.lock().expect("nobody panics with it").write_all(&text);
-                        if let Err(error) = written {
-                            *failure.lock().expect("nobody panics with it") = Some(error);
-                        }
+                    let outcome = work(run);
+                    if let Some(Err(error)) = file.as_ref().map(|file| file.note(run, &outcome)) {
+                        *failure.lock().expect("nobody panics with it") = Some(error);
                     }
-                    assert!(outcomes[run].set(line.outcome).is_ok(), "run {run} is run once");
-                    bar.inc(1);
+                    assert!(outcomes[run].set(outcome).is_ok(), "run {run} is run once");
+                    progress.inc();
                 }
             });
         });
-        bar.finish_and_clear();
+        if !ours.is_empty() {
+            progress.end_of_block(name);
+        }
+        progress.end();
         if let Some(error) = failure.into_inner().expect("nobody panics with it") {
-            return Err(Stop::Failed(Failure::Run(format!("cannot file the runs of '{name}': {error}"))));
+            return Err(Stop::Failed(error));
         }
         let outcomes: Option<Vec<R>> = outcomes.into_iter().map(OnceLock::into_inner).collect();
         outcomes.ok_or(Stop::Elsewhere)
     }
-}
-
-fn bar(name: &str, runs: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs, {elapsed}, {eta} to go");
-    let bar = ProgressBar::new(runs as u64).with_style(style.expect("the template is right"));
-    bar.set_message(name.to_owned());
-    bar
 }
 
 /// Takes what a folder's files have, the whole sweep's and those of shards.
@@ -264,68 +237,6 @@ fn read<R: DeserializeOwned>(
         }
     }
     Ok(())
-}
-
-/// Opens a file for more lines, and takes those that it has. A line that was cut off goes. Nobody else may open it meanwhile: both
-/// would do the same runs.
-fn open<R: DeserializeOwned>(
-    path: &Path,
-    header: &Header,
-    outcomes: &[OnceLock<R>],
-) -> Result<(File, LockFile), Failure> {
-    let failed = |error: std::io::Error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
-    let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
-    let lock = LockFile::open(path).map_err(failed)?;
-    // Where locks are unknown, nobody is there.
-    if !lock.try_lock(0).unwrap_or(true) {
-        let what = "another command files its runs there; let it end, or choose another --out";
-        return Err(Failure::Run(format!("'{}': {what}", path.display())));
-    }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(failed)?;
-    let whole = take(path, &bytes, header, outcomes)?;
-    file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
-    if whole == 0 {
-        let mut text = serde_json::to_vec(header).expect("it has string keys");
-        text.push(b'\n');
-        file.write_all(&text).map_err(failed)?;
-    }
-    Ok((file, lock))
-}
-
-/// Takes the whole lines of a file, and says how many bytes they have.
-fn take<R: DeserializeOwned>(
-    path: &Path,
-    bytes: &[u8],
-    header: &Header,
-    outcomes: &[OnceLock<R>],
-) -> Result<usize, Failure> {
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-    let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n');
-    let Some(first) = lines.next() else { return Ok(0) };
-    let wrong = |line: usize, what: String| Failure::Run(format!("'{}', line {line}: {what}", path.display()));
-    let found: Header = serde_json::from_slice(first)
-        .map_err(|error| wrong(1, format!("not the head of a file of runs ({error}); name another folder")))?;
-    if found != *header {
-        let what = format!("it has runs of another setting ({}), and this is {}", found.setting, header.setting);
-        return Err(wrong(1, format!("{what}; name another folder, or remove that one")));
-    }
-    let mut seen = HashMap::new();
-    for (nth, line) in lines.enumerate() {
-        let line_number = nth + 2;
-        let Line { run, outcome }: Line<R> = serde_json::from_slice(line).map_err(|error| {
-            wrong(line_number, format!("not a run ({error}); remove the line, and it is run again"))
-        })?;
-        let place = outcomes
-            .get(run)
-            .ok_or_else(|| wrong(line_number, format!("run {run} of {} runs; remove the line", outcomes.len())))?;
-        if let Some(before) = seen.insert(run, line_number) {
-            return Err(wrong(line_number, format!("run {run} stands in line {before} too; remove one of both")));
-        }
-        // Another folder may have it too.
-        let _ = place.set(outcome);
-    }
-    Ok(whole)
 }
 
 #[cfg(test)]

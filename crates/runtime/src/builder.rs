@@ -169,10 +169,7 @@ impl ThreadPoolBuilder {
         if self.use_current_thread && current::with(|worker| worker.is_some()) {
             return Err(BuildError::CurrentThreadInPool);
         }
-        let num_threads = self.choose_num_threads()?;
-        if let Some(exceeded) = thread_limit::exceeded_by(num_threads as u64) {
-            return Err(BuildError::ThreadLimit { num_threads, most: exceeded.threads, limit: exceeded.name });
-        }
+        let num_threads = self.heed(within_limit(self.choose_num_threads()?), usable_cores)?;
         let policy = self.choose_policy()?;
         let watch = self.heed(watch_period(), || None)?;
         let weight = self.heed(choose_weight(), || USUAL_WEIGHT)?;
@@ -322,7 +319,19 @@ pub fn default_num_threads() -> Result<usize, BuildError> {
 
 /// What rayon's variables say, or else as many as there are usable cores.
 fn usual_num_threads() -> usize {
-    rayons_num_threads().unwrap_or_else(|| comity_os::cores::usable_of(share::roams().len()).get())
+    rayons_num_threads().unwrap_or_else(usable_cores)
+}
+
+fn usable_cores() -> usize {
+    comity_os::cores::usable_of(share::roams().len()).get()
+}
+
+/// The number, if the process can have so many threads.
+fn within_limit(num_threads: usize) -> Result<usize, BuildError> {
+    match thread_limit::exceeded_by(num_threads as u64) {
+        Some(exceeded) => Err(BuildError::ThreadLimit { num_threads, most: exceeded.threads, limit: exceeded.name }),
+        None => Ok(num_threads),
+    }
 }
 
 /// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the most.
@@ -500,16 +509,19 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Whether a variable of the environment has a value that is none.
+    /// Whether a variable of the environment has a value that is none, or is at fault where the builder was told no number: a machine has
+    /// fewer cores than a process can have threads.
     fn is_from_outside(&self) -> bool {
         use BuildError::{
-            NumThreadsVariable, PolicyVariable, SwitchVariable, TraceVariable, WatchVariable, WeightVariable,
+            NumThreadsVariable, PolicyVariable, SwitchVariable, ThreadLimit, TraceVariable, WatchVariable,
+            WeightVariable,
         };
         matches!(
             self,
             NumThreadsVariable(_)
                 | PolicyVariable(_)
                 | SwitchVariable(_)
+                | ThreadLimit { .. }
                 | TraceVariable(_)
                 | WatchVariable(_)
                 | WeightVariable(_)

@@ -31,7 +31,8 @@ fn place() -> &'static Place {
 /// with as many workers, as large stacks and the same policy as its parent's had.
 ///
 /// # Panics
-/// If it cannot be built: the sentence says why. Where a variable of the environment has a bad value, the process ends with the exit
+/// If it cannot be built: the sentence says why. Where a variable of the environment has a bad value, or asks for more threads
+/// than the process can have, the process ends with the exit
 /// code 2 and a line on standard error; with the feature `lenient` the line is told and the default taken.
 pub(crate) fn global() -> &'static ThreadPool {
     let place = place();

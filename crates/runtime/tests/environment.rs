@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use comity::{BuildError, Policy, ThreadPoolBuilder};
 use watchdog::Watchdog;
@@ -132,21 +132,7 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
 #[test]
 fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts() {
     let _watchdog = Watchdog::start("more_workers_than_the_process_can_have_threads_are_refused_before_any_starts");
-    let usual = child::command("too many threads");
-    let folder = std::env::temp_dir().join(format!("comity-thread-limit-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.join("program");
-    fs::copy(usual.get_program(), &program).unwrap();
-    let mut command = Command::new("prlimit");
-    command.arg("--nproc=5000").arg(&program).args(usual.get_args());
-    command.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("COMITY_TABLE", "off");
-    if fs::metadata("/proc/self").unwrap().uid() == 0 {
-        // Root is bound by no such limit.
-        command.uid(54_321).gid(54_321).current_dir("/");
-    }
-    let answered = answer(command);
-    fs::remove_dir_all(&folder).unwrap();
+    let answered = with_few_threads("too many threads", |_| (), answer);
     // Another limit may be lower still.
     let limit = if answered.contains("ulimit") {
         "5000 threads that RLIMIT_NPROC (ulimit -u) allows; ask for fewer"
@@ -155,6 +141,54 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
     };
     let sentence = format!("0 started; 6000 workers are more than the {limit}");
     assert!(answered.starts_with(&sentence) && answered.ends_with("or raise it"), "{answered}");
+}
+
+#[test]
+fn a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence() {
+    let _watchdog = Watchdog::start("a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence");
+    for variable in ["COMITY_NUM_THREADS", "RAYON_NUM_THREADS"] {
+        let many = |command: &mut Command| {
+            command.env(variable, "6000");
+        };
+        let output = with_few_threads("join in the global pool", many, child::run);
+        let stderr = child::stderr(&output);
+        assert!(stderr.starts_with("comity: 6000 workers are more than the "), "{stderr}");
+        assert_eq!(stderr.trim_end().lines().count(), 1, "{stderr}");
+        if cfg!(feature = "lenient") {
+            assert!(output.status.success() && stderr.ends_with("; the default is taken\n"), "{stderr}");
+        } else {
+            assert_eq!(output.status.code(), Some(2), "{stderr}");
+        }
+    }
+}
+
+/// What comes of a child whose user may have 5000 threads.
+fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl FnOnce(Command) -> R) -> R {
+    let usual = child::command(role);
+    static CHILDREN: AtomicU32 = AtomicU32::new(0);
+    let nth = CHILDREN.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("comity-thread-limit-{}-{nth}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.join("program");
+    fs::copy(usual.get_program(), &program).unwrap();
+    let mut command = Command::new("prlimit");
+    command.arg("--nproc=5000").arg(&program).args(usual.get_args());
+    for (name, value) in usual.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("COMITY_TABLE", "off");
+    change(&mut command);
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        // Root is bound by no such limit.
+        command.uid(54_321).gid(54_321).current_dir("/");
+    }
+    let outcome = run(command);
+    fs::remove_dir_all(&folder).unwrap();
+    outcome
 }
 
 #[test]

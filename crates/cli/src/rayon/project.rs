@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::MetadataCommand;
-use comity_console::Failure;
+use comity_console::{Failure, loudness};
 use comity_os::process::die_with_this_thread;
 
 use super::tree::Tree;
@@ -160,8 +160,8 @@ fn cargo_in(folder: &Path, words: &[&str]) -> Result<Vec<u8>, Failure> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);
     command.args(["--color", "never"]).args(words).current_dir(folder);
-    if io::stderr().is_terminal() {
-        eprintln!("comity: asks `cargo {}`", words.join(" "));
+    if io::stderr().is_terminal() || loudness::is_verbose() {
+        loudness::hint(format!("comity: asks `cargo {}` in '{}'", words.join(" "), folder.display()));
     }
     // What a killed command has begun is not to go on beside the next one.
     let output = die_with_this_thread(&mut command).output();

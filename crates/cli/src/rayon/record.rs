@@ -14,6 +14,7 @@ use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use comity_console::loudness::hint;
 use comity_console::{Failure, output};
 use comity_os::environment;
 use rustix::fs::{FlockOperation, flock};
@@ -104,7 +105,7 @@ impl<'a> Turn<'a> {
             Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {}
             Err(Errno::WOULDBLOCK) => {
                 if io::stderr().is_terminal() {
-                    eprintln!("comity: waits until another `comity rayon` has done with '{}'", root.display());
+                    hint(format!("comity: waits until another `comity rayon` has done with '{}'", root.display()));
                 }
                 flock(&folder, FlockOperation::LockExclusive).map_err(|error| refuse(&error))?;
             }
@@ -134,12 +135,14 @@ impl<'a> Turn<'a> {
         let place = self.project.manifest().display();
         if self.is_ours(&before)? {
             before.write(self.project)?;
-            eprintln!("comity: an earlier `comity rayon` on '{place}' was killed; what it had begun was taken back");
+            hint(format!(
+                "comity: an earlier `comity rayon` on '{place}' was killed; what it had begun was taken back"
+            ));
         } else {
-            eprintln!(
+            hint(format!(
                 "comity: an earlier `comity rayon` on '{place}' was killed, and its files were changed since: they stay as \
                  they are"
-            );
+            ));
         }
         remove(&path)
     }

@@ -5,12 +5,12 @@
 //! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing,
 //! holds nothing and runs where it likes. The process ends with the command.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use comity_console::loudness::hint;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::idle_clock::IdleClock;
 use comity_os::pidfd::Pidfd;
@@ -92,7 +92,7 @@ pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     let account = match registered {
         Ok(_handlers) => Account::open(command, location, terms),
         Err(why) => {
-            let _ = writeln!(io::stderr(), "{}", super::goes_without(&why));
+            hint(super::goes_without(&why));
             None
         }
     };
@@ -119,10 +119,9 @@ impl Account {
         let profile = terms.profile();
         // As long as there is one thread. Without a companion all is as with one, until this process is killed.
         let note = companion::start(terms, profile.may_use).ok();
-        let joined = Member::join(location, &profile)
-            .map_err(|why| writeln!(io::stderr(), "{}", super::goes_without(&why.to_string())));
+        let joined = Member::join(location, &profile).map_err(|why| hint(super::goes_without(&why.to_string())));
         for other in other_layouts(location) {
-            let _ = writeln!(io::stderr(), "comity: {other}");
+            hint(format!("comity: {other}"));
         }
         let member = joined.ok()?;
         member.stand_for(terms.process);

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_console::Failure;
+use comity_console::loudness::hint;
 use comity_console::output::{ResultFile, to_json};
 use comity_os::census::Stat;
 use comity_os::pidfd::Pidfd;
@@ -106,7 +107,7 @@ pub fn run(command: &mut Command, location: Option<Location>, terms: Terms, plac
 /// Hands signals on, and takes part in the table, until the command has ended.
 fn attend(child: &Child, location: Option<Location>, terms: &Terms, mut signals: Signals) -> Option<Record> {
     let command = Pidfd::of_child(child).inspect_err(|error| {
-        tell(&format!("{}\n", super::goes_without(&format!("cannot be told of the command's end: {error}"))));
+        hint(super::goes_without(&format!("cannot be told of the command's end: {error}")));
     });
     let Ok(command) = command else { return None };
     let command = Arc::new(command);

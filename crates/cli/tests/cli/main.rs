@@ -1,6 +1,7 @@
 //! The `comity` command as a user meets it: what it prints, how it exits, and that it leaves no process behind.
 
 mod cores;
+mod loudness;
 mod rayon;
 mod run;
 mod run_report;

@@ -9,16 +9,19 @@ mod peers;
 pub mod workloads;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use comfy_table::Table;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
-use serde::Serialize;
+use comity_console::output::ResultFile;
+use serde::{Deserialize, Serialize};
 
 use self::executor::Name;
 use self::workloads::{Measured, Plan, Workload};
+use super::course::{self, Block, Course};
 use super::phase_loop::{piece, steps_in};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
@@ -78,8 +81,12 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     rounds: u32,
     rows: Vec<Row>,
+    #[serde(skip)]
+    figures: Arc<Vec<(Workload, u16, ResultFile)>>,
 }
 
 /// A contestant at a point.
@@ -90,6 +97,8 @@ struct Row {
     w_us: u32,
     workers: u16,
     contestant: String,
+    /// Counted ones: fewer than were asked for where this is a part.
+    rounds: usize,
     /// Whether it is the first once more.
     is_control: bool,
     /// Wall-clock time over the ideal of the same point.
@@ -103,7 +112,7 @@ struct Row {
 }
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let rounds = arguments.rounds.unwrap_or(if arguments.quick { 2 } else { 7 });
     let run_ms = arguments.run_ms.unwrap_or(if arguments.quick { 2 } else { 50 });
     let mut names: Vec<Name> = Vec::new();
@@ -112,65 +121,108 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         names.extend(peers::PEERS.iter().map(|peer| Name::Peer(*peer)));
     }
     names.extend(arguments.policy.0.iter().map(|policy| Name::Comity(*policy)));
-    let mut rows = Vec::new();
+    let figures = Arc::new(match &arguments.svg {
+        Some(directory) => figures(arguments, directory)?,
+        None => Vec::new(),
+    });
+    let mut points = Vec::new();
     for workload in &arguments.workload {
         for w_us in &arguments.w_us {
             let steps = steps_in(std::time::Duration::from_micros((*w_us).into()));
             for n in &arguments.n {
                 for workers in &arguments.workers {
                     let point = Point { workload: *workload, n: *n, w_us: *w_us, workers: *workers, steps, run_ms };
-                    rows.extend(point.compare(&names, rounds)?);
+                    points.push(point);
                 }
             }
         }
     }
-    let report = Report {
-        schema: "comity-bench-blocking/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        rounds,
-        rows,
+    let contestants: Vec<String> = names.iter().map(Name::to_string).collect();
+    let course = Course {
+        name: "blocking",
+        setting: format!("{}, runs of {run_ms} ms", contestants.join(", ")),
+        blocks: points.iter().map(|point| Block { name: point.name(), rounds: rounds as usize }).collect(),
+        json: arguments.json,
+        out,
     };
-    if let Some(directory) = &arguments.svg {
-        draw(&report, arguments, directory)?;
-    }
-    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+    let (told, who) = (points.clone(), names.clone());
+    let measure = |turn: course::Turn| {
+        let point = &points[turn.block];
+        // The first round warms up and is not counted.
+        let warm = turn.is_first.then(|| point.run_all(&names, 0)).transpose()?;
+        let round = point.run_all(&names, turn.round + 1)?;
+        Ok(Round { ideal: warm.map_or(round.ideal, |warm| warm.ideal.min(round.ideal)), ..round })
+    };
+    let report = move |done: &[Vec<Round>], partial| {
+        let measured = told.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
+        Report {
+            schema: "comity-bench-blocking/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            rounds,
+            rows: measured.flat_map(|(point, rounds)| point.compare(&who, rounds)).collect(),
+            figures: Arc::clone(&figures),
+        }
+    };
+    course.run(measure, report)
 }
 
-/// Time over the ideal against the work per message, for the fewest and the most tasks.
-fn draw(report: &Report, arguments: &Arguments, directory: &Path) -> Result<(), Failure> {
-    let failed = |path: &Path, error: &dyn std::fmt::Display| {
-        Failure::Run(format!("cannot write '{}': {error}", path.display()))
+/// A file for each workload and number of workers.
+fn figures(arguments: &Arguments, directory: &Path) -> Result<Vec<(Workload, u16, ResultFile)>, Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| {
+        Failure::Usage(format!("cannot make the folder '{}': {error}; choose another --svg", directory.display()))
+    })?;
+    let by_workers =
+        |workload: &Workload| arguments.workers.iter().map(|workers| (*workload, *workers)).collect::<Vec<_>>();
+    let file = |(workload, workers): (Workload, u16)| {
+        let path = directory.join(format!("{}-{workers}.svg", workload.name()));
+        Ok((workload, workers, ResultFile::check(&path, "--svg")?))
     };
-    std::fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
-    let ends = [arguments.n.iter().min(), arguments.n.iter().max()].map(|n| *n.expect("clap has a default"));
-    for workload in &arguments.workload {
-        for workers in &arguments.workers {
-            let mut series: Vec<Series> = Vec::new();
-            let own = |row: &&Row| row.workload == *workload && row.workers == *workers && ends.contains(&row.n);
-            for row in report.rows.iter().filter(own).filter(|row| !row.is_control) {
-                let name = format!("{}, n = {}", row.contestant, row.n);
-                let point = (row.w_us.into(), row.over_ideal.median);
-                match series.iter_mut().find(|line| line.name == name) {
-                    Some(line) => line.points.push(point),
-                    None => series.push(Series { name, marks: Marks::Line, points: vec![point] }),
+    arguments.workload.iter().flat_map(by_workers).map(file).collect()
+}
+
+impl Report {
+    /// Time over the ideal against the work per message, for the fewest and the most tasks.
+    fn figure(&self, workload: Workload, workers: u16) -> Figure {
+        let all = self.rows.iter().map(|row| row.n);
+        let ends = [all.clone().min(), all.max()];
+        let mut series: Vec<Series> = Vec::new();
+        let own = |row: &&Row| row.workload == workload && row.workers == workers && ends.contains(&Some(row.n));
+        for row in self.rows.iter().filter(own).filter(|row| !row.is_control) {
+            let name = format!("{}, n = {}", row.contestant, row.n);
+            let point = (row.w_us.into(), row.over_ideal.median);
+            let interval = row.over_ideal.interval(row.w_us.into());
+            match series.iter_mut().find(|line| line.name == name) {
+                Some(line) => {
+                    line.points.push(point);
+                    line.intervals.push(interval);
                 }
+                None => series.push(Series::new(name, Marks::Line, vec![point]).with_intervals([interval])),
             }
-            let workload = workload.to_possible_value().expect("no workload is hidden");
-            let figure = Figure {
-                title: format!("{} with {workers} workers", workload.get_name()),
-                x: Axis::log("work per message, µs"),
-                y: Axis::linear("time over the ideal"),
-                series,
-            };
-            let path = directory.join(format!("{}-{workers}.svg", workload.get_name()));
-            output::replace(&path, figure.svg().as_bytes()).map_err(|error| failed(&path, &error))?;
+        }
+        Figure {
+            title: format!("{} with {workers} workers", workload.name()),
+            x: Axis::log("work per message, µs"),
+            y: Axis::linear("time over the ideal"),
+            series,
         }
     }
-    Ok(())
+}
+
+/// A round at a point.
+#[derive(Serialize, Deserialize)]
+struct Round {
+    /// Seconds of the arithmetic alone: the fastest that was seen.
+    ideal: f64,
+    /// Of arithmetic per message: each process finds out by itself how many take so long.
+    steps: u64,
+    /// By contestant.
+    runs: Vec<Run>,
 }
 
 /// Where the contestants meet.
+#[derive(Clone)]
 struct Point {
     workload: Workload,
     n: u32,
@@ -181,39 +233,56 @@ struct Point {
 }
 
 impl Point {
-    fn compare(&self, names: &[Name], rounds: u32) -> Result<Vec<Row>, Failure> {
+    fn name(&self) -> String {
+        let Point { workload, n, w_us, workers, .. } = self;
+        format!("{}, {w_us} µs, n = {n}, {workers} workers", workload.name())
+    }
+
+    /// What all contestants run, and on how many threads its ideal is measured.
+    fn plan(&self) -> (Plan, usize) {
         let mut plan = Plan { workload: self.workload, n: self.n, steps: self.steps, rounds: 1 };
         let threads =
             if plan.is_serial() { 1 } else { usize::from(self.workers).min(comity_os::cores::usable().get()) };
         let round_ms = plan.messages() as f64 * f64::from(self.w_us) / 1000.0 / threads as f64;
         plan.rounds = (f64::from(self.run_ms) / round_ms).ceil().max(1.0) as u32;
-        let messages = plan.messages() * u64::from(plan.rounds);
-        let mut runs: Vec<Vec<Run>> = names.iter().map(|_| Vec::new()).collect();
-        let mut ideals = Vec::new();
-        // The first round warms up and is not counted. One pool at a time: some policies never rest.
-        for round in 0..=rounds as usize {
-            let ideal = ideal(messages, threads, self.steps);
-            for nth in 0..names.len() {
-                // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
-                let turn = (nth + round) % names.len();
-                let executor = names[turn].start(self.workers)?;
-                let before = executor.steal_attempts();
-                let Measured { seconds, switches } = plan.run(&executor);
-                let attempts = executor.steal_attempts().zip(before).map(|(after, before)| after - before);
-                if round > 0 {
-                    runs[turn].push(Run { seconds, switches, attempts });
-                }
-            }
-            ideals.push(ideal);
+        (plan, threads)
+    }
+
+    fn messages(&self) -> u64 {
+        let (plan, _) = self.plan();
+        plan.messages() * u64::from(plan.rounds)
+    }
+
+    /// One pool at a time: some policies never rest.
+    fn run_all(&self, names: &[Name], round: usize) -> Result<Round, Failure> {
+        let (plan, threads) = self.plan();
+        let ideal = ideal(self.messages(), threads, self.steps);
+        let mut runs: Vec<Option<Run>> = names.iter().map(|_| None).collect();
+        for nth in 0..names.len() {
+            // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+            let turn = (nth + round) % names.len();
+            let executor = names[turn].start(self.workers)?;
+            let before = executor.steal_attempts();
+            let Measured { seconds, switches } = plan.run(&executor);
+            let attempts = executor.steal_attempts().zip(before).map(|(after, before)| after - before);
+            runs[turn] = Some(Run { seconds, switches, attempts });
         }
-        let seconds = |runs: &[Run]| runs.iter().map(|run| run.seconds).collect::<Vec<f64>>();
-        let first = seconds(&runs[0]);
+        Ok(Round { ideal, steps: self.steps, runs: runs.into_iter().flatten().collect() })
+    }
+
+    fn compare(&self, names: &[Name], rounds: &[Round]) -> Vec<Row> {
+        let messages = self.messages();
+        let seconds = |nth: usize| rounds.iter().map(|round| round.runs[nth].seconds).collect::<Vec<f64>>();
         // The fastest, with which nobody has interfered.
-        let ideal = ideals.into_iter().fold(f64::INFINITY, f64::min);
-        let over_ideal = |own: &[Run]| own.iter().map(|run| run.seconds / ideal).collect::<Vec<f64>>();
+        let ideal = rounds.iter().map(|round| round.ideal / round.steps as f64).fold(f64::INFINITY, f64::min);
+        let over_ideal = |nth: usize| {
+            let over = |round: &Round| round.runs[nth].seconds / round.steps as f64 / ideal;
+            rounds.iter().map(over).collect::<Vec<f64>>()
+        };
         let per_1000 = |count: f64| count * 1000.0 / messages as f64;
-        let rows = names.iter().zip(&runs).enumerate().map(|(nth, (name, own))| {
-            let attempts: Option<Vec<f64>> = own.iter().map(|run| run.attempts.map(|n| per_1000(n as f64))).collect();
+        let rows = names.iter().enumerate().map(|(nth, name)| {
+            let own = rounds.iter().map(|round| &round.runs[nth]);
+            let attempts: Option<Vec<f64>> = own.clone().map(|run| run.attempts.map(|n| per_1000(n as f64))).collect();
             let is_control = names[..nth].contains(name);
             Row {
                 workload: self.workload,
@@ -221,19 +290,19 @@ impl Point {
                 w_us: self.w_us,
                 workers: self.workers,
                 is_control,
+                rounds: rounds.len(),
                 contestant: if is_control { format!("{name} again (control)") } else { name.to_string() },
-                over_ideal: Quartiles::of(&over_ideal(own)),
-                over_first: Ratio::of(&seconds(own), &first),
-                switches_per_1000: Quartiles::of(
-                    &own.iter().map(|run| per_1000(run.switches as f64)).collect::<Vec<f64>>(),
-                ),
+                over_ideal: Quartiles::of(&over_ideal(nth)),
+                over_first: Ratio::of(&seconds(nth), &seconds(0)),
+                switches_per_1000: Quartiles::of(&own.map(|run| per_1000(run.switches as f64)).collect::<Vec<f64>>()),
                 steal_attempts_per_1000: attempts.map(|attempts| Quartiles::of(&attempts)),
             }
         });
-        Ok(rows.collect())
+        rows.collect()
     }
 }
 
+#[derive(Serialize, Deserialize)]
 struct Run {
     seconds: f64,
     switches: u64,
@@ -259,33 +328,39 @@ fn ideal(messages: u64, threads: usize, steps: u64) -> f64 {
     })
 }
 
-fn print(report: &Report) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header([
-        "workload",
-        "w µs",
-        "n",
-        "workers",
-        "contestant",
-        "over ideal",
-        "over the first",
-        "switches per 1000",
-        "steal attempts per 1000",
-    ]);
-    for row in &report.rows {
-        let Quartiles { lower, median, upper } = row.over_ideal;
-        table.add_row([
-            format!("{:?}", row.workload),
-            row.w_us.to_string(),
-            row.n.to_string(),
-            row.workers.to_string(),
-            row.contestant.clone(),
-            format!("{median:.2} ({lower:.2}–{upper:.2})"),
-            row.over_first.to_string(),
-            format!("{:.1}", row.switches_per_1000.median),
-            row.steal_attempts_per_1000.map_or("–".to_owned(), |attempts| format!("{:.0}", attempts.median)),
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        table.set_header([
+            "workload",
+            "w µs",
+            "n",
+            "workers",
+            "contestant",
+            "over ideal",
+            "over the first",
+            "switches per 1000",
+            "steal attempts per 1000",
         ]);
+        for row in &self.rows {
+            let Quartiles { lower, median, upper } = row.over_ideal;
+            table.add_row([
+                format!("{:?}", row.workload),
+                row.w_us.to_string(),
+                row.n.to_string(),
+                row.workers.to_string(),
+                row.contestant.clone(),
+                format!("{median:.2} ({lower:.2}–{upper:.2})"),
+                row.over_first.to_string(),
+                format!("{:.1}", row.switches_per_1000.median),
+                row.steal_attempts_per_1000.map_or("–".to_owned(), |attempts| format!("{:.0}", attempts.median)),
+            ]);
+        }
+        format!("{} rounds: medians (quartiles)\n{table}\n", self.rounds)
     }
-    output::print(&format!("{} rounds: medians (quartiles)\n{table}\n", report.rounds))
+
+    fn files(&self) -> Vec<(&ResultFile, String)> {
+        self.figures.iter().map(|(workload, workers, file)| (file, self.figure(*workload, *workers).svg())).collect()
+    }
 }

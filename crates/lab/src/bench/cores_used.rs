@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use comfy_table::Table;
+use comity_console::loudness::hint;
 use comity_console::machine::{self, Machine, Versions};
 use comity_console::{Failure, output};
 use comity_os::{cores, process, task_group};
@@ -27,6 +28,7 @@ use self::party::{Party, Sharing, Used};
 use self::quota::Quota;
 use self::role::Role;
 use self::scenario::{ROWS, Row};
+use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::descendants;
@@ -85,11 +87,20 @@ pub struct Arguments {
     words: Vec<OsString>,
 }
 
+impl Arguments {
+    /// Whether nothing is measured.
+    pub fn is_list(&self) -> bool {
+        self.list
+    }
+}
+
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     seconds: u64,
     rounds: u32,
     scenarios: Vec<ScenarioReport>,
@@ -106,6 +117,8 @@ struct ScenarioReport {
 
 #[derive(Serialize)]
 struct Measured {
+    /// Fewer than were asked for where this is a part.
+    rounds: usize,
     table: Side,
     off: Side,
     /// With a table over without, round by round.
@@ -130,7 +143,7 @@ struct MemberReport {
 const BEGIN: Duration = Duration::from_millis(500);
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if let Some(role) = arguments.role {
         return role.run();
     }
@@ -138,22 +151,53 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return become_member(arguments, parent);
     }
     if arguments.list {
+        if out.is_some() {
+            return Err(Failure::Usage(
+                "--list measures nothing that --out could file; leave one of them out".to_owned(),
+            ));
+        }
         let lines: Vec<String> = ROWS.iter().map(|row| format!("{}\n    {}\n", row.name, row.what)).collect();
         return output::print(&lines.concat());
     }
     descendants::look_after()?;
     let is_chosen =
         |row: &&Row| arguments.scenario.is_empty() || arguments.scenario.iter().any(|name| name == row.name);
-    let scenarios = ROWS.iter().filter(is_chosen).map(|row| measure(row, arguments)).collect::<Result<_, _>>()?;
-    let report = Report {
-        schema: "comity-bench-use/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        seconds: arguments.seconds,
-        rounds: arguments.rounds,
-        scenarios,
+    let rows: Vec<&'static Row> = ROWS.iter().filter(is_chosen).collect();
+    let skipped: Vec<Option<String>> = rows.iter().map(|row| why_skipped(row)).collect();
+    let Arguments { seconds, rounds, json, .. } = *arguments;
+    let number = |skipped: &Option<String>| if skipped.is_some() { 0 } else { rounds as usize };
+    let blocks = rows.iter().zip(&skipped);
+    let course = Course {
+        name: "use",
+        setting: format!("{seconds} s each"),
+        blocks: blocks.map(|(row, skipped)| Block { name: row.name.to_owned(), rounds: number(skipped) }).collect(),
+        json,
+        out,
     };
-    output::print(&if arguments.json { output::to_json(&report) } else { render(&report) })
+    let measure = |turn: course::Turn| {
+        let row = ROWS.iter().filter(is_chosen).nth(turn.block).expect("a block is a row");
+        let table = side_by_side(row, Sharing::Table, seconds)?;
+        Ok([table, side_by_side(row, Sharing::Off, seconds)?])
+    };
+    let report = move |done: &[Vec<[Used; 2]>], partial| {
+        let all = rows.iter().zip(&skipped).zip(done);
+        let scenario = |((row, skipped), rounds): ((&&'static Row, &Option<String>), &Vec<[Used; 2]>)| ScenarioReport {
+            name: row.name,
+            what: row.what,
+            skipped: skipped.clone(),
+            measured: (!rounds.is_empty()).then(|| measured(row, rounds)),
+        };
+        Report {
+            schema: "comity-bench-use/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            seconds,
+            rounds,
+            scenarios: all.map(scenario).collect(),
+        }
+    };
+    course.run(measure, report)
 }
 
 /// Does what has to be done from inside, and becomes the member.
@@ -169,23 +213,19 @@ fn become_member(arguments: &Arguments, parent: u32) -> Result<(), Failure> {
     Err(cannot(&format!("start '{}'", program.display()), Command::new(program).args(words).exec()))
 }
 
-fn measure(row: &'static Row, arguments: &Arguments) -> Result<ScenarioReport, Failure> {
-    let report = |skipped, measured| ScenarioReport { name: row.name, what: row.what, skipped, measured };
-    if row.has_quota()
-        && let Err(error) = Quota::new(0, 1.0)
-    {
-        let why = format!("no control group with a quota can be made: {error}");
-        eprintln!("warning: {} is skipped: {why}", row.name);
-        return Ok(report(Some(why), None));
-    }
-    let (mut table, mut off) = (Vec::new(), Vec::new());
-    for _ in 0..arguments.rounds {
-        table.push(side_by_side(row, Sharing::Table, arguments.seconds)?);
-        off.push(side_by_side(row, Sharing::Off, arguments.seconds)?);
-    }
-    let sums = |rounds: &[Used]| rounds.iter().map(|used| used.by.iter().sum()).collect::<Vec<f64>>();
-    let used_of_what_could_be = Ratio::of(&sums(&table), &sums(&off));
-    Ok(report(None, Some(Measured { table: side(row, &table), off: side(row, &off), used_of_what_could_be })))
+fn why_skipped(row: &Row) -> Option<String> {
+    let error = row.has_quota().then(|| Quota::new(0, 1.0).err()).flatten()?;
+    let why = format!("no control group with a quota can be made: {error}");
+    hint(format!("warning: {} is skipped: {why}", row.name));
+    Some(why)
+}
+
+/// Of rounds with a table and without.
+fn measured(row: &Row, rounds: &[[Used; 2]]) -> Measured {
+    let sums = |nth: usize| rounds.iter().map(|used| used[nth].by.iter().sum()).collect::<Vec<f64>>();
+    let used_of_what_could_be = Ratio::of(&sums(0), &sums(1));
+    let side = |nth: usize| side(row, &rounds.iter().map(|used| &used[nth]).collect::<Vec<_>>());
+    Measured { rounds: rounds.len(), table: side(0), off: side(1), used_of_what_could_be }
 }
 
 fn side_by_side(row: &Row, sharing: Sharing, seconds: u64) -> Result<Used, Failure> {
@@ -203,8 +243,9 @@ fn side_by_side(row: &Row, sharing: Sharing, seconds: u64) -> Result<Used, Failu
     Ok(used)
 }
 
-fn side(row: &Row, rounds: &[Used]) -> Side {
-    let quartiles = |value: &dyn Fn(&Used) -> f64| Quartiles::of(&rounds.iter().map(value).collect::<Vec<f64>>());
+fn side(row: &Row, rounds: &[&Used]) -> Side {
+    let quartiles =
+        |value: &dyn Fn(&Used) -> f64| Quartiles::of(&rounds.iter().copied().map(value).collect::<Vec<f64>>());
     let members = row.members.iter().enumerate();
     Side {
         members: members
@@ -215,36 +256,39 @@ fn side(row: &Row, rounds: &[Used]) -> Side {
     }
 }
 
-fn render(report: &Report) -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["scenario", "used: table", "used: off", "used of what could be", "idle: table", "idle: off"]);
-    for scenario in &report.scenarios {
-        let Some(Measured { table: with, off, used_of_what_could_be }) = &scenario.measured else {
-            table.add_row([scenario.name, "skipped", "skipped"]);
-            continue;
-        };
-        table.add_row([
-            scenario.name.to_owned(),
-            used(with),
-            used(off),
-            used_of_what_could_be.to_string(),
-            spread(&with.idle),
-            spread(&off.idle),
-        ]);
-    }
-    let Report { seconds, rounds, machine, .. } = report;
-    let skipped: Vec<String> = report
-        .scenarios
-        .iter()
-        .filter_map(|scenario| Some(format!("{} was skipped: {}\n", scenario.name, scenario.skipped.as_ref()?)))
-        .collect();
-    format!(
-        "{table}\n\nCores, of {}: medians (quartiles) over {rounds} rounds of {seconds} s, with a table and without in turns. The members in\n\
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        table.set_header(["scenario", "used: table", "used: off", "used of what could be", "idle: table", "idle: off"]);
+        for scenario in &self.scenarios {
+            let Some(Measured { table: with, off, used_of_what_could_be, .. }) = &scenario.measured else {
+                let why = if scenario.skipped.is_some() { "skipped" } else { "not measured" };
+                table.add_row([scenario.name, why, why]);
+                continue;
+            };
+            table.add_row([
+                scenario.name.to_owned(),
+                used(with),
+                used(off),
+                used_of_what_could_be.to_string(),
+                spread(&with.idle),
+                spread(&off.idle),
+            ]);
+        }
+        let Report { seconds, rounds, machine, .. } = self;
+        let skipped: Vec<String> = self
+            .scenarios
+            .iter()
+            .filter_map(|scenario| Some(format!("{} was skipped: {}\n", scenario.name, scenario.skipped.as_ref()?)))
+            .collect();
+        format!(
+            "{table}\n\nCores, of {}: medians (quartiles) over {rounds} rounds of {seconds} s, with a table and without in turns. The members in\n\
          their order: see `comity-lab bench use --list`. idle: no process used the core, and a member had work.\n{}",
-        machine.cores,
-        skipped.concat()
-    )
+            machine.cores,
+            skipped.concat()
+        )
+    }
 }
 
 /// Each member's, and their sum.

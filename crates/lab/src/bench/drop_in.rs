@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use clap::Args;
 use comfy_table::Table;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
 use comity_os::process;
 use serde::{Deserialize, Serialize};
 use statrs::statistics::Statistics;
 
+use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::children::Children;
@@ -78,6 +79,8 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     stock: PathBuf,
     drop_in: PathBuf,
     workers: u16,
@@ -91,6 +94,8 @@ struct Report {
 #[derive(Serialize)]
 struct ProgramReport {
     name: String,
+    /// Counted ones: fewer than were asked for where this is a part.
+    rounds: usize,
     /// Seconds of the stock one, and its processor seconds.
     stock_s: Quartiles,
     stock_cpu_s: Quartiles,
@@ -131,7 +136,7 @@ enum Answer {
 }
 
 /// Wall-clock and processor seconds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Took {
     wall: f64,
     cpu: f64,
@@ -144,7 +149,7 @@ struct Contest {
 }
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let (stock, drop_in) = (binary("--stock", &arguments.stock)?, binary("--drop-in", &arguments.drop_in)?);
     let policies = contestants(std::slice::from_ref(&arguments.policy), &[])?;
     let workers = arguments.workers.map_or_else(default_workers, Ok)?;
@@ -159,23 +164,44 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     let listed = contest.introduce()?;
     let names = if arguments.programs.is_empty() { listed } else { arguments.programs.clone() };
-    let programs: Vec<ProgramReport> =
-        names.iter().map(|name| contest.compare(name, arguments.rounds)).collect::<Result<_, Failure>>()?;
-    let idle = contest.idle()?;
-    contest.processes.close()?;
-    let report = Report {
-        schema: "comity-bench-drop-in/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        stock,
-        drop_in,
-        workers,
-        rounds: arguments.rounds,
-        geometric_means: geometric_means(&programs),
-        programs,
-        idle,
+    let programs = names.clone();
+    let contestants = contest.names.clone();
+    let rounds = arguments.rounds;
+    let mut blocks: Vec<Block> =
+        names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect();
+    blocks.push(Block { name: IDLE.to_owned(), rounds: 1 });
+    let (paths, who) = (format!("{} and {}", stock.display(), drop_in.display()), contestants.join(", "));
+    let course = Course {
+        name: "drop-in",
+        setting: format!("{paths}, {who}, {workers} workers"),
+        blocks,
+        json: arguments.json,
+        out,
     };
-    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+    let report = move |done: &[Vec<Vec<Took>>], partial| {
+        let measured = names.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
+        let programs: Vec<ProgramReport> = measured.map(|(name, rounds)| compare(name, &contestants, rounds)).collect();
+        let idle = |round: &Vec<Took>| {
+            let idle =
+                |(name, took): (&String, &Took)| Idle { contestant: name.clone(), seconds: took.wall, cpu_s: took.cpu };
+            contestants.iter().zip(round).map(idle).collect()
+        };
+        Report {
+            schema: "comity-bench-drop-in/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            stock: stock.clone(),
+            drop_in: drop_in.clone(),
+            workers,
+            rounds,
+            geometric_means: geometric_means(&programs),
+            programs,
+            idle: done[names.len()].first().map(idle).unwrap_or_default(),
+        }
+    };
+    course.run(|turn| contest.round(programs.get(turn.block), turn), report)?;
+    contest.processes.close()
 }
 
 /// The whole path of a file that can be executed, so that nothing else of its name is looked for.
@@ -248,45 +274,50 @@ impl Contest {
         Err(self.processes.fail(index, wrong))
     }
 
-    fn compare(&mut self, program: &str, rounds: u32) -> Result<ProgramReport, Failure> {
-        let number = self.names.len();
-        let (mut wall, mut cpu) = (vec![Vec::new(); number], vec![Vec::new(); number]);
+    /// What everybody took, for a program or to idle.
+    fn round(&mut self, program: Option<&String>, turn: course::Turn) -> Result<Vec<Took>, Failure> {
+        let Some(program) = program else {
+            // One after the other, for whoever burns would be heard by the others.
+            return (0..self.names.len()).map(|index| self.measure(index, IDLE)).collect();
+        };
         // The first round warms up and is not counted.
-        for round in 0..=rounds as usize {
-            for nth in 0..number {
-                // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
-                let turn = (nth + round) % number;
-                let took = self.measure(turn, program)?;
-                if took.cpu == 0.0 {
-                    let how = format!("says that {program} took no processor time");
-                    return Err(self.processes.fail(turn, how));
-                }
-                if round > 0 {
-                    wall[turn].push(took.wall);
-                    cpu[turn].push(took.cpu);
-                }
-            }
+        if turn.is_first {
+            self.run_all(program, 0)?;
         }
-        let ratios = (1..number).map(|index| Ratios {
-            contestant: self.names[index].clone(),
-            time: Ratio::of(&wall[index], &wall[0]),
-            cpu: Ratio::of(&cpu[index], &cpu[0]),
-        });
-        Ok(ProgramReport {
-            name: program.to_owned(),
-            stock_s: Quartiles::of(&wall[0]),
-            stock_cpu_s: Quartiles::of(&cpu[0]),
-            ratios: ratios.collect(),
-        })
+        self.run_all(program, turn.round + 1)
     }
 
-    /// One after the other, for whoever burns would be heard by the others.
-    fn idle(&mut self) -> Result<Vec<Idle>, Failure> {
-        let idle = (0..self.names.len()).map(|index| {
-            let Took { wall, cpu } = self.measure(index, IDLE)?;
-            Ok(Idle { contestant: self.names[index].clone(), seconds: wall, cpu_s: cpu })
-        });
-        idle.collect()
+    fn run_all(&mut self, program: &str, round: usize) -> Result<Vec<Took>, Failure> {
+        let number = self.names.len();
+        let mut all = vec![Took { wall: 0.0, cpu: 0.0 }; number];
+        for nth in 0..number {
+            // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+            let turn = (nth + round) % number;
+            let took = self.measure(turn, program)?;
+            if took.cpu == 0.0 {
+                let how = format!("says that {program} took no processor time");
+                return Err(self.processes.fail(turn, how));
+            }
+            all[turn] = took;
+        }
+        Ok(all)
+    }
+}
+
+fn compare(program: &str, contestants: &[String], rounds: &[Vec<Took>]) -> ProgramReport {
+    let wall = |nth: usize| rounds.iter().map(|round| round[nth].wall).collect::<Vec<f64>>();
+    let cpu = |nth: usize| rounds.iter().map(|round| round[nth].cpu).collect::<Vec<f64>>();
+    let ratios = contestants.iter().enumerate().skip(1).map(|(nth, contestant)| Ratios {
+        contestant: contestant.clone(),
+        time: Ratio::of(&wall(nth), &wall(0)),
+        cpu: Ratio::of(&cpu(nth), &cpu(0)),
+    });
+    ProgramReport {
+        name: program.to_owned(),
+        rounds: rounds.len(),
+        stock_s: Quartiles::of(&wall(0)),
+        stock_cpu_s: Quartiles::of(&cpu(0)),
+        ratios: ratios.collect(),
     }
 }
 
@@ -304,26 +335,29 @@ fn geometric_means(programs: &[ProgramReport]) -> Vec<Means> {
         .collect()
 }
 
-fn print(report: &Report) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    let names =
-        report.geometric_means.iter().flat_map(|of| ["time", "cpu"].map(|what| format!("{}: {what}", of.contestant)));
-    table.set_header(["program", "stock ms", "stock cpu ms"].map(str::to_owned).into_iter().chain(names));
-    for program in &report.programs {
-        let ms = |seconds: Quartiles| format!("{:.2}", seconds.median * 1000.0);
-        let own = [program.name.clone(), ms(program.stock_s), ms(program.stock_cpu_s)];
-        let ratios = program.ratios.iter().flat_map(|ratios| [ratios.time, ratios.cpu]).map(|ratio| ratio.to_string());
-        table.add_row(own.into_iter().chain(ratios));
-    }
-    let means = report.geometric_means.iter().flat_map(|of| [of.time, of.cpu]).map(|mean| format!("{mean:.3}"));
-    table.add_row(["geometric mean", "", ""].map(str::to_owned).into_iter().chain(means));
-    let idle = report.idle.iter().map(|idle| format!("{} {:.3} ms", idle.contestant, idle.cpu_s * 1000.0));
-    output::print(&format!(
-        "Time and processor time over the stock rayon-core's: ratio of medians (quartiles of the ratios round by round); \
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let names =
+            self.geometric_means.iter().flat_map(|of| ["time", "cpu"].map(|what| format!("{}: {what}", of.contestant)));
+        table.set_header(["program", "stock ms", "stock cpu ms"].map(str::to_owned).into_iter().chain(names));
+        for program in &self.programs {
+            let ms = |seconds: Quartiles| format!("{:.2}", seconds.median * 1000.0);
+            let own = [program.name.clone(), ms(program.stock_s), ms(program.stock_cpu_s)];
+            let ratios =
+                program.ratios.iter().flat_map(|ratios| [ratios.time, ratios.cpu]).map(|ratio| ratio.to_string());
+            table.add_row(own.into_iter().chain(ratios));
+        }
+        let means = self.geometric_means.iter().flat_map(|of| [of.time, of.cpu]).map(|mean| format!("{mean:.3}"));
+        table.add_row(["geometric mean", "", ""].map(str::to_owned).into_iter().chain(means));
+        let idle: Vec<String> =
+            self.idle.iter().map(|idle| format!("{} {:.3} ms", idle.contestant, idle.cpu_s * 1000.0)).collect();
+        let idle = if idle.is_empty() { "not measured yet".to_owned() } else { idle.join(", ") };
+        format!(
+            "Time and processor time over the stock rayon-core's: ratio of medians (quartiles of the ratios round by round); \
          {} threads, {} rounds\n{table}\n\nProcessor time in one second without work: {}\n",
-        report.workers,
-        report.rounds,
-        idle.collect::<Vec<String>>().join(", ")
-    ))
+            self.workers, self.rounds, idle
+        )
+    }
 }

@@ -2,15 +2,18 @@
 
 mod workloads;
 
+use std::path::Path;
+
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
 use comity_kernels::Backend;
 use serde::Serialize;
 
 use self::workloads::{Input, Run};
 use super::abp;
+use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use crate::contestant::{BackendName, Contestant, MAX_WORKERS};
 
@@ -96,6 +99,8 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     workers: u16,
     rounds: u32,
     quick: bool,
@@ -108,6 +113,8 @@ struct Row {
     workload: String,
     contestant: &'static str,
     workers: u16,
+    /// Counted ones: fewer than were asked for where this is a part.
+    rounds: usize,
     /// Every run's result was right; the bench fails where one is not.
     verified: bool,
     seconds: Quartiles,
@@ -131,7 +138,7 @@ struct Team {
 const SERIAL: &str = "serial";
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let rounds = arguments.rounds.unwrap_or(if arguments.quick { 3 } else { 7 });
     let workloads = match arguments.workload.as_slice() {
         [] => Workload::value_variants(),
@@ -142,23 +149,57 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     // All pools live together: idle ones use no processor time, and the bare pool lives for one run.
     let teams = [(1, teams(1)?), (arguments.workers, teams(arguments.workers)?)];
-    let mut rows = Vec::new();
-    for workload in workloads {
-        let input = workload.input(arguments.n, arguments.quick);
-        for (workers, teams) in &teams {
-            rows.extend(compare(&workload.name(), &input, *workers, teams, rounds)?);
-        }
-    }
-    let report = Report {
-        schema: "comity-bench-fork-join/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        workers: arguments.workers,
-        rounds,
-        quick: arguments.quick,
-        rows,
+    let point = |workload: &Workload, place: usize| Point {
+        workload: workload.name(),
+        workers: teams[place].0,
+        teams: place,
+        input: workload.input(arguments.n, arguments.quick),
     };
-    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+    let points: Vec<Point> = workloads.iter().flat_map(|workload| [0, 1].map(|place| point(workload, place))).collect();
+    let names: Vec<&'static str> = teams[0].1.iter().map(|team| team.name).collect();
+    let joins: Vec<Option<f64>> = points.iter().map(|point| point.input.fib_joins()).collect();
+    let Arguments { workers, quick, json, n, .. } = *arguments;
+    let quickly = if quick { ", small inputs" } else { "" };
+    let n = n.map_or(String::new(), |n| format!(", n = {n}"));
+    let title = |point: &Point| (point.workload.clone(), point.workers);
+    let titles: Vec<(String, u16)> = points.iter().map(title).collect();
+    let block = |(name, workers): &(String, u16)| {
+        let plural = if *workers == 1 { "" } else { "s" };
+        Block { name: format!("{name}, {workers} worker{plural}"), rounds: rounds as usize }
+    };
+    let course = Course {
+        name: "fork-join",
+        setting: format!("{}{n}{quickly}", names.join(", ")),
+        blocks: titles.iter().map(block).collect(),
+        json,
+        out,
+    };
+    let mut buffer = Vec::new();
+    let measure = |turn: course::Turn| {
+        let point = &points[turn.block];
+        let teams = &teams[point.teams].1;
+        // The first round warms up and is not counted.
+        if turn.is_first {
+            point.run_all(teams, 0, &mut buffer)?;
+        }
+        point.run_all(teams, turn.round + 1, &mut buffer)
+    };
+    let report = move |done: &[Vec<Vec<Option<f64>>>], partial| {
+        let measured = titles.iter().zip(&joins).zip(done).filter(|(_, rounds)| !rounds.is_empty());
+        let rows =
+            measured.flat_map(|(((name, workers), joins), rounds)| compare(name, *workers, *joins, &names, rounds));
+        Report {
+            schema: "comity-bench-fork-join/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            workers,
+            rounds,
+            quick,
+            rows: rows.collect(),
+        }
+    };
+    course.run(measure, report)
 }
 
 /// Everybody, serial first.
@@ -212,58 +253,83 @@ fn chili_team(workers: u16) -> Team {
     Team { name: "chili", run: Box::new(run) }
 }
 
-fn compare(name: &str, input: &Input, workers: u16, teams: &[Team], rounds: u32) -> Result<Vec<Row>, Failure> {
-    let mut seconds = vec![Vec::new(); teams.len()];
-    let mut buffer = Vec::new();
-    // The first round warms up and is not counted.
-    for round in 0..=rounds as usize {
+/// A program with so many workers.
+struct Point {
+    workload: String,
+    workers: u16,
+    /// Which of the two teams.
+    teams: usize,
+    input: Input,
+}
+
+impl Point {
+    /// A round: the seconds of each that takes part.
+    fn run_all(&self, teams: &[Team], round: usize, buffer: &mut Vec<u32>) -> Result<Vec<Option<f64>>, Failure> {
+        let mut all = vec![None; teams.len()];
         for nth in 0..teams.len() {
             // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
             let turn = (nth + round) % teams.len();
-            match (teams[turn].run)(input, &mut buffer) {
+            match (teams[turn].run)(&self.input, buffer) {
                 Some(Run { correct: false, .. }) => {
-                    let who = teams[turn].name;
+                    let (name, who, workers) = (&self.workload, teams[turn].name, self.workers);
                     return Err(Failure::Run(format!("{name} on {who}, {workers} workers: the result is wrong")));
                 }
-                Some(Run { seconds: own, .. }) if round > 0 => seconds[turn].push(own),
-                _ => {}
+                Some(Run { seconds, .. }) => all[turn] = Some(seconds),
+                None => {}
             }
         }
+        Ok(all)
     }
-    let serial = Quartiles::of(&seconds[0]).median;
-    let takes_part = teams.iter().zip(&seconds).filter(|(_, own)| !own.is_empty());
-    let rows = takes_part.map(|(team, own)| {
-        let pairs: Vec<f64> = own.iter().zip(&seconds[0]).map(|(own, serial)| own / serial).collect();
-        let quartiles = Quartiles::of(own);
-        Row {
+}
+
+fn compare(
+    name: &str,
+    workers: u16,
+    joins: Option<f64>,
+    teams: &[&'static str],
+    rounds: &[Vec<Option<f64>>],
+) -> Vec<Row> {
+    let seconds = |nth: usize| rounds.iter().filter_map(|round| round[nth]).collect::<Vec<f64>>();
+    let serial = seconds(0);
+    let row = |(nth, team): (usize, &&'static str)| {
+        let own = seconds(nth);
+        if own.is_empty() {
+            return None;
+        }
+        let pairs: Vec<f64> = own.iter().zip(&serial).map(|(own, serial)| own / serial).collect();
+        let quartiles = Quartiles::of(&own);
+        Some(Row {
             workload: name.to_owned(),
-            contestant: team.name,
+            contestant: team,
             workers,
+            rounds: own.len(),
             verified: true,
             seconds: quartiles,
             over_serial: Quartiles::of(&pairs),
-            over_serial_of_medians: quartiles.median / serial,
-            ns_per_join: input.fib_joins().map(|joins| quartiles.median * 1e9 / joins.max(1.0)),
-        }
-    });
-    Ok(rows.collect())
+            over_serial_of_medians: quartiles.median / Quartiles::of(&serial).median,
+            ns_per_join: joins.map(|joins| quartiles.median * 1e9 / joins.max(1.0)),
+        })
+    };
+    teams.iter().enumerate().filter_map(row).collect()
 }
 
-fn print(report: &Report) -> Result<(), Failure> {
-    let one = table(report, 1, |row| {
-        format!("{:.2} ({:.2}–{:.2})", row.over_serial_of_medians, row.over_serial.lower, row.over_serial.upper)
-    });
-    let many = table(report, report.workers, |row| {
-        let Quartiles { lower, upper, .. } = row.over_serial;
-        format!("{:.2} ({:.2}–{:.2})", 1.0 / row.over_serial_of_medians, 1.0 / upper, 1.0 / lower)
-    });
-    let workers = report.workers;
-    output::print(&format!(
-        "One worker: time over serial time, ratio of medians (quartiles of the ratios round by round); {} rounds\n\
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let one = table(self, 1, |row| {
+            format!("{:.2} ({:.2}–{:.2})", row.over_serial_of_medians, row.over_serial.lower, row.over_serial.upper)
+        });
+        let many = table(self, self.workers, |row| {
+            let Quartiles { lower, upper, .. } = row.over_serial;
+            format!("{:.2} ({:.2}–{:.2})", 1.0 / row.over_serial_of_medians, 1.0 / upper, 1.0 / lower)
+        });
+        let workers = self.workers;
+        format!(
+            "One worker: time over serial time, ratio of medians (quartiles of the ratios round by round); {} rounds\n\
          {one}\n\n\
          {workers} workers: serial time over their time\n{many}\n",
-        report.rounds
-    ))
+            self.rounds
+        )
+    }
 }
 
 /// A row per program and a column per contestant; for `fib` with one worker, also the price of a join.

@@ -1,18 +1,20 @@
 //! `comity-lab bench idle`: what workers without work cost the machine.
 
 use std::hint::{black_box, spin_loop};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::Table;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
 use comity_kernels::{Backend, ForkJoin, OnComity, OnRayon};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::usage::Usage;
 use comity_policy::Policy;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::course::{self, Block, Course};
 use crate::contestant::{BackendName, Contestant, MAX_WORKERS, PolicyList, contestants};
 
 const EXAMPLES: &str = "Examples:
@@ -49,13 +51,15 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     seconds: u64,
     task_seconds: u64,
     rows: Vec<Row>,
 }
 
 /// A contestant's pool of one size.
-#[derive(Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Row {
     contestant: String,
     threads: u16,
@@ -64,7 +68,7 @@ struct Row {
 }
 
 /// What a pool used without having any use for it.
-#[derive(Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Burnt {
     /// Processor seconds, without those of a task.
     cpu_s: f64,
@@ -73,23 +77,38 @@ struct Burnt {
 }
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let policies = arguments.policy.clone().unwrap_or_else(|| PolicyList(Policy::all().collect()));
-    let mut rows = Vec::new();
-    for contestant in contestants(&[policies], &[BackendName::Rayon])? {
-        for threads in &arguments.threads {
-            rows.push(burn(contestant, *threads, arguments)?);
-        }
-    }
-    let report = Report {
+    let contestants = contestants(&[policies], &[BackendName::Rayon])?;
+    let by =
+        |contestant: &Contestant| arguments.threads.iter().map(|threads| (*contestant, *threads)).collect::<Vec<_>>();
+    let pools: Vec<(Contestant, u16)> = contestants.iter().flat_map(by).collect();
+    let Arguments { seconds, task_seconds, json, .. } = *arguments;
+    let block = |(contestant, threads): &(Contestant, u16)| Block {
+        name: format!("{contestant}, {threads} workers"),
+        rounds: 1,
+    };
+    let course = Course {
+        name: "idle",
+        setting: format!("{seconds} s of idleness, a task of {task_seconds} s"),
+        blocks: pools.iter().map(block).collect(),
+        json,
+        out,
+    };
+    let report = move |done: &[Vec<Row>], partial| Report {
         schema: "comity-bench-idle/1",
         machine: machine::describe(None),
         versions: machine::versions(),
-        seconds: arguments.seconds,
-        task_seconds: arguments.task_seconds,
-        rows,
+        partial,
+        seconds,
+        task_seconds,
+        rows: done.concat(),
     };
-    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+    let measure = |turn: course::Turn| {
+        let (contestant, threads) = pools[turn.block];
+        burn(contestant, threads, arguments)
+    };
+    course.run(measure, report)
 }
 
 fn burn(contestant: Contestant, threads: u16, arguments: &Arguments) -> Result<Row, Failure> {
@@ -154,22 +173,24 @@ impl Burnt {
     }
 }
 
-fn print(report: &Report) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["contestant", "threads", "idle: cpu s", "switches", "beside a task: cpu s", "switches"]);
-    for row in &report.rows {
-        table.add_row([
-            row.contestant.clone(),
-            row.threads.to_string(),
-            format!("{:.3}", row.idle.cpu_s),
-            row.idle.voluntary_switches.to_string(),
-            format!("{:.3}", row.beside_a_task.cpu_s),
-            row.beside_a_task.voluntary_switches.to_string(),
-        ]);
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        table.set_header(["contestant", "threads", "idle: cpu s", "switches", "beside a task: cpu s", "switches"]);
+        for row in &self.rows {
+            table.add_row([
+                row.contestant.clone(),
+                row.threads.to_string(),
+                format!("{:.3}", row.idle.cpu_s),
+                row.idle.voluntary_switches.to_string(),
+                format!("{:.3}", row.beside_a_task.cpu_s),
+                row.beside_a_task.voluntary_switches.to_string(),
+            ]);
+        }
+        format!(
+            "Processor seconds of a whole pool in {} s of idleness, and of its other workers beside one task of {} s\n{table}\n",
+            self.seconds, self.task_seconds
+        )
     }
-    output::print(&format!(
-        "Processor seconds of a whole pool in {} s of idleness, and of its other workers beside one task of {} s\n{table}\n",
-        report.seconds, report.task_seconds
-    ))
 }

@@ -2,6 +2,7 @@
 
 use std::hint::spin_loop;
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +11,15 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity::ThreadPool;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
 use comity_os::clock::now_ns;
 use comity_os::cores;
 use comity_policy::Policy;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
+use super::course::{self, Block, Course};
 use super::quartiles::percentile;
 use crate::children::Children;
 use crate::contestant::{PolicyList, default_workers};
@@ -68,6 +71,8 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     workers: u16,
     samples: u32,
     rows: Vec<Row>,
@@ -77,6 +82,8 @@ struct Report {
 #[derive(Serialize)]
 struct Row {
     policy: String,
+    /// Fewer than were asked for where this is a part.
+    samples: usize,
     p50_us: f64,
     p90_us: f64,
     p99_us: f64,
@@ -115,13 +122,15 @@ enum Answer {
 
 /// The longest that one answer takes.
 const TIMEOUT: Duration = Duration::from_secs(600);
+/// So often the lender lends before both are asked what they have seen.
+const BATCH: u32 = 25;
 const TASK: Duration = Duration::from_micros(20);
 const LENT_FOR: Duration = Duration::from_millis(40);
 /// A core on which the borrower ran a task so shortly before it was lent was shared.
 const SHORTLY: Duration = Duration::from_millis(1);
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     match arguments.role {
         Some(Role::Lender) => return lender(arguments),
         Some(Role::Borrower) => return borrower(arguments),
@@ -131,79 +140,132 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage("two programs cannot share one core by cores; this needs two or more".to_owned()));
     }
     descendants::look_after()?;
-    let rows = arguments.policy.0.iter().map(|policy| measure(*policy, arguments.samples)).collect::<Result<_, _>>()?;
-    let report = Report {
-        schema: "comity-bench-lend/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        workers: default_workers()?,
-        samples: arguments.samples,
-        rows,
+    let workers = default_workers()?;
+    let policies = arguments.policy.0.clone();
+    let Arguments { samples, json, .. } = *arguments;
+    let rounds = samples.div_ceil(BATCH) as usize;
+    let course = Course {
+        name: "lend",
+        setting: format!("{workers} workers, {samples} samples"),
+        blocks: policies.iter().map(|policy| Block { name: policy.to_string(), rounds }).collect(),
+        json,
+        out,
     };
-    if arguments.json {
-        return output::print(&output::to_json(&report));
-    }
-    output::print(&render(&report))
+    let report = move |done: &[Vec<Vec<(Lent, Borrowed)>>], partial| {
+        let measured = policies.iter().zip(done).filter(|(_, batches)| !batches.is_empty());
+        Report {
+            schema: "comity-bench-lend/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            workers,
+            samples,
+            rows: measured.filter_map(|(policy, batches)| row(*policy, &batches.concat())).collect(),
+        }
+    };
+    // Both programs of the policy whose turn it is.
+    let mut programs: Option<Programs> = None;
+    // Batches of it in which no core was lent.
+    let mut without = 0;
+    let measure = |turn: course::Turn| {
+        let policy = arguments.policy.0[turn.block];
+        if turn.is_first {
+            // Those before end first.
+            drop(programs.take());
+            programs = Some(Programs::start(policy)?);
+            without = 0;
+        }
+        let both = programs.as_mut().expect("they were started at the first turn");
+        let batch = both.measure((samples - turn.round as u32 * BATCH).min(BATCH))?;
+        if batch.iter().all(|(_, borrowed)| borrowed.began.is_none()) {
+            without += 1;
+        }
+        if without == rounds {
+            return Err(Failure::Run(format!("under {policy} no core was ever lent; does it share cores?")));
+        }
+        if turn.round + 1 == rounds {
+            programs.take().expect("they are there").children.close()?;
+        }
+        Ok(batch)
+    };
+    course.run(measure, report)
 }
 
-fn measure(policy: Policy, samples: u32) -> Result<Row, Failure> {
-    let folder = tempfile::tempdir().map_err(|error| Failure::Run(format!("no temporary folder: {error}")))?;
-    let mut programs = Children::new(TIMEOUT);
-    for (index, role) in [Role::Lender, Role::Borrower].into_iter().enumerate() {
-        let mut command = Command::new("/proc/self/exe");
-        command.args(["bench", "lend", "--role", role.name(), "--samples", &samples.to_string()]);
-        command.args(["--policy", &policy.to_string()]);
-        command.env("COMITY_TABLE", folder.path().join("table")).env_remove("COMITY").env_remove("COMITY_WATCH");
-        programs.start(format!("the {}", role.name()), &mut command)?;
-        programs.expect(index);
+/// The lender and the borrower.
+struct Programs {
+    children: Children<Answer>,
+    /// Has their table. It goes after them.
+    _folder: TempDir,
+}
+
+impl Programs {
+    fn start(policy: Policy) -> Result<Programs, Failure> {
+        let folder = tempfile::tempdir().map_err(|error| Failure::Run(format!("no temporary folder: {error}")))?;
+        let mut children = Children::new(TIMEOUT);
+        for (index, role) in [Role::Lender, Role::Borrower].into_iter().enumerate() {
+            let mut command = Command::new("/proc/self/exe");
+            command.args(["bench", "lend", "--role", role.name(), "--policy", &policy.to_string()]);
+            command.env("COMITY_TABLE", folder.path().join("table")).env_remove("COMITY").env_remove("COMITY_WATCH");
+            children.start(format!("the {}", role.name()), &mut command)?;
+            children.expect(index);
+        }
+        for _ in 0..2 {
+            let (from, answer) = children.hear()?;
+            if !matches!(answer, Answer::Ready) {
+                return Err(children.fail(from, "spoke out of turn".to_owned()));
+            }
+        }
+        Ok(Programs { children, _folder: folder })
     }
-    for _ in 0..2 {
-        let (from, answer) = programs.hear()?;
-        if !matches!(answer, Answer::Ready) {
-            return Err(programs.fail(from, "spoke out of turn".to_owned()));
+
+    fn measure(&mut self, samples: u32) -> Result<Vec<(Lent, Borrowed)>, Failure> {
+        let programs = &mut self.children;
+        programs.tell(1, "begin")?;
+        programs.tell(0, &samples.to_string())?;
+        let lent = match programs.hear()? {
+            (_, Answer::Lent(lent)) => lent,
+            (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
+        };
+        programs.tell(1, &serde_json::to_string(&lent).expect("numbers"))?;
+        match programs.hear()? {
+            (_, Answer::Borrowed(borrowed)) => Ok(lent.into_iter().zip(borrowed).collect()),
+            (from, _) => Err(programs.fail(from, "spoke out of turn".to_owned())),
         }
     }
-    programs.tell(1, "begin")?;
-    programs.tell(0, "begin")?;
-    let lent = match programs.hear()? {
-        (_, Answer::Lent(lent)) => lent,
-        (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
-    };
-    programs.tell(1, &serde_json::to_string(&lent).expect("numbers"))?;
-    let borrowed = match programs.hear()? {
-        (_, Answer::Borrowed(borrowed)) => borrowed,
-        (from, _) => return Err(programs.fail(from, "spoke out of turn".to_owned())),
-    };
-    programs.close()?;
-    let latency = |(lent, borrowed): (&Lent, &Borrowed)| Some((borrowed.began? - lent.from) as f64 / 1e3);
-    let latencies: Vec<f64> = lent.iter().zip(&borrowed).filter_map(latency).collect();
-    if latencies.is_empty() {
-        return Err(Failure::Run(format!("under {policy} no core was ever lent; does it share cores?")));
-    }
-    Ok(Row {
+}
+
+/// None if no core was lent.
+fn row(policy: Policy, samples: &[(Lent, Borrowed)]) -> Option<Row> {
+    let latency = |(lent, borrowed): &(Lent, Borrowed)| Some((borrowed.began? - lent.from) as f64 / 1e3);
+    let latencies: Vec<f64> = samples.iter().filter_map(latency).collect();
+    let percentile = |percent| (!latencies.is_empty()).then(|| percentile(&latencies, percent));
+    Some(Row {
         policy: policy.to_string(),
-        p50_us: percentile(&latencies, 50),
-        p90_us: percentile(&latencies, 90),
-        p99_us: percentile(&latencies, 99),
-        never: lent.len() - latencies.len(),
-        shared: borrowed.iter().filter(|borrowed| borrowed.shared).count(),
+        samples: samples.len(),
+        p50_us: percentile(50)?,
+        p90_us: percentile(90)?,
+        p99_us: percentile(99)?,
+        never: samples.len() - latencies.len(),
+        shared: samples.iter().filter(|(_, borrowed)| borrowed.shared).count(),
     })
 }
 
-fn render(report: &Report) -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["policy", "p50 µs", "p90 µs", "p99 µs", "never", "shared"]);
-    for Row { policy, p50_us, p90_us, p99_us, never, shared } in &report.rows {
-        let micros = |value: &f64| format!("{value:.0}");
-        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(micros);
-        table.add_row([policy.clone(), p50, p90, p99, never.to_string(), shared.to_string()]);
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        table.set_header(["policy", "p50 µs", "p90 µs", "p99 µs", "never", "shared"]);
+        for Row { policy, p50_us, p90_us, p99_us, never, shared, .. } in &self.rows {
+            let micros = |value: &f64| format!("{value:.0}");
+            let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(micros);
+            table.add_row([policy.clone(), p50, p90, p99, never.to_string(), shared.to_string()]);
+        }
+        format!(
+            "{table}\n\n{} times each; {} workers in each of the two programs. never: no task came before the core was needed again;\n\
+             shared: the borrower ran tasks there in the last millisecond before it was lent.\n",
+            self.samples, self.workers
+        )
     }
-    format!(
-        "{table}\n\n{} times each; {} workers in each of the two programs. never: no task came before the core was needed again;\n\
-         shared: the borrower ran tasks there in the last millisecond before it was lent.\n",
-        report.samples, report.workers
-    )
 }
 
 fn pool(arguments: &Arguments) -> Result<ThreadPool, Failure> {
@@ -219,9 +281,9 @@ fn tell(answer: &Answer) -> Result<(), Failure> {
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::Run(error.to_string()))
 }
 
-/// The end of the input is the order to end.
-fn wait_for_order() -> bool {
-    io::stdin().lock().lines().next().is_some_and(|line| line.is_ok())
+/// The next line of the input, whose end is the order to end.
+fn order() -> Option<String> {
+    io::stdin().lock().lines().next()?.ok()
 }
 
 fn spin(time: Duration) {
@@ -234,62 +296,59 @@ fn spin(time: Duration) {
 fn lender(arguments: &Arguments) -> Result<(), Failure> {
     let pool = pool(arguments)?;
     tell(&Answer::Ready)?;
-    if !wait_for_order() {
-        return Ok(());
+    let mut nth = 0;
+    while let Some(samples) = order().and_then(|order| order.parse::<u64>().ok()) {
+        let mut lent = Vec::new();
+        for _ in 0..samples {
+            // Not in step with anybody's quantum.
+            let busy_for = Duration::from_micros(20_000 + nth * 7_919 % 20_000);
+            nth += 1;
+            let ended = pool.install(|| {
+                spin(busy_for);
+                (cores::current(), now_ns())
+            });
+            std::thread::sleep(LENT_FOR);
+            lent.push(Lent { core: ended.0, from: ended.1, until: now_ns() });
+        }
+        tell(&Answer::Lent(lent))?;
     }
-    let mut lent = Vec::new();
-    for nth in 0..u64::from(arguments.samples) {
-        // Not in step with anybody's quantum.
-        let busy_for = Duration::from_micros(20_000 + nth * 7_919 % 20_000);
-        let ended = pool.install(|| {
-            spin(busy_for);
-            (cores::current(), now_ns())
-        });
-        std::thread::sleep(LENT_FOR);
-        lent.push(Lent { core: ended.0, from: ended.1, until: now_ns() });
-    }
-    tell(&Answer::Lent(lent))?;
-    // Whoever ends before it is asked to has failed.
-    wait_for_order();
     Ok(())
 }
 
 fn borrower(arguments: &Arguments) -> Result<(), Failure> {
     let pool = pool(arguments)?;
     tell(&Answer::Ready)?;
-    if !wait_for_order() {
-        return Ok(());
-    }
     let cores = cores::allowed().iter().map(|core| core.id).max().unwrap_or(0) + 1;
-    // By core: when each task began.
-    let began: Vec<Mutex<Vec<u64>>> = (0..cores).map(|_| Mutex::new(Vec::new())).collect();
-    let (lent, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let task = || {
-        let (now, core) = (now_ns(), cores::current());
-        began[core].lock().expect("nobody panics").push(now);
-        spin(TASK);
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            *lent.lock().expect("nobody panics") = hear_of_lent();
-            end.store(true, Ordering::Relaxed);
+    while order().is_some() {
+        // By core: when each task began.
+        let began: Vec<Mutex<Vec<u64>>> = (0..cores).map(|_| Mutex::new(Vec::new())).collect();
+        let (lent, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let task = || {
+            let (now, core) = (now_ns(), cores::current());
+            began[core].lock().expect("nobody panics").push(now);
+            spin(TASK);
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                *lent.lock().expect("nobody panics") = hear_of_lent();
+                end.store(true, Ordering::Relaxed);
+            });
+            pool.install(|| {
+                while !end.load(Ordering::Relaxed) {
+                    comity::for_range(0..1_000, 1, |block| block.for_each(|_| task()));
+                }
+            });
         });
-        pool.install(|| {
-            while !end.load(Ordering::Relaxed) {
-                comity::for_range(0..1_000, 1, |block| block.for_each(|_| task()));
-            }
-        });
-    });
-    let began: Vec<Vec<u64>> = began.into_iter().map(|began| began.into_inner().expect("nobody panicked")).collect();
-    let borrowed = lent.into_inner().expect("nobody panicked").iter().map(|lent| borrowed(&began, lent)).collect();
-    tell(&Answer::Borrowed(borrowed))?;
-    wait_for_order();
+        let began: Vec<Vec<u64>> =
+            began.into_iter().map(|began| began.into_inner().expect("nobody panicked")).collect();
+        let borrowed = lent.into_inner().expect("nobody panicked").iter().map(|lent| borrowed(&began, lent)).collect();
+        tell(&Answer::Borrowed(borrowed))?;
+    }
     Ok(())
 }
 
 fn hear_of_lent() -> Vec<Lent> {
-    let line = io::stdin().lock().lines().next();
-    line.and_then(|line| serde_json::from_str(&line.ok()?).ok()).unwrap_or_default()
+    order().and_then(|line| serde_json::from_str(&line).ok()).unwrap_or_default()
 }
 
 fn borrowed(began: &[Vec<u64>], lent: &Lent) -> Borrowed {

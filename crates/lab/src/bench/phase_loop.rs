@@ -1,17 +1,19 @@
 //! `comity-lab bench loop`: many short parallel phases with serial gaps between them, as conjugate gradients have.
 
 use std::hint::{black_box, spin_loop};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::Table;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
 use comity_kernels::{Backend, ForkJoin, OnComity, OnRayon, Serial};
 use comity_os::usage::Usage;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::abp::{self, OnAbp};
+use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use crate::contestant::{BackendName, Contestant, MAX_WORKERS, PolicyList, contestants};
 
@@ -60,6 +62,8 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     workers: u16,
     work_us: u64,
     pieces: u32,
@@ -73,6 +77,8 @@ struct Report {
 struct Row {
     gap_us: u64,
     contestant: String,
+    /// Counted ones: fewer than were asked for where this is a part.
+    rounds: usize,
     /// Every sum was right; the bench fails where one is not.
     verified: bool,
     /// Wall-clock microseconds of a phase and its gap.
@@ -102,6 +108,7 @@ struct Plan {
 }
 
 /// One run of the loop.
+#[derive(Serialize, Deserialize)]
 struct Measured {
     /// Seconds of a phase with its gap.
     phase_s: f64,
@@ -111,7 +118,7 @@ struct Measured {
 }
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let rounds = arguments.rounds.unwrap_or(if arguments.quick { 3 } else { 7 });
     let phases = arguments.phases.unwrap_or(if arguments.quick { 20 } else { 300 });
     // Serial first, it makes the ideal; the control last. All pools live together: idle ones use no processor time.
@@ -125,52 +132,73 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
     let per_piece = Duration::from_micros(arguments.work_us) / arguments.pieces;
     let steps = steps_in(per_piece);
-    let mut rows = Vec::new();
-    for gap_us in &arguments.gap_us {
-        let plan = Plan { gap: Duration::from_micros(*gap_us), phases, pieces: arguments.pieces, steps };
-        rows.extend(compare(&teams, plan, arguments.workers, rounds)?);
-    }
-    let report = Report {
-        schema: "comity-bench-loop/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        workers: arguments.workers,
-        work_us: arguments.work_us,
-        pieces: arguments.pieces,
-        phases,
-        rounds,
-        rows,
+    let Arguments { workers, work_us, pieces, json, .. } = *arguments;
+    let gaps = arguments.gap_us.clone();
+    let names: Vec<String> = teams.iter().map(|(name, _)| name.clone()).collect();
+    let course = Course {
+        name: "loop",
+        setting: format!("{}, {workers} workers, {phases} phases of {work_us} µs in {pieces} pieces", names.join(", ")),
+        blocks: gaps.iter().map(|gap| Block { name: format!("gaps of {gap} µs"), rounds: rounds as usize }).collect(),
+        json,
+        out,
     };
-    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+    let plan = |block: usize| Plan { gap: Duration::from_micros(arguments.gap_us[block]), phases, pieces, steps };
+    let measure = |turn: course::Turn| {
+        // The first round warms up and is not counted.
+        if turn.is_first {
+            run_all(&teams, plan(turn.block), 0)?;
+        }
+        run_all(&teams, plan(turn.block), turn.round + 1)
+    };
+    let report = move |done: &[Vec<Vec<Measured>>], partial| {
+        let measured = gaps.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
+        Report {
+            schema: "comity-bench-loop/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            workers,
+            work_us,
+            pieces,
+            phases,
+            rounds,
+            rows: measured.flat_map(|(gap_us, rounds)| compare(*gap_us, &names, workers, rounds)).collect(),
+        }
+    };
+    course.run(measure, report)
 }
 
-fn compare(teams: &[(String, Team)], plan: Plan, workers: u16, rounds: u32) -> Result<Vec<Row>, Failure> {
-    let gap_us = plan.gap.as_micros() as u64;
+/// A round: everybody's run.
+fn run_all(teams: &[(String, Team)], plan: Plan, round: usize) -> Result<Vec<Measured>, Failure> {
     let expected = plan.expected();
-    let mut runs: Vec<Vec<Measured>> = teams.iter().map(|_| Vec::new()).collect();
-    // The first round warms up and is not counted.
-    for round in 0..=rounds as usize {
-        for nth in 0..teams.len() {
-            // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
-            let turn = (nth + round) % teams.len();
-            let (who, team) = &teams[turn];
-            let measured = team.run(plan);
-            if measured.sum != expected {
-                return Err(Failure::Run(format!("the loop with gaps of {gap_us} µs on {who}: the sum is wrong")));
-            }
-            if round > 0 {
-                runs[turn].push(measured);
-            }
+    let mut all: Vec<Option<Measured>> = teams.iter().map(|_| None).collect();
+    for nth in 0..teams.len() {
+        // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+        let turn = (nth + round) % teams.len();
+        let (who, team) = &teams[turn];
+        let measured = team.run(plan);
+        if measured.sum != expected {
+            let gap_us = plan.gap.as_micros();
+            return Err(Failure::Run(format!("the loop with gaps of {gap_us} µs on {who}: the sum is wrong")));
         }
+        all[turn] = Some(measured);
     }
-    let gap_s = plan.gap.as_secs_f64();
-    let ideals: Vec<f64> = runs[0].iter().map(|serial| (serial.phase_s - gap_s) / f64::from(workers) + gap_s).collect();
-    let rows = teams.iter().zip(&runs).map(|((contestant, _), own)| {
-        let quartiles = |of: &dyn Fn(&Measured) -> f64| Quartiles::of(&own.iter().map(of).collect::<Vec<f64>>());
-        let over_ideal: Vec<f64> = own.iter().zip(&ideals).map(|(own, ideal)| own.phase_s / ideal).collect();
+    Ok(all.into_iter().flatten().collect())
+}
+
+fn compare(gap_us: u64, names: &[String], workers: u16, rounds: &[Vec<Measured>]) -> Vec<Row> {
+    let gap_s = Duration::from_micros(gap_us).as_secs_f64();
+    // Everybody's own round over the ideal of that round, by its serial run.
+    let ideal = |round: &[Measured]| (round[0].phase_s - gap_s) / f64::from(workers) + gap_s;
+    let rows = names.iter().enumerate().map(|(nth, contestant)| {
+        let quartiles = |of: &dyn Fn(&Measured) -> f64| {
+            Quartiles::of(&rounds.iter().map(|round| of(&round[nth])).collect::<Vec<f64>>())
+        };
+        let over_ideal: Vec<f64> = rounds.iter().map(|round| round[nth].phase_s / ideal(round)).collect();
         Row {
             gap_us,
             contestant: contestant.clone(),
+            rounds: rounds.len(),
             verified: true,
             phase_us: quartiles(&|run| run.phase_s * 1e6),
             over_ideal: Quartiles::of(&over_ideal),
@@ -178,7 +206,7 @@ fn compare(teams: &[(String, Team)], plan: Plan, workers: u16, rounds: u32) -> R
             switches_per_phase: quartiles(&|run| run.switches_per_phase),
         }
     });
-    Ok(rows.collect())
+    rows.collect()
 }
 
 impl Team {
@@ -252,23 +280,32 @@ fn busy_for(time: Duration) {
     }
 }
 
-fn print(report: &Report) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["gap µs", "contestant", "phase and gap µs", "over ideal", "cpu s per s", "switches per phase"]);
-    for row in &report.rows {
-        let Quartiles { lower, median, upper } = row.over_ideal;
-        table.add_row([
-            row.gap_us.to_string(),
-            row.contestant.clone(),
-            format!("{:.1}", row.phase_us.median),
-            format!("{median:.2} ({lower:.2}–{upper:.2})"),
-            format!("{:.2}", row.cpu_per_s.median),
-            format!("{:.2}", row.switches_per_phase.median),
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        table.set_header([
+            "gap µs",
+            "contestant",
+            "phase and gap µs",
+            "over ideal",
+            "cpu s per s",
+            "switches per phase",
         ]);
+        for row in &self.rows {
+            let Quartiles { lower, median, upper } = row.over_ideal;
+            table.add_row([
+                row.gap_us.to_string(),
+                row.contestant.clone(),
+                format!("{:.1}", row.phase_us.median),
+                format!("{median:.2} ({lower:.2}–{upper:.2})"),
+                format!("{:.2}", row.cpu_per_s.median),
+                format!("{:.2}", row.switches_per_phase.median),
+            ]);
+        }
+        format!(
+            "{} phases of {} µs in {} pieces; {} workers, {} rounds: medians (quartiles)\n{table}\n",
+            self.phases, self.work_us, self.pieces, self.workers, self.rounds
+        )
     }
-    output::print(&format!(
-        "{} phases of {} µs in {} pieces; {} workers, {} rounds: medians (quartiles)\n{table}\n",
-        report.phases, report.work_us, report.pieces, report.workers, report.rounds
-    ))
 }

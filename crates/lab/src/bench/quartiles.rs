@@ -22,6 +22,13 @@ impl Quartiles {
     }
 }
 
+impl Quartiles {
+    /// For a figure, at `x`.
+    pub fn interval(self, x: f64) -> (f64, f64, f64) {
+        (x, self.lower, self.upper)
+    }
+}
+
 /// The value that `percent` of `sample`, which must not be empty, lie below.
 pub fn percentile(sample: &[f64], percent: usize) -> f64 {
     Data::new(sample.to_vec()).percentile(percent)

@@ -1,14 +1,15 @@
 //! `comity-lab bench simulator`: what an event of the simulator costs, over the processors of the machine.
 
-use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use comfy_table::{Table, presets};
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
+use comity_console::output::ResultFile;
 use comity_policy::Policy;
 use comity_sim::availability::Profile;
 use comity_sim::host::{Costs, Host};
@@ -16,8 +17,9 @@ use comity_sim::machine::{ThreadScheduler, run_alone};
 use comity_sim::program::{Fork, ForkJoin};
 use comity_sim::random::stream;
 use comity_sim::scenario::Model;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use crate::figure::{Axis, Figure, Marks, Series};
 
@@ -66,14 +68,29 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     rounds: u32,
     sizes: Vec<Size>,
+    #[serde(skip)]
+    svg: Option<Arc<ResultFile>>,
+}
+
+/// A size's part of a round.
+#[derive(Serialize, Deserialize)]
+struct Sample {
+    events: u64,
+    nanoseconds_per_event: f64,
+    /// Of resident memory, beyond what there was.
+    bytes: u64,
 }
 
 #[derive(Serialize)]
 struct Size {
     model: Model,
     processors: u32,
+    /// Fewer than were asked for where this is a part.
+    rounds: usize,
     /// In a round.
     events: u64,
     nanoseconds_per_event: Quartiles,
@@ -82,86 +99,112 @@ struct Size {
 }
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut times = vec![Vec::new(); SIZES.len()];
-    let mut events = [0; SIZES.len()];
-    let mut bytes = [None; SIZES.len()];
-    // The largest first, so that the memory that it takes is new.
-    for round in 0..arguments.rounds {
-        for nth in (0..SIZES.len()).rev() {
-            let before = resident();
-            let start = Instant::now();
-            let (model, processors) = SIZES[nth];
-            let (done, most) = one_round(model, processors, round.into());
-            times[nth].push(start.elapsed().as_secs_f64() * 1e9 / done as f64);
-            events[nth] = done;
-            let taken = most.saturating_sub(before);
-            // Pages are coarse.
-            if round == 0 && taken > 4 << 20 {
-                bytes[nth] = Some(taken as f64 / f64::from(processors));
-            }
-        }
-    }
-    let size = |nth: usize| Size {
-        model: SIZES[nth].0,
-        processors: SIZES[nth].1,
-        events: events[nth],
-        nanoseconds_per_event: Quartiles::of(&times[nth]),
-        bytes_per_processor: bytes[nth],
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
+    let svg = arguments.svg.as_deref().map(|path| ResultFile::check(path, "--svg")).transpose()?.map(Arc::new);
+    let Arguments { rounds, json, .. } = *arguments;
+    let block = |nth| Block { name: format!("all sizes, {} of {rounds}", nth + 1), rounds: SIZES.len() };
+    let course = Course {
+        name: "simulator",
+        setting: format!("simulator {}", comity_sim::REVISION),
+        blocks: (0..rounds).map(block).collect(),
+        json,
+        out,
     };
-    let sizes: Vec<Size> = (0..SIZES.len()).map(size).collect();
-    if let Some(path) = &arguments.svg {
+    let measure = |turn: course::Turn| {
+        let (model, processors) = SIZES[size(turn.round)];
+        let before = resident();
+        let start = Instant::now();
+        let (events, most) = one_round(model, processors, turn.block as u64);
+        let nanoseconds_per_event = start.elapsed().as_secs_f64() * 1e9 / events as f64;
+        Ok(Sample { events, nanoseconds_per_event, bytes: most.saturating_sub(before) })
+    };
+    let report = move |done: &[Vec<Sample>], partial| {
+        let of = |nth: usize| done.iter().filter_map(|round| round.get(size(nth))).collect::<Vec<&Sample>>();
+        let measured = (0..SIZES.len()).filter_map(|nth| described(SIZES[nth], &of(nth)));
+        Report {
+            schema: "comity-bench-simulator/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            rounds,
+            sizes: measured.collect(),
+            svg: svg.clone(),
+        }
+    };
+    course.run(measure, report)
+}
+
+/// The sizes' turns, and the turns' sizes: the largest first, so that the memory that it takes is new.
+fn size(turn: usize) -> usize {
+    SIZES.len() - 1 - turn
+}
+
+/// None if it was not measured.
+fn described((model, processors): (Model, u32), samples: &[&Sample]) -> Option<Size> {
+    let first = samples.first()?;
+    let times: Vec<f64> = samples.iter().map(|sample| sample.nanoseconds_per_event).collect();
+    // Pages are coarse.
+    let bytes = (first.bytes > 4 << 20).then(|| first.bytes as f64 / f64::from(processors));
+    Some(Size {
+        model,
+        processors,
+        rounds: samples.len(),
+        events: first.events,
+        nanoseconds_per_event: Quartiles::of(&times),
+        bytes_per_processor: bytes,
+    })
+}
+
+impl Report {
+    fn figure(&self) -> Figure {
         let series = [(Model::ASteal, "the machine of A-STEAL"), (Model::Host, "a host")].map(|(model, name)| {
-            let own = sizes.iter().filter(|size| size.model == model);
-            let points = own.map(|size| (size.processors.into(), size.nanoseconds_per_event.median)).collect();
-            Series { name: name.into(), marks: Marks::Line, points }
+            let own = self.sizes.iter().filter(|size| size.model == model);
+            let points = own.clone().map(|size| (size.processors.into(), size.nanoseconds_per_event.median)).collect();
+            let intervals = own.map(|size| size.nanoseconds_per_event.interval(size.processors.into()));
+            Series::new(name, Marks::Line, points).with_intervals(intervals)
         });
-        let figure = Figure {
+        Figure {
             title: "The simulator: cost per event".into(),
             x: Axis::log("processors of the machine"),
             y: Axis::linear("nanoseconds per event"),
             series: series.into(),
-        };
-        output::replace(path, figure.svg().as_bytes())
-            .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))?;
+        }
     }
-    if arguments.json {
-        return output::print(&output::to_json(&Report {
-            schema: "comity-bench-simulator/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            rounds: arguments.rounds,
-            sizes,
-        }));
-    }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header([
-        "machine",
-        "processors",
-        "events/round",
-        "ns/event (quartiles)",
-        "million events/s",
-        "bytes/processor",
-    ]);
-    for Size { model, processors, events, nanoseconds_per_event, bytes_per_processor } in &sizes {
-        let Quartiles { lower, median, upper } = nanoseconds_per_event;
-        let model = match model {
-            Model::ASteal => "a-steal",
-            Model::Host => "host",
-        };
-        table.add_row([
-            model.to_owned(),
-            processors.to_string(),
-            events.to_string(),
-            format!("{median:.1} ({lower:.1} to {upper:.1})"),
-            format!("{:.1}", 1e3 / median),
-            bytes_per_processor.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}")),
+}
+
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_header([
+            "machine",
+            "processors",
+            "events/round",
+            "ns/event (quartiles)",
+            "million events/s",
+            "bytes/processor",
         ]);
+        for Size { model, processors, events, nanoseconds_per_event, bytes_per_processor, .. } in &self.sizes {
+            let Quartiles { lower, median, upper } = nanoseconds_per_event;
+            let model = match model {
+                Model::ASteal => "a-steal",
+                Model::Host => "host",
+            };
+            table.add_row([
+                model.to_owned(),
+                processors.to_string(),
+                events.to_string(),
+                format!("{median:.1} ({lower:.1} to {upper:.1})"),
+                format!("{:.1}", 1e3 / median),
+                bytes_per_processor.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}")),
+            ]);
+        }
+        format!("{table}\n")
     }
-    let mut text = String::new();
-    let _ = writeln!(text, "{table}");
-    output::print(&text)
+
+    fn files(&self) -> Vec<(&ResultFile, String)> {
+        self.svg.iter().map(|file| (&**file, self.figure().svg())).collect()
+    }
 }
 
 /// Jobs on a machine of so many processors: the events, and the resident memory at the end of one.

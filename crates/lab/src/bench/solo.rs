@@ -1,15 +1,17 @@
 //! `comity-lab bench solo`: the kernels alone on the machine, over stock rayon's time.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use comfy_table::Table;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
 use comity_kernels::{Backend, Program, catalog};
 use serde::Serialize;
 
+use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::contestant::{BackendName, Contestant, PolicyList, contestants, default_workers, workers_range};
@@ -44,6 +46,8 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     workers: u16,
     rounds: u32,
     kernels: Vec<KernelReport>,
@@ -52,6 +56,8 @@ struct Report {
 #[derive(Serialize)]
 struct KernelReport {
     name: String,
+    /// Counted ones: fewer than were asked for where this is a part.
+    rounds: usize,
     /// Seconds of stock rayon.
     rayon_s: Quartiles,
     ratios: Vec<ContestantRatio>,
@@ -69,7 +75,7 @@ struct ContestantRatio {
 const SETTLE: Duration = Duration::from_millis(70);
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     let names = if arguments.kernels.is_empty() { all_stealing() } else { arguments.kernels.clone() };
     let programs: Vec<(String, Box<dyn Program>)> = names
@@ -86,19 +92,37 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     backends.push(("rayon again (control)".to_owned(), Contestant::Rayon.start(workers)?));
 
-    let kernels = programs
-        .iter()
-        .map(|(name, program)| compare(name, &**program, &backends, arguments.rounds))
-        .collect::<Result<_, Failure>>()?;
-    let report = Report {
-        schema: "comity-bench-solo/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        workers,
-        rounds: arguments.rounds,
-        kernels,
+    let names: Vec<String> = programs.iter().map(|(name, _)| name.clone()).collect();
+    let contestants: Vec<String> = backends.iter().map(|(contestant, _)| contestant.clone()).collect();
+    let rounds = arguments.rounds;
+    let course = Course {
+        name: "solo",
+        setting: format!("{}, {workers} workers", contestants.join(", ")),
+        blocks: names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect(),
+        json: arguments.json,
+        out,
     };
-    if arguments.json { output::print(&output::to_json(&report)) } else { print(&report) }
+    let measure = |turn: course::Turn| {
+        let (name, program) = &programs[turn.block];
+        // The first round warms up and is not counted.
+        if turn.is_first {
+            run_all(name, &**program, &backends, 0)?;
+        }
+        run_all(name, &**program, &backends, turn.round as u64 + 1)
+    };
+    let report = move |done: &[Vec<Vec<f64>>], partial| {
+        let measured = names.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
+        Report {
+            schema: "comity-bench-solo/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            workers,
+            rounds,
+            kernels: measured.map(|(name, rounds)| compare(name, &contestants, rounds)).collect(),
+        }
+    };
+    course.run(measure, report)
 }
 
 /// Every kernel but `loop`, which has threads of its own.
@@ -106,51 +130,53 @@ fn all_stealing() -> Vec<String> {
     catalog::ROWS.iter().map(|row| row.name.to_owned()).filter(|name| name != "loop").collect()
 }
 
-fn compare(
-    name: &str,
-    program: &dyn Program,
-    backends: &[(String, Backend)],
-    rounds: u32,
-) -> Result<KernelReport, Failure> {
-    let mut seconds = vec![Vec::new(); backends.len()];
-    // The first round warms up and is not counted.
-    for round in 0..=rounds {
-        // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
-        let mut turns: Vec<usize> = (0..backends.len()).collect();
-        fastrand::Rng::with_seed(round.into()).shuffle(&mut turns);
-        for turn in turns {
-            // A pool under a policy that shares cores is nobody's neighbour any more when it has had no work for a while.
-            thread::sleep(SETTLE);
-            let run = program.run(&backends[turn].1, false);
-            if !run.verdict.verified {
-                return Err(Failure::Run(format!("{name} on {}: {}", backends[turn].0, run.verdict.detail)));
-            }
-            if round > 0 {
-                seconds[turn].push(run.seconds);
-            }
+/// A round: the seconds of everybody.
+fn run_all(name: &str, program: &dyn Program, backends: &[(String, Backend)], round: u64) -> Result<Vec<f64>, Failure> {
+    // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
+    let mut turns: Vec<usize> = (0..backends.len()).collect();
+    fastrand::Rng::with_seed(round).shuffle(&mut turns);
+    let mut seconds = vec![0.0; backends.len()];
+    for turn in turns {
+        // A pool under a policy that shares cores is nobody's neighbour any more when it has had no work for a while.
+        thread::sleep(SETTLE);
+        let run = program.run(&backends[turn].1, false);
+        if !run.verdict.verified {
+            return Err(Failure::Run(format!("{name} on {}: {}", backends[turn].0, run.verdict.detail)));
         }
+        seconds[turn] = run.seconds;
     }
-    let ratios = backends.iter().zip(&seconds).skip(1).map(|((contestant, _), own)| ContestantRatio {
-        contestant: contestant.clone(),
-        over_rayon: Ratio::of(own, &seconds[0]),
-    });
-    Ok(KernelReport { name: name.to_owned(), rayon_s: Quartiles::of(&seconds[0]), ratios: ratios.collect() })
+    Ok(seconds)
 }
 
-fn print(report: &Report) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    let first = &report.kernels[0];
-    let contestants = first.ratios.iter().map(|ratio| ratio.contestant.clone());
-    table.set_header(["kernel".to_owned(), "rayon ms".to_owned()].into_iter().chain(contestants));
-    for kernel in &report.kernels {
-        let ratios = kernel.ratios.iter().map(|ratio| ratio.over_rayon.to_string());
-        let own = [kernel.name.clone(), format!("{:.2}", kernel.rayon_s.median * 1000.0)];
-        table.add_row(own.into_iter().chain(ratios));
+fn compare(name: &str, contestants: &[String], rounds: &[Vec<f64>]) -> KernelReport {
+    let seconds = |nth: usize| rounds.iter().map(|round| round[nth]).collect::<Vec<f64>>();
+    let ratios = contestants.iter().enumerate().skip(1).map(|(nth, contestant)| ContestantRatio {
+        contestant: contestant.clone(),
+        over_rayon: Ratio::of(&seconds(nth), &seconds(0)),
+    });
+    KernelReport {
+        name: name.to_owned(),
+        rounds: rounds.len(),
+        rayon_s: Quartiles::of(&seconds(0)),
+        ratios: ratios.collect(),
     }
-    output::print(&format!(
-        "Time over stock rayon's: ratio of medians (quartiles of the ratios round by round); {} workers, {} rounds\n\
-         {table}\n",
-        report.workers, report.rounds
-    ))
+}
+
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        let contestants = self.kernels[0].ratios.iter().map(|ratio| ratio.contestant.clone());
+        table.set_header(["kernel".to_owned(), "rayon ms".to_owned()].into_iter().chain(contestants));
+        for kernel in &self.kernels {
+            let ratios = kernel.ratios.iter().map(|ratio| ratio.over_rayon.to_string());
+            let own = [kernel.name.clone(), format!("{:.2}", kernel.rayon_s.median * 1000.0)];
+            table.add_row(own.into_iter().chain(ratios));
+        }
+        format!(
+            "Time over stock rayon's: ratio of medians (quartiles of the ratios round by round); {} workers, {} rounds\n\
+             {table}\n",
+            self.workers, self.rounds
+        )
+    }
 }

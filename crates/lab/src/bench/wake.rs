@@ -2,17 +2,19 @@
 
 use std::fmt::Display;
 use std::hint::spin_loop;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::Table;
+use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_console::{Failure, output};
 use comity_kernels::Backend;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::course::{self, Block, Course};
 use super::floor::Sleeper;
 use super::quartiles::percentile;
 use crate::contestant::{BackendName, Contestant, PolicyList, contestants, workers_range};
@@ -49,6 +51,9 @@ pub struct Arguments {
 /// Submissions in a row of one contestant before it is another's turn.
 const TURN: u32 = 25;
 
+/// Into how many parts the turns are divided at most, to say how far it is.
+const BLOCKS: usize = 10;
+
 /// A task that has not started after this long is lost.
 const LOST: Duration = Duration::from_secs(10);
 
@@ -57,10 +62,21 @@ struct Report {
     schema: &'static str,
     machine: Machine,
     versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
     workers: u16,
     idle_ms: u64,
-    samples: u32,
+    /// Of each row: fewer than were asked for where this is a part.
+    samples: usize,
     rows: Vec<Row>,
+}
+
+/// Those of a turn, in microseconds.
+#[derive(Serialize, Deserialize)]
+struct Samples {
+    by_floor: Vec<f64>,
+    /// By contestant and way.
+    by: Vec<[Vec<f64>; 2]>,
 }
 
 /// Microseconds from the submission to the start.
@@ -90,7 +106,7 @@ impl Way {
 }
 
 /// Runs the bench.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if arguments.workers < 2 {
         return Err(Failure::Usage("a task cannot start on another worker of 1; give --workers 2 or more".to_owned()));
     }
@@ -101,27 +117,57 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .collect::<Result<_, Failure>>()?;
     let idle = Duration::from_millis(arguments.idle_ms);
     let floor = Floor::start();
-    let mut floor_samples = Vec::new();
-    let mut samples = vec![[Vec::new(), Vec::new()]; backends.len()];
-    let mut left = arguments.samples;
-    while left > 0 {
-        let turn = left.min(TURN);
-        left -= turn;
-        for _ in 0..turn {
-            floor_samples.push(floor.once(idle).ok_or_else(|| lost("the machine", "a futex alone"))?);
+    let names: Vec<String> = backends.iter().map(|(contestant, _)| contestant.to_string()).collect();
+    let turns = arguments.samples.div_ceil(TURN) as usize;
+    let blocks = turns.min(BLOCKS);
+    let block = |nth| Block {
+        name: format!("part {} of {blocks}", nth + 1),
+        rounds: turns * (nth + 1) / blocks - turns * nth / blocks,
+    };
+    let Arguments { workers, idle_ms, samples, json, .. } = *arguments;
+    let blocks: Vec<Block> = (0..blocks).map(block).collect();
+    let rounds: Vec<usize> = blocks.iter().map(|block| block.rounds).collect();
+    let course = Course {
+        name: "wake",
+        setting: format!("{}, {workers} workers, {idle_ms} ms, {samples} samples", names.join(", ")),
+        blocks,
+        json,
+        out,
+    };
+    let measure = |turn: course::Turn| {
+        // The last turn has what is left.
+        let before = rounds[..turn.block].iter().sum::<usize>() + turn.round;
+        let number = (samples - before as u32 * TURN).min(TURN);
+        let by_floor = (0..number).map(|_| floor.once(idle).ok_or_else(|| lost("the machine", "a futex alone")));
+        let by_floor: Vec<f64> = by_floor.collect::<Result<_, _>>()?;
+        let by = |(contestant, backend): &(Contestant, Backend)| -> Result<[Vec<f64>; 2], Failure> {
+            let by_way = |way: Way| {
+                let samples = (0..number).map(|_| once(backend, way, idle).ok_or_else(|| lost(contestant, way.name())));
+                samples.collect::<Result<Vec<f64>, Failure>>()
+            };
+            Ok([by_way(Way::Join)?, by_way(Way::Spawn)?])
+        };
+        Ok(Samples { by_floor, by: backends.iter().map(by).collect::<Result<_, Failure>>()? })
+    };
+    let report = move |done: &[Vec<Samples>], partial| {
+        let all = |of: &dyn Fn(&Samples) -> &[f64]| done.iter().flatten().flat_map(of).copied().collect::<Vec<f64>>();
+        let rows = names.iter().enumerate().flat_map(|(nth, name)| {
+            let row = move |(place, way): (usize, Way)| row(name, way.name(), &all(&|turn| &turn.by[nth][place]));
+            [Way::Join, Way::Spawn].into_iter().enumerate().map(row)
+        });
+        let by_floor = all(&|turn| &turn.by_floor);
+        Report {
+            schema: "comity-bench-wake/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            workers,
+            idle_ms,
+            samples: by_floor.len(),
+            rows: rows.chain([row("no runtime (floor)", "futex", &by_floor)]).collect(),
         }
-        for ((contestant, backend), samples) in backends.iter().zip(&mut samples) {
-            for (way, samples) in [Way::Join, Way::Spawn].into_iter().zip(samples) {
-                for _ in 0..turn {
-                    samples.push(once(backend, way, idle).ok_or_else(|| lost(contestant, way.name()))?);
-                }
-            }
-        }
-    }
-    let rows = backends.iter().zip(&samples).flat_map(|((contestant, _), samples)| {
-        [Way::Join, Way::Spawn].into_iter().zip(samples).map(move |(way, samples)| row(contestant, way.name(), samples))
-    });
-    report(arguments, rows.chain([row("no runtime (floor)", "futex", &floor_samples)]).collect())
+    };
+    course.run(measure, report)
 }
 
 fn lost(contestant: impl Display, way: &str) -> Failure {
@@ -239,28 +285,18 @@ fn spawn(backend: &Backend, task: impl FnOnce() + Send + 'static) {
     }
 }
 
-fn report(arguments: &Arguments, rows: Vec<Row>) -> Result<(), Failure> {
-    let report = Report {
-        schema: "comity-bench-wake/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        workers: arguments.workers,
-        idle_ms: arguments.idle_ms,
-        samples: arguments.samples,
-        rows,
-    };
-    if arguments.json {
-        return output::print(&output::to_json(&report));
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        table.set_header(["contestant", "submitted by", "p50 µs", "p90 µs", "p99 µs", "max µs"]);
+        for row in &self.rows {
+            let times = [row.p50_us, row.p90_us, row.p99_us, row.max_us].map(|us| format!("{us:.1}"));
+            table.add_row([row.contestant.clone(), row.submitted_by.to_owned()].into_iter().chain(times));
+        }
+        format!(
+            "Submission to start on another worker, after {} ms of idleness; {} workers, {} samples each\n{table}\n",
+            self.idle_ms, self.workers, self.samples
+        )
     }
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-    table.set_header(["contestant", "submitted by", "p50 µs", "p90 µs", "p99 µs", "max µs"]);
-    for row in &report.rows {
-        let times = [row.p50_us, row.p90_us, row.p99_us, row.max_us].map(|us| format!("{us:.1}"));
-        table.add_row([row.contestant.clone(), row.submitted_by.to_owned()].into_iter().chain(times));
-    }
-    output::print(&format!(
-        "Submission to start on another worker, after {} ms of idleness; {} workers, {} samples each\n{table}\n",
-        report.idle_ms, report.workers, report.samples
-    ))
 }

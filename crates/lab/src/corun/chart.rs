@@ -29,7 +29,7 @@ pub fn svg(report: &CorunReport) -> String {
         let row = row.max(contestant * contestants.len() as u32);
         let size = (WIDTH, rest + row * rows.len() as u32 + legend_height(WIDTH, &contestants));
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        let area = above_a_legend(&area, &contestants, |_| Sign::Dot);
+        let area = above_a_legend(&area, &contestants, |nth| (Sign::Dot, COLOURS[nth % COLOURS.len()]));
         let places: Vec<i32> = (0..rows.len()).map(place).collect();
         let up = (place(rows.len()) - ROW / 2..-ROW / 2).with_key_points(places);
         let powers = (-8..=16).map(|power| 2.0_f64.powi(power)).filter(|power| (low..high).contains(power)).collect();

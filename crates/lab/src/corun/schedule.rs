@@ -1,18 +1,18 @@
 //! What runs when.
 
-use std::fmt;
-use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use comity_console::Failure;
-use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use serde::{Deserialize, Serialize};
 
 use super::Grouping;
 use super::program::Program;
 use super::stage::{Launch, Stage};
 use crate::contestant::Contestant;
+use crate::filing::Filing;
 use crate::json::Round;
+use crate::progress::Progress;
 
 /// Into how many blocks the rounds are divided at most. More would follow a drift of the machine more closely, but
 /// each block prepares every program anew.
@@ -41,7 +41,7 @@ pub struct Plan {
 }
 
 /// What one program did under one contestant.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Samples {
     /// Rounds alone.
     pub solo: Vec<Round>,
@@ -61,31 +61,89 @@ pub fn blocks(rounds: usize) -> Vec<usize> {
     (0..blocks).map(|nth| rounds * (nth + 1) / blocks - rounds * nth / blocks).collect()
 }
 
-/// What has been measured so far of a plan: by contestant, then by program. A signal may have it told at any time.
-pub struct Record(Mutex<Vec<Vec<Samples>>>);
+/// What has been measured so far of a plan: by contestant, then by block. A signal may have it told at any time.
+pub struct Record(Mutex<Vec<Vec<Block>>>);
+
+/// A contestant's part of the rounds.
+struct Block {
+    /// By program.
+    samples: Vec<Samples>,
+    /// Whether it is all there already, from a file.
+    is_filed: bool,
+}
 
 impl Record {
-    /// All of it.
-    pub fn lock(&self) -> MutexGuard<'_, Vec<Vec<Samples>>> {
-        comity_os::lock(&self.0)
+    /// That of a plan of which nothing has been run.
+    pub fn empty(plan: &Plan) -> Record {
+        let block = |_| Block { samples: plan.programs.iter().map(|_| Samples::default()).collect(), is_filed: false };
+        let contestant = |_| (0..blocks(plan.rounds).len()).map(block).collect();
+        Record(Mutex::new(plan.contestants.iter().map(contestant).collect()))
+    }
+
+    /// By contestant, then by program.
+    pub fn samples(&self) -> Vec<Vec<Samples>> {
+        let merged = |blocks: &Vec<Block>| {
+            let mut all: Vec<Samples> = Vec::new();
+            for block in blocks {
+                all.resize_with(block.samples.len(), Samples::default);
+                all.iter_mut().zip(&block.samples).for_each(|(all, own)| all.extend(own));
+            }
+            all
+        };
+        comity_os::lock(&self.0).iter().map(merged).collect()
     }
 
     /// Counted rounds that have been run.
     pub fn rounds(&self) -> usize {
-        self.lock().iter().flatten().map(|own| own.solo.len() + own.one_core.len() + own.corun.len()).sum()
+        self.samples().iter().flatten().map(|own| own.solo.len() + own.one_core.len() + own.corun.len()).sum()
     }
 
-    fn note(&self, contestant: usize, program: usize, round: &Round, note: impl FnOnce(&mut Samples)) {
-        let samples = &mut self.lock()[contestant][program];
+    /// Takes what an earlier command filed of a block.
+    pub fn take(&self, place: Place, samples: Vec<Samples>) -> Result<(), &'static str> {
+        let block = &mut comity_os::lock(&self.0)[place.contestant][place.block];
+        if samples.len() != block.samples.len() {
+            return Err("a line has another number of programs");
+        }
+        *block = Block { samples, is_filed: true };
+        Ok(())
+    }
+
+    fn is_filed(&self, place: Place) -> bool {
+        comity_os::lock(&self.0)[place.contestant][place.block].is_filed
+    }
+
+    fn note(&self, place: Place, program: usize, round: &Round, note: impl FnOnce(&mut Samples)) {
+        let samples = &mut comity_os::lock(&self.0)[place.contestant][place.block].samples[program];
         samples.note_wrong(round);
         note(samples);
     }
+
+    fn file(&self, filing: &Filing, place: Place, first: usize, plan: &Plan) -> Result<(), Failure> {
+        let samples = &comity_os::lock(&self.0)[place.contestant][place.block].samples;
+        filing.note(first + place.number(plan), samples)
+    }
 }
 
-/// That of a plan of which nothing has been run.
-pub fn empty_record(plan: &Plan) -> Record {
-    let samples = plan.contestants.iter().map(|_| plan.programs.iter().map(|_| Samples::default()).collect());
-    Record(Mutex::new(samples.collect()))
+/// Which block.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// Of which contestant.
+    pub contestant: usize,
+    /// Which of its blocks.
+    pub block: usize,
+}
+
+impl Place {
+    /// All blocks of a plan, in the order of their numbers.
+    pub fn all(plan: &Plan) -> impl Iterator<Item = Place> {
+        let contestants = plan.contestants.len();
+        let place = move |number| Place { block: number / contestants, contestant: number % contestants };
+        (0..contestants * blocks(plan.rounds).len()).map(place)
+    }
+
+    fn number(self, plan: &Plan) -> usize {
+        self.block * plan.contestants.len() + self.contestant
+    }
 }
 
 /// Counted rounds of a plan, alone, on one core and together.
@@ -95,32 +153,40 @@ pub fn rounds(plan: &Plan) -> usize {
     per_program * plan.programs.len() * plan.contestants.len()
 }
 
-/// Measures every program under every contestant.
-pub fn measure(plan: &Plan, record: &Record) -> Result<(), Failure> {
+/// Measures every program under every contestant, but for what is filed. What a block brings is filed too, by its number from
+/// `filed.1` on.
+pub fn measure(plan: &Plan, record: &Record, filed: Option<(&Filing, usize)>) -> Result<(), Failure> {
     let blocks = blocks(plan.rounds);
-    let bar = bar(plan);
+    let progress = Progress::new(rounds(plan), record.rounds(), "rounds");
     for (nth, rounds) in blocks.iter().copied().enumerate() {
         // Each block begins with another contestant, so that none is always first.
         for turn in 0..plan.contestants.len() {
-            let turn = (turn + nth) % plan.contestants.len();
-            measure_block(plan, turn, rounds, record, &bar)?;
-            if bar.is_hidden() {
-                let (done, all) = (record.rounds(), self::rounds(plan));
-                let names: Vec<String> = plan.programs.iter().map(|program| program.to_string()).collect();
-                let (names, contestant) = (names.join(" + "), &plan.contestants[turn]);
-                let line =
-                    format!("{done} of {all} rounds: {contestant}, block {} of {}, {names}", nth + 1, blocks.len());
-                // Who started this may have gone, and the measurement goes on.
-                let _ = writeln!(io::stderr(), "{line}");
+            let place = Place { contestant: (turn + nth) % plan.contestants.len(), block: nth };
+            if record.is_filed(place) {
+                continue;
             }
+            measure_block(plan, place, rounds, record, &progress)?;
+            if let Some((filing, first)) = filed {
+                record.file(filing, place, first, plan)?;
+            }
+            let names: Vec<String> = plan.programs.iter().map(|program| program.to_string()).collect();
+            let contestant = &plan.contestants[place.contestant];
+            let block = format!("block {} of {}", nth + 1, blocks.len());
+            progress.end_of_block(format!("{contestant}, {block}, {}", names.join(" + ")));
         }
     }
-    bar.finish_and_clear();
+    progress.end();
     Ok(())
 }
 
-fn measure_block(plan: &Plan, nth: usize, rounds: usize, record: &Record, bar: &ProgressBar) -> Result<(), Failure> {
-    let contestant = &plan.contestants[nth];
+fn measure_block(
+    plan: &Plan,
+    place: Place,
+    rounds: usize,
+    record: &Record,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let contestant = &plan.contestants[place.contestant];
     let launch = |program| Launch {
         program,
         contestant,
@@ -128,27 +194,29 @@ fn measure_block(plan: &Plan, nth: usize, rounds: usize, record: &Record, bar: &
         core: None,
         grouping: plan.grouping,
     };
-    for (place, program) in plan.programs.iter().enumerate() {
-        bar.set_message(format!("{contestant}: {program} alone"));
+    for (nth, program) in plan.programs.iter().enumerate() {
+        progress.doing(|| format!("{contestant}: {program} alone"));
         solo(launch(program), rounds, plan.timeout, |round| {
-            record.note(nth, place, &round, |samples| samples.solo.push(round.clone()));
-            bar.inc(1);
+            record.note(place, nth, &round, |samples| samples.solo.push(round.clone()));
+            progress.inc();
         })?;
-        bar.set_message(format!("{contestant}: {program} on one core"));
+        progress.doing(|| format!("{contestant}: {program} on one core"));
         let one_core = Launch { workers: 1, core: Some(plan.one_core), ..launch(program) };
         solo(one_core, rounds.min(MAX_ONE_CORE_ROUNDS), plan.timeout, |round| {
-            record.note(nth, place, &round, |samples| samples.one_core.push(round.clone()));
-            bar.inc(1);
+            record.note(place, nth, &round, |samples| samples.one_core.push(round.clone()));
+            progress.inc();
         })?;
     }
-    bar.set_message(format!("{contestant}: together"));
+    progress.doing(|| format!("{contestant}: together"));
     let launches: Vec<Launch<'_>> = plan.programs.iter().map(launch).collect();
     together(&launches, rounds, plan.timeout, |program, round, is_counted| {
-        record.note(nth, program, &round, |samples| match is_counted {
+        record.note(place, program, &round, |samples| match is_counted {
             true => samples.corun.push(round.clone()),
             false => samples.uncounted_s.push(round.seconds),
         });
-        bar.inc(is_counted.into());
+        if is_counted {
+            progress.inc();
+        }
     })
 }
 
@@ -181,22 +249,20 @@ fn together(
 }
 
 impl Samples {
+    /// Takes those of the next block.
+    fn extend(&mut self, next: &Samples) {
+        self.solo.extend_from_slice(&next.solo);
+        self.one_core.extend_from_slice(&next.one_core);
+        self.corun.extend_from_slice(&next.corun);
+        self.uncounted_s.extend_from_slice(&next.uncounted_s);
+        self.wrong = self.wrong.take().or_else(|| next.wrong.clone());
+    }
+
     fn note_wrong(&mut self, round: &Round) {
         if !round.verified && self.wrong.is_none() {
             self.wrong = Some(round.detail.clone());
         }
     }
-}
-
-/// Counts the counted rounds. It draws only when a round ends and only on a terminal, so it takes no core from anyone.
-fn bar(plan: &Plan) -> ProgressBar {
-    let bar = ProgressBar::new(rounds(plan) as u64);
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} rounds, {elapsed}{to_go}\n{wide_msg}");
-    // Before the first round there is nothing to estimate from.
-    let to_go = |state: &ProgressState, text: &mut dyn fmt::Write| {
-        let _ = if state.pos() > 0 { write!(text, ", {:#} to go", HumanDuration(state.eta())) } else { Ok(()) };
-    };
-    bar.with_style(style.expect("the template is well formed").with_key("to_go", to_go))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use comity_sim::experiments::fit::Estimate;
 use comity_sim::workload::swf;
 use serde::Serialize;
 
-use super::findings::{Findings, estimate, here, one_in};
+use super::findings::{Findings, estimate, here, one_in, said};
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::{self, Sweep};
 
@@ -188,6 +188,13 @@ fn practical(arguments: &Arguments) -> Result<(Practical, String), Failure> {
     Ok((practical, source))
 }
 
+/// A line of estimates with their confidence intervals.
+fn estimates(name: &str, all: impl Iterator<Item = (f64, Estimate)> + Clone) -> Series {
+    let points = all.clone().map(|(x, Estimate { value, .. })| (x, value));
+    let intervals = all.map(|(x, Estimate { value, half_width })| (x, value - half_width, value + half_width));
+    Series::new(name, Marks::Line, points.collect()).with_intervals(intervals)
+}
+
 /// The claims and the figures of the experiments that were run.
 #[derive(Default)]
 struct Results {
@@ -199,12 +206,8 @@ impl Results {
     fn time(&mut self, outcomes: &[Outcome]) {
         self.findings.claims.extend(time::claims(outcomes));
         let by_family = |point: fn(&Outcome) -> (f64, f64)| {
-            let series = |family: Family| Series {
-                name: family.name().to_owned(),
-                marks: Marks::Points,
-                points: outcomes.iter().filter(|outcome| outcome.family == family).map(point).collect(),
-            };
-            Family::ALL.map(series)
+            let own = |family: Family| outcomes.iter().filter(move |outcome| outcome.family == family);
+            Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()))
         };
         let mut series = Vec::from(by_family(|outcome| {
             let parallelism = outcome.parallelism();
@@ -212,11 +215,7 @@ impl Results {
         }));
         let ends = series.iter().flat_map(|series| &series.points).map(|point| point.0);
         let (least, most) = ends.fold((f64::INFINITY, 0.0f64), |(least, most), x| (least.min(x), most.max(x)));
-        series.push(Series {
-            name: "both the same".into(),
-            marks: Marks::Line,
-            points: vec![(least, least), (most, most)],
-        });
+        series.push(Series::new("both the same", Marks::Curve, vec![(least, least), (most, most)]));
         self.findings.figures.push((
             "figure-3",
             Figure {
@@ -231,15 +230,12 @@ impl Results {
             let work = outcome.work as f64 / outcome.trimmed_availability;
             fits.trimmed.predict(work, outcome.critical_path as f64)
         };
-        let series = Family::ALL.map(|family| Series {
-            name: family.name().to_owned(),
-            marks: Marks::Points,
-            points: outcomes
-                .iter()
-                .filter(|outcome| outcome.family == family)
-                .map(|outcome| (outcome.parallelism() / outcome.mean_availability, outcome.time() / predicted(outcome)))
-                .collect(),
-        });
+        let point = |outcome: &Outcome| {
+            (outcome.parallelism() / outcome.mean_availability, outcome.time() / predicted(outcome))
+        };
+        let own = |family: Family| outcomes.iter().filter(move |outcome| outcome.family == family);
+        let series =
+            Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()));
         self.findings.figures.push((
             "time-fit",
             Figure {
@@ -253,40 +249,30 @@ impl Results {
 
     fn waste(&mut self, setting: &Setting, by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome]) {
         self.findings.claims.extend(waste::claims(by_delta, time));
-        let line = |name: &str, of: &dyn Fn(f64, &[Outcome]) -> f64| Series {
-            name: name.to_owned(),
-            marks: Marks::Line,
-            points: by_delta
-                .iter()
-                .map(|(delta, outcomes)| {
-                    let delta = f64::from(*delta) / 100.0;
-                    (delta, of(delta, outcomes))
-                })
-                .collect(),
+        let part = |delta: u32| f64::from(delta) / 100.0;
+        let bound = |name: &str, of: &dyn Fn(f64) -> f64| {
+            let points = by_delta.iter().map(|(delta, _)| (part(*delta), of(part(*delta))));
+            Series::new(name, Marks::Curve, points.collect())
         };
+        let mean = by_delta.iter().map(|(delta, outcomes)| (part(*delta), waste::mean_waste(outcomes)));
         let length = setting.quantum as f64;
         self.findings.figures.push((
             "figure-4",
             Figure {
                 title: "A-STEAL figure 4: waste and its bounds, by δ".into(),
-                x: Axis::linear("δ"),
+                x: Axis::linear("δ").without_zero(),
                 y: Axis::linear("waste / T₁"),
                 series: vec![
-                    line("measured, mean", &|_, outcomes| waste::mean_waste(outcomes).value),
-                    line("bound in efficient quanta", &|delta, _| waste::efficient_bound(delta)),
-                    line("bound (inequality 3)", &|delta, _| waste::bound(delta, length)),
+                    estimates("measured, mean", mean),
+                    bound("bound in efficient quanta", &waste::efficient_bound),
+                    bound("bound (inequality 3)", &|delta| waste::bound(delta, length)),
                 ],
             },
         ));
-        let series = Family::ALL.map(|family| Series {
-            name: family.name().to_owned(),
-            marks: Marks::Points,
-            points: time
-                .iter()
-                .filter(|outcome| outcome.family == family)
-                .map(|outcome| (outcome.parallelism() / outcome.mean_availability, outcome.waste()))
-                .collect(),
-        });
+        let point = |outcome: &Outcome| (outcome.parallelism() / outcome.mean_availability, outcome.waste());
+        let own = |family: Family| time.iter().filter(move |outcome| outcome.family == family);
+        let series =
+            Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()));
         self.findings.figures.push((
             "figure-5",
             Figure {
@@ -299,14 +285,21 @@ impl Results {
     }
 
     fn time_waste(&mut self, large: &[HeadToHead], small: &[HeadToHead]) {
-        self.findings.claims.extend(time_waste::claims(large, small));
+        let claims = time_waste::claims(large, small);
         for (runs, processors, names) in
             [(large, 512, ["figure-6-time", "figure-6-waste"]), (small, 128, ["figure-7-time", "figure-7-waste"])]
         {
-            let series = |name: &str, ratio: &dyn Fn(&HeadToHead) -> f64| Series {
-                name: name.to_owned(),
-                marks: Marks::Points,
-                points: runs.iter().map(|run| (run.normalized_availability(), ratio(run))).collect(),
+            let series = |name: &str, ratio: &dyn Fn(&HeadToHead) -> f64| {
+                let points = runs.iter().map(|run| (run.normalized_availability(), ratio(run)));
+                Series::new(name, Marks::Points, points.collect())
+            };
+            // The text has one number for all runs of the larger machine; the drawings' points are not in it.
+            let ends = runs.iter().map(HeadToHead::normalized_availability);
+            let ends = [ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max)];
+            let level = |of: &str| {
+                let said = said(&claims, &format!("P = {processors}: {of} under ABP over A-STEAL"))?;
+                let name = format!("ABP, the paper's: about {said}");
+                Some(Series::new(name, Marks::PaperLevel { of: 0 }, ends.map(|x| (x, said)).into()))
             };
             let title = |what: &str| {
                 let number = if processors == 512 { 6 } else { 7 };
@@ -322,36 +315,39 @@ impl Results {
                     title: title("time"),
                     x: x(),
                     y: Axis::linear("time over A-STEAL's"),
-                    series: vec![
+                    series: [
                         series("ABP", &time(|run| &run.abp)),
                         series("ABP with mugging (§9)", &time(|run| &run.abp_mug)),
-                    ],
+                    ]
+                    .into_iter()
+                    .chain(level("time"))
+                    .collect(),
                 },
                 Figure {
                     title: title("waste"),
                     x: x(),
                     y: Axis::log("waste over A-STEAL's"),
-                    series: vec![
+                    series: [
                         series("ABP", &wasted(|run| &run.abp)),
                         series("ABP with mugging (§9)", &wasted(|run| &run.abp_mug)),
-                    ],
+                    ]
+                    .into_iter()
+                    .chain(level("waste"))
+                    .collect(),
                 },
             ];
             self.findings.figures.extend(names.into_iter().zip(figures));
         }
+        self.findings.claims.extend(claims);
     }
 
     fn utilization(&mut self, sets: &[Set]) {
         self.findings.claims.extend(utilization::claims(sets));
         const NAMES: [&str; 6] = ["u-u", "u-ht1", "ht1-u", "ht1-ht1", "ht2-u", "ht2-ht2"];
         for (name, set) in NAMES.into_iter().zip(sets) {
-            let line = |name: &str, outcome: &utilization::Outcome| Series {
-                name: name.to_owned(),
-                marks: Marks::Line,
-                points: (1..)
-                    .map(|nth| (nth * utilization::INTERVAL) as f64)
-                    .zip(outcome.utilization.clone())
-                    .collect(),
+            let line = |name: &str, outcome: &utilization::Outcome| {
+                let steps = (1..).map(|nth| (nth * utilization::INTERVAL) as f64);
+                Series::new(name, Marks::Line, steps.zip(outcome.utilization.clone()).collect())
             };
             self.findings.figures.push((
                 name,
@@ -382,14 +378,9 @@ impl Results {
                 time: point.time(),
                 waste: point.waste(),
             }));
-            let line = |name: &str, of: fn(&Point) -> Estimate| Series {
-                name: name.to_owned(),
-                marks: Marks::Line,
-                points: points
-                    .iter()
-                    .filter(|point| point.varied != u64::MAX)
-                    .map(|point| (point.varied as f64, of(point).value))
-                    .collect(),
+            let line = |name: &str, of: fn(&Point) -> Estimate| {
+                let numbered = points.iter().filter(|point| point.varied != u64::MAX);
+                estimates(name, numbered.map(|point| (point.varied as f64, of(point))))
             };
             self.findings.figures.push((
                 name,

@@ -47,6 +47,12 @@ pub fn here<T>(outcomes: Result<T, Stop>) -> Result<Option<T>, Failure> {
     }
 }
 
+/// The paper's number for `what`, where its text has one.
+pub fn said(claims: &[Claim], what: &str) -> Option<f64> {
+    let claim = claims.iter().find(|claim| claim.what == what)?;
+    claim.paper.trim_start_matches("about ").parse().ok()
+}
+
 /// A number and its interval, if it has one.
 pub fn estimate(value: f64, half_width: Option<f64>) -> String {
     match half_width {

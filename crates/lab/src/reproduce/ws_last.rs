@@ -12,7 +12,7 @@ use comity_sim::experiments::ws_last::{
 };
 use serde::Serialize;
 
-use super::findings::{Findings, here, one_in};
+use super::findings::{Findings, here, one_in, said};
 use crate::contestant::MAX_WORKERS;
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::{self, Sweep};
@@ -102,10 +102,11 @@ impl Experiment {
         }
     }
 
-    fn figures(self, outcomes: &[Outcome], cpus: u32) -> Figures {
+    /// With the paper's points, of those `claims`.
+    fn figures(self, outcomes: &[Outcome], claims: &[Claim], cpus: u32) -> Figures {
         match self {
-            Experiment::Exp1 => figure_3(outcomes, cpus),
-            Experiment::Exp2 => figure_4(outcomes),
+            Experiment::Exp1 => figure_3(outcomes, claims, cpus),
+            Experiment::Exp2 => figure_4(outcomes, claims),
             Experiment::Exp3 => figure_5(outcomes),
             Experiment::Exp4 => figure_6(outcomes),
         }
@@ -157,10 +158,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             here(setting.simulate(experiment.name(), &experiment.points(), &sweep))?
         };
         if let Some(outcomes) = outcomes {
-            findings.figures.extend(experiment.figures(&outcomes, if real { cores.into() } else { CPUS }));
-            if !real {
-                findings.claims.extend(experiment.claims(&outcomes));
-            }
+            // The paper's numbers are those of 8 CPUs.
+            let (claims, cpus) = if real { (Vec::new(), cores.into()) } else { (experiment.claims(&outcomes), CPUS) };
+            findings.figures.extend(experiment.figures(&outcomes, &claims, cpus));
+            findings.claims.extend(claims);
             let row = |outcome: Outcome| Row {
                 experiment: experiment.name(),
                 outcome,
@@ -193,7 +194,7 @@ fn lines(
                 outcomes.iter().filter(is_one).map(|outcome| (x(outcome), y(outcome))).collect();
             let name = n.map_or(variant.name().to_owned(), |n| format!("{}, {n} workers", variant.name()));
             if !points.is_empty() {
-                series.push(Series { name, marks: Marks::Line, points });
+                series.push(Series::new(name, Marks::Line, points));
             }
         }
     }
@@ -218,30 +219,52 @@ fn figure(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Figure {
 
 type Figures = Vec<(&'static str, Figure)>;
 
-fn figure_3(outcomes: &[Outcome], cpus: u32) -> Figures {
-    let x = || Axis::linear("work division, d");
+/// The paper's points beside our series of these names: of each, the claim, where it lies, and in how many units.
+fn beside(series: &mut Vec<Series>, claims: &[Claim], points: &[(&str, &[(&str, f64)])], unit: f64, caveat: &str) {
+    for (name, own) in points {
+        let of = series.iter().position(|series| series.name == *name);
+        let point = |(what, x): &(&str, f64)| Some((*x, said(claims, what)? * unit));
+        let points: Vec<(f64, f64)> = own.iter().filter_map(point).collect();
+        if let Some(of) = of.filter(|_| !points.is_empty()) {
+            series.push(Series::of_paper(format!("{name}: the paper's{caveat}"), of, points));
+        }
+    }
+}
+
+fn figure_3(outcomes: &[Outcome], claims: &[Claim], cpus: u32) -> Figures {
+    // The divisions are 1000, 2000, 5000, 10000 and so on.
+    let x = || Axis::log("work division, d");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[50, 250], division, y);
+    let mut speedups = series(Outcome::speedup);
+    let cur = [("n = 50, w = 1000 µs: speedup under WS-CUR", 1e3), ("n = 50, w = 100 µs: speedup under WS-CUR", 1e4)];
+    let last = [("n = 50, w = 1000 µs: under WS-LAST", 1e3), ("n = 50, w = 100 µs: under WS-LAST", 1e4)];
+    let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
+    beside(&mut speedups, claims, &points, 1.0, "");
+    let mut steals = series(Outcome::steal_rate);
+    let cur = [("n = 50, d = 10000: attempts to steal per second under WS-CUR, in 10⁵", 1e4)];
+    let last = [("n = 50, d = 10000: under WS-LAST, in 10⁵", 1e4)];
+    let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
+    beside(&mut steals, claims, &points, 1e5, ", which does not say n");
     let rates = Axis::linear("attempts to steal per second");
     vec![
         (
             "figure-3",
-            figure(
-                &format!("figure 3: speedup of {cpus} over 1 CPUs"),
-                x(),
-                Axis::linear("speedup"),
-                series(Outcome::speedup),
-            ),
+            figure(&format!("figure 3: speedup of {cpus} over 1 CPUs"), x(), Axis::linear("speedup"), speedups),
         ),
-        ("figure-3-steals", figure("experiment 1: attempts to steal", x(), rates, series(Outcome::steal_rate))),
+        ("figure-3-steals", figure("experiment 1: attempts to steal", x(), rates, steals)),
     ]
 }
 
-fn figure_4(outcomes: &[Outcome]) -> Figures {
+fn figure_4(outcomes: &[Outcome], claims: &[Claim]) -> Figures {
     let x = || Axis::linear("workers, n");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[], workers_of, y);
+    let mut speedups = series(Outcome::speedup);
+    let cur = [("n = 256, d = 10000: speedup under WS-CUR", 256.0)];
+    let last = [("n = 256, d = 10000: speedup under WS-LAST", 256.0)];
+    beside(&mut speedups, claims, &[("WS-CUR", &cur), ("WS-LAST", &last)], 1.0, "");
     let rates = Axis::linear("attempts to steal per second");
     vec![
-        ("figure-4-speedup", figure("figure 4: speedup", x(), Axis::linear("speedup"), series(Outcome::speedup))),
+        ("figure-4-speedup", figure("figure 4: speedup", x(), Axis::linear("speedup"), speedups)),
         ("figure-4-steals", figure("figure 4: attempts to steal", x(), rates, series(Outcome::steal_rate))),
     ]
 }

@@ -169,6 +169,8 @@ fn files_that_cannot_be_plotted_or_written() {
     let run = ["corun", "fib:n=5", "fib:n=6", "--rounds", "1"];
     let same = path("same");
     refused(&[&run[..], &["--json", &same, "--csv", &same]].concat(), "is named twice; --csv needs a file of its own");
+    let again = path("./same");
+    refused(&[&run[..], &["--json", &same, "--csv", &again]].concat(), "is named twice; --csv needs a file of its own");
     refused(&[&run[..], &["--csv", "-", "--plot", "-"]].concat(), "--plot needs a file of its own");
     for option in ["--json", "--csv", "--plot"] {
         refused(&[&run[..], &[option, &path("none/file")]].concat(), &format!("choose another file for {option}"));

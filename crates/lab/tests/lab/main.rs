@@ -3,13 +3,18 @@
 mod bad_input;
 mod bench;
 mod corun;
+mod interrupted;
 mod kernel;
+mod loudness;
 mod processes;
 mod reproduce;
 mod simulate;
 
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -56,4 +61,39 @@ fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     path
+}
+
+/// The command with these words; how it ended, and what it said, after `signal` came when the `lines`-th line of standard error had.
+fn ended_at_a_line(lines: usize, signal: &str, words: &[&str]) -> Interrupted {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_comity-lab"))
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut first = Vec::new();
+    for _ in 0..lines {
+        let mut line = String::new();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "it ended after {first:?}");
+        first.push(line);
+    }
+    send(signal, child.id());
+    let output = child.wait_with_output().unwrap();
+    let mut last = String::new();
+    errors.read_to_string(&mut last).unwrap();
+    Interrupted {
+        signal: output.status.signal(),
+        printed: String::from_utf8(output.stdout).unwrap(),
+        last: last.lines().last().unwrap_or_default().to_owned(),
+    }
+}
+
+/// How a command ended that a signal ended.
+struct Interrupted {
+    signal: Option<i32>,
+    /// On standard output.
+    printed: String,
+    /// The last line of standard error.
+    last: String,
 }

@@ -112,6 +112,12 @@ fn ws_last_is_checked_too() {
     assert!(claims.len() == 11 && points.len() == 14 + 33, "{report}");
     let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["figure-4-speedup.svg", "figure-4-steals.svg", "figure-6.svg", "result.json"]);
+    // The paper has a number for one end of each line: a ring and its inside there, and as many in the legend.
+    let drawn = fs::read_to_string(folder.path().join("figure-4-speedup.svg")).unwrap();
+    assert!(["WS-CUR: the paper", "WS-LAST: the paper"].iter().all(|name| drawn.contains(name)), "{drawn}");
+    assert_eq!(drawn.matches("<polygon").count(), 8);
+    // Seven points of each line, and one of each in the legend.
+    assert_eq!(drawn.matches("<circle").count(), 16);
     // With free yields thieves soon find what there is.
     let failed = lab().args(quick).args(["--vary", "yield=1", "--vary", "steal=1", "--check"]).assert().code(1);
     let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();

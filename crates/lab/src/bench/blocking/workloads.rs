@@ -27,6 +27,13 @@ pub enum Workload {
     RequestReply,
 }
 
+impl Workload {
+    /// As on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().expect("no workload is hidden").get_name().to_owned()
+    }
+}
+
 /// One run of a workload.
 #[derive(Clone, Copy)]
 pub struct Plan {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use comity_console::Failure;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::clocks;
@@ -55,6 +56,7 @@ pub struct Look {
 }
 
 /// What was used between two looks, in cores.
+#[derive(Serialize, Deserialize)]
 pub struct Used {
     /// By each member.
     pub by: Vec<f64>,

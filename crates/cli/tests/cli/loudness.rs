@@ -1,0 +1,82 @@
+//! `-v` and `-q` change something in each verb that takes them, and the others refuse them.
+
+use std::fs;
+
+use crate::comity;
+
+/// Standard output and standard error of these words.
+fn said(variable: &str, words: &[&str]) -> (String, String) {
+    let output = comity().env("COMITY_TABLE", variable).args(words).output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// No table can be made there.
+const NOWHERE: &str = "/dev/null/table";
+
+#[test]
+fn a_command_runs_with_hints_without_or_with_all_there_is_to_say() {
+    for (words, out) in [(["run", "echo", "done"], "done\n"), (["run", "true", "none"], "")] {
+        let (printed, errors) = said(NOWHERE, &words);
+        assert_eq!(printed, out);
+        assert!(errors.ends_with("the command runs without sharing cores\n"), "{errors}");
+    }
+    for words in [["-q", "run", "echo", "done"], ["run", "-q", "echo", "done"], ["run", "--quiet", "echo", "done"]] {
+        assert_eq!(said(NOWHERE, &words), ("done\n".to_owned(), String::new()), "{words:?}");
+    }
+    let (printed, errors) = said("off", &["run", "-v", "--weight", "300", "echo", "done"]);
+    assert_eq!(printed, "done\n");
+    for part in
+        ["core table: none (COMITY_TABLE=off)\n", "cores: ", "weight: 300 (the command line)\n", "runs 'echo' with "]
+    {
+        assert!(errors.contains(&format!("comity: {part}")), "{part} is not in\n{errors}");
+    }
+    // What follows the command is the command's.
+    let (printed, errors) = said("off", &["run", "echo", "-q", "-v", "--quiet"]);
+    assert_eq!((printed.as_str(), errors.as_str()), ("-q -v --quiet\n", ""));
+}
+
+#[test]
+fn cores_and_the_table_say_where_they_look() {
+    assert!(said(NOWHERE, &["cores"]).1.ends_with("counted without it\n"));
+    assert_eq!(said(NOWHERE, &["cores", "-q"]).1, "");
+    let (printed, errors) = said("off", &["cores", "-v"]);
+    assert!(printed.trim().parse::<u32>().unwrap() >= 1, "{printed}");
+    assert!(errors.starts_with("comity: core table: none (COMITY_TABLE=off)\n"), "{errors}");
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table");
+    let table = table.to_str().unwrap();
+    for words in [&["table", "-v"][..], &["table", "show", "-v"], &["-v", "table", "clean"]] {
+        let expected = format!("comity: core table: {table} (COMITY_TABLE)\n");
+        assert_eq!(said(table, words).1, expected, "{words:?}");
+    }
+    assert_eq!(said(table, &["table"]).1, "");
+}
+
+#[test]
+fn rayon_says_what_it_asks_cargo() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("src")).unwrap();
+    fs::write(folder.path().join("src/lib.rs"), "").unwrap();
+    fs::write(folder.path().join("Cargo.toml"), "[package]\nname = \"alone\"\nversion = \"0.1.0\"\n").unwrap();
+    let project = folder.path().to_str().unwrap();
+    let asks = |words: &[&str]| said("off", words).1.contains("comity: asks `cargo ");
+    assert!(asks(&["rayon", "status", "-v", project]));
+    // Without a terminal it is not said otherwise.
+    assert!(!asks(&["rayon", "status", project]) && !asks(&["rayon", "-q", "status", project]));
+}
+
+#[test]
+fn who_has_nothing_more_or_less_to_say_refuses() {
+    for words in [&["top"][..], &["policies"], &["doctor"], &["completions", "bash"], &["man", "pages"]] {
+        for option in ["-v", "-q"] {
+            let output = comity().args(words).arg(option).assert().code(2).get_output().clone();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            let sentence = format!("error: {option} changes nothing in `{}`: ", words[0]);
+            assert!(errors.starts_with(&sentence) && errors.ends_with(&format!("leave {option} out\n")), "{errors}");
+            assert!(output.stdout.is_empty());
+        }
+    }
+    let refused = comity().args(["table", "-q"]).assert().code(2).get_output().clone();
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("-q changes nothing in `table`"));
+    comity().args(["cores", "-q", "-v"]).assert().code(2);
+}

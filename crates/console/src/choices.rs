@@ -1,0 +1,26 @@
+//! What a command chose, and by which variable, for whoever asks with `-v`.
+
+use comity_os::{cores, environment};
+use comity_table::Location;
+
+/// The core table that programs started here use.
+pub fn table() -> String {
+    let Some(location) = Location::from_environment() else { return "core table: none (COMITY_TABLE=off)".to_owned() };
+    let whose = match location {
+        Location::At(_) => "COMITY_TABLE",
+        Location::Own => "the user's own; COMITY_TABLE is not set",
+    };
+    format!("core table: {} ({whose})", location.path().display())
+}
+
+/// The cores of this process.
+pub fn cores() -> String {
+    let may_use: Vec<String> = cores::allowed().iter().map(|core| core.id.to_string()).collect();
+    format!("cores: {} by affinity, {} at a time", may_use.join(","), cores::usable_of(may_use.len()))
+}
+
+/// The variable that decides, of those in the order in which they count, with its value; `unset` where none does.
+pub fn variable(names: &[&str], unset: &str) -> String {
+    let of = |name: &&str| Some(format!("{name}={}", environment::variable(name)?.display()));
+    names.iter().find_map(of).unwrap_or_else(|| unset.to_owned())
+}

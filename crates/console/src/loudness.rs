@@ -1,0 +1,82 @@
+//! How much a command says on standard error beside errors: `-q` and `-v`.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use clap::Args;
+
+use crate::Failure;
+
+/// The options of every verb. A verb that they change nothing in refuses them: see [`Loudness::choose`].
+#[derive(Args, Clone, Copy)]
+pub struct Loudness {
+    /// Say more on standard error: what was chosen, by whom, and what is done
+    #[arg(short, long, global = true, conflicts_with = "quiet", display_order = 900)]
+    verbose: bool,
+    /// No progress, warnings or hints on standard error: only results and errors
+    #[arg(short, long, global = true, display_order = 901)]
+    quiet: bool,
+}
+
+/// What a verb can do with the options.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// It has more to say, and less.
+    Both,
+    /// It gives no hints.
+    Verbose,
+    /// There is nothing more to say.
+    Quiet,
+    /// It prints its result and nothing else.
+    Neither,
+}
+
+const USUAL: u8 = 0;
+const QUIET: u8 = 1;
+const VERBOSE: u8 = 2;
+
+/// One for the process: whatever has something to say looks here.
+static LOUDNESS: AtomicU8 = AtomicU8::new(USUAL);
+
+impl Loudness {
+    /// Takes effect from here on.
+    ///
+    /// # Errors
+    /// If the verb called `verb` would take no notice.
+    pub fn choose(self, verb: &str, takes: Takes) -> Result<(), Failure> {
+        let refused = [
+            (self.verbose && !matches!(takes, Takes::Both | Takes::Verbose), "-v", "it has no more to say"),
+            (self.quiet && !matches!(takes, Takes::Both | Takes::Quiet), "-q", "it prints its result alone"),
+        ];
+        if let Some((_, option, why)) = refused.into_iter().find(|(is_refused, ..)| *is_refused) {
+            return Err(Failure::Usage(format!("{option} changes nothing in `{verb}`: {why}; leave {option} out")));
+        }
+        let loudness = if self.quiet { QUIET } else { USUAL } | if self.verbose { VERBOSE } else { USUAL };
+        LOUDNESS.store(loudness, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Whether only results and errors are wanted.
+pub fn is_quiet() -> bool {
+    LOUDNESS.load(Ordering::Relaxed) == QUIET
+}
+
+/// Whether all is to be told.
+pub fn is_verbose() -> bool {
+    LOUDNESS.load(Ordering::Relaxed) == VERBOSE
+}
+
+/// A line for whoever does not want to be left alone. Who started this may have gone: no failure.
+pub fn hint(line: impl AsRef<str>) {
+    if !is_quiet() {
+        let _ = writeln!(io::stderr(), "{}", line.as_ref());
+    }
+}
+
+/// A line for whoever wants to know all.
+pub fn detail(line: impl FnOnce() -> String) {
+    if is_verbose() {
+        let _ = writeln!(io::stderr(), "{}", line());
+    }
+}

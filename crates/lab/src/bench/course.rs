@@ -1,0 +1,170 @@
+//! How every bench measures: blocks one after the other, each of so many rounds. After each round there is something to tell, and a
+//! signal that ends the command has it told; with `--out` each round is filed at once, and the same command goes on where it was.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use comity_console::Failure;
+use comity_console::output::{self, ResultFile};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::filing::{self, Filing, Header};
+use crate::progress::Progress;
+use crate::{choices, descendants};
+
+/// What is measured.
+pub struct Course<'a> {
+    /// The bench, as on the command line.
+    pub name: &'static str,
+    /// What a round depends on, besides its block, the machine and the versions.
+    pub setting: String,
+    /// In their order.
+    pub blocks: Vec<Block>,
+    /// Whether JSON is printed instead of words.
+    pub json: bool,
+    /// A folder for results, in which each round is filed at once.
+    pub out: Option<&'a Path>,
+}
+
+/// Rounds that belong together.
+pub struct Block {
+    /// What is measured in it, and by what it depends on more than on the setting.
+    pub name: String,
+    /// How many.
+    pub rounds: usize,
+}
+
+/// A round that is to be run.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    /// By its place.
+    pub block: usize,
+    /// From 0.
+    pub round: usize,
+    /// Whether this process has run none of the block yet: what has to be warm is not.
+    pub is_first: bool,
+}
+
+/// What a bench tells of its rounds.
+pub trait Report: Serialize {
+    /// For people.
+    fn in_words(&self) -> String;
+
+    /// Files that were asked for, and what is to be in them.
+    fn files(&self) -> Vec<(&ResultFile, String)> {
+        Vec::new()
+    }
+}
+
+/// The rounds that are done, by block.
+type Record<S> = Arc<Mutex<Vec<Vec<S>>>>;
+
+/// How the outcomes are told, and where.
+struct Teller<F> {
+    report: F,
+    json: bool,
+    result: Option<ResultFile>,
+}
+
+impl Course<'_> {
+    /// Runs all rounds, and tells what came out. `report` is given what is done, by block, and whether that is a part only.
+    pub fn run<S, R>(
+        self,
+        mut round: impl FnMut(Turn) -> Result<S, Failure>,
+        report: impl Fn(&[Vec<S>], bool) -> R + Send + Sync + 'static,
+    ) -> Result<(), Failure>
+    where
+        S: Serialize + DeserializeOwned + Send + 'static,
+        R: Report,
+    {
+        let (filing, found, result) = self.filed()?;
+        let (all, done) = (self.all(), found.iter().map(Vec::len).sum());
+        let record: Record<S> = Arc::new(Mutex::new(found));
+        let teller = Arc::new(Teller { report, json: self.json, result });
+        descendants::look_after()?;
+        let (interrupted, told) = (Arc::clone(&record), Arc::clone(&teller));
+        descendants::at_a_signal(move || told.interrupted(&comity_os::lock(&interrupted), all));
+        let what = format!("bench {}, {}", self.name, self.setting);
+        if ["lend", "use"].contains(&self.name) {
+            choices::tell_apart(&what)
+        } else {
+            choices::tell(&what)
+        }
+        let progress = Progress::new(all, done, "rounds");
+        let mut nth = 0;
+        for (block, Block { name, rounds }) in self.blocks.iter().enumerate() {
+            let from = comity_os::lock(&record)[block].len();
+            if from == *rounds {
+                nth += rounds;
+                continue;
+            }
+            progress.doing(|| name.clone());
+            for turn in from..*rounds {
+                let outcome = round(Turn { block, round: turn, is_first: turn == from })?;
+                if let Some(filing) = &filing {
+                    filing.note(nth + turn, &outcome)?;
+                }
+                comity_os::lock(&record)[block].push(outcome);
+                progress.inc();
+            }
+            nth += rounds;
+            progress.end_of_block(name);
+        }
+        progress.end();
+        let report = (teller.report)(&comity_os::lock(&record), false);
+        let filed = descendants::finish(|| teller.file(&report));
+        filed.and(teller.print(&report, false))
+    }
+
+    fn all(&self) -> usize {
+        self.blocks.iter().map(|block| block.rounds).sum()
+    }
+
+    /// Where rounds are filed, which ones are, and where the result goes.
+    #[expect(clippy::type_complexity, reason = "three things of one folder")]
+    fn filed<S: DeserializeOwned>(&self) -> Result<(Option<Filing>, Vec<Vec<S>>, Option<ResultFile>), Failure> {
+        let Some(out) = self.out else { return Ok((None, self.blocks.iter().map(|_| Vec::new()).collect(), None)) };
+        let blocks: Vec<&str> = self.blocks.iter().map(|block| block.name.as_str()).collect();
+        let what = format!("bench {}, {}: {}", self.name, self.setting, blocks.join("; "));
+        let header = Header::new(filing::measured(&what), self.all());
+        let mut outcomes: Vec<OnceLock<S>> = Vec::new();
+        outcomes.resize_with(self.all(), OnceLock::new);
+        let folder = Filing::folder(out)?;
+        let filing = Filing::open(&folder.join(format!("bench-{}.jsonl", self.name)), &header, &outcomes)?;
+        let result = ResultFile::check(&out.join(filing::RESULT), "--out")?;
+        let mut outcomes = outcomes.into_iter().map(OnceLock::into_inner);
+        // Rounds are filed in their order, so those of a block are its first.
+        let found: Vec<Vec<S>> = self
+            .blocks
+            .iter()
+            .map(|block| outcomes.by_ref().take(block.rounds).map_while(|own| own).collect())
+            .collect();
+        Ok((Some(filing), found, Some(result)))
+    }
+}
+
+impl<F> Teller<F> {
+    fn file<R: Report>(&self, report: &R) -> Result<(), Failure> {
+        let result = self.result.iter().map(|file| (file, output::to_json(report)));
+        let files = report.files().into_iter().chain(result);
+        files.map(|(file, text)| file.write(&text)).fold(Ok(()), Result::and)
+    }
+
+    fn print<R: Report>(&self, report: &R, partial: bool) -> Result<(), Failure> {
+        let part = if partial { "A PART, for the command was interrupted. " } else { "" };
+        output::print(&if self.json { output::to_json(report) } else { format!("{part}{}", report.in_words()) })
+    }
+
+    /// When a signal ends the command.
+    fn interrupted<S, R: Report>(&self, record: &[Vec<S>], all: usize)
+    where
+        F: Fn(&[Vec<S>], bool) -> R,
+    {
+        let done = record.iter().map(Vec::len).sum();
+        if descendants::say_interrupted(done, all, "rounds", (done == 0).then_some("nothing has been measured yet")) {
+            let report = (self.report)(record, true);
+            descendants::say_failures([self.file(&report), self.print(&report, true)]);
+        }
+    }
+}
