@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything, before an issue is closed: checks/test.sh; rayon's tests under other policies and numbers of threads; the programs
 # over both rayon-cores; the lowest versions of what the drop-in is made of; two versions in one table; loom, ThreadSanitizer, all
-# mutations, and instruction counts.
+# mutations, instruction counts, and pages in a browser.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh
@@ -17,3 +17,4 @@ checks/loom.sh
 checks/tsan.sh
 checks/mutations.sh
 checks/instructions.sh
+checks/report.sh

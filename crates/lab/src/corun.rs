@@ -7,13 +7,13 @@
 pub mod chart;
 mod csv;
 mod measures;
-mod pairs;
+pub mod pairs;
 mod program;
 mod report;
 mod schedule;
 mod stage;
-mod summary;
-mod table;
+pub mod summary;
+pub mod table;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -35,7 +35,8 @@ use program::Program;
 use report::Baseline;
 use schedule::{Place, Plan, Record, Samples};
 
-const SCHEMA: &str = "comity-corun/1";
+/// Of what `--json` writes.
+pub const SCHEMA: &str = "comity-corun/1";
 
 /// The most programs of a co-run.
 const MAX_PROGRAMS: usize = 64;
@@ -361,18 +362,24 @@ pub fn read(path: &Path) -> Result<CorunReport, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
     let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
     match value.get("schema").and_then(serde_json::Value::as_str) {
-        Some(SCHEMA) => {
-            let report: CorunReport = serde_json::from_value(value).map_err(|error| refuse(&error))?;
-            let is_empty = report.coruns.is_empty() || report.coruns.iter().any(|corun| corun.programs.is_empty());
-            let mut slowdowns = report.coruns.iter().flat_map(|corun| &corun.programs).map(|program| program.slowdown);
-            match (is_empty, slowdowns.all(|slowdown| slowdown > -1.0 && slowdown < 1e9)) {
-                (true, _) => Err(refuse(&"it has a co-run without programs, or none at all")),
-                (_, false) => Err(refuse(&"a slowdown in it is not above -1")),
-                _ => Ok(report),
-            }
-        }
+        Some(SCHEMA) => of_json(value).map_err(|why| refuse(&why)),
         Some(other) => Err(refuse(&format!("its schema is {other}, not {SCHEMA}"))),
         None => Err(refuse(&"it names no schema")),
+    }
+}
+
+/// What `--json` wrote, if that can be drawn.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn of_json(value: serde_json::Value) -> Result<CorunReport, String> {
+    let report: CorunReport = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let is_empty = report.coruns.is_empty() || report.coruns.iter().any(|corun| corun.programs.is_empty());
+    let mut slowdowns = report.coruns.iter().flat_map(|corun| &corun.programs).map(|program| program.slowdown);
+    match (is_empty, slowdowns.all(|slowdown| slowdown > -1.0 && slowdown < 1e9)) {
+        (true, _) => Err("it has a co-run without programs, or none at all".to_owned()),
+        (_, false) => Err("a slowdown in it is not above -1".to_owned()),
+        _ => Ok(report),
     }
 }
 

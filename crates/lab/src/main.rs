@@ -18,6 +18,7 @@ mod json;
 mod kernel;
 mod plot;
 mod progress;
+mod report;
 mod reproduce;
 mod serve;
 mod simulate;
@@ -51,6 +52,7 @@ enum Verb {
     Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
     Plot(plot::Arguments),
+    Report(report::Arguments),
     Completions(generate::Completions),
     Man(generate::Man),
     #[command(hide = true)]
@@ -70,6 +72,7 @@ impl Verb {
             Verb::Simulate(_) => ("simulate", Takes::Both),
             Verb::Reproduce(_) => ("reproduce", Takes::Both),
             Verb::Plot(_) => ("plot", Takes::Neither),
+            Verb::Report(_) => ("report", Takes::Neither),
             Verb::Completions(_) => ("completions", Takes::Neither),
             Verb::Man(_) => ("man", Takes::Neither),
             Verb::Serve(_) => ("serve", Takes::Neither),
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Verb::Simulate(arguments) => simulate::run(arguments),
         Verb::Reproduce(arguments) => reproduce::run(arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),
         Verb::Man(arguments) => generate::man(&arguments, Arguments::command()),
         Verb::Serve(arguments) => serve::run(arguments),

@@ -152,34 +152,65 @@ fn hold_again(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Programs that have one name, over all runs, in the order in which the names come.
+/// What is told of some runs.
+pub struct Told {
+    /// The columns: the program's name, and numbers.
+    pub header: Vec<&'static str>,
+    /// A row for each name.
+    pub rows: Vec<Vec<String>>,
+    /// What concerns all of them.
+    pub sentences: Vec<String>,
+}
+
 fn table(runs: &[Outcome]) -> String {
+    let Told { header, rows, sentences } = told(runs);
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header).add_rows(rows);
+    let mut text = format!("{table}\n");
+    for sentence in sentences {
+        let _ = writeln!(text, "{sentence}");
+    }
+    text
+}
+
+/// The programs' names, in the order in which they come.
+pub fn names(runs: &[Outcome]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    let all = || runs.iter().flat_map(|run| &run.programs);
-    for program in all() {
+    for program in runs.iter().flat_map(|run| &run.programs) {
         if !names.contains(&program.name.as_str()) {
             names.push(&program.name);
         }
     }
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+    names
+}
+
+/// Of the programs of a name that ended. A run's programs share a machine: only runs are independent.
+pub fn mean_of(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) -> f64) -> Estimate {
+    let of_run = |run: &Outcome| {
+        let ended = run.programs.iter().filter(|program| program.name == name && program.ended.is_some());
+        let numbers: Vec<f64> = ended.map(&number).collect();
+        (!numbers.is_empty()).then(|| mean(&numbers).value)
+    };
+    mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
+}
+
+/// From when a program came to when it ended.
+pub fn time(program: &ProgramOutcome) -> f64 {
+    (program.ended.unwrap_or(program.came) - program.came) as f64
+}
+
+/// Programs that have one name, over all runs.
+pub fn told(runs: &[Outcome]) -> Told {
+    let all = || runs.iter().flat_map(|run| &run.programs);
     let on_a_host = all().any(|program| program.counts.is_some());
     let of_host: &[&str] = if on_a_host { &["sleeps", "preemptions", "cores lost", "cores used"] } else { &[] };
     let clock = if on_a_host { Clock::Nanoseconds } else { Clock::Steps };
-    table.set_header(["program", "came", "ended", "died", "time", "T₁", "T∞", "waste / T₁"].iter().chain(of_host));
-    for name in names {
+    let header = ["program", "came", "ended", "died", "time", "T₁", "T∞", "waste / T₁"];
+    let mut rows = Vec::new();
+    for name in names(runs) {
         let of = || all().filter(|program| program.name == name);
         let ended = || of().filter(|program| program.ended.is_some());
-        // A run's programs share a machine: only runs are independent.
-        let mean_of = |number: &dyn Fn(&ProgramOutcome) -> f64| {
-            let of_run = |run: &Outcome| {
-                let ended = run.programs.iter().filter(|program| program.name == name && program.ended.is_some());
-                let numbers: Vec<f64> = ended.map(number).collect();
-                (!numbers.is_empty()).then(|| mean(&numbers).value)
-            };
-            mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
-        };
-        let time = mean_of(&|program| (program.ended.unwrap_or(program.came) - program.came) as f64);
+        let mean_of = |number: &dyn Fn(&ProgramOutcome) -> f64| mean_of(runs, name, number);
         let waste = mean_of(&|program| program.cycles.waste() as f64 / program.work as f64);
         let (work, critical_path) = of().next().map_or((0, 0), |program| (program.work, program.critical_path));
         let died = of().filter(|program| program.died.is_some()).count();
@@ -189,32 +220,30 @@ fn table(runs: &[Outcome]) -> String {
             [|counts| counts.sleeps, |counts| counts.preemptions, |counts| counts.lost];
         let counts = counts.into_iter().map(counted).chain([part(cores_used(runs, name))]).filter(|_| on_a_host);
         let count = |count: usize| count.to_string();
-        let cells = [count(of().count()), count(ended().count()), count(died), clock.tell(time)];
+        let cells = [count(of().count()), count(ended().count()), count(died), clock.tell(mean_of(&time))];
         let [work, critical_path] = [work, critical_path].map(|time| clock.tell(Estimate::from(time as f64)));
-        table.add_row(
-            [name.to_owned()].into_iter().chain(cells).chain([work, critical_path, part(waste)]).chain(counts),
-        );
+        let cells = [name.to_owned()].into_iter().chain(cells).chain([work, critical_path, part(waste)]);
+        rows.push(cells.chain(counts).collect());
     }
-    let mut text = format!("{table}\n");
     let utilization = mean(&runs.iter().map(|run| run.utilization).collect::<Vec<_>>());
     let length = mean(&runs.iter().map(|run| run.steps as f64).collect::<Vec<_>>());
     let unshared: u64 = all().map(|program| program.counts.unwrap_or_default().unshared).sum();
+    let mut sentences = Vec::new();
     if unshared > 0 {
-        let _ = writeln!(text, "{unshared} programs found the core table full, and went on without it.");
+        sentences.push(format!("{unshared} programs found the core table full, and went on without it."));
     }
     if on_a_host {
         let idle = mean(&runs.iter().map(|run| run.idle_beside_work.unwrap_or(0) as f64).collect::<Vec<_>>());
-        let _ = writeln!(text, "Cores idled for {} while a thread or a task waited for one.", clock.tell(idle));
+        sentences.push(format!("Cores idled for {} while a thread or a task waited for one.", clock.tell(idle)));
     }
     let plural = if runs.len() == 1 { "" } else { "s" };
-    let _ = writeln!(
-        text,
+    sentences.push(format!(
         "{} run{plural} of {}; utilization {}. Times and waste are means over the runs, of the programs that ended.",
         runs.len(),
         clock.tell(length),
         part(utilization)
-    );
-    text
+    ));
+    Told { header: header.iter().chain(of_host).copied().collect(), rows, sentences }
 }
 
 /// How many cores all programs of a name used, in the mean over a run.

@@ -92,7 +92,7 @@ fn caption(report: &CorunReport) -> String {
 }
 
 /// In the order of their first co-runs.
-fn contestants(coruns: &[Corun]) -> Vec<&str> {
+pub fn contestants(coruns: &[Corun]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for corun in coruns {
         if !names.contains(&corun.policy.as_str()) {
@@ -103,7 +103,7 @@ fn contestants(coruns: &[Corun]) -> Vec<&str> {
 }
 
 /// The co-runs of the same programs, by their place in the report and their names.
-fn rows(coruns: &[Corun]) -> BTreeMap<(usize, String), Vec<&Corun>> {
+pub fn rows(coruns: &[Corun]) -> BTreeMap<(usize, String), Vec<&Corun>> {
     let mut rows: BTreeMap<(usize, String), Vec<&Corun>> = BTreeMap::new();
     let mut places: Vec<String> = Vec::new();
     for corun in coruns {

@@ -70,7 +70,7 @@ fn most_is_best(values: &[f64]) -> MeanAndWorst {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use super::*;
     use crate::json::{CorunProgram, Times};
 

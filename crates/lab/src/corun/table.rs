@@ -76,7 +76,7 @@ pub fn workers(coruns: &[Corun]) -> String {
 }
 
 /// Whether all were right, or whose were not.
-fn results(coruns: &[Corun]) -> String {
+pub fn results(coruns: &[Corun]) -> String {
     let wrong = |corun: &Corun| {
         let programs = corun.programs.iter().filter(|program| !program.verified);
         programs.map(|program| format!("{} under {}", shorten(&program.name), corun.policy)).collect::<Vec<_>>()
@@ -241,7 +241,7 @@ fn mean_and_worst(value: MeanAndWorst, words: fn(f64) -> String) -> String {
 }
 
 /// With the unit that fits.
-fn seconds(time: f64) -> String {
+pub fn seconds(time: f64) -> String {
     match time {
         ..9.995e-5 => format!("{:.1} µs", 1e6 * time),
         ..9.995e-4 => format!("{:.0} µs", 1e6 * time),
@@ -251,10 +251,12 @@ fn seconds(time: f64) -> String {
     }
 }
 
-fn percent(ratio: f64) -> String {
+/// A ratio in percent.
+pub fn percent(ratio: f64) -> String {
     format!("{:.1} %", 100.0 * ratio)
 }
 
+/// One line of so many letters.
 pub fn shorten(name: &str) -> String {
     let one_line = name.replace(char::is_whitespace, " ");
     match one_line.char_indices().nth(NAME_LETTERS) {

@@ -6,7 +6,7 @@ use crate::{executable, lab};
 
 /// Runs `words` and checks the exit code and that standard error holds `part`, and standard output nothing.
 #[track_caller]
-fn refused(words: &[&str], part: &str) {
+pub fn refused(words: &[&str], part: &str) {
     let output = lab().args(words).assert().code(2).get_output().clone();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.starts_with("error: ") && errors.contains(part), "{words:?}: {errors}");

@@ -1,0 +1,144 @@
+//! What a file is, by its content.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use comity_console::Failure;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::command::CommandReport;
+use super::reproduction::ReproduceReport;
+use super::simulation::SimulateReport;
+use super::trace::{self, Trace};
+use crate::corun;
+use crate::json::CorunReport;
+
+/// A file that was read, by its name.
+pub enum Input {
+    /// `comity-lab corun --json`.
+    Corun(String, CorunReport),
+    /// `comity-lab simulate --json`.
+    Simulation(String, SimulateReport),
+    /// `comity-lab reproduce … --json`.
+    Reproduction(String, ReproduceReport),
+    /// `comity run --report`.
+    Command(String, CommandReport),
+    /// `COMITY_TRACE`; it knows its file's name.
+    Trace(Trace),
+}
+
+impl Input {
+    /// If it is a timeline.
+    pub fn as_trace(&self) -> Option<&Trace> {
+        match self {
+            Input::Trace(trace) => Some(trace),
+            _ => None,
+        }
+    }
+}
+
+/// Longer files are refused, so that a device without an end is. No program writes a timeline that is much longer than two thirds of it.
+const MOST_BYTES: u64 = 3 << 29;
+
+/// At which it is seen whether a file is text.
+const START_BYTES: u64 = 1 << 16;
+
+/// What to do about a file of no kind.
+const KINDS: &str = "name what `comity-lab corun --json`, `simulate --json`, `reproduce --json` or `comity run --report=FILE.json` \
+                     wrote, or a program under COMITY_TRACE=FILE";
+
+/// What to do about a file of a kind that is damaged.
+const ANEW: &str = "have it written anew, or leave it out";
+
+/// Reads a file of any kind. What is wrong with it is said with the place where that is.
+pub fn read(path: &Path) -> Result<Input, Failure> {
+    let refuse = |Refusal { why, what }| Failure::Usage(format!("cannot read '{}': {why}; {what}", path.display()));
+    recognise(path).map_err(refuse)
+}
+
+/// Why a file is not taken.
+struct Refusal {
+    why: String,
+    what: &'static str,
+}
+
+fn no_kind(why: impl ToString) -> Refusal {
+    Refusal { why: why.to_string(), what: KINDS }
+}
+
+/// The first byte that is not.
+fn no_text(place: usize) -> Refusal {
+    no_kind(format!("it is no text, from byte {} on", place + 1))
+}
+
+fn damaged(why: impl ToString) -> Refusal {
+    Refusal { why: why.to_string(), what: ANEW }
+}
+
+fn recognise(path: &Path) -> Result<Input, Refusal> {
+    let bytes = bytes(path)?;
+    let name = path.display().to_string();
+    if trace::is_trace(&bytes) {
+        return trace::parse(name, &bytes).map(Input::Trace).map_err(damaged);
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|error| no_text(error.valid_up_to()))?;
+    if text.trim().is_empty() {
+        return Err(no_kind(if text.is_empty() { "it is empty" } else { "there is nothing in it but blanks" }));
+    }
+    let value: Value = serde_json::from_str(text).map_err(|error| match first_schema(text) {
+        Some(schema) if schema == "comity-sweep/1" => Refusal {
+            why: "these are single runs of a sweep".to_owned(),
+            what: "name the result.json in the folder above",
+        },
+        _ if error.is_eof() => damaged(format!("its JSON is cut short ({error})")),
+        _ => no_kind(format!("it is no JSON ({error})")),
+    })?;
+    let schema = value.get("schema").and_then(Value::as_str).map(str::to_owned);
+    match schema.as_deref() {
+        Some(corun::SCHEMA) => corun::of_json(value).map(|report| Input::Corun(name, report)).map_err(damaged),
+        Some("comity-simulate/1") => {
+            let report: SimulateReport = of_json(value)?;
+            report.check().map_err(damaged)?;
+            Ok(Input::Simulation(name, report))
+        }
+        Some("comity-reproduce/1") => of_json(value).map(|report| Input::Reproduction(name, report)),
+        Some("comity-run/1") => {
+            let report: CommandReport = of_json(value)?;
+            report.check().map_err(damaged)?;
+            Ok(Input::Command(name, report))
+        }
+        Some(other) => Err(no_kind(format!("its schema is {other}, of which there is nothing to show"))),
+        None => Err(no_kind("it names no schema")),
+    }
+}
+
+fn of_json<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+    serde_json::from_value(value).map_err(damaged)
+}
+
+/// Of a file with an object a line.
+fn first_schema(text: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(text.lines().next()?).ok()?;
+    Some(value.get("schema")?.as_str()?.to_owned())
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let file = File::open(path).map_err(no_kind)?;
+    if file.metadata().map_err(no_kind)?.is_dir() {
+        return Err(no_kind("it is a directory"));
+    }
+    let mut file = file.take(MOST_BYTES + 1);
+    let mut bytes = Vec::new();
+    file.by_ref().take(START_BYTES).read_to_end(&mut bytes).map_err(no_kind)?;
+    // Of a device or a program, the rest would be read for nothing.
+    if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
+        return Err(no_text(place));
+    }
+    file.read_to_end(&mut bytes).map_err(no_kind)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(no_kind(format!("it is longer than {} MiB", MOST_BYTES >> 20)));
+    }
+    Ok(bytes)
+}

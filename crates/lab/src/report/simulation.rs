@@ -1,0 +1,216 @@
+//! What `comity-lab simulate --json` printed: programs on a machine that one does not have.
+
+use comity_sim::experiments::fit::Estimate;
+use comity_sim::scenario::Outcome;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::chart::{self, Chart, Measured, Row, Scale, bar, dot, picture};
+use super::page::{Entry, Section, clean, facts, heading, table};
+use crate::corun::table::{percent, shorten};
+use crate::simulate;
+
+/// `comity-simulate/1`, as far as it is shown.
+#[derive(Debug, Deserialize)]
+pub struct SimulateReport {
+    comity: String,
+    scenario: Scenario,
+    runs: Vec<Outcome>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Scenario {
+    seed: u64,
+    machine: Machine,
+    programs: Vec<Submission>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Machine {
+    model: String,
+    processors: u32,
+}
+
+#[derive(Debug, Deserialize)]
+struct Submission {
+    name: String,
+    policy: String,
+}
+
+/// More are not drawn one by one.
+const MOST_PROGRAMS: usize = 40;
+
+/// Sums of as many as a file can have fit into a word.
+const MOST: u64 = 1 << 50;
+
+impl SimulateReport {
+    /// # Errors
+    /// Says what cannot be.
+    pub fn check(&self) -> Result<(), String> {
+        if self.runs.iter().all(|run| run.programs.is_empty()) {
+            return Err("it has no run with a program".to_owned());
+        }
+        for (nth, run) in self.runs.iter().enumerate() {
+            let of_all = [run.steps, run.cycles.work, run.cycles.steal, run.cycles.mug];
+            for program in &run.programs {
+                let cycles = program.cycles;
+                let ends = [program.ended, program.died].map(|end| end.unwrap_or(program.came));
+                let numbers = [program.came, program.work, cycles.work, cycles.steal, cycles.mug];
+                let all = of_all.iter().chain(&numbers).chain(&ends);
+                if ends.iter().any(|end| *end < program.came) || all.into_iter().any(|number| *number > MOST) {
+                    return Err(format!("run {nth} has a time of '{}' that cannot be", shorten(&program.name)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a step of the machine is.
+    fn unit(&self) -> (&'static str, f64) {
+        match self.scenario.machine.model.as_str() {
+            "host" => ("milliseconds", 1e-6),
+            _ => ("steps", 1.0),
+        }
+    }
+}
+
+/// The simulation's part of the page.
+pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
+    let told = simulate::told(&report.runs);
+    let machine = &report.scenario.machine;
+    let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let processors = plural(machine.processors as usize, "processor");
+    let gist = format!(
+        "{} on {}, {}",
+        plural(told.rows.len(), "kind") + " of programs",
+        processors,
+        plural(report.runs.len(), "run")
+    );
+    let policies: Vec<String> = report
+        .scenario
+        .programs
+        .iter()
+        .map(|program| format!("{} under {}", shorten(&program.name), program.policy))
+        .collect();
+    let rows: Vec<_> = told.rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect();
+    let body = html! {
+        (heading(id, "comity-lab simulate", file))
+        (facts(&[
+            ("simulated machine", html! { (clean(&machine.model)) ", " (processors) }),
+            ("programs", html! { (clean(&policies.join(", "))) }),
+            ("runs", html! { (report.runs.len()) ", from seed " (report.scenario.seed) }),
+            ("simulated by", html! { "comity-lab " (clean(&report.comity)) }),
+        ]))
+        h3 { "Time" }
+        (times(report))
+        h3 { "Processor time" }
+        (spent(report))
+        (presence(report))
+        (table("Programs of one name, over all runs (± 95 % confidence over the runs)", &told.header, 1, &rows))
+        @for sentence in &told.sentences { p { (sentence) } }
+    };
+    Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
+}
+
+fn measured(Estimate { value, half_width }: Estimate) -> Measured {
+    let interval = (half_width > 0.0).then_some((value - half_width, value + half_width));
+    Measured { value, interval }
+}
+
+fn row(name: &str, picture: Markup) -> Row {
+    Row { name: shorten(name), begins_group: false, picture }
+}
+
+/// How long the programs took.
+fn times(report: &SimulateReport) -> Markup {
+    let (unit, scale) = report.unit();
+    let time = |name: &str| measured(simulate::mean_of(&report.runs, name, |program| simulate::time(program) * scale));
+    let names: Vec<&str> = simulate::names(&report.runs);
+    let axis =
+        Scale::from_zero(names.iter().flat_map(|name| time(name).ends()), format!("time from coming to end, {unit}"));
+    let rows = names.iter().map(|name| {
+        let time = time(name);
+        let words = format!("{}: {:.3} {unit}", shorten(name), time.value);
+        row(name, picture(22, &axis, &dot(&axis, time, 11, "c0", &words)))
+    });
+    let caption = html! {
+        "Mean time from a program's coming to its end, in " (unit) ", of the programs that ended. Lines: 95 % confidence intervals of the \
+        mean over " (report.runs.len()) " runs; one run has none."
+    };
+    let label = format!("Mean time of each program in {unit}");
+    Chart { label, legend: Vec::new(), rows: rows.collect(), scale: axis, caption, dense: false }.html()
+}
+
+/// What the processors did.
+fn spent(report: &SimulateReport) -> Markup {
+    let axis = Scale::between(0.0, 100.0, "percent of the processor time spent");
+    let names = simulate::names(&report.runs);
+    let legend = chart::keys(["work", "stealing", "mugging"]);
+    let rows = names.iter().map(|name| {
+        let all = || report.runs.iter().flat_map(|run| &run.programs).filter(|program| program.name == *name);
+        let sum =
+            |of: fn(&comity_sim::scenario::ProgramOutcome) -> u64| all().map(|program| of(program) as f64).sum::<f64>();
+        let parts = [
+            sum(|program| program.cycles.work),
+            sum(|program| program.cycles.steal),
+            sum(|program| program.cycles.mug),
+        ];
+        let whole = parts.iter().sum::<f64>().max(1.0);
+        let mut from = 0.0;
+        let bars = parts.iter().zip(&legend).map(|(part, (class, what))| {
+            let to = from + 100.0 * part / whole;
+            let words = format!("{}: {what} {}", shorten(name), percent(part / whole));
+            let bar = bar(&axis, (from, to), (4, 14), class, &words);
+            from = to;
+            bar
+        });
+        row(name, picture(22, &axis, &html! { @for bar in bars { (bar) } }))
+    });
+    let caption = html! {
+        "What the programs did with the processor time that they had, in percent, over all runs: work brings a program further, stealing \
+        and mugging (taking over the queue of a worker without a processor) do not."
+    };
+    let rows = rows.collect();
+    let label = "Processor time of each program spent working, stealing and mugging".to_owned();
+    Chart { label, legend: legend.clone(), rows, scale: axis, caption, dense: false }.html()
+}
+
+/// Who was there when, in the first run.
+fn presence(report: &SimulateReport) -> Markup {
+    let run = &report.runs[0];
+    if run.programs.len() < 2 || run.programs.len() > MOST_PROGRAMS {
+        return html! {};
+    }
+    let (unit, scale) = report.unit();
+    let axis = Scale::between(0.0, run.steps as f64 * scale, format!("time, {unit}"));
+    let names = simulate::names(&report.runs);
+    let rows = run.programs.iter().map(|program| {
+        let end = program.ended.or(program.died);
+        let [from, to] = [program.came, end.unwrap_or(run.steps)].map(|time| time as f64 * scale);
+        let nth = names.iter().position(|name| *name == program.name).unwrap_or(0);
+        let fate = match (program.ended, program.died) {
+            (Some(_), _) => "ended",
+            (_, Some(_)) => "died",
+            _ => "had not ended",
+        };
+        let words = format!("{}: came at {from:.3}, {fate} at {to:.3} {unit}", shorten(&program.name));
+        let class = chart::colour(nth);
+        let drawn = html! {
+            (bar(&axis, (from, to), (3, 12), &class, &words))
+            @if program.died.is_some() {
+                line.bound x1=(chart::percent(axis.place(to))) x2=(chart::percent(axis.place(to))) y1="0" y2="18" {}
+            }
+        };
+        row(&program.name, picture(18, &axis, &drawn))
+    });
+    let caption = html! {
+        "From when to when each program was there in the first run (seed " (run.seed) "), in " (unit)
+        ". A bar that ends in an upright line is of a program that died."
+    };
+    let label = format!("When each of {} programs came and ended", run.programs.len());
+    let rows = rows.collect();
+    html! {
+        h3 { "Who was there when" }
+        (Chart { label, legend: Vec::new(), rows, scale: axis, caption, dense: true }.html())
+    }
+}
