@@ -318,6 +318,8 @@ struct Seen {
 #[derive(Clone, Default)]
 struct SeenWorker {
     is_named: bool,
+    /// What it noted until the last visit, empty in between: the two vectors take turns, so that neither grows anew.
+    events: Vec<Event>,
     /// Its times, and until when its waits for a core are written.
     times: Option<(Times, Nanos)>,
 }
@@ -370,15 +372,15 @@ impl Seen {
             {
                 notes.switch(Some(state), at);
             }
-            let events = std::mem::take(&mut notes.events);
+            std::mem::swap(&mut notes.events, &mut seen.events);
             let lost = std::mem::take(&mut notes.lost);
             let is_up = matches!(notes.now, Some((State::Task | State::Thief, _)));
             drop(notes);
-            happened |= is_up || !events.is_empty();
+            happened |= is_up || !seen.events.is_empty();
             if !std::mem::replace(&mut seen.is_named, true) {
                 output.name(thread, &format!("pool {pool} worker {nth} ({policy})"));
             }
-            events.iter().for_each(|event| output.event(thread, *event));
+            seen.events.drain(..).for_each(|event| output.event(thread, event));
             output.lost(lost, at);
             if is_up {
                 seen.ask(thread, output);

@@ -29,7 +29,8 @@ pub(super) struct Output {
     path: PathBuf,
     /// Says to other processes that this one writes.
     _lock: LockFile,
-    process: u32,
+    /// What comes between a phase and a thread's number.
+    of_process: String,
     text: String,
     written: u64,
     held: CoreSet,
@@ -85,7 +86,7 @@ impl Output {
             file,
             path: path.to_owned(),
             _lock: lock,
-            process,
+            of_process: format!("\",\"pid\":{process},\"tid\":"),
             text: String::new(),
             written: 0,
             held: CoreSet::EMPTY,
@@ -102,11 +103,19 @@ impl Output {
     }
 
     fn line(&mut self, name: &str, phase: char, thread: i32, rest: std::fmt::Arguments) {
-        let process = self.process;
-        let _ = write!(
-            self.text,
-            ",\n{{\"name\":\"{name}\",\"ph\":\"{phase}\",\"pid\":{process},\"tid\":{thread},{rest}}}"
-        );
+        self.begin(name, phase, thread);
+        let _ = write!(self.text, "{rest}}}");
+    }
+
+    fn begin(&mut self, name: &str, phase: char, thread: i32) {
+        let text = &mut self.text;
+        text.push_str(",\n{\"name\":\"");
+        text.push_str(name);
+        text.push_str("\",\"ph\":\"");
+        text.push(phase);
+        text.push_str(&self.of_process);
+        text.push_str(itoa::Buffer::new().format(thread));
+        text.push(',');
     }
 
     pub(super) fn name(&mut self, thread: ThreadId, name: &str) {
@@ -123,21 +132,24 @@ impl Output {
                     State::Asleep => "asleep",
                     State::Retired => "retired",
                 };
-                let (at, lasted) = (Micros(since), Micros(until - since));
-                self.line(name, 'X', thread, format_args!("\"cat\":\"worker\",\"ts\":{at},\"dur\":{lasted}"));
+                self.begin(name, 'X', thread);
+                self.text.push_str("\"cat\":\"worker\",\"ts\":");
+                push_micros(&mut self.text, since);
+                self.text.push_str(",\"dur\":");
+                push_micros(&mut self.text, until - since);
+                self.text.push('}');
             }
             Event::Took { how, from, at } => {
                 let name = match how {
                     Taking::Steal => "steal",
                     Taking::Mug => "mug",
                 };
-                let (at, from) = (Micros(at), from.0);
-                self.line(
-                    name,
-                    'i',
-                    thread,
-                    format_args!("\"cat\":\"worker\",\"s\":\"t\",\"ts\":{at},\"args\":{{\"from\":{from}}}"),
-                );
+                self.begin(name, 'i', thread);
+                self.text.push_str("\"cat\":\"worker\",\"s\":\"t\",\"ts\":");
+                push_micros(&mut self.text, at);
+                self.text.push_str(",\"args\":{\"from\":");
+                self.text.push_str(itoa::Buffer::new().format(from.0));
+                self.text.push_str("}}");
             }
         }
     }
@@ -225,7 +237,9 @@ impl Output {
         }
         match self.file.write_all(self.text.as_bytes()) {
             Ok(()) => {
-                self.written += std::mem::take(&mut self.text).len() as u64;
+                // Its memory stays for the next visit.
+                self.written += self.text.len() as u64;
+                self.text.clear();
                 true
             }
             Err(error) => {
@@ -257,12 +271,22 @@ fn say(sentence: &str) {
     let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
 }
 
-/// Microseconds, to the nanosecond.
+/// Microseconds, to the nanosecond. There may be a hundred thousand of them a second: the formatting traits would take as long as all else.
+fn push_micros(text: &mut String, nanos: Nanos) {
+    text.push_str(itoa::Buffer::new().format(nanos / 1000));
+    // The digits of 1000 + n after the first are n with leading zeros.
+    text.push('.');
+    text.push_str(&itoa::Buffer::new().format(1000 + nanos % 1000)[1..]);
+}
+
+/// The same for what is rare.
 struct Micros(Nanos);
 
 impl std::fmt::Display for Micros {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+        let mut text = String::new();
+        push_micros(&mut text, self.0);
+        f.write_str(&text)
     }
 }
 
@@ -314,6 +338,7 @@ mod tests {
     fn times_keep_their_nanoseconds() {
         assert_eq!(Micros(1_234_005).to_string(), "1234.005");
         assert_eq!(Micros(7).to_string(), "0.007");
+        assert_eq!(Micros(1_000_999).to_string(), "1000.999");
     }
 
     #[test]
