@@ -29,9 +29,12 @@ impl Pidfd {
         Ok(Pidfd(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
     }
 
-    /// Sends the process a signal, unless it has ended; `false` if it has, or if the signal is none.
+    /// Sends the process HUP, INT, QUIT, USR1, USR2 or TERM, by its number, unless it has ended; `false` if it has, or if the signal is
+    /// another.
     pub fn send(&self, signal: i32) -> bool {
-        Signal::from_named_raw(signal).is_some_and(|signal| pidfd_send_signal(&self.0, signal).is_ok())
+        let known = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2, Signal::TERM];
+        let signal = known.into_iter().find(|known| known.as_raw() == signal);
+        signal.is_some_and(|signal| pidfd_send_signal(&self.0, signal).is_ok())
     }
 
     /// Waits until all threads of the process have ended, but for no longer than `bound` or until a signal comes. Whether they
