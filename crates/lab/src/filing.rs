@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
+use std::time::SystemTime;
 
 use comity_console::{Failure, loudness, machine};
 use comity_os::file_lock::LockFile;
@@ -42,12 +43,24 @@ pub const RUNS: &str = "runs";
 /// The name of the file with everything that came out, in a results' folder.
 pub const RESULT: &str = "result.json";
 
-/// What runs depend on that are measured on this machine.
+/// What runs depend on that are measured on this machine: a command that was built anew measures something else, and so may one with
+/// other variables.
 pub fn measured(what: &str) -> String {
+    let built = std::fs::metadata("/proc/self/exe").and_then(|file| Ok((file.len(), file.modified()?)));
+    let built = built.ok().and_then(|(size, at)| Some((size, at.duration_since(SystemTime::UNIX_EPOCH).ok()?)));
+    let built = built.map_or_else(String::new, |(size, at)| {
+        format!(", built {}.{} ({size} bytes)", at.as_secs(), at.subsec_nanos())
+    });
+    let variables = ["COMITY", "COMITY_POLICY", "COMITY_TABLE", "COMITY_WEIGHT"].map(|name| {
+        comity_os::environment::variable(name).map(|value| format!("; {name}={}", value.to_string_lossy()))
+    });
+    let variables: String = variables.into_iter().flatten().collect();
     let (machine, versions) = (machine::describe(None), machine::versions());
     let machine::Machine { cpu, cores, allowed_cores, kernel, .. } = machine;
     let machine::Versions { comity, rayon, rustc } = versions;
-    format!("{what}; {cpu}, {cores} of {allowed_cores} cores, kernel {kernel}; comity {comity}, rayon {rayon}, {rustc}")
+    format!(
+        "{what}; {cpu}, {cores} of {allowed_cores} cores, kernel {kernel}; comity {comity}{built}, rayon {rayon}, {rustc}{variables}"
+    )
 }
 
 /// A file that takes lines. Nobody else does meanwhile: both would do the same runs.

@@ -30,7 +30,7 @@ const MOST_EVENTS: usize = 1 << 16;
 const PIECE_NS: u64 = 1_000_000_000;
 
 /// How long the end of the program waits for a lock: who ends it in a signal handler may have interrupted the thread that holds it.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,7 +256,9 @@ impl Trace {
     pub(crate) fn record(&'static self, pool: u64, policy: Policy, workers: usize) -> Arc<Recorder> {
         let workers = (0..workers).map(|_| Mutex::default()).collect();
         let recorder = Arc::new(Recorder { trace: self, pool, policy, workers });
-        lock(&self.recorders).push(Arc::clone(&recorder));
+        if self.is_open() {
+            lock(&self.recorders).push(Arc::clone(&recorder));
+        }
         recorder
     }
 

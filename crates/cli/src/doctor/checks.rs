@@ -1,6 +1,7 @@
 //! One function for each thing that can be wrong.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -118,6 +119,13 @@ fn table() -> DoctorCheck {
     }
 }
 
+/// The runtime writes over no other file.
+fn begins_as_a_trace(path: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut beginning));
+    read.is_ok() && beginning.starts_with(b"[\n{\"name\":\"comity_trace\"")
+}
+
 /// Each of Comity's variables that a program would refuse.
 fn variables() -> DoctorCheck {
     let text = |name| environment::variable(name).map(|text| text.to_string_lossy().into_owned());
@@ -149,6 +157,7 @@ fn variables() -> DoctorCheck {
         let says = |what: &str| Some(format!("COMITY_TRACE={}: {what}", path.display()));
         match path.metadata() {
             Ok(found) if !found.is_file() => says("it is no regular file"),
+            Ok(found) if found.len() > 0 && !begins_as_a_trace(&path) => says("it is a file already, and no trace"),
             Ok(_) => None,
             // The number of a process may be a part of any folder's name.
             Err(_) if path.to_string_lossy().contains("%p") => None,

@@ -116,8 +116,9 @@ fn attend(child: &Child, location: Option<Location>, terms: &Terms, mut signals:
     let to = Arc::clone(&command);
     thread::spawn(move || {
         for signal in signals.forever() {
-            if HANDED_ON.contains(&signal) {
-                to.send(signal);
+            // Where the command has ended, what is left is to write the report, perhaps into a pipe that nobody reads.
+            if HANDED_ON.contains(&signal) && !to.send(signal) {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         }
     });

@@ -83,6 +83,7 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
         ("COMITY_WEIGHT", "heavy", "environment", "bad", "COMITY_WEIGHT=heavy"),
         ("COMITY_WATCH", "0.01", "environment", "bad", "at least 0.1"),
         ("COMITY_TRACE", "/dev/null", "environment", "bad", "COMITY_TRACE=/dev/null: it is no regular file"),
+        ("COMITY_TRACE", not_a_table.to_str().unwrap(), "environment", "bad", "it is a file already, and no trace"),
         ("COMITY_TRACE", nowhere.to_str().unwrap(), "environment", "bad", "its folder does not exist"),
     ] {
         let (report, code) = examine(&[(name, value)]);

@@ -135,11 +135,19 @@ impl Course<'_> {
         let result = ResultFile::check(&out.join(filing::RESULT), "--out")?;
         let mut outcomes = outcomes.into_iter().map(OnceLock::into_inner);
         // Rounds are filed in their order, so those of a block are its first.
-        let found: Vec<Vec<S>> = self
-            .blocks
-            .iter()
-            .map(|block| outcomes.by_ref().take(block.rounds).map_while(|own| own).collect())
-            .collect();
+        let mut found = Vec::new();
+        for block in &self.blocks {
+            let own: Vec<Option<S>> = outcomes.by_ref().take(block.rounds).collect();
+            let first = own.iter().take_while(|round| round.is_some()).count();
+            if own.iter().skip(first).any(Option::is_some) {
+                let what = format!("round {first} of '{}' is missing before later ones", block.name);
+                return Err(Failure::Usage(format!(
+                    "'{}': {what}; put its line back, or choose another --out",
+                    out.display()
+                )));
+            }
+            found.push(own.into_iter().flatten().collect());
+        }
         Ok((Some(filing), found, Some(result)))
     }
 }

@@ -223,7 +223,7 @@ impl Contest {
     fn enter(&mut self, name: String, binary: &Path, policy: Option<&Contestant>, workers: u16) -> Result<(), Failure> {
         let mut command = Command::new(binary);
         command.arg("serve").env("RAYON_NUM_THREADS", workers.to_string());
-        for variable in ["COMITY", "COMITY_NUM_THREADS", "COMITY_POLICY", "COMITY_WATCH"] {
+        for variable in ["COMITY", "COMITY_NUM_THREADS", "COMITY_POLICY", "COMITY_WATCH", "COMITY_TRACE"] {
             command.env_remove(variable);
         }
         if let Some(policy) = policy {

@@ -205,7 +205,11 @@ impl Programs {
         for (index, role) in [Role::Lender, Role::Borrower].into_iter().enumerate() {
             let mut command = Command::new("/proc/self/exe");
             command.args(["bench", "lend", "--role", role.name(), "--policy", &policy.to_string()]);
-            command.env("COMITY_TABLE", folder.path().join("table")).env_remove("COMITY").env_remove("COMITY_WATCH");
+            command
+                .env("COMITY_TABLE", folder.path().join("table"))
+                .env_remove("COMITY")
+                .env_remove("COMITY_WATCH")
+                .env_remove("COMITY_TRACE");
             children.start(format!("the {}", role.name()), &mut command)?;
             children.expect(index);
         }

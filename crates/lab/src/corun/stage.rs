@@ -86,7 +86,7 @@ fn command(launch: &Launch<'_>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("serve").args(["--parent", &std::process::id().to_string()]);
     command.args(["--backend", launch.contestant.backend(), "--workers", &launch.workers.to_string()]);
-    for variable in ["COMITY", "COMITY_POLICY", "COMITY_WATCH"] {
+    for variable in ["COMITY", "COMITY_POLICY", "COMITY_WATCH", "COMITY_TRACE"] {
         command.env_remove(variable);
     }
     if let Some(policy) = launch.contestant.policy() {

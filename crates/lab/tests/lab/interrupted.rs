@@ -146,6 +146,15 @@ fn a_bench_goes_on_where_it_was() {
     let errors = String::from_utf8(refused.stderr).unwrap();
     assert!(errors.contains("it has runs of another setting") && errors.contains("name another folder"), "{errors}");
     assert_eq!(bytes(&filed), content);
+    // Rounds after one that is missing would be taken for others.
+    let lines = String::from_utf8(content).unwrap();
+    let without: String =
+        lines.split_inclusive('\n').enumerate().filter(|(nth, _)| *nth != 2).map(|(_, line)| line).collect();
+    fs::write(&filed, &without).unwrap();
+    let refused = lab().args(&three).assert().code(2).get_output().clone();
+    let errors = String::from_utf8(refused.stderr).unwrap();
+    assert!(errors.contains("is missing before later ones"), "{errors}");
+    assert_eq!(fs::read_to_string(&filed).unwrap(), without);
     lab().args(["bench", "use", "--list", "--out", out]).assert().code(2);
 }
 

@@ -94,7 +94,9 @@ impl Party {
             command.arg("--entrance").arg(quota.entrance());
         }
         command.arg("--").arg(program).args(words);
-        for variable in ["COMITY", "COMITY_POLICY", "COMITY_WATCH", "COMITY_WEIGHT", "COMITY_NUM_THREADS"] {
+        for variable in
+            ["COMITY", "COMITY_POLICY", "COMITY_WATCH", "COMITY_TRACE", "COMITY_WEIGHT", "COMITY_NUM_THREADS"]
+        {
             command.env_remove(variable);
         }
         match sharing {
