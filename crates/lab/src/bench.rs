@@ -33,7 +33,8 @@ use comity_console::loudness::hint;
 pub struct Arguments {
     #[command(subcommand)]
     bench: Bench,
-    /// A folder for results. Each round is filed there at once: with the same folder, an interrupted command goes on
+    /// A folder for results. Each round is filed there at once: with the same folder, an interrupted command goes on. What comes out is in
+    /// DIR/bench-NAME.json, as with --json
     #[arg(long, value_name = "DIR", global = true, display_order = 800)]
     out: Option<PathBuf>,
 }

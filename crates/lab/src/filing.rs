@@ -46,11 +46,7 @@ pub const RESULT: &str = "result.json";
 /// What runs depend on that are measured on this machine: a command that was built anew measures something else, and so may one with
 /// other variables.
 pub fn measured(what: &str) -> String {
-    let built = std::fs::metadata("/proc/self/exe").and_then(|file| Ok((file.len(), file.modified()?)));
-    let built = built.ok().and_then(|(size, at)| Some((size, at.duration_since(SystemTime::UNIX_EPOCH).ok()?)));
-    let built = built.map_or_else(String::new, |(size, at)| {
-        format!(", built {}.{} ({size} bytes)", at.as_secs(), at.subsec_nanos())
-    });
+    let built = built(Path::new("/proc/self/exe"));
     let variables = ["COMITY", "COMITY_POLICY", "COMITY_TABLE", "COMITY_WEIGHT"].map(|name| {
         comity_os::environment::variable(name).map(|value| format!("; {name}={}", value.to_string_lossy()))
     });
@@ -61,6 +57,15 @@ pub fn measured(what: &str) -> String {
     format!(
         "{what}; {cpu}, {cores} of {allowed_cores} cores, kernel {kernel}; comity {comity}{built}, rayon {rayon}, {rustc}{variables}"
     )
+}
+
+/// Which build of a program a file is, after its name or version. Empty if that cannot be told.
+pub fn built(path: &Path) -> String {
+    let file = fs::metadata(path).and_then(|file| Ok((file.len(), file.modified()?)));
+    let file = file.ok().and_then(|(size, at)| Some((size, at.duration_since(SystemTime::UNIX_EPOCH).ok()?)));
+    file.map_or_else(String::new, |(size, at)| {
+        format!(", built {}.{:09} ({size} bytes)", at.as_secs(), at.subsec_nanos())
+    })
 }
 
 /// A file that takes lines. Nobody else does meanwhile: both would do the same runs.

@@ -132,13 +132,13 @@ impl Job {
                 progress.aside(|| output::print(&in_words(nth, &shown.round)))?;
             }
             rounds.push(shown.round);
-            drop(rounds);
-            presented = shown.presented;
             progress.inc();
             // In words each round is told anyway.
             if json && nth * BLOCKS / self.all > (nth - 1) * BLOCKS / self.all {
                 progress.end_of_block(&self.name);
             }
+            drop(rounds);
+            presented = shown.presented;
         }
         progress.end();
         Ok(presented)
@@ -172,6 +172,8 @@ impl Job {
             };
             descendants::say_failures([output::print(&text)]);
         }
+        // For ever: no round is told after the part that it is not in.
+        std::mem::forget(rounds);
     }
 }
 

@@ -91,6 +91,7 @@ pub(crate) struct Standing {
 
 /// Which pool uses which of the program's cores.
 struct Division {
+    policy: Policy,
     cores: Vec<(usize, PoolId)>,
     /// The program is about to leave the table: its pools change nothing there any more.
     closed: bool,
@@ -109,7 +110,7 @@ impl Division {
 
     fn tell(&self, core: usize, holding: Holding) {
         if let Some(trace) = self.trace {
-            trace.core(core, holding);
+            trace.core(self.policy, core, holding);
         }
     }
 
@@ -198,6 +199,7 @@ impl Program {
             }),
             changes: AtomicU32::new(0),
             division: Mutex::new(Division {
+                policy,
                 cores: Vec::new(),
                 closed: false,
                 held_ns: 0,

@@ -166,7 +166,7 @@ pub(crate) struct Trace {
     /// False once the file takes no more.
     open: AtomicBool,
     recorders: Mutex<Vec<Arc<Recorder>>>,
-    holdings: Mutex<Vec<(usize, Holding, Nanos)>>,
+    holdings: Mutex<Vec<(Policy, usize, Holding, Nanos)>>,
     modes: Mutex<Vec<(Policy, Option<Mode>, Nanos)>>,
     tracer: Mutex<Tracer>,
 }
@@ -191,7 +191,11 @@ pub(crate) fn begin() -> Result<Option<&'static Trace>, String> {
             modes: Mutex::default(),
             tracer: Mutex::new(Tracer { output: Some(output), pools: Vec::new() }),
         }));
-        let failed = |what: &str, error| format!("{}: {what}: {error}", name.to_string_lossy());
+        let failed = |what: &str, error| {
+            // Another attempt may have the file.
+            lock(&trace.tracer).output = None;
+            format!("{}: {what}: {error}", name.to_string_lossy())
+        };
         at_exit::call_at_exit(at_exit).map_err(|error| failed("the end of the program cannot be heard of", error))?;
         let starter = share::narrow();
         let thread = std::thread::Builder::new().name("comity-trace".to_owned());
@@ -262,10 +266,11 @@ impl Trace {
         recorder
     }
 
-    pub(crate) fn core(&self, core: usize, holding: Holding) {
+    /// What happens to a core that the program of a policy has, or gets.
+    pub(crate) fn core(&self, policy: Policy, core: usize, holding: Holding) {
         if self.is_open() {
             let mut holdings = lock(&self.holdings);
-            holdings.push((core, holding, clock::now_ns()));
+            holdings.push((policy, core, holding, clock::now_ns()));
         }
     }
 
@@ -345,7 +350,7 @@ impl Tracer {
         let modes = visit.lock(&trace.modes).map(|mut new| std::mem::take(&mut *new));
         let holdings = visit.lock(&trace.holdings).map(|mut new| std::mem::take(&mut *new));
         modes.into_iter().flatten().for_each(|(policy, mode, at)| output.mode(policy, mode, at));
-        holdings.into_iter().flatten().for_each(|(core, holding, at)| output.core(core, holding, at));
+        holdings.into_iter().flatten().for_each(|(policy, core, holding, at)| output.core(policy, core, holding, at));
         let goes_on = match visit {
             Visit::Usual => output.flush(),
             Visit::Last => {

@@ -351,15 +351,26 @@ fn a_trace_that_the_disk_takes_no_more_of_ends_and_the_program_goes_on() {
 fn a_signal_handler_that_ends_the_program_ends_it() {
     let _watchdog = Watchdog::start("a_signal_handler_that_ends_the_program_ends_it");
     let folder = Folder::new("handler");
-    for round in 0..10 {
+    // The main thread, the one that waits for the end of the input, and four workers. The one that writes the trace calls the allocator,
+    // where no signal handler may.
+    for round in 0..12 {
         let path = folder.path(&format!("{round}.json"));
         let mut command = traced("steal all the time, and end in a signal handler", &path);
         command.env("COMITY_POLICY", "plain").env("COMITY_NUM_THREADS", "4");
         let mut child = start(command);
         // To wait would close it, and end the child in the usual way.
         let _input = child.stdin.take();
-        // SAFETY: a signal to a child that was started above and not waited for.
-        unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
+        let entries = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().map(|entry| entry.unwrap());
+        let mut threads: Vec<i32> = entries
+            .filter(|entry| fs::read_to_string(entry.path().join("comm")).unwrap() != "comity-trace\n")
+            .map(|entry| entry.file_name().into_string().unwrap().parse().unwrap())
+            .collect();
+        threads.sort();
+        assert!(threads.len() >= 6, "{threads:?}");
+        let thread = threads[round % threads.len()];
+        // SAFETY: a signal to a thread of a child that was started above and not waited for.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, child.id(), thread, libc::SIGUSR1) };
+        assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
         assert_eq!(child.wait().unwrap().code(), Some(3));
         assert!(so_far(&path).len() > 3);
     }

@@ -84,7 +84,12 @@ impl Course<'_> {
         let teller = Arc::new(Teller { report, json: self.json, result });
         descendants::look_after()?;
         let (interrupted, told) = (Arc::clone(&record), Arc::clone(&teller));
-        descendants::at_a_signal(move || told.interrupted(&comity_os::lock(&interrupted), all));
+        descendants::at_a_signal(move || {
+            let record = comity_os::lock(&interrupted);
+            told.interrupted(&record, all);
+            // For ever: no block is told after the part that it is not in.
+            std::mem::forget(record);
+        });
         let what = format!("bench {}, {}", self.name, self.setting);
         if ["lend", "use"].contains(&self.name) {
             choices::tell_apart(&what)
@@ -105,16 +110,19 @@ impl Course<'_> {
                 if let Some(filing) = &filing {
                     filing.note(nth + turn, &outcome)?;
                 }
-                comity_os::lock(&record)[block].push(outcome);
+                let mut record = comity_os::lock(&record);
+                record[block].push(outcome);
                 progress.inc();
+                if turn + 1 == *rounds {
+                    progress.end_of_block(name);
+                }
             }
             nth += rounds;
-            progress.end_of_block(name);
         }
         progress.end();
         let report = (teller.report)(&comity_os::lock(&record), false);
         let filed = descendants::finish(|| teller.file(&report));
-        filed.and(teller.print(&report, false))
+        filed.and(teller.print(&report, ""))
     }
 
     fn all(&self) -> usize {
@@ -132,7 +140,7 @@ impl Course<'_> {
         outcomes.resize_with(self.all(), OnceLock::new);
         let folder = Filing::folder(out)?;
         let filing = Filing::open(&folder.join(format!("bench-{}.jsonl", self.name)), &header, &outcomes)?;
-        let result = ResultFile::check(&out.join(filing::RESULT), "--out")?;
+        let result = ResultFile::check(&out.join(format!("bench-{}.json", self.name)), "--out")?;
         let mut outcomes = outcomes.into_iter().map(OnceLock::into_inner);
         // Rounds are filed in their order, so those of a block are its first.
         let mut found = Vec::new();
@@ -159,8 +167,8 @@ impl<F> Teller<F> {
         files.map(|(file, text)| file.write(&text)).fold(Ok(()), Result::and)
     }
 
-    fn print<R: Report>(&self, report: &R, partial: bool) -> Result<(), Failure> {
-        let part = if partial { "A PART, for the command was interrupted. " } else { "" };
+    /// `part` stands before the words.
+    fn print<R: Report>(&self, report: &R, part: &str) -> Result<(), Failure> {
         output::print(&if self.json { output::to_json(report) } else { format!("{part}{}", report.in_words()) })
     }
 
@@ -172,7 +180,8 @@ impl<F> Teller<F> {
         let done = record.iter().map(Vec::len).sum();
         if descendants::say_interrupted(done, all, "rounds", (done == 0).then_some("nothing has been measured yet")) {
             let report = (self.report)(record, true);
-            descendants::say_failures([self.file(&report), self.print(&report, true)]);
+            let part = format!("A PART, for the command was interrupted after {done} of {all} rounds. ");
+            descendants::say_failures([self.file(&report), self.print(&report, &part)]);
         }
     }
 }

@@ -20,7 +20,7 @@ use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::children::Children;
 use crate::contestant::{Contestant, PolicyList, contestants, default_workers, workers_range};
-use crate::descendants;
+use crate::{descendants, filing};
 
 const EXAMPLES: &str = "Examples:
   ./docs/results/drop-in.sh
@@ -170,7 +170,8 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let mut blocks: Vec<Block> =
         names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect();
     blocks.push(Block { name: IDLE.to_owned(), rounds: 1 });
-    let (paths, who) = (format!("{} and {}", stock.display(), drop_in.display()), contestants.join(", "));
+    let [first, second] = [&stock, &drop_in].map(|binary| format!("{}{}", binary.display(), filing::built(binary)));
+    let (paths, who) = (format!("{first} and {second}"), contestants.join(", "));
     let course = Course {
         name: "drop-in",
         setting: format!("{paths}, {who}, {workers} workers"),

@@ -84,9 +84,10 @@ struct Row {
     policy: String,
     /// Fewer than were asked for where this is a part.
     samples: usize,
-    p50_us: f64,
-    p90_us: f64,
-    p99_us: f64,
+    /// None where no core was lent.
+    p50_us: Option<f64>,
+    p90_us: Option<f64>,
+    p99_us: Option<f64>,
     /// Times that no task of the borrower's came before the lender was busy again.
     never: usize,
     /// Times that the borrower's tasks shared the core with the lender's before that had ended.
@@ -160,29 +161,20 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             partial,
             workers,
             samples,
-            rows: measured.filter_map(|(policy, batches)| row(*policy, &batches.concat())).collect(),
+            rows: measured.map(|(policy, batches)| row(*policy, &batches.concat())).collect(),
         }
     };
     // Both programs of the policy whose turn it is.
     let mut programs: Option<Programs> = None;
-    // Batches of it in which no core was lent.
-    let mut without = 0;
     let measure = |turn: course::Turn| {
         let policy = arguments.policy.0[turn.block];
         if turn.is_first {
             // Those before end first.
             drop(programs.take());
             programs = Some(Programs::start(policy)?);
-            without = 0;
         }
         let both = programs.as_mut().expect("they were started at the first turn");
         let batch = both.measure((samples - turn.round as u32 * BATCH).min(BATCH))?;
-        if batch.iter().all(|(_, borrowed)| borrowed.began.is_none()) {
-            without += 1;
-        }
-        if without == rounds {
-            return Err(Failure::Run(format!("under {policy} no core was ever lent; does it share cores?")));
-        }
         if turn.round + 1 == rounds {
             programs.take().expect("they are there").children.close()?;
         }
@@ -238,20 +230,19 @@ impl Programs {
     }
 }
 
-/// None if no core was lent.
-fn row(policy: Policy, samples: &[(Lent, Borrowed)]) -> Option<Row> {
+fn row(policy: Policy, samples: &[(Lent, Borrowed)]) -> Row {
     let latency = |(lent, borrowed): &(Lent, Borrowed)| Some((borrowed.began? - lent.from) as f64 / 1e3);
     let latencies: Vec<f64> = samples.iter().filter_map(latency).collect();
     let percentile = |percent| (!latencies.is_empty()).then(|| percentile(&latencies, percent));
-    Some(Row {
+    Row {
         policy: policy.to_string(),
         samples: samples.len(),
-        p50_us: percentile(50)?,
-        p90_us: percentile(90)?,
-        p99_us: percentile(99)?,
+        p50_us: percentile(50),
+        p90_us: percentile(90),
+        p99_us: percentile(99),
         never: samples.len() - latencies.len(),
         shared: samples.iter().filter(|(_, borrowed)| borrowed.shared).count(),
-    })
+    }
 }
 
 impl course::Report for Report {
@@ -260,14 +251,20 @@ impl course::Report for Report {
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
         table.set_header(["policy", "p50 µs", "p90 µs", "p99 µs", "never", "shared"]);
         for Row { policy, p50_us, p90_us, p99_us, never, shared, .. } in &self.rows {
-            let micros = |value: &f64| format!("{value:.0}");
+            let micros = |value: &Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.0}"));
             let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(micros);
             table.add_row([policy.clone(), p50, p90, p99, never.to_string(), shared.to_string()]);
         }
+        let without: String = self
+            .rows
+            .iter()
+            .filter(|row| row.p50_us.is_none())
+            .map(|row| format!("Under {} no core was ever lent; does it share cores?\n", row.policy))
+            .collect();
         format!(
             "{table}\n\n{} times each; {} workers in each of the two programs. never: no task came before the core was needed again;\n\
-             shared: the borrower ran tasks there in the last millisecond before it was lent.\n",
-            self.samples, self.workers
+             shared: the borrower ran tasks there in the last millisecond before it was lent.\n{}",
+            self.samples, self.workers, without
         )
     }
 }

@@ -79,9 +79,12 @@ fn every_bench_tells_its_rounds_as_a_part() {
         (&["drop-in", "--stock", fake, "--drop-in", fake, "sort", "slow", "--rounds", "3"], "programs"),
         (&["fork-join", "--quick", "--workload", "tree,fib", "--n", "45"], "rows"),
         (&["loop", "--gap-us", "0,1000000", "--phases", "20", "--rounds", "1"], "rows"),
-        (&["idle", "--policy", "plain", "--threads", "2", "--seconds", "3", "--task-seconds", "1"], "rows"),
-        (&["lend", "--policy", "comity,dws", "--samples", "50"], "rows"),
-        (&["use", "--scenario", "pipe,three", "--seconds", "1", "--rounds", "1"], "scenarios"),
+        (
+            &["idle", "--policy", "plain,bws,comity", "--threads", "2,3,4", "--seconds", "3", "--task-seconds", "1"],
+            "rows",
+        ),
+        (&["lend", "--policy", "comity,dws,dws:quantum_us=1000,dws:quantum_us=2000", "--samples", "100"], "rows"),
+        (&["use", "--seconds", "1", "--rounds", "1"], "scenarios"),
         (&["simulator", "--rounds", "3"], "sizes"),
         (&["blocking", "--quick", "--alone", "--n", "50", "--workers", "1", "--w-us", "1,100000"], "rows"),
     ] {
@@ -95,12 +98,13 @@ fn every_bench_tells_its_rounds_as_a_part() {
         let report: Value = serde_json::from_str(&ended.printed).unwrap();
         assert_eq!(report["partial"], true, "{words:?}");
         assert!(!report[rows].as_array().unwrap().is_empty(), "{words:?}: {report}");
-        let filed: Value = serde_json::from_slice(&bytes(&out.join("result.json"))).unwrap();
+        let filed: Value = serde_json::from_slice(&bytes(&out.join(format!("bench-{}.json", words[1])))).unwrap();
         assert_eq!(filed, report, "{words:?}");
     }
     // In words, and for a bench of which nothing has been measured.
     let ended = interrupted(&["bench", "loop", "--gap-us", "0,1000000", "--phases", "20", "--rounds", "1"]);
-    assert!(ended.printed.starts_with("A PART, for the command was interrupted. 20 phases "), "{}", ended.printed);
+    let part = "A PART, for the command was interrupted after 1 of 2 rounds. 20 phases ";
+    assert!(ended.printed.starts_with(part), "{}", ended.printed);
 }
 
 /// A binary for `bench drop-in` that writes down what it runs, and hangs on the second program while there is a file.

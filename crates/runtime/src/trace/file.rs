@@ -1,6 +1,7 @@
 //! The file: a JSON array in the Trace Event Format, as Chromium's tracing has it and Perfetto and `comity-lab report` read it. One event
 //! per line, so that what is whole of a trace that was cut short can be read.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -8,7 +9,6 @@ use std::io::{Read, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use comity_os::CoreSet;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::file_lock::LockFile;
 use comity_policy::Policy;
@@ -33,7 +33,8 @@ pub(super) struct Output {
     of_process: String,
     text: String,
     written: u64,
-    held: CoreSet,
+    /// By whom: a process is a program of its own under each policy.
+    held: Vec<(Policy, usize)>,
     modes: Vec<(Policy, Mode)>,
 }
 
@@ -89,7 +90,7 @@ impl Output {
             of_process: format!("\",\"pid\":{process},\"tid\":"),
             text: String::new(),
             written: 0,
-            held: CoreSet::EMPTY,
+            held: Vec::new(),
             modes: Vec::new(),
         };
         let program = std::env::current_exe().ok().and_then(|path| path.file_name().map(|name| name.to_owned()));
@@ -163,17 +164,21 @@ impl Output {
         }
     }
 
-    pub(super) fn core(&mut self, core: usize, holding: Holding, at: Nanos) {
+    /// A core is the process's from the first of its programs that has it to the last.
+    pub(super) fn core(&mut self, policy: Policy, core: usize, holding: Holding, at: Nanos) {
         let (phase, how) = match holding {
             Holding::Claimed => ('b', "claimed"),
             Holding::TakenBack => ('b', "taken back"),
             Holding::Released => ('e', "released"),
             Holding::Lost => ('e', "lost"),
         };
-        let is_held = self.held.contains(core);
-        if is_held == (phase == 'e') {
-            let with = if is_held { CoreSet::remove } else { CoreSet::insert };
-            with(&mut self.held, core);
+        let of_process = |held: &[(Policy, usize)]| held.iter().any(|(_, held)| *held == core);
+        let before = of_process(&self.held);
+        self.held.retain(|held| *held != (policy, core));
+        if phase == 'b' {
+            self.held.push((policy, core));
+        }
+        if before != of_process(&self.held) {
             self.line_of_core(core, phase, at, how);
         }
     }
@@ -251,7 +256,8 @@ impl Output {
 
     /// The program ends.
     pub(super) fn end(&mut self, at: Nanos) {
-        for core in self.held.iter().collect::<Vec<_>>() {
+        let held: BTreeSet<usize> = std::mem::take(&mut self.held).into_iter().map(|(_, core)| core).collect();
+        for core in held {
             self.line_of_core(core, 'e', at, "released");
         }
         for (policy, mode) in std::mem::take(&mut self.modes) {
