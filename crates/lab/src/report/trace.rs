@@ -264,7 +264,7 @@ fn event(line: &[u8]) -> serde_json::Result<Event> {
 fn time(microseconds: Option<f64>, name: &str) -> Result<Nanos, String> {
     match microseconds {
         Some(time) if (0.0..=LATEST_US).contains(&time) => Ok((time * 1e3).round() as Nanos),
-        Some(time) => Err(format!("{name} is {time}, and a time in microseconds is from 0 to {LATEST_US:e}")),
+        Some(time) => Err(format!("{name} is {time:?}, and a time in microseconds is from 0 to {LATEST_US:e}")),
         None => Err(format!("it has no {name}")),
     }
 }
