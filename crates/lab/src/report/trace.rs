@@ -482,9 +482,9 @@ mod tests {
         let bad = |event: &str| read(&text(&[&slice("task", 0.0, 10.0), event])).unwrap_err();
         for (event, part) in [
             (slice("thief", 9.0, 5.0).as_str(), "lines 3 and 4: a worker is in two states at a time"),
-            (&slice("thief", -1.0, 5.0), "line 4: ts is -1, and a time in microseconds"),
+            (&slice("thief", -1.0, 5.0), "line 4: ts is -1.0, and a time in microseconds"),
             (&slice("thief", 10.0, -5.0), "line 4: dur is -5"),
-            (&slice("thief", 1e17, 5.0), "line 4: ts is 100000000000000000"),
+            (&slice("thief", 1e17, 5.0), "line 4: ts is 1e17"),
             (&slice("thief", 10.0, f64::NAN), "line 4: it is no event"),
             (r#"{"name":"task","cat":"worker","ph":"X","pid":7,"tid":8,"ts":null,"dur":1}"#, "line 4: it has no ts"),
             (
