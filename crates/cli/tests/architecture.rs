@@ -8,7 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 10] = ["policy", "os", "table", "sim", "runtime", "flow", "kernels", "console", "cli", "lab"];
+const ORDER: [&str; 11] =
+    ["policy", "protocol", "os", "table", "sim", "runtime", "flow", "kernels", "console", "cli", "lab"];
 
 fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -82,16 +83,21 @@ fn the_command_that_shares_cores_links_no_runtime_to_compare_with() {
 }
 
 #[test]
-fn policy_has_no_dependency_no_std_and_no_unsafe() {
-    let (_, dependencies) = packages().into_iter().find(|(folder, _)| folder == "policy").unwrap();
-    assert!(dependencies.is_empty(), "{dependencies:?}");
-    let source = fs::read_to_string(workspace().join("crates/policy/src/lib.rs")).unwrap();
-    for line in ["#![no_std]", "#![forbid(unsafe_code)]"] {
-        assert!(source.lines().any(|found| found == line), "crates/policy/src/lib.rs lacks {line}");
-    }
-    for file in rust_files(workspace().join("crates/policy/src")) {
-        let text = fs::read_to_string(&file).unwrap();
-        assert!(!text.contains("extern crate std"), "{} brings std back", file.display());
+fn what_decides_has_no_std_no_unsafe_and_few_dependencies() {
+    for (pure, allowed) in [("policy", &[][..]), ("protocol", &["comity-policy", "crossbeam-utils"])] {
+        let (_, dependencies) = packages().into_iter().find(|(folder, _)| folder == pure).unwrap();
+        let names: Vec<&str> = dependencies.iter().map(|dependency| dependency["name"].as_str().unwrap()).collect();
+        assert_eq!(names, allowed);
+        let has_std = |dependency: &Value| dependency["path"].is_null() && dependency["uses_default_features"] == true;
+        assert!(!dependencies.iter().any(has_std), "{dependencies:?}");
+        let source = fs::read_to_string(workspace().join(format!("crates/{pure}/src/lib.rs"))).unwrap();
+        for line in ["#![no_std]", "#![forbid(unsafe_code)]"] {
+            assert!(source.lines().any(|found| found == line), "crates/{pure}/src/lib.rs lacks {line}");
+        }
+        for file in rust_files(workspace().join(format!("crates/{pure}/src"))) {
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(!text.contains("extern crate std"), "{} brings std back", file.display());
+        }
     }
 }
 

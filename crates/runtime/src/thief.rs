@@ -282,7 +282,7 @@ impl<'a> Spell<'a> {
         if let Some(recorder) = &shared.recorder {
             recorder.enter(id, as_what, parked);
         }
-        let woken = shared.sleep.park(id, timeout);
+        let woken = crate::sleep::park(&shared.sleep, id, timeout);
         let slept = parked.elapsed();
         if let Some(recorder) = &shared.recorder {
             recorder.enter(id, trace::State::Thief, parked + slept);

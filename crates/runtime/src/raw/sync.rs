@@ -1,5 +1,8 @@
 //! The atomics that the protocols are written with: the real ones, or loom's, which explore every interleaving.
 
+pub(crate) use comity_protocol::platform::Waker;
+use comity_protocol::platform::{Counter, Lock, Parker, Platform, Word};
+
 #[cfg(not(loom))]
 pub(crate) use real::*;
 
@@ -7,13 +10,13 @@ pub(crate) use real::*;
 mod real {
     use std::time::Duration;
 
+    use comity_protocol::platform::Waker;
+
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
     pub(crate) use comity_os::barrier::{heavy, light};
-
-    pub(crate) use comity_os::park::Waker;
 
     /// Lets another thread finish a step that it is in the middle of.
     pub(crate) fn stall(tries: u32) {
@@ -35,7 +38,10 @@ mod real {
         }
 
         pub(crate) fn wake(&self, waker: Waker) {
-            self.0.wake(waker);
+            self.0.wake(match waker {
+                Waker::GoesOn => comity_os::park::Waker::GoesOn,
+                Waker::MakesRoom => comity_os::park::Waker::MakesRoom,
+            });
         }
     }
 
@@ -55,9 +61,10 @@ pub(crate) use modelled::*;
 mod modelled {
     use std::time::Duration;
 
+    use comity_protocol::platform::Waker;
+
     use loom::sync::{Condvar, Mutex};
 
-    pub(crate) use comity_os::park::Waker;
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
@@ -107,5 +114,125 @@ mod modelled {
         fn deref(&self) -> &AtomicU32 {
             &self.word
         }
+    }
+}
+
+/// What the steps of `comity_protocol` run on.
+pub(crate) struct Threads;
+
+impl Platform for Threads {
+    type Bool = Bool;
+    type Word = U32;
+    type Counter = I32;
+    type Parker = FutexWord;
+    type Lock<T> = Locked<T>;
+
+    #[inline]
+    fn fence(order: Ordering) {
+        fence(order);
+    }
+
+    #[inline]
+    fn light() {
+        light();
+    }
+
+    fn heavy() -> bool {
+        heavy()
+    }
+}
+
+/// An atomic as a word: each method is its own.
+macro_rules! word {
+    ($name:ident, $atomic:ty, $value:ty) => {
+        pub(crate) struct $name($atomic);
+
+        impl Word<$value> for $name {
+            fn new(value: $value) -> $name {
+                $name(<$atomic>::new(value))
+            }
+
+            #[inline]
+            fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+
+            #[inline]
+            fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, order);
+            }
+
+            #[inline]
+            fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.0.compare_exchange(current, new, success, failure)
+            }
+        }
+    };
+}
+
+word!(Bool, AtomicBool, bool);
+word!(U32, AtomicU32, u32);
+word!(I32, AtomicI32, i32);
+
+impl Counter for I32 {
+    #[inline]
+    fn fetch_add(&self, summand: i32, order: Ordering) -> i32 {
+        self.0.fetch_add(summand, order)
+    }
+
+    #[inline]
+    fn fetch_sub(&self, summand: i32, order: Ordering) -> i32 {
+        self.0.fetch_sub(summand, order)
+    }
+
+    #[inline]
+    fn fetch_update(&self, set: Ordering, fetch: Ordering, next: impl FnMut(i32) -> Option<i32>) -> Result<i32, i32> {
+        self.0.fetch_update(set, fetch, next)
+    }
+}
+
+impl Word<u32> for FutexWord {
+    fn new(value: u32) -> FutexWord {
+        FutexWord::new(value)
+    }
+
+    #[inline]
+    fn load(&self, order: Ordering) -> u32 {
+        AtomicU32::load(self, order)
+    }
+
+    #[inline]
+    fn store(&self, value: u32, order: Ordering) {
+        AtomicU32::store(self, value, order);
+    }
+
+    #[inline]
+    fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
+        AtomicU32::compare_exchange(self, current, new, success, failure)
+    }
+}
+
+impl Parker for FutexWord {
+    fn wake(&self, waker: Waker) {
+        FutexWord::wake(self, waker);
+    }
+}
+
+/// Taken off the paths that loom explores.
+pub(crate) struct Locked<T>(std::sync::Mutex<T>);
+
+impl<T> Lock<T> for Locked<T> {
+    fn new(value: T) -> Locked<T> {
+        Locked(std::sync::Mutex::new(value))
+    }
+
+    fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        action(&mut comity_os::lock(&self.0))
     }
 }

@@ -5,8 +5,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 
+use comity_policy::{SleepRefusal, WakeReason, Waking};
+
 use super::*;
-use crate::raw::sync::light;
+use crate::raw::sync::{Waker, fence, light};
 
 const W0: WorkerId = WorkerId(0);
 const W1: WorkerId = WorkerId(1);
@@ -67,7 +69,7 @@ impl Pool {
         self.sleep.announce(me);
         match self.sleep.admit(me, self) {
             Admission::Refused(refusal) => self.sleep.retract(me).map_or(Err(refusal), Ok),
-            Admission::Park(timeout) => Ok(self.sleep.park(me, timeout).expect("no timeout under loom")),
+            Admission::Park(timeout) => Ok(park(&self.sleep, me, timeout).expect("no timeout under loom")),
         }
     }
 
@@ -159,8 +161,8 @@ fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
     // Beside a watchdog that is elsewhere, where the others may sleep.
     explore(4, || {
         let pool = Pool::new(3, Waking::Watchdog);
-        pool.sleep.watchdog.store(W2.0, Ordering::Relaxed);
         pool.sleep.publish_busy(W0);
+        assert_eq!(pool.sleep(W2), Err(SleepRefusal::YouAreWatchdog));
         let thief = thread::spawn({
             let pool = pool.clone();
             move || pool.find(W1)
@@ -375,7 +377,7 @@ fn rest_until_up(pool: &Pool, me: WorkerId) -> Woken {
     if pool.has_business(me) {
         return pool.sleep.retract(me).unwrap_or(Woken::Business);
     }
-    pool.sleep.park(me, None).expect("no timeout")
+    park(&pool.sleep, me, None).expect("no timeout")
 }
 
 #[test]
@@ -438,7 +440,7 @@ fn loom_a_push_beside_restored_hunger_wakes() {
         pool.push(W0);
         coordinator.join().unwrap();
         retired.join().unwrap();
-        assert_eq!(pool.sleep.hunger.load(Ordering::Relaxed), 0, "nobody sleeps, and no scout is out");
+        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and no scout is out");
     });
 }
 
@@ -456,7 +458,7 @@ fn loom_one_that_comes_back_beside_restored_hunger() {
         let _ = rest_until_up(&pool, W1);
         other.join().unwrap();
         assert!(!pool.sleep.is_asleep(W1));
-        assert_eq!(pool.sleep.hunger.load(Ordering::Relaxed), 0, "nobody sleeps, and no scout is out");
+        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and no scout is out");
     });
 }
 
@@ -470,7 +472,7 @@ fn loom_a_push_beside_a_sleeper_that_is_retired() {
         let sleeper = thread::spawn({
             let pool = pool.clone();
             move || {
-                assert!(pool.sleep.park(W1, None).is_some());
+                assert!(park(&pool.sleep, W1, None).is_some());
                 pool.find(W1);
             }
         });
@@ -485,7 +487,7 @@ fn loom_a_push_beside_a_sleeper_that_is_retired() {
         pool.push(W0);
         coordinator.join().unwrap();
         sleeper.join().unwrap();
-        assert_eq!(pool.sleep.hunger.load(Ordering::Relaxed), 0, "nobody sleeps, and no scout is out");
+        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and no scout is out");
     });
 }
 
@@ -503,7 +505,7 @@ fn loom_a_scout_that_retires_answers_for_its_tasks() {
         let [first, second] = [W1, W2].map(|me| {
             let (pool, up) = (pool.clone(), up.clone());
             thread::spawn(move || {
-                let woken = pool.sleep.park(me, None).expect("no timeout");
+                let woken = park(&pool.sleep, me, None).expect("no timeout");
                 // The first that is up retires, as if there were no core for it, until it has business.
                 if up.fetch_add(1, Ordering::AcqRel) == 0 {
                     pool.sleep.retire(me);

@@ -13,8 +13,9 @@ use comity_policy::{
 use comity_table::CoreSet;
 use proptest::prelude::*;
 
-use super::{Admission, Sleep, Waker, Woken, Work};
+use super::{Admission, Sleep, Woken, Work, park};
 use crate::program::Standing;
+use crate::raw::sync::Waker;
 use crate::share::{Cores, Pool, Share, State, Up};
 
 /// A task of the model program.
@@ -441,7 +442,7 @@ impl World {
                 share.fell_asleep(&Staff(&self.sleep, &self.queues), me);
                 At::Rests
             }
-            At::Rests => At::Up(self.sleep.park(me, None).expect("stepped only when woken")),
+            At::Rests => At::Up(park(&self.sleep, me, None).expect("stepped only when woken")),
             At::Up(woken) => {
                 let staff = Staff(&self.sleep, &self.queues);
                 match self.share.as_ref().expect("it rested").woke(&staff, me, staff.has_business(me)) {
@@ -459,7 +460,7 @@ impl World {
             }
             At::Passed => At::Rests,
             At::Admitted(Admission::Park(timeout)) => {
-                let woken = self.sleep.park(me, timeout).expect("stepped only when woken");
+                let woken = park(&self.sleep, me, timeout).expect("stepped only when woken");
                 self.thief(worker, Event::Woken(reason(woken)))
             }
             At::Holds(task) => {
@@ -857,7 +858,7 @@ fn one_that_retires_leaves_a_task_from_outside_to_another() {
         sleep.after_injection(Waker::GoesOn, &Seen(&queues));
         let (woken, others) = workers.into_iter().partition::<Vec<_>, _>(|me| !sleep.is_asleep(*me));
         assert_eq!((woken.len(), others.len()), (1, 1), "{policy}: one task wakes one");
-        assert!(sleep.park(woken[0], None).is_some());
+        assert!(park(&sleep, woken[0], None).is_some());
         sleep.retire(woken[0]);
         sleep.pass_on(woken[0], &Seen(&queues));
         assert!(!sleep.is_asleep(others[0]), "{policy}: it has retired, and nobody comes for the task");

@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::sleep::{Admission, Work};
+use crate::sleep::{Admission, Work, park};
 use comity_policy::Waking;
 
 const W0: WorkerId = WorkerId(0);
@@ -37,7 +37,7 @@ fn wait(sleep: &Sleep, latch: &dyn Probe) {
         sleep.announce(W0);
         match sleep.admit(W0, &work) {
             Admission::Refused(_) => drop(sleep.retract(W0)),
-            Admission::Park(timeout) => drop(sleep.park(W0, timeout)),
+            Admission::Park(timeout) => drop(park(&sleep, W0, timeout)),
         }
     }
 }

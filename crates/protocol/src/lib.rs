@@ -1,0 +1,11 @@
+//! What a pool does around its policy, as steps: each is decided here once, for threads and for simulated machines.
+//!
+//! Nothing here waits, sleeps or asks the operating system. A [`Platform`](platform::Platform) has the words that the steps read and
+//! write, and its driver carries out what a step says: the runtime with atomics and futexes, the tests with those of loom.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod platform;
+pub mod sleep;
