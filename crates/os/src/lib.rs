@@ -13,7 +13,6 @@ mod capabilities;
 pub mod census;
 mod cgroup;
 pub mod clock;
-mod core_set;
 pub mod cores;
 pub mod cpu_clock;
 pub mod detached;
@@ -35,7 +34,10 @@ pub mod throttle;
 pub mod usage;
 
 pub use capabilities::Capabilities;
-pub use core_set::{CORES, CoreSet, SharedCoreSet};
+pub use comity_protocol::{CORES, CoreSet, SharedCoreSet};
+
+// No more fit into the masks that are exchanged with the kernel.
+const _: () = assert!(CORES == rustix::thread::CpuSet::MAX_CPU);
 pub use lock::lock;
 
 /// Offers the core to whichever thread the kernel picks (`sched_yield`).

@@ -7,5 +7,14 @@
 
 extern crate alloc;
 
+mod core_set;
+mod core_word;
+mod partition;
 pub mod platform;
 pub mod sleep;
+mod standing;
+
+pub use core_set::{CORES, CoreSet, SharedCoreSet};
+pub use core_word::{CoreWord, SlotId};
+pub use partition::{Party, partition};
+pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN};

@@ -35,7 +35,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use comity_policy::Policy;
-use comity_table::{CORES, CoreSet, CoreWord, SLOTS};
+use comity_protocol::{CORES, CoreSet, CoreWord, SLOTS};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};

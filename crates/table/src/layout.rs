@@ -14,8 +14,8 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-pub use comity_os::CORES;
 use comity_os::SharedCoreSet;
+pub use comity_protocol::{CORES, SLOTS};
 
 /// The first eight bytes of a table.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"COMITY\0\x01");
@@ -28,9 +28,6 @@ pub(crate) const CPU_TIME: u64 = 1;
 
 /// A program fills in `voluntary` and `involuntary`.
 pub(crate) const SWITCHES: u64 = 2;
-
-/// How many programs can be in a table at a time.
-pub const SLOTS: usize = 256;
 
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;

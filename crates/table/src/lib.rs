@@ -29,21 +29,16 @@ extern crate self as comity_table;
 #[path = "../tests/harness/mod.rs"]
 mod harness;
 
-mod core;
 mod fault;
 mod layout;
 mod map;
 mod member;
 mod other_layout;
-mod partition;
 mod snapshot;
 mod text;
 
-pub use self::core::{CoreWord, SlotId};
-pub use comity_os::CoreSet;
-pub use layout::{CORES, SLOTS};
+pub use comity_protocol::{CORES, CoreSet, CoreWord, SLOTS, STOPPED_AFTER, SlotId, Standing, TURN};
 pub use map::{Location, TableError};
-pub use member::{Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program};
+pub use member::{Member, Profile, draw_program};
 pub use other_layout::{OtherLayout, other_layouts};
-pub use partition::{Party, partition};
 pub use snapshot::{Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};

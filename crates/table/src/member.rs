@@ -16,13 +16,9 @@ use comity_policy::allotment::{Claim, deq};
 use crate::fault;
 use crate::layout::{CORES, CPU_TIME, FREE, Layout, SLOTS, SWITCHES, Slot, TAKEN};
 use crate::map::{ELSEWHERE, Location, Map, TableError};
-use crate::partition::{Party, partition};
 use crate::text;
 use crate::{CoreSet, CoreWord, SlotId};
-
-/// A program whose coordinator has not come by for this long is stopped: its cores are lent, and it has no share until it
-/// comes again. Long enough that a coordinator which waits its turn behind many threads is not taken for one.
-pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
+use comity_protocol::{Party, STOPPED_AFTER, Standing, TURN, partition};
 
 /// So many others are asked in each round whether they live.
 const FEW: usize = 8;
@@ -32,9 +28,6 @@ const SILENT_AFTER: Duration = Duration::from_millis(100);
 
 /// More than any program says that it counts.
 pub(crate) const MOST_WEIGHT: u32 = 1_000_000;
-
-/// How often the cores go round that cannot be divided among the programs.
-pub const TURN: Duration = Duration::from_millis(100);
 
 /// How often a word is cleared of a dead program that something writes into it again.
 const MOST_TRIES: u32 = 64;
@@ -59,27 +52,6 @@ pub struct Profile {
 /// A number that no other process has drawn, in all likelihood.
 pub fn draw_program() -> u64 {
     RandomState::new().hash_one(rustix::process::getpid())
-}
-
-/// How things stand for one program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Cores that it is entitled to.
-    pub owned: u32,
-    /// Cores that it holds.
-    pub held: u32,
-    /// Cores that it may use and nobody does.
-    pub free: u32,
-    /// Those of them that are its own.
-    pub own_free: u32,
-    /// Its own that others use.
-    pub lent: u32,
-    /// Whether no other program in the table holds cores or wants some.
-    pub alone: bool,
-    /// Its equal part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a core.
-    pub share_milli: u32,
-    /// Programs that have work, this one included.
-    pub programs: u32,
 }
 
 /// A program in the table. It leaves when this is dropped, and if it dies instead, the others bury it.

@@ -12,8 +12,8 @@ use comity_policy::allotment::{Claim, deq};
 use crate::layout::{BYTES, CORES, CPU_TIME, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
-use crate::partition::{Party, partition};
 use crate::{CoreSet, SlotId, text};
+use comity_protocol::{Party, partition};
 
 /// Whether a program lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The coordinator of one program: what the runtime's `coordinator.rs` does, which asks the policy once each quantum.
 
 use comity_policy::{Account, Claims, Orders, Sleeper};
-use comity_table::STOPPED_AFTER;
+use comity_protocol::STOPPED_AFTER;
 
 use super::share::State;
 use super::{Due, Host};

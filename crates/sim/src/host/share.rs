@@ -1,7 +1,7 @@
 //! Which workers of a program have a core: what the runtime's `share.rs` does, where no worker is interrupted between two steps.
 
 use comity_policy::{Coordinator, Mode, Placement, Room, Sharing, Sleeper, WakeReason};
-use comity_table::{CoreSet, SlotId};
+use comity_protocol::{CoreSet, SlotId};
 
 use super::observer::Observer;
 use super::worker::Rest;

@@ -1,7 +1,7 @@
 //! The core table, and a program's part in it: what `comity_table::Member` does on a mapped file.
 
 use comity_policy::allotment::Claim;
-use comity_table::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, partition};
+use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, partition};
 
 use super::quota::Quota;
 use super::share::Share;

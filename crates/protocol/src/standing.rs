@@ -1,0 +1,34 @@
+//! How a program stands beside others in a core table, and what all who look at one count by.
+
+use core::time::Duration;
+
+/// How many programs can be in a table at a time.
+pub const SLOTS: usize = 256;
+
+/// A program whose coordinator has not come by for this long is stopped: its cores are lent, and it has no share until it
+/// comes again. Long enough that a coordinator which waits its turn behind many threads is not taken for one.
+pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
+
+/// How often the cores go round that cannot be divided among the programs.
+pub const TURN: Duration = Duration::from_millis(100);
+
+/// How things stand for one program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Cores that it is entitled to.
+    pub owned: u32,
+    /// Cores that it holds.
+    pub held: u32,
+    /// Cores that it may use and nobody does.
+    pub free: u32,
+    /// Those of them that are its own.
+    pub own_free: u32,
+    /// Its own that others use.
+    pub lent: u32,
+    /// Whether no other program in the table holds cores or wants some.
+    pub alone: bool,
+    /// Its equal part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a core.
+    pub share_milli: u32,
+    /// Programs that have work, this one included.
+    pub programs: u32,
+}
