@@ -7,7 +7,7 @@
 //! ```
 //!
 //! There is no daemon and no lock that anybody waits for. A core changes hands by one compare-and-swap between two states of
-//! [`CoreWord`]. Entitlements are computed by every program alike ([`partition`]), from the desires that all have
+//! [`CoreWord`]. Entitlements are computed by every program alike ([`partition`](comity_protocol::partition)), from the desires that all have
 //! reported. A program lives as long as the kernel says that it has the lock of its slot's byte
 //! ([`file_lock`](comity_os::file_lock)); what the dead held is taken back by whoever looks next.
 //!
