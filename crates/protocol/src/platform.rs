@@ -2,7 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-/// One machine's words and barriers.
+use comity_policy::WorkerId;
+
+/// One pool's words and barriers. A word is made for its `owner`, the worker that writes it most; `None`: for all alike.
 pub trait Platform {
     /// A flag.
     type Bool: Word<bool>;
@@ -15,22 +17,34 @@ pub trait Platform {
     /// A lock around a value.
     type Lock<T>: Lock<T>;
 
+    /// A flag with this value.
+    fn bool(&self, owner: Option<WorkerId>, value: bool) -> Self::Bool;
+
+    /// A word with this value.
+    fn word(&self, owner: Option<WorkerId>, value: u32) -> Self::Word;
+
+    /// A sum that begins with 0.
+    fn counter(&self) -> Self::Counter;
+
+    /// What `owner` waits on, with this value.
+    fn parker(&self, owner: WorkerId, value: u32) -> Self::Parker;
+
+    /// A lock around this value.
+    fn lock<T>(&self, value: T) -> Self::Lock<T>;
+
     /// A fence, as [`core::sync::atomic::fence`].
-    fn fence(order: Ordering);
+    fn fence(&self, order: Ordering);
 
     /// The cheap half of an asymmetric pair of barriers, which keeps no more than the compiler in order.
-    fn light();
+    fn light(&self);
 
     /// The other half, which orders the memory of all threads of the program. False: it is refused, and what others wrote before a
     /// [`Platform::light`] may be invisible.
-    fn heavy() -> bool;
+    fn heavy(&self) -> bool;
 }
 
 /// A word that workers share.
 pub trait Word<T> {
-    /// With this value.
-    fn new(value: T) -> Self;
-
     /// As that of an atomic.
     fn load(&self, order: Ordering) -> T;
 
@@ -72,9 +86,6 @@ pub enum Waker {
 
 /// A lock around a value.
 pub trait Lock<T> {
-    /// Around this value.
-    fn new(value: T) -> Self;
-
     /// Calls `action` while nobody else has the lock.
     fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R;
 }

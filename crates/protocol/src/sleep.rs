@@ -110,6 +110,7 @@ pub struct Roles {
 
 /// The sleep protocol of one pool.
 pub struct Sleep<P: Platform> {
+    platform: P,
     waking: Waking,
     rests: Box<[CachePadded<Rest<P>>]>,
     /// Under [`Waking::Hungry`] the number of sleepers, less [`SCOUT_IS_OUT`] while a woken thief is on its way and
@@ -124,14 +125,19 @@ pub struct Sleep<P: Platform> {
 
 impl<P: Platform> Sleep<P> {
     /// All workers start awake and busy: what a new worker may be given to do before it first looks for work is work.
-    pub fn new(workers: u32, waking: Waking, counts_roles: bool) -> Sleep<P> {
-        let rest = || Rest { word: P::Parker::new(word::AWAKE), busy: P::Bool::new(true), scout: P::Bool::new(false) };
+    pub fn new(platform: P, workers: u32, waking: Waking, counts_roles: bool) -> Sleep<P> {
+        let rest = |me: WorkerId| Rest {
+            word: platform.parker(me, word::AWAKE),
+            busy: platform.bool(Some(me), true),
+            scout: platform.bool(Some(me), false),
+        };
         Sleep {
             waking,
-            rests: (0..workers).map(|_| CachePadded::new(rest())).collect(),
-            hunger: CachePadded::new(P::Counter::new(0)),
-            watchdog: CachePadded::new(P::Word::new(VACANT)),
-            roles: counts_roles.then(|| P::Lock::new(Roles { busy: workers, ..Roles::default() })),
+            rests: (0..workers).map(|me| CachePadded::new(rest(WorkerId(me)))).collect(),
+            hunger: CachePadded::new(platform.counter()),
+            watchdog: CachePadded::new(platform.word(None, VACANT)),
+            roles: counts_roles.then(|| platform.lock(Roles { busy: workers, ..Roles::default() })),
+            platform,
         }
     }
 
@@ -211,7 +217,7 @@ impl<P: Platform> Sleep<P> {
             Waking::Hungry => self.send_scout(me, word::WOKEN_BY_PEER, Waker::GoesOn, work),
             Waking::EveryPush { sleepers } => {
                 // Lemma 2: the push before the look for sleepers; a sleeper announces itself before it looks for tasks.
-                P::fence(Ordering::SeqCst);
+                self.platform.fence(Ordering::SeqCst);
                 self.wake_up_to(usize::from(sleepers), me, word::WOKEN_BY_PEER);
             }
             // Nobody sleeps beside a task that is only pushed: thieves look for it.
@@ -223,7 +229,7 @@ impl<P: Platform> Sleep<P> {
     /// `hunger` itself, by the argument of Lemma 1.
     #[inline]
     pub fn after_spawn(&self, me: WorkerId, work: &impl Work) {
-        P::light();
+        self.platform.light();
         match self.waking {
             Waking::Hungry if self.hunger.load(Ordering::Relaxed) <= 0 => {}
             Waking::Hungry | Waking::EveryPush { .. } => self.push_met_bell(me, work),
@@ -237,12 +243,12 @@ impl<P: Platform> Sleep<P> {
         match self.waking {
             Waking::Hungry => {
                 // Lemma 1; off the busy path a full fence is cheap enough.
-                P::fence(Ordering::SeqCst);
+                self.platform.fence(Ordering::SeqCst);
                 self.send_scout(first, word::WOKEN_BY_INJECTION, submitter, work);
             }
             Waking::NobodySleeps | Waking::Watchdog | Waking::EveryPush { .. } => {
                 // Lemma 2, with the injector for the deque.
-                P::fence(Ordering::SeqCst);
+                self.platform.fence(Ordering::SeqCst);
                 self.wake_up_to(1, first, word::WOKEN_BY_INJECTION);
             }
         }
@@ -252,8 +258,8 @@ impl<P: Platform> Sleep<P> {
     pub fn after_placing(&self, last: WorkerId, me: Option<WorkerId>, work: &impl Work) {
         // Lemma 11. A worker that places is busy, so the sleeper it may miss where `membarrier` is refused looks again.
         match self.waking {
-            Waking::Hungry if me.is_some() => P::light(),
-            _ => P::fence(Ordering::SeqCst),
+            Waking::Hungry if me.is_some() => self.platform.light(),
+            _ => self.platform.fence(Ordering::SeqCst),
         }
         if !self.rouse_for_business(last, Waker::GoesOn) {
             match me {
@@ -267,7 +273,7 @@ impl<P: Platform> Sleep<P> {
     /// Wakes `worker`, if it sleeps, for something that only it can act on. The caller has made that visible.
     pub fn wake_for_business(&self, worker: WorkerId) {
         // Lemma 3: the business before the look at the word; the sleeper announces itself before it looks for business.
-        P::fence(Ordering::SeqCst);
+        self.platform.fence(Ordering::SeqCst);
         // Whoever finishes what another waits for is about to look for work itself.
         self.rouse_for_business(worker, Waker::MakesRoom);
     }
@@ -298,7 +304,7 @@ impl<P: Platform> Sleep<P> {
     /// Second step to retire: whatever depended on this worker's looking for tasks passes to another.
     pub fn pass_on(&self, me: WorkerId, work: &impl Work) {
         // Lemma 3, for the look for business that follows.
-        P::fence(Ordering::SeqCst);
+        self.platform.fence(Ordering::SeqCst);
         match self.waking {
             Waking::Hungry if self.retire_scout(me, work) => self.answer_for_scout(me, work),
             Waking::Hungry => {}
@@ -344,7 +350,7 @@ impl<P: Platform> Sleep<P> {
             if self.hunger.load(Ordering::Relaxed) > 0 {
                 work.ring_bells();
             }
-            let _ = P::heavy();
+            let _ = self.platform.heavy();
             if work.deques_have_task() || work.injector_has_task() {
                 let first = WorkerId(self.rests.len() as u32 - 1);
                 self.send_scout(first, word::WOKEN_BY_PEER, Waker::MakesRoom, work);
@@ -378,7 +384,7 @@ impl<P: Platform> Sleep<P> {
 
     /// The worker stops looking for tasks: whatever depended on its looking passes to another.
     pub fn hand_over(&self, me: WorkerId, work: &impl Work) {
-        P::fence(Ordering::SeqCst);
+        self.platform.fence(Ordering::SeqCst);
         match self.waking {
             // Lemma 4: work has begun, so nobody sleeps. Only a pool without any work sleeps under these policies.
             Waking::NobodySleeps => self.wake_up_to(self.rests.len(), me, word::WOKEN_BY_PEER),
@@ -407,7 +413,7 @@ impl<P: Platform> Sleep<P> {
             // Nobody to appoint: leave the post vacant. A worker that fell asleep meanwhile may have relied on this
             // one, so look once more.
             self.move_watchdog(own, VACANT);
-            P::fence(Ordering::SeqCst);
+            self.platform.fence(Ordering::SeqCst);
         }
     }
 
@@ -435,7 +441,7 @@ impl<P: Platform> Sleep<P> {
             if !self.move_watchdog(post, holder) {
                 return None;
             }
-            P::fence(Ordering::SeqCst);
+            self.platform.fence(Ordering::SeqCst);
         }
     }
 
@@ -474,7 +480,7 @@ impl<P: Platform> Sleep<P> {
         if self.waking == Waking::Hungry {
             return self.admit_hungry(me, work);
         }
-        P::fence(Ordering::SeqCst);
+        self.platform.fence(Ordering::SeqCst);
         if work.has_business(me) || work.injector_has_task() {
             return Admission::Refused(SleepRefusal::WorkArrived);
         }
@@ -495,7 +501,7 @@ impl<P: Platform> Sleep<P> {
             work.ring_bells();
         }
         // Lemma 1: whoever pushes and does not hear the bell has shown its task by now.
-        let pushes_are_visible = P::heavy();
+        let pushes_are_visible = self.platform.heavy();
         if work.has_business(me) || work.injector_has_task() || work.deques_have_task() {
             if was_scout {
                 // It stays awake for a task; others may have been left to it meanwhile, so it stays the scout.
@@ -524,7 +530,7 @@ impl<P: Platform> Sleep<P> {
             // Lemma 6: a worker with a task in hand that this look misses has yet to hand over, and will find the post
             // vacant.
             self.move_watchdog(own, VACANT);
-            P::fence(Ordering::SeqCst);
+            self.platform.fence(Ordering::SeqCst);
             if !self.anyone_busy() {
                 return Admission::Park(None);
             }
@@ -643,7 +649,7 @@ impl<P: Platform> Sleep<P> {
     /// asleep to take it.
     fn must_answer(&self, work: &impl Work) -> bool {
         // Where the barrier is refused, sleepers look again by themselves.
-        let _ = self.hunger.load(Ordering::Relaxed) > 0 && P::heavy();
+        let _ = self.hunger.load(Ordering::Relaxed) > 0 && self.platform.heavy();
         self.anyone_asleep() && (work.deques_have_task() || work.injector_has_task())
     }
 

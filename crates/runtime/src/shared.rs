@@ -22,7 +22,7 @@ use crate::raw::deque::Deque;
 use crate::raw::inbox::Inbox;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
 use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
-use crate::raw::sync::Waker;
+use crate::raw::sync::{Threads, Waker};
 use crate::share::{Pool, Share};
 use crate::sleep::{Sleep, Work};
 use crate::trace::Recorder;
@@ -236,7 +236,7 @@ impl Shared {
             weight,
             begun: AtomicBool::new(false),
             policy,
-            sleep: Sleep::new(workers, row.waking, row.counts_roles),
+            sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
             share: Share::new(policy, workers, adopts),
             peers: (0..workers).zip(spawns).map(peer).collect(),
             injector: Injector::new(),

@@ -1,5 +1,6 @@
 //! The atomics that the protocols are written with: the real ones, or loom's, which explore every interleaving.
 
+use comity_policy::WorkerId;
 pub(crate) use comity_protocol::platform::Waker;
 use comity_protocol::platform::{Counter, Lock, Parker, Platform, Word};
 
@@ -127,17 +128,37 @@ impl Platform for Threads {
     type Parker = FutexWord;
     type Lock<T> = Locked<T>;
 
+    fn bool(&self, _: Option<WorkerId>, value: bool) -> Bool {
+        Bool(AtomicBool::new(value))
+    }
+
+    fn word(&self, _: Option<WorkerId>, value: u32) -> U32 {
+        U32(AtomicU32::new(value))
+    }
+
+    fn counter(&self) -> I32 {
+        I32(AtomicI32::new(0))
+    }
+
+    fn parker(&self, _: WorkerId, value: u32) -> FutexWord {
+        FutexWord::new(value)
+    }
+
+    fn lock<T>(&self, value: T) -> Locked<T> {
+        Locked(std::sync::Mutex::new(value))
+    }
+
     #[inline]
-    fn fence(order: Ordering) {
+    fn fence(&self, order: Ordering) {
         fence(order);
     }
 
     #[inline]
-    fn light() {
+    fn light(&self) {
         light();
     }
 
-    fn heavy() -> bool {
+    fn heavy(&self) -> bool {
         heavy()
     }
 }
@@ -148,10 +169,6 @@ macro_rules! word {
         pub(crate) struct $name($atomic);
 
         impl Word<$value> for $name {
-            fn new(value: $value) -> $name {
-                $name(<$atomic>::new(value))
-            }
-
             #[inline]
             fn load(&self, order: Ordering) -> $value {
                 self.0.load(order)
@@ -198,10 +215,6 @@ impl Counter for I32 {
 }
 
 impl Word<u32> for FutexWord {
-    fn new(value: u32) -> FutexWord {
-        FutexWord::new(value)
-    }
-
     #[inline]
     fn load(&self, order: Ordering) -> u32 {
         AtomicU32::load(self, order)
@@ -228,10 +241,6 @@ impl Parker for FutexWord {
 pub(crate) struct Locked<T>(std::sync::Mutex<T>);
 
 impl<T> Lock<T> for Locked<T> {
-    fn new(value: T) -> Locked<T> {
-        Locked(std::sync::Mutex::new(value))
-    }
-
     fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         action(&mut comity_os::lock(&self.0))
     }

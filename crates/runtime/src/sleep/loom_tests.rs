@@ -8,7 +8,7 @@ use loom::thread;
 use comity_policy::{SleepRefusal, WakeReason, Waking};
 
 use super::*;
-use crate::raw::sync::{Waker, fence, light};
+use crate::raw::sync::{Threads, Waker, fence, light};
 
 const W0: WorkerId = WorkerId(0);
 const W1: WorkerId = WorkerId(1);
@@ -52,7 +52,7 @@ impl Work for Pool {
 
 impl Pool {
     fn new(workers: u32, waking: Waking) -> Arc<Pool> {
-        let sleep = Sleep::new(workers, waking, false);
+        let sleep = Sleep::new(Threads, workers, waking, false);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         Arc::new(Pool {
             sleep,

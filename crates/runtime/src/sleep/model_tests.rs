@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use super::{Admission, Sleep, Woken, Work, park};
 use crate::program::Standing;
-use crate::raw::sync::Waker;
+use crate::raw::sync::{Threads, Waker};
 use crate::share::{Cores, Pool, Share, State, Up};
 
 /// A task of the model program.
@@ -252,7 +252,7 @@ fn hasty(policy: Policy) -> Policy {
 
 impl World {
     fn new(policy: Policy, workers: u32, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
-        let sleep = Sleep::new(workers, policy.row().waking, policy.row().counts_roles);
+        let sleep = Sleep::new(Threads, workers, policy.row().waking, policy.row().counts_roles);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         let share = Share::new(policy, workers, false);
         if let Some(share) = &share {
@@ -845,7 +845,7 @@ proptest! {
 #[test]
 fn one_that_retires_leaves_a_task_from_outside_to_another() {
     for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
-        let sleep = Sleep::new(2, policy.row().waking, policy.row().counts_roles);
+        let sleep = Sleep::new(Threads, 2, policy.row().waking, policy.row().counts_roles);
         let mut queues =
             Queues { deques: vec![VecDeque::new(); 2], placed: vec![VecDeque::new(); 2], ..Queues::default() };
         let workers = [WorkerId(0), WorkerId(1)];

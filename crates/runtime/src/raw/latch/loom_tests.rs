@@ -6,6 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::raw::sync::Threads;
 use crate::sleep::{Admission, Work, park};
 use comity_policy::Waking;
 
@@ -63,7 +64,7 @@ fn setters_reach_a_waiter<L: Latch + 'static>(
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
-        let sleep = Arc::new(Sleep::new(1, waking, false));
+        let sleep = Arc::new(Sleep::new(Threads, 1, waking, false));
         sleep.publish_thief(W0);
         let guarded = Box::new(Guarded { latch: latch(&sleep), written: [UnsafeCell::new(0), UnsafeCell::new(0)] });
         let setters: Vec<_> = (0..setters)
