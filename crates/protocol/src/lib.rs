@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod core_set;
 mod core_word;
+pub mod dialogue;
 mod partition;
 pub mod platform;
 pub mod sleep;
