@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod activation;
 mod core_set;
 mod core_word;
 pub mod dialogue;

@@ -15,10 +15,10 @@ use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::global;
+use crate::masks;
 use crate::pool::ThreadPool;
 use crate::raw::current;
 use crate::raw::job::JobRef;
-use crate::share;
 use crate::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
 use crate::trace;
 use crate::watch;
@@ -190,7 +190,7 @@ impl ThreadPoolBuilder {
         let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
 
         let mut own_worker = None;
-        let starter = share::narrow();
+        let starter = masks::narrow();
         for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u32);
             let worker = ThreadBuilder {
@@ -323,7 +323,7 @@ fn usual_num_threads() -> usize {
 }
 
 fn usable_cores() -> usize {
-    comity_os::cores::usable_of(share::roams().len()).get()
+    comity_os::cores::usable_of(masks::roams().len()).get()
 }
 
 /// The number, if the process can have so many threads.
@@ -370,7 +370,7 @@ pub struct ThreadBuilder {
     shared: Arc<Shared>,
     spawns: Spawns<JobRef>,
     /// Who built the pool, if it was narrow: the thread will find itself there unless the program puts it elsewhere.
-    starter: Option<share::Narrow>,
+    starter: Option<masks::Narrow>,
 }
 
 impl ThreadBuilder {
@@ -411,7 +411,7 @@ impl ThreadBuilder {
                 shared.catch_panic(|| handler(id.index()), no_handler);
             }
         };
-        share::widen(starter);
+        masks::widen(starter);
         current::enter(own.shared.peer(id), &own, |worker| {
             shared.has_started(id, ThreadId::current());
             call(&shared.handlers.start, "a pool's start handler panicked");

@@ -17,8 +17,8 @@ use comity_table::{Member, Profile, STOPPED_AFTER, TURN, draw_program, other_lay
 
 use crate::mender::Mender;
 use crate::observer::{Observer, Seen, process_clock};
-use crate::program::{PoolId, Program, Standing};
-use crate::share::Share;
+use crate::program::{PoolId, Program};
+use crate::share::{Share, Terms};
 use crate::shared::{Shared, View};
 use crate::sleep::Work as _;
 
@@ -277,7 +277,7 @@ impl<'a> Coordination<'a> {
             alone = self.member.round(desire, account.awake).alone;
         }
         (self.desire, self.mode, self.room) = (desire, mode, room);
-        self.program.stand(Standing { alone, by_time: mode == Mode::Time, room, usable: self.limits.usable });
+        self.program.stand(Terms { alone, by_time: mode == Mode::Time, room, usable: self.limits.usable });
         self.claim(&pools, cores);
         self.divide(&pools);
         for pool in &pools {
@@ -296,7 +296,7 @@ impl<'a> Coordination<'a> {
         if self.mended.elapsed() >= MEND {
             self.mend(&pools);
         }
-        let is_narrow = pools.iter().any(|pool| pool.share().books().is_narrow());
+        let is_narrow = pools.iter().any(|pool| pool.shared.masks.is_narrow());
         let to_mend = MEND.saturating_sub(self.mended.elapsed());
         let longest = if is_narrow || self.mender.is_busy() { to_mend } else { STOPPED_AFTER / 2 };
         // A program whose coordinator comes by less often counts as stopped.
@@ -308,7 +308,7 @@ impl<'a> Coordination<'a> {
         self.mended = Instant::now();
         let mut workers = Vec::new();
         for pool in pools {
-            workers.extend(pool.share().spells(&mut pool.share().books(), &pool.view()));
+            workers.extend(pool.shared.spells(&pool.share().books()));
         }
         self.mender.look(&workers, self.program.take_ended());
     }
@@ -320,7 +320,7 @@ impl<'a> Coordination<'a> {
         let mut may_use = CoreSet::EMPTY;
         for pool in pools {
             let mut books = pool.share().books();
-            pool.share().look_at_masks(&mut books, &pool.view(), granted);
+            pool.shared.look_at_masks(&mut books, granted);
             may_use = may_use.union(books.may_use);
         }
         if self.member.set_may_use(may_use) {

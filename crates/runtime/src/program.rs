@@ -19,8 +19,9 @@ use comity_table::{CoreSet, Location, Member};
 
 use crate::coordinator;
 use crate::fork::PerProcess;
+use crate::masks;
 use crate::mender::Spell;
-use crate::share::{self, Cores};
+use crate::share::{Cores, Terms};
 use crate::shared::Shared;
 use crate::trace::{self, Holding, Mode, Trace};
 
@@ -55,7 +56,8 @@ pub(crate) struct Program {
 struct Pools {
     list: Vec<(PoolId, Arc<Shared>)>,
     next: u64,
-    standing: Standing,
+    /// What the coordinator's last look said to all pools.
+    terms: Terms,
     /// Once it is in the table.
     member: Option<Arc<Member>>,
     /// When the last pool went.
@@ -75,18 +77,6 @@ enum Life {
     Ending,
     /// It has left the table.
     Ended,
-}
-
-/// What the coordinator's last look said to all pools.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    /// No other program holds cores or wants some.
-    pub(crate) alone: bool,
-    /// The program shares time, and holds no cores.
-    pub(crate) by_time: bool,
-    pub(crate) room: Room,
-    /// The most cores that a pool can use.
-    pub(crate) usable: u32,
 }
 
 /// Which pool uses which of the program's cores.
@@ -160,11 +150,11 @@ pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
     let mut pools = program.pools();
     if pools.life == Life::Unborn {
         let name = thread::Builder::new().name("comity-share".to_owned());
-        let starter = share::narrow();
+        let starter = masks::narrow();
         let started = fork::spawn(name, {
             let program = Arc::clone(&program);
             move || {
-                share::widen(starter);
+                masks::widen(starter);
                 coordinator::keep(&program);
             }
         });
@@ -182,7 +172,7 @@ pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
 
 impl Program {
     fn new(policy: Policy, location: Location, weight: u32) -> Program {
-        let standing = Standing { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
+        let terms = Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
         Program {
             policy,
             location,
@@ -190,7 +180,7 @@ impl Program {
             pools: Mutex::new(Pools {
                 list: Vec::new(),
                 next: 0,
-                standing,
+                terms,
                 member: None,
                 deserted: None,
                 waiting: 0,
@@ -230,14 +220,13 @@ impl Program {
     // ---- Pools come and go. ----
 
     fn add(self: &Arc<Self>, pool: &Arc<Shared>) {
-        let Some(share) = &pool.share else { return };
         let mut pools = self.pools();
         let id = PoolId(pools.next);
         pools.next += 1;
         pools.deserted = None;
         pools.list.push((id, Arc::clone(pool)));
         self.tell_of_change();
-        share.enroll(Arc::clone(self), id);
+        pool.enroll(Arc::clone(self), id);
         self.admit(&pools, id, pool);
         drop(pools);
         self.poke();
@@ -246,7 +235,7 @@ impl Program {
     /// A pool counts cores from now on, if its program is in the table.
     fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Shared) {
         if let (Some(share), Some(member)) = (&pool.share, &pools.member) {
-            share.stand(pools.standing);
+            share.stand(pools.terms);
             share.enter(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
@@ -266,8 +255,8 @@ impl Program {
         let member = pools.member.clone();
         // Outside of the lock: it may be the last reference.
         drop(pools);
-        if let Some(share) = gone.as_ref().and_then(|(_, pool)| pool.share.as_ref()) {
-            lock(&self.ended).extend(share.all_spells(&mut share.books()));
+        if let Some((_, pool)) = &gone {
+            lock(&self.ended).extend(pool.masks.all_spells());
         }
         drop(gone);
         if let Some(member) = member {
@@ -356,15 +345,15 @@ impl Program {
         }
     }
 
-    /// Tells all pools how their program stands.
-    pub(crate) fn stand(&self, standing: Standing) {
+    /// Tells all pools the terms from now on.
+    pub(crate) fn stand(&self, terms: Terms) {
         if let Some(trace) = self.division().trace {
-            trace.mode(self.policy, Some(Mode::of(standing)));
+            trace.mode(self.policy, Some(Mode::of(terms)));
         }
         let mut pools = self.pools();
-        pools.standing = standing;
+        pools.terms = terms;
         for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
-            share.stand(standing);
+            share.stand(terms);
         }
     }
 
