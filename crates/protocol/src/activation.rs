@@ -144,6 +144,8 @@ pub enum Up {
 pub struct Activation<P: Platform, C> {
     /// The policy's row.
     pub sharing: Sharing,
+    /// Worker 0 is a thread of the program's own.
+    adopts: bool,
     /// The most cores that the pool can use: its workers, its affinity, its quota.
     most: P::Word,
     books: P::Lock<Books>,
@@ -175,6 +177,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let flag = |value| platform.bool(None, value);
         Activation {
             sharing,
+            adopts,
             most: platform.word(None, usable.min(workers).max(1)),
             books: platform.lock(Books::new(workers, adopts, may_use)),
             member: platform.once(),
@@ -195,6 +198,12 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// Where its cores come from, once it takes part.
     pub fn member(&self) -> Option<&C> {
         self.member.get()
+    }
+
+    /// Whether the worker is in the pool's counts: a program's own thread is in none, for it comes and goes as it likes.
+    #[inline]
+    pub fn counts(&self, worker: WorkerId) -> bool {
+        !(self.adopts && worker.0 == 0)
     }
 
     /// The books, under their lock.

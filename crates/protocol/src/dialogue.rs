@@ -24,10 +24,10 @@
 
 use core::time::Duration;
 
-use comity_policy::{Action, Event, Sharing, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
+use comity_policy::{Action, Event, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
 
-use crate::platform::Platform;
-use crate::sleep::{Admission, Parking, Sleep, Woken, Work};
+use crate::activation::{Activation, Cores, Pool, Up};
+use crate::sleep::{Admission, Parking, Woken};
 
 /// Events without a task after which it is asked whether there is any work in the pool at all.
 const DOUBT_AFTER: u32 = 64;
@@ -36,40 +36,15 @@ const DOUBT_AFTER: u32 = 64;
 const SWEEP_AFTER: u32 = 4096;
 
 /// The pool around one worker.
-pub trait Crew: Work {
-    /// What the sleep protocol runs on.
-    type Platform: Platform;
+pub trait Crew: Pool {
+    /// Where the pool's cores come from.
+    type Cores: Cores;
 
     /// How many workers the pool has.
     fn workers(&self) -> u32;
 
-    /// Who sleeps, and who wakes whom.
-    fn sleep(&self) -> &Sleep<Self::Platform>;
-
-    /// How the pool takes part in the core table; `None` where this worker is not counted there. The other methods are called only
-    /// where there is one.
-    fn sharing(&self) -> Option<Sharing>;
-
-    /// No other program wants cores.
-    fn is_alone(&self) -> bool;
-
-    /// More workers are awake than there is room for.
-    fn has_excess(&self) -> bool;
-
-    /// Another program waits for a core.
-    fn is_core_wanted(&self) -> bool;
-
-    /// The worker that has no core and comes next after `last`, or first.
-    fn without_core_after(&self, last: Option<WorkerId>) -> Option<WorkerId>;
-
-    /// Retires the worker, because it is one too many, or `by_itself`. False: it is needed.
-    fn retire(&self, me: WorkerId, by_itself: bool) -> bool;
-
-    /// The worker was admitted to sleep.
-    fn fell_asleep(&self, me: WorkerId);
-
-    /// The worker is up again. True: there is no core for it.
-    fn has_no_core_for(&self, me: WorkerId, has_business: bool) -> bool;
+    /// Who is awake on which core; `None` where the pool shares no cores.
+    fn activation(&self) -> Option<&Activation<Self::Platform, Self::Cores>>;
 }
 
 /// What the driver does next. It does that, and then answers with the outcome that the variant names.
@@ -85,7 +60,7 @@ pub enum Effect {
     Inspect(WorkerId),
     /// Take over a wake-up that this worker owes: [`Outcome::Found`] or [`Outcome::Nothing`].
     ClaimWakeup(WorkerId),
-    /// Call [`Sleep::wake_peer`] with this: [`Outcome::Woke`].
+    /// Call [`wake_peer`](crate::sleep::Sleep::wake_peer) with this: [`Outcome::Woke`].
     Wake {
         /// Which; `None`: any.
         whom: Option<WorkerId>,
@@ -101,7 +76,7 @@ pub enum Effect {
     },
     /// Go on: the next call takes this step. [`Outcome::Done`].
     Step(Step),
-    /// Wait until the worker's [parker](Sleep::parker) holds another value than `at_rest`, or for the timeout; an early end is allowed.
+    /// Wait until the worker's [parker](crate::sleep::Sleep::parker) holds another value than `at_rest`, or for the timeout; an early end is allowed.
     /// [`Outcome::Waited`].
     Wait {
         /// What the parker holds while the worker rests. The comparison and the beginning of the wait are one step, as with a futex.
@@ -257,7 +232,7 @@ impl Dialogue {
             }
             (State::Acts(Action::Pause { .. }), Outcome::Done) => {
                 let anyone_busy = crew.sleep().anyone_busy();
-                let core_is_wanted = crew.sharing().is_some() && crew.is_core_wanted();
+                let core_is_wanted = self.activation(crew).is_some_and(Activation::is_core_wanted);
                 self.heard(thief, crew, Event::Paused { anyone_busy, core_is_wanted })
             }
             (State::Sweeps { victim, instead }, outcome @ (Outcome::Found | Outcome::Nothing)) => {
@@ -300,6 +275,11 @@ impl Dialogue {
         }
     }
 
+    /// The pool's activation, if that counts this worker.
+    fn activation<'a, C: Crew>(&self, crew: &'a C) -> Option<&'a Activation<C::Platform, C::Cores>> {
+        crew.activation().filter(|activation| activation.counts(self.me))
+    }
+
     fn step(&mut self, step: Step, cause: Cause) -> Effect {
         self.state = State::Steps(step, cause);
         Effect::Step(step)
@@ -324,7 +304,10 @@ impl Dialogue {
         if crew.has_business(self.me) {
             return self.leave(thief, crew, Event::Resumed);
         }
-        if crew.sharing().is_some() && crew.has_excess() && crew.retire(self.me, false) {
+        if let Some(activation) = self.activation(crew)
+            && activation.has_excess()
+            && activation.retire(crew, self.me, false)
+        {
             return self.step(Step::PassOn, Cause::Excess);
         }
         if self.events.is_multiple_of(SWEEP_AFTER) {
@@ -364,10 +347,8 @@ impl Dialogue {
     }
 
     fn mug_after(&mut self, thief: &mut dyn Thief, crew: &impl Crew, last: Option<WorkerId>) -> Effect {
-        let mut next = if crew.sharing().is_some() { crew.without_core_after(last) } else { None };
-        if next == Some(self.me) {
-            next = crew.without_core_after(next);
-        }
+        let is_next = |victim: &WorkerId| *victim != self.me && last.is_none_or(|last| *victim > last);
+        let next = self.activation(crew).and_then(|activation| activation.without_core().find(is_next));
         let Some(victim) = next else { return self.heard(thief, crew, Event::NothingToMug) };
         self.state = State::Mugs(victim);
         Effect::Mug(victim)
@@ -393,15 +374,15 @@ impl Dialogue {
 
     /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
     fn rest(&mut self, thief: &mut dyn Thief, crew: &impl Crew) -> Effect {
-        if let Some(sharing) = crew.sharing()
-            && sharing.sleeper == Sleeper::LeavesCore
+        if let Some(activation) = self.activation(crew)
+            && activation.sharing.sleeper == Sleeper::LeavesCore
         {
-            if sharing.plain_alone && crew.is_alone() {
+            if activation.sharing.plain_alone && activation.is_alone() {
                 if crew.sleep().anyone_busy() {
                     return self.heard(thief, crew, Event::SleepRefused(SleepRefusal::Alone));
                 }
                 // The first worker that finds work wakes it, and not the coordinator's next look.
-            } else if crew.retire(self.me, true) {
+            } else if activation.retire(crew, self.me, true) {
                 return self.step(Step::PassOn, Cause::Policy);
             }
         }
@@ -418,9 +399,11 @@ impl Dialogue {
         match crew.sleep().admit(self.me, crew) {
             Admission::Refused(refusal) => {
                 let woken = crew.sleep().retract(self.me);
-                if self.sleeps && crew.sharing().is_some() {
+                if self.sleeps
+                    && let Some(activation) = self.activation(crew)
+                {
                     // It looked again by itself and found something.
-                    crew.has_no_core_for(self.me, true);
+                    activation.woke(crew, self.me, true);
                 }
                 match (woken, cause) {
                     (Some(woken), _) => self.woken(thief, crew, cause, woken),
@@ -429,8 +412,10 @@ impl Dialogue {
                 }
             }
             Admission::Park(timeout) => {
-                if !self.sleeps && crew.sharing().is_some() {
-                    crew.fell_asleep(self.me);
+                if !self.sleeps
+                    && let Some(activation) = self.activation(crew)
+                {
+                    activation.fell_asleep(crew, self.me);
                 }
                 (self.sleeps, self.timeout) = (true, timeout);
                 self.wait(thief, crew, cause)
@@ -469,9 +454,9 @@ impl Dialogue {
 
     /// The worker is up. If there is no core for it, it rests again.
     fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause, woken: Woken) -> Effect {
-        if crew.sharing().is_some()
-            && crew.has_no_core_for(self.me, crew.has_business(self.me))
-            && crew.retire(self.me, false)
+        if let Some(activation) = self.activation(crew)
+            && activation.woke(crew, self.me, crew.has_business(self.me)) == Up::Retires
+            && activation.retire(crew, self.me, false)
         {
             return self.step(Step::PassOn, cause);
         }

@@ -4,7 +4,9 @@
 use comity_os::cores;
 use comity_policy::Policy;
 use comity_protocol::activation::Activation;
-pub(crate) use comity_protocol::activation::{Books, Cores, Pool, State, Terms, Up};
+#[cfg(test)]
+pub(crate) use comity_protocol::activation::Up;
+pub(crate) use comity_protocol::activation::{Books, Cores, Pool, State, Terms};
 
 use crate::masks;
 use crate::program::Part;

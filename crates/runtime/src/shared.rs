@@ -11,6 +11,7 @@ use std::time::Instant;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, lock};
 use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
+use comity_protocol::dialogue::Crew;
 use comity_protocol::platform::Once as _;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
@@ -18,7 +19,7 @@ use crossbeam_utils::CachePadded;
 use crate::counters::{Counter, Live};
 use crate::fork;
 use crate::masks::Masks;
-use crate::program::{self, PoolId, Program};
+use crate::program::{self, Part, PoolId, Program};
 use crate::raw::current;
 use crate::raw::deque::Deque;
 use crate::raw::inbox::Inbox;
@@ -545,6 +546,18 @@ impl Pool for View<'_> {
         if let Some((program, _)) = self.shared.program().filter(|(program, _)| program.is_dormant()) {
             program.poke();
         }
+    }
+}
+
+impl Crew for View<'_> {
+    type Cores = Part;
+
+    fn workers(&self) -> u32 {
+        self.shared.workers()
+    }
+
+    fn activation(&self) -> Option<&Share> {
+        self.shared.share.as_ref()
     }
 }
 
