@@ -7,7 +7,7 @@
 //!               found, or business                  farewells, then Run
 //!   ┌─ Asks ──────────────────────────▶ Leaves ──────────────────────────▶ Effect::Begin
 //!   │   ▲  ▲
-//!   │   │  └── Sweeps (every SWEEP_AFTER events: a look into every deque)
+//!   │   │  └── Sweeps (SWEEP_AFTER events without a steal: a look into every deque)
 //!   │   │
 //!   │   │ refused, or woken with a core
 //!   ├──▶ announced ──admit──▶ Waits ──woken──┐
@@ -32,7 +32,8 @@ use crate::sleep::{Admission, Parking, Woken};
 /// Events without a task after which it is asked whether there is any work in the pool at all.
 const DOUBT_AFTER: u32 = 64;
 
-/// Events without a task after which every deque is looked into: a bound on what a policy that never steals can do.
+/// Events in succession without a steal after which every deque is looked into: a bound on what a policy that never steals can do.
+/// The attempts are no policy's, so one that steals is never swept for.
 const SWEEP_AFTER: u32 = 4096;
 
 /// The pool around one worker.
@@ -50,7 +51,8 @@ pub trait Crew: Pool {
 /// What the driver does next. It does that, and then answers with the outcome that the variant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Try to take a task of this worker: [`Outcome::Found`] or [`Outcome::Nothing`]. From the thief itself there is none.
+    /// Try to take a task of this worker: [`Outcome::Found`], [`Outcome::Missed`] or [`Outcome::Nothing`]. From the thief itself there
+    /// is none.
     StealFrom(WorkerId),
     /// Try to take a task that came from outside: [`Outcome::Found`] or [`Outcome::Nothing`].
     TakeInjected,
@@ -120,6 +122,8 @@ pub enum Outcome {
     Done,
     /// The driver has the task, or the wake-up.
     Found,
+    /// There is one, and this thief did not get it.
+    Missed,
     /// There was none.
     Nothing,
     /// What was seen of a worker.
@@ -150,8 +154,8 @@ enum State {
     Begins(Event),
     /// What the policy said is done.
     Acts(Action),
-    /// The steal failed; the driver looks outside.
-    LooksOutside(WorkerId),
+    /// The driver looks outside; if that is in vain, the policy is told this of its steal.
+    LooksOutside(Event),
     /// The driver takes over the queue of this worker.
     Mugs(WorkerId),
     /// The driver robs this worker; if all is in vain, the policy is told of `instead`.
@@ -175,6 +179,8 @@ pub struct Dialogue {
     farewells: u32,
     /// Events without a task.
     events: u32,
+    /// Those since the policy's last steal.
+    without_steal: u32,
     /// It is in the books as one that sleeps.
     sleeps: bool,
     /// How long a sleeper waits before it looks again.
@@ -192,6 +198,7 @@ impl Dialogue {
             // A policy may wake each peer before it leaves, and no more.
             farewells: 2 * crew.workers() + 8,
             events: 0,
+            without_steal: 0,
             sleeps: false,
             timeout: None,
         }
@@ -212,9 +219,10 @@ impl Dialogue {
             (State::Acts(Action::StealFrom(victim)), Outcome::Found) => {
                 self.heard(thief, crew, Event::StealSucceeded(victim))
             }
-            (State::Acts(Action::StealFrom(victim)), Outcome::Nothing) => self.look_outside(victim),
+            (State::Acts(Action::StealFrom(victim)), Outcome::Nothing) => self.look_outside(Event::StealFailed(victim)),
+            (State::Acts(Action::StealFrom(victim)), Outcome::Missed) => self.look_outside(Event::StealMissed(victim)),
             (State::LooksOutside(_), Outcome::Found) => self.heard(thief, crew, Event::Injected),
-            (State::LooksOutside(victim), Outcome::Nothing) => self.heard(thief, crew, Event::StealFailed(victim)),
+            (State::LooksOutside(instead), Outcome::Nothing) => self.heard(thief, crew, instead),
             (State::Mugs(victim), Outcome::Found) => self.heard(thief, crew, Event::Mugged(victim)),
             (State::Mugs(victim), Outcome::Nothing) => self.mug_after(thief, crew, Some(victim)),
             (State::Acts(Action::Inspect(_)), Outcome::Seen(victim)) => self.heard(thief, crew, Event::Seen(victim)),
@@ -235,7 +243,7 @@ impl Dialogue {
                 let core_is_wanted = self.activation(crew).is_some_and(Activation::is_core_wanted);
                 self.heard(thief, crew, Event::Paused { anyone_busy, core_is_wanted })
             }
-            (State::Sweeps { victim, instead }, outcome @ (Outcome::Found | Outcome::Nothing)) => {
+            (State::Sweeps { victim, instead }, outcome @ (Outcome::Found | Outcome::Missed | Outcome::Nothing)) => {
                 self.swept(thief, crew, victim, instead, outcome == Outcome::Found)
             }
             (State::Steps(step, cause), Outcome::Done) => self.take(thief, crew, step, cause),
@@ -286,8 +294,8 @@ impl Dialogue {
     }
 
     /// A steal finds what came from outside too.
-    fn look_outside(&mut self, victim: WorkerId) -> Effect {
-        self.state = State::LooksOutside(victim);
+    fn look_outside(&mut self, instead: Event) -> Effect {
+        self.state = State::LooksOutside(instead);
         Effect::TakeInjected
     }
 
@@ -297,7 +305,7 @@ impl Dialogue {
             self.farewells -= 1;
             return if self.farewells == 0 { Effect::Begin { wakeups_owed: 0 } } else { self.ask(thief, event) };
         }
-        self.events += 1;
+        self.events = self.events.wrapping_add(1);
         if matches!(event, Event::StealSucceeded(_) | Event::Injected | Event::Mugged(_)) {
             return self.leave(thief, crew, event);
         }
@@ -310,7 +318,10 @@ impl Dialogue {
         {
             return self.step(Step::PassOn, Cause::Excess);
         }
-        if self.events.is_multiple_of(SWEEP_AFTER) {
+        let is_steal = matches!(event, Event::StealFailed(_) | Event::StealMissed(_));
+        self.without_steal = if is_steal { 0 } else { self.without_steal + 1 };
+        if self.without_steal == SWEEP_AFTER {
+            self.without_steal = 0;
             return self.sweep(thief, crew, 0, event);
         }
         self.doubt(thief, crew, event)

@@ -60,7 +60,10 @@ impl Spell<'_> {
             outcome = match dialogue.next(&mut **thief, view, outcome) {
                 Effect::Begin { wakeups_owed } => return wakeups_owed,
                 Effect::StealFrom(victim) if victim == self.worker.id() => Outcome::Nothing,
-                Effect::StealFrom(victim) => self.keep(self.worker.rob(victim)),
+                Effect::StealFrom(victim) => match self.keep(self.worker.rob(victim)) {
+                    Outcome::Nothing if shared.peer(victim).has_task() => Outcome::Missed,
+                    outcome => outcome,
+                },
                 Effect::TakeInjected => self.keep(take(|| shared.injector.steal())),
                 Effect::Mug(victim) => self.keep(self.worker.mug(victim)),
                 Effect::Inspect(victim) => Outcome::Seen(shared.inspect(victim)),
