@@ -15,14 +15,15 @@
 //!
 //! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`.
 //!
-//! What holds whenever the lock is free; `protocol/README.md` has the proofs:
+//! What holds whenever the lock is free, once the pool takes part; `protocol/README.md` has the proofs:
 //!
 //! 1. A worker is Awake or Asleep: no pool is without a worker that a task wakes.
 //! 2. No more workers are awake than there is [room](Activation::room) for, or a thief sees `excess` and retires.
 //! 3. A task that waits gets a worker: the coordinator recalls one for each that is off its core or does not move.
-//! 4. A pool with retired workers and no sleeper has said that it wants a core, or may hold no more.
+//! 4. A pool whose sleepers lend their cores, and whose workers have retired for want of some, has a sleeper or has said that it
+//!    wants a core, unless it holds the most that it can use.
 //! 5. A core belongs to one pool of its program, or to none: the driver's [`Cores`] sees to it.
-//! 6. A pool that shares time holds no core.
+//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms.
 //!
 //! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so it costs nothing
 //! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, others
