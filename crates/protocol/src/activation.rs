@@ -425,7 +425,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let Some(member) = self.member() else { return };
         if self.sharing.sleeper != Sleeper::KeepsCore {
-            // For those who are awake without one.
+            // For the workers that are awake without one.
             let most = books.awake().min(self.most());
             while books.held() < most
                 && (self.claim(books, member, self.sharing.own_only) || self.take_back(books, member))
@@ -448,7 +448,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.balance(books, pool);
     }
 
-    /// Recalls workers as long as there are cores for them, and in the place of those who need none while there are tasks.
+    /// Recalls workers as long as there are cores for them, and in the place of those that need none while there are tasks.
     fn recall(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let room = if queued > 0 || self.is_free() { self.room(books) } else { books.held().max(1) };
         while books.awake() < room {
@@ -470,7 +470,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
     }
 
-    /// Makes those who have retired hungry again, as many as there might be cores for, should they have work.
+    /// Makes those that have retired hungry again, as many as there might be cores for, should they have work.
     fn restore_hunger(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
         let hungry = books.awake() + books.in_state(State::Asleep).count() as u32;
         let room = if self.is_free() { self.room(books) } else { self.most() };
