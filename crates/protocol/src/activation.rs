@@ -15,14 +15,15 @@
 //!
 //! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`.
 //!
-//! What holds whenever the lock is free; `protocol/README.md` has the proofs:
+//! What holds whenever the lock is free, once the pool takes part; `protocol/README.md` has the proofs:
 //!
 //! 1. A worker is Awake or Asleep: no pool is without a worker that a task wakes.
 //! 2. No more workers are awake than there is [room](Activation::room) for, or a thief sees `excess` and retires.
 //! 3. A task that waits gets a worker: the coordinator recalls one for each that is off its core or does not move.
-//! 4. A pool with retired workers and no sleeper has said that it wants a core, or may hold no more.
+//! 4. A pool whose sleepers lend their cores, and whose workers have retired for want of some, has a sleeper or has said that it
+//!    wants a core, unless it holds the most that it can use.
 //! 5. A core belongs to one pool of its program, or to none: the driver's [`Cores`] sees to it.
-//! 6. A pool that shares time holds no core.
+//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms.
 //!
 //! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so it costs nothing
 //! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, others
@@ -433,7 +434,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let Some(member) = self.member() else { return };
         if self.sharing.sleeper != Sleeper::KeepsCore {
-            // For those who are awake without one.
+            // For the workers that are awake without one.
             let most = books.awake().min(self.most());
             while books.held() < most
                 && (self.claim(books, member, self.sharing.own_only) || self.take_back(books, member))
@@ -456,7 +457,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.balance(books, pool);
     }
 
-    /// Recalls workers as long as there are cores for them, and in the place of those who need none while there are tasks.
+    /// Recalls workers as long as there are cores for them, and in the place of those that need none while there are tasks.
     fn recall(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let room = if queued > 0 || self.is_free() { self.room(books) } else { books.held().max(1) };
         while books.awake() < room {
@@ -478,7 +479,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
     }
 
-    /// Makes those who have retired hungry again, as many as there might be cores for, should they have work.
+    /// Makes those that have retired hungry again, as many as there might be cores for, should they have work.
     fn restore_hunger(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
         let hungry = books.awake() + books.in_state(State::Asleep).count() as u32;
         let room = if self.is_free() { self.room(books) } else { self.most() };

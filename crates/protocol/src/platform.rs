@@ -101,7 +101,7 @@ pub trait Lock<T> {
     /// Waits for the lock, and keeps it until the guard is dropped.
     fn lock(&self) -> Self::Guard<'_>;
 
-    /// Calls `action` while nobody else has the lock.
+    /// Calls `action` with the lock.
     fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
         action(&mut self.lock())
     }
