@@ -35,6 +35,7 @@
 //! The crate's `README.md` has the lemmas; their numbers stand beside the steps.
 
 mod every_push;
+mod hunger;
 mod hungry;
 mod nobody_sleeps;
 mod watchdog;

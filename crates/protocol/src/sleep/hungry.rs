@@ -11,7 +11,7 @@
 //!                  ▼  │   (only while it is hungry)      ▼  │
 //!               NO SCOUT ──────────────────────────▶ SCOUT OUT
 //!              n sleepers ◀────────────────────────── n sleepers
-//!                               scout_returns
+//!                        scout_returned, scout_leaves_again
 //! ```
 //!
 //! It is **hungry** with no scout out and at least one sleeper. The mark of a wake-up says that the woken worker is the scout.
@@ -33,6 +33,7 @@ use core::time::Duration;
 use comity_policy::{SleepRefusal, WorkerId};
 use crossbeam_utils::CachePadded;
 
+use super::hunger::Hunger;
 use super::way::Way;
 use super::{Admission, Rest, Sleep, Work, word};
 use crate::platform::{Counter, Platform, Waker, Word};
@@ -40,13 +41,9 @@ use crate::platform::{Counter, Platform, Waker, Word};
 /// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Subtracted from `Hungry::hunger` while a scout is out, so that no push wakes another meanwhile.
-const SCOUT_IS_OUT: i32 = 1 << 30;
-
 /// The sleepers that a push may wake.
 pub(super) struct Hungry<P: Platform> {
-    /// The number of sleepers, less [`SCOUT_IS_OUT`] while a woken thief is on its way and answers for every task that it
-    /// can see. Workers that fall asleep, their wakers and scouts write it; a push that meets its bell reads it.
+    /// A [`Hunger`]. Workers that fall asleep, their wakers and scouts write it; a push that meets its bell reads it.
     hunger: CachePadded<P::Counter>,
 }
 
@@ -55,11 +52,30 @@ impl<P: Platform> Hungry<P> {
         Hungry { hunger: CachePadded::new(platform.counter()) }
     }
 
+    #[inline]
+    fn look(&self) -> Hunger {
+        Hunger::from_packed(self.hunger.load(Ordering::Relaxed))
+    }
+
+    // What `raised` and `lowered` answer stands in the counter already; a debug build asserts in them what must hold.
+    fn raise(&self) {
+        let _ = Hunger::from_packed(self.hunger.fetch_add(Hunger::SLEEPER, Ordering::AcqRel)).raised();
+    }
+
+    fn lower(&self) {
+        let _ = Hunger::from_packed(self.hunger.fetch_sub(Hunger::SLEEPER, Ordering::AcqRel)).lowered();
+    }
+
+    /// False: in the state that it was found in there is no such transition.
+    fn try_change(&self, transition: fn(Hunger) -> Option<Hunger>) -> bool {
+        let next = |packed| transition(Hunger::from_packed(packed)).map(Hunger::packed);
+        self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
+    }
+
     /// Wakes exactly one sleeper, unless one that was woken before is still on its way.
     fn send_scout(&self, sleep: &Sleep<P>, me: WorkerId, woken: u32, waker: Waker, work: &impl Work) {
         loop {
-            let leave = |hunger: i32| (hunger > 0).then_some(hunger - SCOUT_IS_OUT);
-            if self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, leave).is_err() {
+            if !self.try_change(Hunger::scout_leaves) {
                 return;
             }
             if let Some(scout) = sleep.sleepers(me).find(|worker| sleep.claim(*worker, woken | word::MARK)) {
@@ -86,15 +102,13 @@ impl<P: Platform> Hungry<P> {
     /// the task.
     fn must_answer(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
         // Where the barrier is refused, sleepers look again by themselves.
-        let _ = self.hunger.load(Ordering::Relaxed) > 0 && sleep.platform.heavy();
+        let _ = self.look().is_hungry() && sleep.platform.heavy();
         sleep.anyone_asleep() && (work.deques_have_task() || work.injector_has_task())
     }
 
     /// Takes back the duty that [`Hungry::retire_scout`] laid down, unless another scout has left since and has it.
     fn resume_scout(&self, rest: &Rest<P>) {
-        let leave = |hunger: i32| (hunger > -SCOUT_IS_OUT / 2).then_some(hunger - SCOUT_IS_OUT);
-        let resumed = self.hunger.fetch_update(Ordering::AcqRel, Ordering::Relaxed, leave).is_ok();
-        rest.marked.store(resumed, Ordering::Relaxed);
+        rest.marked.store(self.try_change(Hunger::scout_leaves_again), Ordering::Relaxed);
     }
 
     /// Takes the scout's flag down if this worker is the scout.
@@ -109,7 +123,8 @@ impl<P: Platform> Hungry<P> {
 
     /// Pushes may wake again. Those that met the bell while the flag was up have stopped it.
     fn take_down_flag(&self, work: &impl Work) {
-        if self.hunger.fetch_add(SCOUT_IS_OUT, Ordering::AcqRel) + SCOUT_IS_OUT > 0 {
+        let before = Hunger::from_packed(self.hunger.fetch_add(Hunger::SCOUT, Ordering::AcqRel));
+        if before.scout_returned().is_hungry() {
             work.ring_bells();
         }
     }
@@ -117,7 +132,7 @@ impl<P: Platform> Hungry<P> {
 
 impl<P: Platform> Way<P> for Hungry<P> {
     fn hunger(&self, _: &Sleep<P>) -> i32 {
-        self.hunger.load(Ordering::Relaxed)
+        self.look().packed()
     }
 
     fn push_met_bell(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
@@ -128,7 +143,7 @@ impl<P: Platform> Way<P> for Hungry<P> {
     /// No bell is needed here, for this looks at `hunger` itself, by the argument of Lemma 1.
     #[inline]
     fn after_spawn(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
-        if self.hunger.load(Ordering::Relaxed) > 0 {
+        if self.look().is_hungry() {
             sleep.push_met_bell(me, work);
         }
     }
@@ -162,7 +177,7 @@ impl<P: Platform> Way<P> for Hungry<P> {
     /// A scout takes its flag down first, since from now on others may be needed.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
         let was_scout = self.retire_scout(sleep.rest(me), work);
-        if !was_scout && self.hunger.load(Ordering::Relaxed) > 0 {
+        if !was_scout && self.look().is_hungry() {
             work.ring_bells();
         }
         // Lemma 1: a pusher that does not meet its bell has shown its task by now.
@@ -179,11 +194,11 @@ impl<P: Platform> Way<P> for Hungry<P> {
     }
 
     fn sleeper_added(&self, _: &Sleep<P>) {
-        self.hunger.fetch_add(1, Ordering::AcqRel);
+        self.raise();
     }
 
     fn sleeper_removed(&self, _: &Sleep<P>) {
-        self.hunger.fetch_sub(1, Ordering::AcqRel);
+        self.lower();
     }
 
     /// The woken worker is steered away from a waker that goes on: this way of waking is no paper's.
@@ -195,16 +210,16 @@ impl<P: Platform> Way<P> for Hungry<P> {
         let mut restored = 0;
         for sleeper in retired {
             // Before the word, as in `Sleep::announce`.
-            self.sleeper_added(sleep);
+            self.raise();
             if sleep.exchange(sleeper, word::RETIRED, word::ASLEEP) {
                 restored += 1;
             } else {
-                self.sleeper_removed(sleep);
+                self.lower();
             }
         }
         if restored > 0 {
             // Lemma 1, with this thread in the sleepers' place: it looks for them.
-            if self.hunger.load(Ordering::Relaxed) > 0 {
+            if self.look().is_hungry() {
                 work.ring_bells();
             }
             let _ = sleep.platform.heavy();
