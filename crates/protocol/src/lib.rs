@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits, sleeps or asks the operating system. A [`Platform`](platform::Platform) has the words that the steps read and
 //! write, and its driver carries out what a step says: the runtime with atomics and futexes, the tests with those of loom.
+//! The crate's `README.md` has the claims and their proofs.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -2,19 +2,18 @@
 //!
 //! # States
 //!
-//! Each worker has a **role**, busy or thief, and a **rest word**, which is also what its thread waits on:
+//! Each worker has a **role**, busy or thief, and a **rest word**, which its thread also waits on:
 //!
-//! ```text
-//!             announce              a waker's compare-and-swap                    RETIRED, asleep and without a core:
-//!    AWAKE ─────────────▶ ASLEEP ──────────────────────────────▶ WOKEN_…(why)
-//!     ▲ ▲   retract (cas)  │  ▲                                    ▲   │           AWAKE ── retire ──▶ RETIRED
-//!     │ └──────────────────┘  │ restore_hunger, retire_sleeper     │   │           RETIRED ── retract ──▶ AWAKE
-//!     │                       ▼ (cas)                              │   │
-//!     │                    RETIRED ────────────────────────────────┘   │           a recall or business ends it,
-//!     │                              recall, business (cas)            │           never a push or an injection
-//!     └────────────────────────────────────────────────────────────────┘
-//!                          the owner consumes the wake-up
-//! ```
+//! | from | to | by | step |
+//! |---|---|---|---|
+//! | AWAKE | ASLEEP | the owner | [`announce`](Sleep::announce) |
+//! | AWAKE | RETIRED: asleep, and without a core | the owner | [`retire`](Sleep::retire) |
+//! | ASLEEP | RETIRED | the holder of the books' lock | [`retire_sleeper`](Sleep::retire_sleeper) |
+//! | RETIRED | ASLEEP | the holder of the books' lock | [`restore_hunger`](Sleep::restore_hunger) |
+//! | ASLEEP | WOKEN_…, with the reason | a waker | each step that wakes |
+//! | RETIRED | WOKEN_… | the coordinator, or a waker for business | [`recall`](Sleep::recall), [`wake_for_business`](Sleep::wake_for_business) |
+//! | ASLEEP, RETIRED | AWAKE | the owner | [`retract`](Sleep::retract) |
+//! | WOKEN_… | AWAKE | the owner | [`park`](Sleep::park), [`retract`](Sleep::retract) |
 //!
 //! The steps of a worker: to sleep [`announce`](Sleep::announce), [`admit`](Sleep::admit), then [`park`](Sleep::park) or
 //! [`retract`](Sleep::retract); without a core [`retire`](Sleep::retire), [`pass_on`](Sleep::pass_on), then the same two;
@@ -35,6 +34,7 @@
 //! The crate's `README.md` has the lemmas; their numbers stand beside the steps.
 
 mod every_push;
+mod hunger;
 mod hungry;
 mod nobody_sleeps;
 mod watchdog;
@@ -210,7 +210,7 @@ impl<P: Platform> Sleep<P> {
         word::is_at_rest(self.rest(worker).word.load(Ordering::Relaxed))
     }
 
-    /// Under [`Waking::Hungry`] the number of sleepers that a push may wake; far below zero while a scout is out.
+    /// Under [`Waking::Hungry`] the number of sleepers that a push may wake; far below zero while a worker is searching.
     pub fn hunger(&self) -> i32 {
         way!(self.hunger())
     }
