@@ -9,8 +9,10 @@ extern crate alloc;
 
 mod core_set;
 mod core_word;
+pub mod observer;
 mod partition;
 pub mod platform;
+pub mod quantum;
 pub mod sleep;
 mod standing;
 

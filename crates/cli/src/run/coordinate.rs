@@ -1,9 +1,9 @@
 //! The coordinator of a command: a process beside it that keeps its account with the core table.
 //!
-//! At each look it sees what the command's threads do, and the coordinator of the default policy decides on that as it does for a
-//! pool: whether the command could use its share, and so holds cores, or shares time. One that holds cores has exactly those
-//! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing,
-//! holds nothing and runs where it likes. The process ends with the command.
+//! At each look it sees what the command's threads do, and `protocol`'s [`quantum`](comity_protocol::quantum) decides on that by the
+//! default policy as it does for a pool: whether the command could use its share, and so holds cores, or shares time. This file is its
+//! driver. One that holds cores has exactly those that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them.
+//! One that shares time desires nothing, holds nothing and runs where it likes. The process ends with the command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use comity_console::loudness::hint;
 use comity_os::cpu_clock::ThreadId;
-use comity_os::idle_clock::IdleClock;
+use comity_os::idle_clock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
 use comity_os::{affinity, cores, detached};
-use comity_policy::{Coordinator, Mode, Policy};
+use comity_policy::{Claims, Mode, Orders, Policy, Room};
+use comity_protocol::observer::IdleClock;
+use comity_protocol::quantum::{Program, Quantum, Staff};
 use comity_table::{
     CoreSet, Location, Member, Profile, STOPPED_AFTER, Snapshot, Standing, draw_program, other_layouts,
 };
@@ -149,33 +151,38 @@ impl Account {
     }
 }
 
+/// What the coordinator of a command knows of it, and the table.
 struct Coordination<'a> {
-    member: &'a Member,
+    quantum: Quantum,
+    command: Command<'a>,
     /// This process is to end.
     ended: &'a AtomicBool,
-    tree: Tree,
-    note: Option<Note>,
     throttle: Throttle,
-    idle_clock: IdleClock,
-    demand: Demand,
-    policy: Box<dyn Coordinator>,
-    cores: Option<u32>,
-    cap: u32,
-    /// The cores that it may use, and a quota lets it.
-    usable: u32,
     surveyed: Instant,
-    desire: u32,
-    held: CoreSet,
-    alone: bool,
     looked: Instant,
     /// Processor time that the command was seen to use.
     used: Duration,
     /// When the next look is due.
     next: Instant,
+    record: Record,
+}
+
+/// The command to the quantum: it uses its cores all together.
+struct Command<'a> {
+    member: &'a Member,
+    tree: Tree,
+    note: Option<Note>,
+    idle_clock: IdleClock,
+    demand: Demand,
+    cores: Option<u32>,
+    cap: u32,
+    /// The cores that it may use, and a quota lets it.
+    usable: u32,
+    held: CoreSet,
+    alone: bool,
     /// Processor time of the cores that were held since the last look, up to `counted`.
     had: Duration,
     counted: Instant,
-    record: Record,
 }
 
 impl Coordination<'_> {
@@ -187,27 +194,29 @@ impl Coordination<'_> {
         note: Option<Note>,
     ) -> Coordination<'a> {
         let now = Instant::now();
+        let policy = Policy::default().coordinator().expect("programs under the default policy share cores");
         Coordination {
-            member,
+            quantum: Quantum::new(policy, nanos(QUANTUM)),
+            command: Command {
+                member,
+                tree: Tree::new(terms, may_use),
+                note,
+                idle_clock: IdleClock::default(),
+                demand: Demand::default(),
+                cores: terms.cores,
+                cap: terms.cap(),
+                usable: terms.most,
+                held: CoreSet::EMPTY,
+                alone: true,
+                had: Duration::ZERO,
+                counted: now,
+            },
             ended,
-            tree: Tree::new(terms, may_use),
-            note,
             throttle: Throttle::of(terms.process),
-            idle_clock: IdleClock::default(),
-            demand: Demand::default(),
-            policy: Policy::default().coordinator().expect("programs under the default policy share cores"),
-            cores: terms.cores,
-            cap: terms.cap(),
             surveyed: now,
-            desire: 0,
-            held: CoreSet::EMPTY,
-            alone: true,
             looked: now,
             used: Duration::ZERO,
             next: now + QUANTUM,
-            had: Duration::ZERO,
-            counted: now,
-            usable: terms.most,
             record: Record::default(),
         }
     }
@@ -215,7 +224,7 @@ impl Coordination<'_> {
     /// Comes by until this process is to end, and returns what it saw.
     fn serve(mut self) -> Record {
         loop {
-            let heard = self.member.bell();
+            let heard = self.command.member.bell();
             if self.ended.load(Ordering::Acquire) {
                 break;
             }
@@ -224,77 +233,69 @@ impl Coordination<'_> {
                 self.look(now);
             } else {
                 // A core was taken back, or a program has joined: then one that was alone need not be so any more.
-                self.note_losses(now);
-                self.place();
+                self.command.note_losses(now);
+                self.command.place();
                 self.next = self.next.min(self.looked + QUANTUM).max(now);
             }
-            self.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
+            self.command.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
         }
-        self.confine(None);
+        self.command.confine(None);
         self.record
     }
 
     fn look(&mut self, now: Instant) {
         let own_time = || ThreadId::current().cpu_time().unwrap_or_default();
         let began = own_time();
-        let look = self.tree.look(now - self.looked);
+        let command = &mut self.command;
+        let look = command.tree.look(now - self.looked);
         let look = if self.throttle.is_active(now) { look.throttled() } else { look };
-        self.demand.note(&look);
-        self.note_losses(now);
+        command.demand.note(&look);
+        command.note_losses(now);
         if !look.is_idle() && now - self.surveyed >= SURVEY {
-            self.survey(now);
+            command.survey();
+            self.surveyed = now;
         }
         self.used += look.used;
-        self.member.publish(self.used, None);
-        let standing = self.member.round(self.desire, look.runnable);
-        self.record.note(&look, self.usable, standing.owned, self.had);
-        let account = self.account(&look, &standing);
-        let orders = self.policy.quantum(&account);
-        let desire = match orders.mode {
-            Mode::Time => 0,
-            Mode::Cores => self.cores.unwrap_or_else(|| self.demand.desire(self.cap).max(1)),
-        };
-        let changes = desire != self.desire;
-        self.desire = desire;
-        let standing = if changes { self.member.round(desire, look.runnable) } else { standing };
-        self.alone = standing.alone;
-        self.hold_the_allotment();
-        self.place();
-        (self.looked, self.had) = (now, Duration::ZERO);
+        command.member.publish(self.used, None);
+        let account = command.account(&look);
+        let decided = self.quantum.decide(command, account, look.runnable, command.cap);
+        self.record.note(&look, command.usable, decided.standing.owned, command.had);
+        (self.looked, command.had) = (now, Duration::ZERO);
         let rest = (own_time() - began) * PART;
-        let least = if self.demand.desire(self.cap) == 0 { IDLE } else { QUANTUM };
-        self.next = now + rest.max(QUANTUM * orders.due.into()).max(least).min(LONGEST);
+        let least = if command.demand.desire(command.cap) == 0 { IDLE } else { QUANTUM };
+        self.next = now + rest.max(Duration::from_nanos(decided.due)).max(least).min(LONGEST);
     }
+}
 
-    fn survey(&mut self, now: Instant) {
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+impl Command<'_> {
+    fn survey(&mut self) {
         let may_use = self.tree.survey();
         if self.member.set_may_use(may_use) {
             self.held = self.member.held();
         }
         self.usable = cores::usable_of(may_use.len()).get() as u32;
         self.cap = self.cores.map_or(self.usable, |cores| cores.min(self.usable));
-        self.surveyed = now;
     }
 
-    fn account(&mut self, look: &Look, standing: &Standing) -> comity_policy::Account {
-        let nanos = |time: Duration| time.as_nanos().try_into().unwrap_or(u64::MAX);
+    /// What was seen of it. Who of its threads is awake, and what they have queued, is no pool's to tell.
+    fn account(&mut self, look: &Look) -> comity_policy::Account {
         let able_ns = nanos(self.demand.able(self.cap));
-        let idle = self.idle_clock.look(look.used < self.had);
+        let leaves_some = look.used < self.had;
+        let idle = if leaves_some { idle_clock::machine() } else { None };
         comity_policy::Account {
             workers: self.cap,
             usable: self.cap,
-            owned: standing.owned,
-            held: standing.held,
             elapsed_ns: nanos(look.elapsed),
             used_ns: nanos(look.used),
             able_ns,
             // What its threads waited for is in it.
             wanted_ns: able_ns,
             held_ns: nanos(self.had),
-            idle_ns: nanos(idle),
-            share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)),
-            programs: standing.programs,
-            alone: standing.alone,
+            idle_ns: self.idle_clock.look(idle.map(nanos)),
             ..comity_policy::Account::default()
         }
     }
@@ -308,18 +309,6 @@ impl Coordination<'_> {
             self.member.note_lost(lost as u32);
         }
         self.held = held;
-    }
-
-    fn hold_the_allotment(&mut self) {
-        // Where nobody desires any, the owners stay as they are.
-        let owned = if self.desire == 0 { CoreSet::EMPTY } else { self.member.owned() };
-        for core in self.held.iter().filter(|core| !owned.contains(*core)) {
-            self.member.release(Some(core));
-        }
-        // No more often than there are cores, whatever others write into the table.
-        (0..owned.len()).take_while(|_| self.member.claim(true).is_some()).for_each(drop);
-        (0..owned.len()).take_while(|_| self.member.take_back().is_some()).for_each(drop);
-        self.held = self.member.held();
     }
 
     /// Who is alone leaves nothing to others, and who has no core has to run somewhere.
@@ -340,5 +329,82 @@ impl Coordination<'_> {
         if let Some(note) = &self.note {
             note.write([target, before, None]);
         }
+    }
+}
+
+impl Program for Command<'_> {
+    type Staff<'a>
+        = &'a mut Self
+    where
+        Self: 'a;
+
+    fn staffs(&self) -> usize {
+        1
+    }
+
+    fn staff(&mut self, _nth: usize) -> &mut Self {
+        self
+    }
+
+    fn round(&mut self, desire: u32, awake: u32) -> Standing {
+        let standing = self.member.round(desire, awake);
+        Standing { share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)), ..standing }
+    }
+
+    fn owned(&self) -> CoreSet {
+        self.member.owned()
+    }
+
+    fn held(&self) -> CoreSet {
+        self.held
+    }
+
+    fn amend(&self, orders: Orders) -> Orders {
+        let desire = match orders.mode {
+            Mode::Time => 0,
+            Mode::Cores => self.cores.unwrap_or_else(|| self.demand.desire(self.cap).max(1)),
+        };
+        Orders { desire, cores: Claims::Owned, ..orders }
+    }
+
+    /// Its threads are its own to wake: whatever the room.
+    fn stand(&mut self, alone: bool, _mode: Mode, _room: Room, _usable: u32) {
+        self.alone = alone;
+    }
+}
+
+impl Staff for &mut Command<'_> {
+    fn retired(&self) -> u32 {
+        0
+    }
+
+    fn queued(&self) -> u64 {
+        0
+    }
+
+    fn most(&self) -> u32 {
+        self.member.owned().len() as u32
+    }
+
+    fn held(&self) -> CoreSet {
+        self.held
+    }
+
+    fn claim(&mut self, own_only: bool) -> bool {
+        self.member.claim(own_only).is_some()
+    }
+
+    fn take_back(&mut self) -> bool {
+        self.member.take_back().is_some()
+    }
+
+    fn release(&mut self, core: usize) {
+        self.member.release(Some(core));
+    }
+
+    /// Its threads run on the cores that it has by now.
+    fn employ(&mut self) {
+        self.held = self.member.held();
+        self.place();
     }
 }
