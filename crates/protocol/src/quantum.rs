@@ -43,6 +43,11 @@ pub trait Program {
     /// The cores that it holds.
     fn held(&self) -> CoreSet;
 
+    /// What is asked of it from outside.
+    fn requests(&self) -> Requests {
+        Requests::default()
+    }
+
     /// What becomes of the policy's orders where the program is no pool.
     fn amend(&self, orders: Orders) -> Orders {
         orders
@@ -106,6 +111,18 @@ pub trait Pools: Program + Process {
     fn leave_off(&mut self, nth: usize);
 }
 
+/// What is asked of a program from outside. How much it counts is the table's to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// It is to use so many cores at the most, at least one.
+    pub cores: Option<u32>,
+    /// It is to hold no core, and to desire none.
+    pub paused: bool,
+}
+
+/// What is ordered while a program is paused.
+const PAUSED: Orders = Orders { desire: 0, cores: Claims::AS_BEFORE, mode: Mode::Time, room: Room::One, due: 1 };
+
 /// What one program decides once each quantum, and remembers for the next.
 pub struct Quantum {
     policy: Box<dyn Coordinator>,
@@ -144,14 +161,19 @@ impl Quantum {
     ///
     /// What the table says (`owned` to `lent`, the share, the allotment) is not yet in the account.
     pub fn decide<P: Program>(&mut self, program: &mut P, seen: Account, awake: u32, usable: u32) -> Decided {
+        let requests = program.requests();
+        let most = requests.cores.map_or(u32::MAX, |cores| cores.max(1));
         let standing = program.round(self.desire, awake);
-        self.share_milli = standing.share_milli;
-        let account = self.account(seen, &standing);
-        let Orders { desire, cores, mode, room, due } = program.amend(self.policy.quantum(&account));
+        // A program that is kept from its share cannot be asked to use it.
+        self.share_milli = standing.share_milli.min(most.saturating_mul(1000));
+        let account = Account { usable: seen.usable.min(most), ..self.account(seen, &standing) };
+        let orders = if requests.paused { PAUSED } else { program.amend(self.policy.quantum(&account)) };
+        let Orders { cores, mode, room, due, .. } = orders;
+        let desire = orders.desire.min(most);
         let changes = desire != self.desire;
         (self.desire, self.mode, self.room) = (desire, mode, room);
         let alone = if changes { program.round(desire, awake).alone } else { standing.alone };
-        program.stand(alone, mode, room, usable);
+        program.stand(alone, mode, room, usable.min(most));
         match cores {
             Claims::Owned => self.hold_what_is_owned(program),
             Claims::More { free, own_only, back } => hold_more(program, free, own_only, back),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use comity_policy::allotment::Claim;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Policy, Room, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
-use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
+use comity_protocol::quantum::{Coordination, Pools, Program, Requests, Staff, Visit};
 use comity_protocol::{CoreSet, CoreWord, Party, STOPPED_AFTER, SlotId, Standing, partition};
 
 const MS: u64 = 1_000_000;
@@ -102,6 +102,7 @@ struct Model<'a> {
     table: &'a Table,
     slot: SlotId,
     pools: Vec<Pool>,
+    requests: Requests,
     has_work: bool,
     has_lost: bool,
     population: usize,
@@ -121,6 +122,7 @@ impl<'a> Model<'a> {
             table,
             slot: SlotId::new(slot).unwrap(),
             pools: vec![pool],
+            requests: Requests::default(),
             has_work: true,
             has_lost: false,
             population: 1,
@@ -203,6 +205,10 @@ impl Program for Model<'_> {
 
     fn held(&self) -> CoreSet {
         self.table.cores(|word| word.holder() == Some(self.slot))
+    }
+
+    fn requests(&self) -> Requests {
+        self.requests
     }
 
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
@@ -494,6 +500,35 @@ fn one_pool_is_asked_for_as_the_policy_says_and_of_several_each_as_it_needs() {
     };
     assert_eq!(claims(&[(0, 0)]), [4]);
     assert_eq!(claims(&[(0, 5), (3, 2), (9, 9)]), [0, 2, 2]);
+}
+
+#[test]
+fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_nothing_more() {
+    let table = Table::new(4, 2);
+    let mut model = Model::new(&table, 0, 4);
+    model.requests.cores = Some(1);
+    let mut coordination = coordination("comity");
+    coordination.begin(&mut model, 0);
+    model.works(QUANTUM, QUANTUM);
+    coordination.come_by(&mut model, QUANTUM);
+    let effects = model.take_effects();
+    assert!(effects.contains(&Effect::Round(1)), "{effects:?}");
+    let stands = Effect::Stand { alone: true, mode: Mode::Cores, room: Room::Workers, usable: 1 };
+    assert!(effects.contains(&stands), "it could use a core, though its part of the machine is larger: {effects:?}");
+    // However few are asked for, one is left.
+    model.requests.cores = Some(0);
+    model.works(QUANTUM, QUANTUM);
+    let next = coordination.next();
+    coordination.come_by(&mut model, next);
+    assert!(model.take_effects().contains(&stands));
+    model.requests.paused = true;
+    model.works(QUANTUM, QUANTUM);
+    let next = coordination.next();
+    coordination.come_by(&mut model, next);
+    let effects = model.take_effects();
+    assert!(effects.contains(&Effect::Round(0)), "{effects:?}");
+    assert!(effects.contains(&Effect::Stand { alone: true, mode: Mode::Time, room: Room::One, usable: 1 }));
+    assert_eq!(coordination.next(), next + QUANTUM);
 }
 
 #[test]
