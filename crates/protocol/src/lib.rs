@@ -7,8 +7,10 @@
 
 extern crate alloc;
 
+pub mod command;
 mod core_set;
 mod core_word;
+mod demand;
 pub mod observer;
 mod partition;
 pub mod platform;
@@ -18,5 +20,6 @@ mod standing;
 
 pub use core_set::{CORES, CoreSet, SharedCoreSet};
 pub use core_word::{CoreWord, SlotId};
+pub use demand::{Demand, Look};
 pub use partition::{Party, partition};
 pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN};

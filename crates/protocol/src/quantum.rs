@@ -10,7 +10,7 @@
 //!   employ      workers for the cores that are there, and no core without one unless the policy keeps it
 //! ```
 //!
-//! [`Quantum`] is for what shares cores at all. [`Coordination`] is for pools: it looks at their workers, and says when to come by.
+//! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own: [`command`](crate::command).
 //! A driver has the table, the books and the clock: each call of a [`Program`]'s methods is an effect that is carried out before the next
 //! is decided. Times are in nanoseconds of any clock that does not go back.
 
@@ -46,11 +46,6 @@ pub trait Program {
     /// What is asked of it from outside.
     fn requests(&self) -> Requests {
         Requests::default()
-    }
-
-    /// What becomes of the policy's orders where the program is no pool.
-    fn amend(&self, orders: Orders) -> Orders {
-        orders
     }
 
     /// How the program stands from now on. No other wants cores if it is `alone`; it can use `usable` at the most.
@@ -124,7 +119,7 @@ pub struct Requests {
 const PAUSED: Orders = Orders { desire: 0, cores: Claims::AS_BEFORE, mode: Mode::Time, room: Room::One, due: 1 };
 
 /// What one program decides once each quantum, and remembers for the next.
-pub struct Quantum {
+pub(crate) struct Quantum {
     policy: Box<dyn Coordinator>,
     length: u64,
     desire: u32,
@@ -137,37 +132,43 @@ pub struct Quantum {
 }
 
 /// What came of a quantum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub(crate) struct Decided {
     /// How the program stood when it began.
-    pub standing: Standing,
+    pub(crate) standing: Standing,
     /// Nanoseconds from its beginning until the next look.
-    pub due: u64,
+    pub(crate) due: u64,
 }
 
 impl Quantum {
     /// Of a program that has no core and desires none, under a policy whose quantum lasts so many nanoseconds.
-    pub fn new(policy: Box<dyn Coordinator>, length: u64) -> Quantum {
+    pub(crate) fn new(policy: Box<dyn Coordinator>, length: u64) -> Quantum {
         Quantum { policy, length, desire: 0, mode: Mode::Time, room: Room::Workers, share_milli: 0, allotment: 0 }
     }
 
-    /// What the program desires, as it said last.
-    pub fn desire(&self) -> u32 {
-        self.desire
+    /// Nanoseconds of a quantum.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
     }
 
     /// Decides on what was `seen` of the program in the quantum that ended, and carries that out. The table is told that so many workers
     /// are `awake`. The program can use so many cores.
     ///
-    /// What the table says (`owned` to `lent`, the share, the allotment) is not yet in the account.
-    pub fn decide<P: Program>(&mut self, program: &mut P, seen: Account, awake: u32, usable: u32) -> Decided {
+    /// What the table says (`owned` to `lent`, the share, the allotment) is not yet in the account. What the policy orders is carried out as
+    /// `amended`.
+    pub(crate) fn decide<P: Program>(
+        &mut self,
+        program: &mut P,
+        seen: Account,
+        [awake, usable]: [u32; 2],
+        amended: impl FnOnce(Orders) -> Orders,
+    ) -> Decided {
         let requests = program.requests();
         let most = requests.cores.map_or(u32::MAX, |cores| cores.max(1));
         let standing = program.round(self.desire, awake);
         // A program that is kept from its share cannot be asked to use it.
         self.share_milli = standing.share_milli.min(most.saturating_mul(1000));
         let account = Account { usable: seen.usable.min(most), ..self.account(seen, &standing) };
-        let orders = if requests.paused { PAUSED } else { program.amend(self.policy.quantum(&account)) };
+        let orders = if requests.paused { PAUSED } else { amended(self.policy.quantum(&account)) };
         let Orders { cores, mode, room, due, .. } = orders;
         let desire = orders.desire.min(most);
         let changes = desire != self.desire;
@@ -325,7 +326,7 @@ impl Coordination {
         let Quantum { mode, room, share_milli, .. } = self.quantum;
         let seen = self.observer.look(pools, Basis { mode, room, share_milli }, lasted);
         let account = Account { first, usable: usable.min(seen.workers), ..seen };
-        self.quantum.decide(pools, account, account.awake, usable).due
+        self.quantum.decide(pools, account, [account.awake, usable], |orders| orders).due
     }
 
     /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
