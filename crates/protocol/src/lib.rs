@@ -9,15 +9,20 @@
 extern crate alloc;
 
 pub mod activation;
+pub mod command;
 mod core_set;
 mod core_word;
+mod demand;
 pub mod dialogue;
+pub mod observer;
 mod partition;
 pub mod platform;
+pub mod quantum;
 pub mod sleep;
 mod standing;
 
 pub use core_set::{CORES, CoreSet, SharedCoreSet};
 pub use core_word::{CoreWord, SlotId};
+pub use demand::{Demand, Look};
 pub use partition::{Party, partition};
 pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN};

@@ -30,7 +30,7 @@ const LINGER: Duration = Duration::from_millis(100);
 
 /// A pool's number within its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PoolId(u64);
+pub(crate) struct PoolId(pub(crate) u64);
 
 /// See the module.
 pub(crate) struct Program {
