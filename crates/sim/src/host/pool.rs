@@ -560,11 +560,11 @@ impl Host {
             (false, _, Rest::Asleep) => Role::Sleeper,
             (false, _, Rest::Awake | Rest::Retired | Rest::Rising) => Role::Thief,
         };
-        let run_status = match (role.has_task(), worker.place) {
-            (false, _) => RunStatus::Unknown,
-            (true, Place::On(_)) => RunStatus::Running,
-            (true, Place::Queued(_) | Place::Throttled) => RunStatus::Preempted,
-            (true, Place::Nowhere | Place::Blocked) => RunStatus::Parked,
+        let run_status = match (role, worker.place) {
+            (Role::Sleeper, _) => RunStatus::Parked,
+            (Role::Thief, _) => RunStatus::Unknown,
+            (Role::Rich | Role::Poor, Place::On(_)) => RunStatus::Running,
+            (Role::Rich | Role::Poor, _) => RunStatus::Preempted,
         };
         Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
