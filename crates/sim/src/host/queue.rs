@@ -58,7 +58,7 @@ impl Host {
         let pool = self.pool(me.program);
         let last = Thread { worker: pool.ran_on[task.id as usize], ..me };
         let unblocked = Unblocked {
-            last_is_up: matches!(self.worker(last).rest, Rest::Awake | Rest::Rising) && self.has_core(last),
+            last_is_up: self.worker(last).rest != Rest::Asleep,
             current_has_more: !self.worker(me).ready.is_empty(),
         };
         let goes_to_last = pool.policy.place().goes_to_last(unblocked) && self.takes_tasks(last);
@@ -67,13 +67,13 @@ impl Host {
         self.access(me, at, Doing::Placing { task, at, next });
     }
 
-    /// Whether tasks may be placed there: a worker without a core would not come to them.
+    /// Whether tasks may be placed there: a worker that rests for want of a core would not come to them.
     fn takes_tasks(&self, thread: Thread) -> bool {
-        self.worker(thread).rest != Rest::Retired && self.has_core(thread)
+        self.worker(thread).rest != Rest::Retired
     }
 
     pub(super) fn placed(&mut self, me: Thread, task: Strand, at: u32, next: Option<Strand>) {
-        // Meanwhile it may have lost its core.
+        // Meanwhile it may have retired.
         let whose = Thread { worker: at, ..me };
         let whose = if self.takes_tasks(whose) { whose } else { me };
         let pool = self.pool_mut(me.program);

@@ -401,13 +401,6 @@ impl Host {
         }
     }
 
-    /// Whether the worker, should it be up, has a core, as far as its program knows.
-    pub(super) fn has_core(&self, thread: Thread) -> bool {
-        let Some(share) = self.share(thread.program) else { return true };
-        let worker = self.worker(thread);
-        share.is_free() || share.known.is_empty() || worker.state != State::Awake || worker.core.is_some()
-    }
-
     /// Workers whose queue a thief may take over.
     pub(super) fn without_core(&self, program: u32) -> Vec<u32> {
         if self.share(program).is_none_or(|share| share.is_free() || share.known.is_empty()) {
