@@ -510,6 +510,8 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let mut coordination = coordination("comity");
     coordination.begin(&mut model, 0);
     model.works(QUANTUM, QUANTUM);
+    model.pools[0].queued = 3;
+    model.pools[0].retired = 3;
     coordination.come_by(&mut model, QUANTUM);
     let effects = model.take_effects();
     assert!(effects.contains(&Effect::Round(1)), "{effects:?}");
@@ -521,6 +523,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let next = coordination.next();
     coordination.come_by(&mut model, next);
     assert!(model.take_effects().contains(&stands));
+    assert_eq!(model.held().len(), 1);
     model.requests.paused = true;
     model.works(QUANTUM, QUANTUM);
     let next = coordination.next();
@@ -528,7 +531,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let effects = model.take_effects();
     assert!(effects.contains(&Effect::Round(0)), "{effects:?}");
     assert!(effects.contains(&Effect::Stand { alone: true, mode: Mode::Time, room: Room::One, usable: 1 }));
-    assert_eq!(coordination.next(), next + QUANTUM);
+    assert_eq!((model.held(), coordination.next()), (CoreSet::EMPTY, next + QUANTUM));
 }
 
 #[test]
