@@ -115,8 +115,8 @@ pub struct Requests {
     pub paused: bool,
 }
 
-/// What is ordered while a program is paused.
-const PAUSED: Orders = Orders { desire: 0, cores: Claims::AS_BEFORE, mode: Mode::Time, room: Room::One, due: 1 };
+/// What is ordered while a program is paused. Where it desires none, it has none of its own to hold.
+const PAUSED: Orders = Orders { desire: 0, cores: Claims::Owned, mode: Mode::Time, room: Room::One, due: 1 };
 
 /// What one program decides once each quantum, and remembers for the next.
 pub(crate) struct Quantum {
@@ -175,9 +175,12 @@ impl Quantum {
         (self.desire, self.mode, self.room) = (desire, mode, room);
         let alone = if changes { program.round(desire, awake).alone } else { standing.alone };
         program.stand(alone, mode, room, usable.min(most));
+        if requests.cores.is_some() {
+            shed(program, most);
+        }
         match cores {
             Claims::Owned => self.hold_what_is_owned(program),
-            Claims::More { free, own_only, back } => hold_more(program, free, own_only, back),
+            Claims::More { free, own_only, back } => hold_more(program, [free, back], own_only, most),
         }
         program.divide();
         for nth in 0..program.staffs() {
@@ -230,17 +233,29 @@ impl Quantum {
     }
 }
 
-fn hold_more<P: Program>(program: &mut P, mut free: u32, own_only: bool, mut back: u32) {
+/// Releases what the program holds beyond so many cores, those first that are not its own.
+fn shed<P: Program>(program: &mut P, most: u32) {
+    let (held, owned) = (program.held(), program.owned());
+    let [others, own] = [false, true].map(|own| held.iter().filter(move |core| owned.contains(*core) == own));
+    for core in others.chain(own).take(held.len().saturating_sub(most as usize)) {
+        (0..program.staffs()).for_each(|nth| program.staff(nth).release(core));
+    }
+}
+
+/// Claims up to `free` cores, then takes back up to `back`, as long as the program holds fewer than `most`.
+fn hold_more<P: Program>(program: &mut P, [mut free, mut back]: [u32; 2], own_only: bool, most: u32) {
+    let mut room = most.saturating_sub(program.held().len() as u32);
     let staffs = program.staffs();
     for nth in 0..staffs {
         let mut staff = program.staff(nth);
         let wanted = staff.queued().min(staff.retired().into()) as u32;
         // One pool is asked for as the policy says, whatever it has queued.
         let wanted = if staffs == 1 { u32::MAX } else { wanted };
-        let claimed = (0..free.min(wanted)).take_while(|_| staff.claim(own_only)).count() as u32;
-        let left = wanted - claimed;
+        let claimed = (0..free.min(wanted).min(room)).take_while(|_| staff.claim(own_only)).count() as u32;
+        (room, free) = (room - claimed, free - claimed);
+        let left = (wanted - claimed).min(room);
         let taken = (0..back.min(left)).take_while(|_| staff.take_back()).count() as u32;
-        (free, back) = (free - claimed, back - taken);
+        (room, back) = (room - taken, back - taken);
     }
 }
 

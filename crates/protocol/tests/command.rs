@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use comity_policy::Policy;
 use comity_protocol::command::{Command, Coordination, QUANTUM};
+use comity_protocol::quantum::Requests;
 use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing};
 
 const MS: u64 = 1_000_000;
@@ -14,6 +15,7 @@ struct Model {
     owned: CoreSet,
     held: CoreSet,
     is_alone: bool,
+    requests: Requests,
     /// What it desired at each round, cores that were noted as lost, and where its threads were put.
     desires: Vec<u32>,
     lost: u32,
@@ -42,6 +44,10 @@ impl Command for Model {
 
     fn held(&self) -> CoreSet {
         self.held
+    }
+
+    fn requests(&self) -> Requests {
+        self.requests
     }
 
     fn claim(&mut self, own_only: bool) -> bool {
@@ -140,6 +146,17 @@ fn cores_that_it_may_no_longer_use_are_not_lost() {
     coordination.limit(1);
     look(&mut coordination, &mut model, 10, 2);
     assert_eq!((model.lost, model.desires.last()), (0, Some(&1)));
+}
+
+#[test]
+fn what_is_asked_from_outside_bounds_it_and_a_paused_one_holds_nothing() {
+    let (mut coordination, mut model) = (coordination(Some(2)), Model::default());
+    model.requests.cores = Some(1);
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.desires.last(), model.held.len()), (Some(&1), 1));
+    model.requests.paused = true;
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
 }
 
 #[test]

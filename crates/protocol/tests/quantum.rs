@@ -510,6 +510,8 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let mut coordination = coordination("comity");
     coordination.begin(&mut model, 0);
     model.works(QUANTUM, QUANTUM);
+    model.pools[0].queued = 3;
+    model.pools[0].retired = 3;
     coordination.come_by(&mut model, QUANTUM);
     let effects = model.take_effects();
     assert!(effects.contains(&Effect::Round(1)), "{effects:?}");
@@ -521,6 +523,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let next = coordination.next();
     coordination.come_by(&mut model, next);
     assert!(model.take_effects().contains(&stands));
+    assert_eq!(model.held().len(), 1);
     model.requests.paused = true;
     model.works(QUANTUM, QUANTUM);
     let next = coordination.next();
@@ -528,7 +531,7 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let effects = model.take_effects();
     assert!(effects.contains(&Effect::Round(0)), "{effects:?}");
     assert!(effects.contains(&Effect::Stand { alone: true, mode: Mode::Time, room: Room::One, usable: 1 }));
-    assert_eq!(coordination.next(), next + QUANTUM);
+    assert_eq!((model.held(), coordination.next()), (CoreSet::EMPTY, next + QUANTUM));
 }
 
 #[test]
@@ -617,7 +620,8 @@ fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that
     let script = Script::new(time(1));
     let mut coordination = script.coordination();
     coordination.begin(&mut model, 0);
-    let mut look = |blocked: bool, granted| {
+    let mut look = |blocked: bool, granted, order| {
+        script.order(order);
         model.pools[0].workers.iter_mut().for_each(|worker| worker.is_blocked = blocked);
         model.granted = granted;
         model.works(QUANTUM, 3 * MS);
@@ -626,10 +630,13 @@ fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that
         let Account { used_ns, able_ns, wanted_ns, .. } = script.last();
         [used_ns, able_ns, wanted_ns].map(|ns| ns / MS)
     };
-    assert_eq!(look(false, None), [6, 6, 6], "asked for the first time");
-    assert_eq!(look(false, None), [6, 20, 20], "what they did not have they waited for");
-    assert_eq!(look(true, None), [6, 6, 6], "they wanted no more");
-    assert_eq!(look(false, Some(5 * MS)), [6, 5, 5]);
+    assert_eq!(look(false, None, time(1)), [6, 6, 6], "asked for the first time");
+    assert_eq!(look(false, None, time(1)), [6, 20, 20], "what they did not have they waited for");
+    assert_eq!(look(true, None, time(1)), [6, 6, 6], "they wanted no more");
+    assert_eq!(look(false, Some(5 * MS), Orders { room: Room::One, ..time(1) }), [6, 5, 5]);
+    assert_eq!(look(true, None, more(2, 2, 0)), [6, 6, 6], "not asked in a crowd");
+    // Where it holds cores and is asked for the first time, they count as used.
+    assert_eq!([(); 2].map(|()| look(true, None, more(2, 2, 0))), [[6, 20, 20], [6, 6, 6]]);
 }
 
 #[test]
