@@ -113,6 +113,8 @@ pub enum Step {
     Admit,
     /// Passes the duties of one that has retired on.
     PassOn,
+    /// Was woken, and has learnt what for: looks whether there is a core.
+    Rise(Woken),
 }
 
 /// What came of an effect.
@@ -247,7 +249,7 @@ impl Dialogue {
                 self.swept(thief, crew, victim, instead, outcome == Outcome::Found)
             }
             (State::Steps(step, cause), Outcome::Done) => self.take(thief, crew, step, cause),
-            (State::Waits(cause), Outcome::Waited { has_timeout }) => self.waited(thief, crew, cause, has_timeout),
+            (State::Waits(cause), Outcome::Waited { has_timeout }) => self.waited(crew, cause, has_timeout),
             (state, outcome) => unreachable!("worker {} in {state:?} is told {outcome:?}", self.me.0),
         }
     }
@@ -377,7 +379,8 @@ impl Dialogue {
             Step::LookForQueue => self.mug_after(thief, crew, None),
             Step::Rest => self.rest(thief, crew),
             Step::Admit => self.admit(thief, crew, cause),
-            Step::PassOn => self.pass_on(thief, crew, cause),
+            Step::PassOn => self.pass_on(crew, cause),
+            Step::Rise(woken) => self.rise(thief, crew, cause, woken),
         }
     }
 
@@ -429,25 +432,25 @@ impl Dialogue {
                     activation.fell_asleep(crew, self.me);
                 }
                 (self.sleeps, self.timeout) = (true, timeout);
-                self.wait(thief, crew, cause)
+                self.wait(crew, cause)
             }
         }
     }
 
     /// Where the worker has retired.
-    fn pass_on(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause) -> Effect {
+    fn pass_on(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
         crew.sleep().pass_on(self.me, crew);
         (self.sleeps, self.timeout) = (false, None);
         if crew.has_business(self.me) {
             let woken = crew.sleep().retract(self.me).unwrap_or(Woken::Business);
-            return self.rise(thief, crew, cause, woken);
+            return self.step(Step::Rise(woken), cause);
         }
-        self.wait(thief, crew, cause)
+        self.wait(crew, cause)
     }
 
-    fn wait(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause) -> Effect {
+    fn wait(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
         match crew.sleep().park(self.me) {
-            Parking::Over(woken) => self.rise(thief, crew, cause, woken),
+            Parking::Over(woken) => self.step(Step::Rise(woken), cause),
             Parking::Waits { at_rest, looks_again } => {
                 self.state = State::Waits(cause);
                 let timeout = self.timeout.filter(|_| looks_again);
@@ -456,11 +459,11 @@ impl Dialogue {
         }
     }
 
-    fn waited(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause, has_timeout: bool) -> Effect {
+    fn waited(&mut self, crew: &impl Crew, cause: Cause, has_timeout: bool) -> Effect {
         if has_timeout && crew.sleep().is_asleep(self.me) {
             return self.step(Step::Admit, cause);
         }
-        self.wait(thief, crew, cause)
+        self.wait(crew, cause)
     }
 
     /// The worker is up. If there is no core for it, it rests again.

@@ -1,44 +1,41 @@
 //! A host: cores with run queues, on which the worker threads of several programs take turns. Time is in nanoseconds.
 //!
-//! Here every policy of the catalog runs: thieves sleep and are woken, and programs share cores by the core table. The policies,
-//! the sleep protocol, the words of the table and the partition are those that also run on threads; the rest of the shell is this one's
-//! own. A step of a protocol takes one instant, and between two of them others come, as on threads. What it costs is in [`Costs`]; a
-//! coordinator's look and a push cost nothing.
+//! Here every policy of the catalog runs: thieves sleep and are woken, and programs share cores by the core table. All that decides is
+//! the code that runs on threads too, `comity_policy` and `comity_protocol`: a worker's spell as a thief, the sleep protocol, who is awake
+//! on which core, the quantum. This is their driver: it has tasks, time and cores. A step of a protocol takes one instant, and between
+//! two of them others come, as on threads. What it costs is in [`Costs`]; a coordinator's look and a push cost nothing.
 //!
 //! ```text
 //! host.rs      the clock, who comes, what goes wrong
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
-//! pool.rs      a program's workers: the shell around their thieves
+//! pool.rs      a program: its tasks, its workers, what they do with a task
+//! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
 //! queue.rs     run queues of workers: their locks, and where unblocked tasks go
 //! quota.rs     programs that may use only so much time in a period
 //! worker.rs    a worker's state
-//! rest.rs      how a worker goes to rest and comes up again: the steps of comity-protocol's sleep
-//! platform.rs  what those steps run on, and what it counts
+//! platform.rs  what the steps of the protocol run on, and what it counts
 //! table.rs     the core table, and a program's part in it
-//! share.rs     which workers have a core
-//! coordinator.rs   a program's look at all that, once each quantum
-//! observer.rs  what it sees of the workers
+//! coordinator.rs   what a program's quanta read and do
 //! check.rs     what must hold after every event
 //! ```
 
 mod check;
 mod coordinator;
 mod kernel;
-mod observer;
 mod platform;
 mod pool;
 mod queue;
 mod quota;
-mod rest;
-mod share;
+mod spell;
 mod table;
 mod worker;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use comity_policy::Policy;
-use comity_protocol::{CORES, CoreSet, CoreWord, SLOTS};
+use comity_protocol::{CORES, CoreSet, SLOTS};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -51,6 +48,7 @@ use crate::random::stream;
 use kernel::Core;
 use pool::{Pool, Work};
 use quota::Quota;
+use table::Table;
 
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
@@ -217,11 +215,7 @@ pub struct Host {
     idle: CoreSet,
     /// Threads that wait for a core.
     queued: usize,
-    table: Vec<CoreWord>,
-    /// Which program has which place in the table.
-    slots: Vec<Option<u32>>,
-    /// Programs that wait for a core in it.
-    wanting: Vec<u32>,
+    table: Rc<Table>,
     pools: Vec<Pool>,
     /// Programs that have not ended or died.
     left: usize,
@@ -265,9 +259,7 @@ impl Host {
             cores: (0..cores).map(|_| Core::default()).collect(),
             idle: (0..cores).collect(),
             queued: 0,
-            table: vec![CoreWord::UNUSED; cores],
-            slots: vec![None; SLOTS],
-            wanting: Vec::new(),
+            table: Rc::new(Table::new(cores)),
             pools: Vec::new(),
             left: 0,
             acting: None,
@@ -392,6 +384,7 @@ impl Host {
         }
         self.idled += (at - self.now) * self.idle.len() as u64;
         self.now = at;
+        self.table.set_now(at);
     }
 
     /// How many of the program's tasks could be run if it had more cores.
@@ -460,6 +453,17 @@ impl Host {
     fn plan(&mut self, at: u64, due: Due) {
         self.planned += 1;
         self.due.push(Reverse((at, self.planned, due)));
+    }
+
+    /// A coordinator hears its bell after a while.
+    fn ring(&mut self, program: u32) {
+        let latency = self.wake_latency();
+        self.plan(self.now + latency, Due::Rung(program));
+    }
+
+    /// Those whose bells were rung in the table.
+    fn ring_the_rung(&mut self) {
+        self.table.take_rung().into_iter().for_each(|program| self.ring(program));
     }
 
     /// How long a wake-up takes that is sent now.

@@ -33,7 +33,8 @@ fn is_used(name: &str, lost: f64) {
     let (possible, _) = cores(&outcome(without_table));
     let (used, idle) = cores(&outcome(written(name, "comity")));
     println!("{name}: {used:.3} cores used, {possible:.3} without a table, {idle:.3} idle");
-    assert!(used > 0.97 * possible && idle < 0.03 * possible, "{name}: {used} of {possible} used, {idle} idle");
+    // What is lost is lost in the beginning, until it is seen which program waits: of half a second some 20 ms.
+    assert!(used > 0.95 * possible && idle < 0.05 * possible, "{name}: {used} of {possible} used, {idle} idle");
     let (used, idle) = cores(&outcome(written(name, "dws")));
     println!("{name}: {used:.3} cores used under dws, {idle:.3} idle");
     assert!(used < possible - lost && idle > lost, "{name}: {used} of {possible} used, {idle} idle");

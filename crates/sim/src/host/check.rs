@@ -4,12 +4,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use comity_protocol::activation::State;
+use comity_protocol::dialogue::{Effect, Step};
+
 use comity_policy::WorkerId;
 
 use super::Host;
 use super::kernel::Place;
 use super::pool::{Pool, Work};
-use super::share::State;
 use super::worker::{Doing, Rest, Worker};
 
 /// The strands of one program.
@@ -153,8 +155,13 @@ impl Host {
         let running = doing(|doing| matches!(doing, Doing::Strand(_) | Doing::Placing { next: Some(_), .. }));
         let carried = doing(|doing| matches!(doing, Doing::Placing { .. }));
         let in_hand = workers().filter(|worker| worker.found.is_some()).count() as u64;
-        let noted = (pool.queued, pool.ledger.running, pool.in_hand, pool.carried);
-        if (queued as u64, running, in_hand, carried) != noted {
+        let leaves = |worker: &&Worker| {
+            let is_leaving = worker.dialogue.is_some() && worker.is_busy();
+            is_leaving || worker.doing == Doing::Taking { leaves: true }
+        };
+        let leaving = workers().filter(leaves).count() as u64;
+        let noted = (pool.queued, pool.ledger.running, pool.in_hand, pool.carried, pool.leaving);
+        if (queued as u64, running, in_hand, carried, leaving) != noted {
             let what = format!("{queued} strands are queued, {running} run, {in_hand} are in hand, {carried} carried");
             return Err(format!("{what}; noted are others: {}", pool.numbers()));
         }
@@ -166,7 +173,7 @@ impl Host {
             let what = format!("{asleep} sleep, {retired} have retired, {rising} rise, {busy} are busy");
             return Err(format!("{what}; noted are others: {}", pool.numbers()));
         }
-        self.check_share(program, pool)
+        self.check_share(pool)
     }
 
     /// What the worker does is what its words say, and it is where it does that.
@@ -204,48 +211,49 @@ impl Host {
 
     /// The cores that workers were given are the program's, one each; those that the table says it holds it knows of; and the books say
     /// of each worker what it does.
-    fn check_share(&self, program: u32, pool: &Pool) -> Result<(), String> {
+    fn check_share(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = &pool.share else { return Ok(()) };
-        let holds = |core: &usize| self.table[*core].holder() == Some(share.slot);
-        if let Some(core) = (0..self.table.len()).find(|core| holds(core) && !share.known.contains(*core)) {
+        let (activation, books) = (&share.activation, share.activation.books());
+        let known = books.cores();
+        if let Some(core) = self.table.held(share.slot).iter().find(|core| !known.contains(*core)) {
             return Err(format!("core {core} is held in the table, and the program does not know"));
         }
-        for (nth, worker) in pool.workers.iter().enumerate() {
+        let state =
+            |worker| [State::Awake, State::Asleep, State::Retired].into_iter().find(|state| books.is(worker, *state));
+        let mut given = Vec::new();
+        for (own, worker) in (0..).map(WorkerId).zip(&pool.workers) {
             // The books learn of it later: of one that was woken when it is up.
-            let is_on_its_way =
-                matches!(worker.doing, Doing::PassingOn | Doing::Parking | Doing::Rising | Doing::Up(_));
-            let is_right = match (worker.state, worker.rest) {
-                (State::Awake, Rest::Awake | Rest::Rising) => true,
-                (State::Asleep, Rest::Asleep) | (State::Retired, Rest::Retired) => true,
-                (State::Asleep | State::Retired, Rest::Awake | Rest::Rising) => is_on_its_way,
+            let is_on_its_way = matches!(
+                worker.doing,
+                Doing::Acting(Effect::Wait { .. } | Effect::Step(Step::PassOn | Step::Rise(_))) | Doing::Rising
+            );
+            let is_right = match (state(own), worker.rest) {
+                (Some(State::Awake), Rest::Awake | Rest::Rising) => true,
+                (Some(State::Asleep), Rest::Asleep) | (Some(State::Retired), Rest::Retired) => true,
+                (Some(State::Asleep | State::Retired), Rest::Awake | Rest::Rising) => is_on_its_way,
                 _ => false,
             };
             if !is_right {
-                return Err(format!("worker {nth} is {:?} in the books, and {:?}", worker.state, worker.rest));
+                return Err(format!("worker {} is {:?} in the books, and {:?}", own.0, state(own), worker.rest));
             }
+            given.extend(books.core_of(own));
         }
-        let count = |state| pool.workers.iter().filter(|worker| worker.state == state).count() as u32;
-        if [State::Awake, State::Asleep, State::Retired].map(count) != pool.in_books {
-            return Err(format!("the books have {:?} workers awake, asleep, retired", pool.in_books));
+        if activation.has_excess() != (books.awake() > activation.room(&books)) {
+            return Err(format!("whether there are too many awake is not as noted: {}", activation.has_excess()));
         }
-        if share.excess != (pool.in_books[State::Awake as usize] > self.room(program)) {
-            return Err(format!("whether there are too many awake is not as noted: {}", share.excess));
-        }
-        let mut given: Vec<usize> = pool.workers.iter().filter_map(|worker| worker.core).collect();
         given.sort_unstable();
         if let Some(twice) = given.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("core {} was given to two workers", twice[0]));
         }
-        if let Some(core) = given.iter().find(|core| !share.known.contains(**core)) {
+        if let Some(core) = given.iter().find(|core| !known.contains(**core)) {
             return Err(format!("core {core} was given to a worker, and the program does not hold it"));
         }
-        if share.is_by_time() && (share.desire > 0 || !share.known.is_empty()) {
-            let (desire, held) = (share.desire, share.known);
-            return Err(format!("the program shares time, desires {desire} cores and holds {held:?}"));
+        let desire = self.table.desire(share.slot);
+        if activation.is_by_time() && (desire > 0 || !known.is_empty()) {
+            return Err(format!("the program shares time, desires {desire} cores and holds {known:?}"));
         }
-        let held = share.known.len() as u32;
-        if held > share.most {
-            return Err(format!("{held} cores are held, and {} can be used", share.most));
+        if books.held() > activation.most() {
+            return Err(format!("{} cores are held, and {} can be used", books.held(), activation.most()));
         }
         Ok(())
     }
@@ -275,9 +283,9 @@ impl Host {
             if self.idle.contains(nth) != (core.running.is_none() && self.is_online(nth)) {
                 return Err(format!("core {nth} has {:?}, and is not noted so", core.running));
             }
-            let word = self.table[nth];
+            let word = self.table.word(nth);
             for slot in word.holder().into_iter().chain(word.owner()) {
-                if self.slots[slot.index()].is_none() {
+                if self.table.program_of(slot).is_none() {
                     return Err(format!("core {nth} is {word:?}, and nobody has that slot"));
                 }
             }
@@ -324,7 +332,7 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
 /// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet. One that has announced its sleep has
 /// yet to look. And what pushes leave to a scout is not left to one that is none.
 fn is_alive(pool: &Pool) -> Result<(), String> {
-    let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.in_hand;
+    let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.leaving;
     if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
         return Err(format!("strands wait, and nobody is awake or woken: {}", pool.numbers()));
     }
@@ -342,10 +350,12 @@ mod tests {
     use super::*;
     use std::num::NonZeroU64;
 
-    use comity_policy::Mode;
+    use comity_policy::Room;
+    use comity_protocol::activation::Terms;
 
     use crate::host::Costs;
-    use crate::host::rest::Queues;
+    use crate::host::coordinator::Share;
+    use crate::host::spell::Queues;
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
 
@@ -373,11 +383,19 @@ mod tests {
     fn noticed(change: impl FnOnce(&mut Host)) -> String {
         let mut host = host();
         change(&mut host);
-        host.check(true).unwrap_err()
+        host.check(true).err().unwrap_or_default()
     }
 
     fn rich(host: &mut Host) -> &mut Pool {
         &mut host.pools[0]
+    }
+
+    fn share(pool: &Pool) -> &Share {
+        pool.share.as_ref().unwrap()
+    }
+
+    fn terms(alone: bool, by_time: bool, usable: u32) -> Terms {
+        Terms { alone, by_time, room: Room::Workers, usable }
     }
 
     fn thieves(pool: &Pool) -> Vec<u32> {
@@ -492,7 +510,8 @@ mod tests {
                     let pool = rich(host);
                     let busy = pool.workers.iter().position(Worker::is_busy).unwrap() as u32;
                     pool.sleep().retire(WorkerId(busy));
-                    pool.workers[busy as usize].doing = Doing::Parking;
+                    pool.workers[busy as usize].doing =
+                        Doing::Acting(Effect::Wait { at_rest: 0, timeout: None, is_retired: true });
                     pool.workers[busy as usize].ready.clear();
                     pool.note_rest(busy);
                 },
@@ -500,42 +519,35 @@ mod tests {
             ),
             (
                 |host| {
-                    let worker = rich(host).workers.iter_mut().find(|worker| worker.rest == Rest::Awake).unwrap();
-                    worker.state = State::Retired;
+                    // A thief retires, and goes on as it was.
+                    let pool = rich(host);
+                    let is_up = |worker: &u32| pool.workers[*worker as usize].rest == Rest::Awake;
+                    let up = WorkerId((0..6).find(is_up).unwrap());
+                    pool.queued -= pool.workers[up.index()].ready.len() as u64;
+                    pool.injected.extend(std::mem::take(&mut pool.workers[up.index()].ready));
+                    assert!(share(pool).activation.retire(&Queues::of(pool), up, true));
                 },
-                "is Retired in the books, and Awake",
+                "is Some(Retired) in the books, and Awake",
             ),
-            (|host| rich(host).in_books[0] += 1, "the books have"),
-            (|host| rich(host).share.as_mut().unwrap().excess ^= true, "is not as noted"),
             (
                 |host| {
-                    let share = rich(host).share.as_mut().unwrap();
-                    let core = share.known.iter().next().unwrap();
-                    share.known.remove(core);
+                    // They learn that their cores are gone, and what follows from that is left undone.
+                    host.table.clear();
+                    for share in host.pools.iter().map(share) {
+                        share.activation.note_losses(&mut share.activation.books(), share.part());
+                    }
                 },
+                "is not as noted",
+            ),
+            (
+                |host| host.table.claims_all(share(&host.pools[0]).slot),
                 "is held in the table, and the program does not know",
             ),
-            (|host| rich(host).share.as_mut().unwrap().most = 0, "and 0 can be used"),
+            (|host| share(rich(host)).activation.stand(terms(false, false, 1)), "and 1 can be used"),
             (|host| host.idle.insert(1), "and is not noted so"),
             (|host| host.queued += 1, "threads wait for cores"),
-            (
-                |host| {
-                    let cores: Vec<usize> = rich(host).workers.iter().filter_map(|worker| worker.core).collect();
-                    let none = rich(host).workers.iter_mut().find(|worker| worker.core.is_none()).unwrap();
-                    none.core = Some(cores[0]);
-                },
-                "was given to two workers",
-            ),
-            (
-                |host| {
-                    let held = rich(host).share.as_ref().unwrap().known;
-                    let foreign = (0..4).find(|core| !held.contains(*core)).unwrap();
-                    rich(host).workers.iter_mut().find(|worker| worker.core.is_none()).unwrap().core = Some(foreign);
-                },
-                "and the program does not hold it",
-            ),
-            (|host| host.slots[1] = None, "nobody has that slot"),
-            (|host| rich(host).share.as_mut().unwrap().mode = Mode::Time, "the program shares time, desires"),
+            (|host| host.table.forget(share(&host.pools[1]).slot), "nobody has that slot"),
+            (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, desires"),
             (|host| host.starved += 1, "wait for want of a core, and"),
             (
                 |host| {
@@ -553,7 +565,7 @@ mod tests {
             ),
         ] {
             let noticed = noticed(change);
-            assert!(noticed.contains(part), "{noticed}");
+            assert!(noticed.contains(part), "{part:?} is not what is noticed: {noticed:?}");
         }
     }
 

@@ -1,125 +1,391 @@
-//! The coordinator of one program: what the runtime's `coordinator.rs` does, which asks the policy once each quantum.
+//! The coordinator of one program: reads what `comity_protocol::quantum` asks for, and does what it says.
 
-use comity_policy::{Account, Claims, Orders, Sleeper};
-use comity_protocol::STOPPED_AFTER;
+use std::cell::{Cell, RefMut};
 
-use super::share::State;
+use comity_policy::{Mode, Room, Sleeper, WorkerId};
+use comity_protocol::activation::{Activation, Books, State, Terms};
+use comity_protocol::observer::{Process, Sample, Times, Workers};
+use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
+use comity_protocol::sleep::Work as _;
+use comity_protocol::{CoreSet, SlotId, Standing};
+
+use super::kernel::Place;
+use super::platform::Cells;
+use super::pool::Pool;
+use super::quota::Quota;
+use super::spell::Queues;
+use super::table::{Part, Table};
 use super::{Due, Host};
 
-impl Host {
-    fn look_again(&mut self, program: u32, after: u64) {
-        let next = self.now + after;
-        if let Some(share) = self.share_mut(program) {
-            (share.next, share.plan) = (next, share.plan + 1);
-            let plan = share.plan;
-            self.plan(next, Due::Quantum { program, plan });
+/// What a program that shares cores has beside its pool.
+pub(super) struct Share {
+    pub(super) activation: Activation<Cells, Part>,
+    pub(super) slot: SlotId,
+    /// The most cores that it can use.
+    usable: u32,
+    /// Not while it looks.
+    coordination: Option<Coordination>,
+    /// It has left off, for there was no work: a worker that is up pokes it.
+    is_dormant: Cell<bool>,
+    is_poked: Cell<bool>,
+    /// It was woken, and is to begin anew.
+    begins: Cell<bool>,
+    /// How often its next look was planned.
+    plan: u64,
+}
+
+impl Share {
+    pub(super) fn part(&self) -> &Part {
+        self.activation.member().expect("a pool enters when it joins")
+    }
+
+    pub(super) fn worker_is_up(&self) {
+        if self.is_dormant.replace(false) {
+            self.is_poked.set(true);
         }
     }
 
-    /// One quantum is over.
-    pub(super) fn quantum(&mut self, program: u32, plan: u64) {
-        if !self.pool(program).is_there() || self.share(program).is_none_or(|share| share.plan != plan) {
+    /// The coordinator is to be woken.
+    pub(super) fn take_poke(&self) -> bool {
+        self.is_poked.take() && !self.begins.replace(true)
+    }
+}
+
+impl Host {
+    pub(super) fn join_table(&mut self, program: u32) {
+        let pool = self.pool(program);
+        if !self.has_table {
             return;
         }
-        let Some(account) = self.account(program) else { return };
-        let Some(share) = self.share_mut(program) else { return };
-        let Orders { desire, cores, mode, room, due } = share.coordinator.quantum(&account);
-        (share.mode, share.room) = (mode, room);
-        let (quantum, before) = (share.quantum, share.desire);
-        if desire != before {
-            self.round(program, desire);
-        }
-        match cores {
-            Claims::Owned => self.hold_what_is_owned(program),
-            Claims::More { free, own_only, back } => {
-                let _ = (0..free).take_while(|_| self.claim(program, own_only)).count();
-                let _ = (0..back).take_while(|_| self.take_back(program)).count();
-            }
-        }
-        let held = self.held(program);
-        if let Some(share) = self.share_mut(program) {
-            share.allotment = held;
-        }
-        self.employ(program, account.queued.into());
-        // A program whose coordinator comes by less often counts as stopped.
-        let due = quantum * u64::from(due.max(1));
-        self.look_again(program, due.min(STOPPED_AFTER.as_nanos() as u64 / 2));
-    }
-
-    /// What the program did in the quantum, and how things stand.
-    fn account(&mut self, program: u32) -> Option<Account> {
-        self.charge_all();
-        self.note_losses(program);
-        let desire = self.share(program)?.desire;
-        let standing = self.round(program, desire);
-        let observed = self.observe(program);
-        let now = self.now;
-        let [awake, _, retired] = [State::Awake, State::Asleep, State::Retired].map(|state| self.count(program, state));
-        let pool = self.pool_mut(program);
-        let (workers, queued, work) = (pool.workers.len() as u32, pool.waiting(), pool.busy_time(now));
-        let share = pool.share.as_mut()?;
-        let elapsed_ns = now - share.looked;
-        let account = Account {
-            first: !share.entered,
-            workers,
-            awake,
-            retired,
-            blocked: observed.off_core,
-            queued: queued.try_into().unwrap_or(u32::MAX),
-            usable: share.most,
-            owned: standing.owned,
-            held: standing.held,
-            free: standing.free,
-            own_free: standing.own_free,
-            lent: standing.lent,
-            usage_ns: work - share.work,
-            allotted_ns: elapsed_ns * u64::from(share.allotment),
-            allotment: share.allotment,
-            elapsed_ns,
-            used_ns: observed.used_ns,
-            able_ns: observed.able_ns,
-            wanted_ns: observed.wanted_ns,
-            held_ns: observed.held_ns,
-            idle_ns: observed.idle_ns,
-            share_milli: standing.share_milli,
-            programs: standing.programs,
-            alone: standing.alone,
-            unmoved: observed.unmoved,
+        let (Some((sharing, quantum)), Some(coordinator)) = (pool.policy.sharing(), pool.policy.coordinator()) else {
+            return;
         };
-        (share.looked, share.work, share.entered) = (now, work, true);
-        (share.off_core, share.share_milli) = (observed.off_core, standing.share_milli);
-        Some(account)
+        let Some(slot) = self.table.join(program) else {
+            self.pool_mut(program).counts.unshared = 1;
+            return;
+        };
+        let pool = self.pool(program);
+        let cores = self.cores.len() as u32;
+        let usable = pool.quota.as_ref().map_or(u32::MAX, Quota::usable).min(cores);
+        let workers = pool.workers.len() as u32;
+        let may_use = (0..self.cores.len()).collect();
+        let activation = Activation::new(&pool.cells, sharing, workers, false, may_use, usable);
+        activation.enter(Part::new(self.table.clone(), slot));
+        let coordination = Coordination::new(coordinator, quantum.as_nanos() as u64, 0, self.table.population());
+        self.pool_mut(program).share = Some(Share {
+            activation,
+            slot,
+            usable,
+            coordination: Some(coordination),
+            is_dormant: Cell::new(false),
+            is_poked: Cell::new(false),
+            begins: Cell::new(false),
+            plan: 0,
+        });
     }
 
-    fn hold_what_is_owned(&mut self, program: u32) {
-        let Some(share) = self.share(program) else { return };
-        let slot = Some(share.slot);
-        let foreign: Vec<usize> = share.known.iter().filter(|core| self.table[*core].owner() != slot).collect();
-        for core in foreign {
-            self.release(program, Some(core));
+    /// The program's pool has its workers: the coordinator begins.
+    pub(super) fn begin_to_share(&mut self, program: u32) {
+        self.coordinate(program, |coordination, driver, now| {
+            coordination.begin(driver, now);
+            Visit::Looked
+        });
+    }
+
+    /// A look is due, unless it was planned anew since.
+    pub(super) fn quantum(&mut self, program: u32, plan: u64) {
+        if self.pool(program).share.as_ref().is_some_and(|share| share.plan == plan) {
+            self.coordinate(program, |coordination, driver, now| coordination.come_by(driver, now));
         }
-        while self.claim(program, true) || self.take_back(program) {}
     }
 
-    /// A core was taken back, there is one to be had, or another program has come.
+    /// The bell was rung: a core was taken back, there is one to be had, another program has come, or a worker is up again.
     pub(super) fn rung(&mut self, program: u32) {
-        let Some(share) = self.share(program).filter(|_| self.pool(program).is_there()) else { return };
-        let lends = share.sharing.sleeper == Sleeper::LendsCore;
-        let lost = self.note_losses(program);
-        if lost || lends {
-            let queued = self.pool(program).waiting();
-            if lends {
-                let wanted = queued.min(self.count(program, State::Retired).into());
-                let _ = (0..wanted).take_while(|_| self.claim(program, false)).count();
+        let Some(share) = &self.pool(program).share else { return };
+        if share.begins.take() {
+            return self.begin_to_share(program);
+        }
+        if !share.is_dormant.get() {
+            self.coordinate(program, |coordination, driver, now| coordination.come_by(driver, now));
+        }
+    }
+
+    fn coordinate(&mut self, program: u32, visit: impl FnOnce(&mut Coordination, &mut Driver<'_>, u64) -> Visit) {
+        if !self.pool(program).is_there() {
+            return;
+        }
+        self.charge_all();
+        let (now, idled, table) = (self.now, self.idled, self.table.clone());
+        let Some(share) = &mut self.pool_mut(program).share else { return };
+        let Some(mut coordination) = share.coordination.take() else { return };
+        let before = coordination.next();
+        let visit = self.step(program, |_, queues| {
+            let mut driver = Driver { pool: queues.pool(), table: &table, now, idled };
+            let visit = visit(&mut coordination, &mut driver, now);
+            if visit == Visit::Rests {
+                coordination.leave_off(&mut driver);
             }
-            self.employ(program, queued);
+            visit
+        });
+        let next = coordination.next();
+        let Some(share) = &mut self.pool_mut(program).share else { return };
+        share.coordination = Some(coordination);
+        if visit == Visit::Rests {
+            share.is_dormant.set(true);
+            share.plan += 1;
+        } else if visit == Visit::Looked || next != before {
+            share.plan += 1;
+            let plan = share.plan;
+            self.plan(next.max(now), Due::Quantum { program, plan });
         }
-        let (now, population) = (self.now, self.members().len());
-        let Some(share) = self.share_mut(program) else { return };
-        let grew = population > std::mem::replace(&mut share.population, population);
-        if (lost || grew) && share.next > now + share.quantum {
-            let after = share.quantum;
-            self.look_again(program, after);
+    }
+}
+
+/// A program at one look.
+struct Driver<'a> {
+    pool: &'a Pool,
+    table: &'a Table,
+    now: u64,
+    /// Processor time that cores have idled.
+    idled: u64,
+}
+
+impl Driver<'_> {
+    fn share(&self) -> &Share {
+        self.pool.share.as_ref().expect("only a program that shares cores has a coordinator")
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        let Share { activation, .. } = self.share();
+        Locked { pool: self.pool, activation, books: activation.books(), now: self.now }
+    }
+}
+
+impl Program for Driver<'_> {
+    type Staff<'b>
+        = Locked<'b>
+    where
+        Self: 'b;
+
+    fn staffs(&self) -> usize {
+        1
+    }
+
+    fn staff(&mut self, _: usize) -> Locked<'_> {
+        self.lock()
+    }
+
+    fn round(&mut self, desire: u32, awake: u32) -> Standing {
+        self.table.round(self.share().slot, desire, awake)
+    }
+
+    fn owned(&self) -> CoreSet {
+        self.table.owned(self.share().slot)
+    }
+
+    fn held(&self) -> CoreSet {
+        self.table.held(self.share().slot)
+    }
+
+    fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
+        self.share().activation.stand(Terms { alone, by_time: mode == Mode::Time, room, usable });
+    }
+}
+
+impl Process for Driver<'_> {
+    type Workers<'b>
+        = Locked<'b>
+    where
+        Self: 'b;
+
+    fn pools(&self) -> usize {
+        1
+    }
+
+    fn id(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn workers(&mut self, _: usize) -> Locked<'_> {
+        self.lock()
+    }
+
+    fn held_ns(&mut self) -> u64 {
+        self.share().part().held_time()
+    }
+
+    fn clock_ns(&mut self) -> u64 {
+        self.pool.spent().total()
+    }
+
+    fn idle_ns(&mut self) -> Option<u64> {
+        Some(self.idled)
+    }
+
+    /// What hands in the tasks here is no thread.
+    fn first_thread(&mut self) -> Option<Times> {
+        None
+    }
+
+    fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64> {
+        self.pool.quota.as_ref()?.most(lasted_ns, self.now)
+    }
+
+    fn busy_ns(&mut self) -> u64 {
+        self.pool.busy_time(self.now)
+    }
+}
+
+impl Pools for Driver<'_> {
+    fn usable(&mut self) -> u32 {
+        self.share().usable
+    }
+
+    fn has_work(&self) -> bool {
+        self.lock().books.awake() > 0 || self.pool.shows_task()
+    }
+
+    fn population(&self) -> usize {
+        self.table.population()
+    }
+
+    fn has_its_place(&self) -> bool {
+        true
+    }
+
+    fn rung(&mut self, _: usize) -> bool {
+        let Locked { pool, activation, mut books, .. } = self.lock();
+        activation.rung(&mut books, &Queues::of(pool), pool.shown() as usize)
+    }
+
+    fn want_nothing(&mut self) {
+        self.table.want(self.share().slot, false);
+    }
+
+    fn leave_off(&mut self, _: usize) {
+        let Locked { pool, activation, mut books, .. } = self.lock();
+        activation.set_alone(true);
+        let part = self.share().part();
+        while books.awake() == 0 && activation.release(&mut books, part, None) {}
+        activation.balance(&mut books, &Queues::of(pool));
+    }
+}
+
+/// The program's pool, with the lock of its books.
+struct Locked<'a> {
+    pool: &'a Pool,
+    activation: &'a Activation<Cells, Part>,
+    books: RefMut<'a, Books>,
+    now: u64,
+}
+
+impl Locked<'_> {
+    fn part(&self) -> &Part {
+        self.activation.member().expect("a pool enters when it joins")
+    }
+}
+
+impl Staff for Locked<'_> {
+    fn retired(&self) -> u32 {
+        self.books.retired()
+    }
+
+    fn queued(&self) -> u64 {
+        self.pool.shown()
+    }
+
+    fn most(&self) -> u32 {
+        self.activation.most()
+    }
+
+    fn held(&self) -> CoreSet {
+        use comity_protocol::activation::Cores as _;
+        self.part().held_by_program()
+    }
+
+    fn claim(&mut self, own_only: bool) -> bool {
+        let part = self.activation.member();
+        part.is_some_and(|part| self.activation.claim(&mut self.books, part, own_only))
+    }
+
+    fn take_back(&mut self) -> bool {
+        let part = self.activation.member();
+        part.is_some_and(|part| self.activation.take_back(&mut self.books, part))
+    }
+
+    fn release(&mut self, core: usize) {
+        if let Some(part) = self.activation.member() {
+            self.activation.release(&mut self.books, part, Some(core));
         }
+    }
+
+    fn employ(&mut self) {
+        let queues = Queues::of(self.pool);
+        if self.books.retired() > 0 {
+            // As on threads, where a loop splits only as far as a thief asks.
+            queues.ring_bells();
+        }
+        self.activation.employ(&mut self.books, &queues, self.pool.shown() as usize);
+    }
+}
+
+impl Workers for Locked<'_> {
+    fn workers(&self) -> u32 {
+        self.pool.workers.len() as u32
+    }
+
+    fn awake(&self) -> u32 {
+        self.books.awake()
+    }
+
+    fn retired(&self) -> u32 {
+        self.books.retired()
+    }
+
+    fn most(&self) -> u32 {
+        self.activation.most()
+    }
+
+    fn queued(&self) -> u64 {
+        self.pool.shown()
+    }
+
+    fn lends(&self) -> bool {
+        self.activation.sharing.sleeper == Sleeper::LendsCore
+    }
+
+    fn note_losses(&mut self) {
+        if let Some(part) = self.activation.member() {
+            self.activation.note_losses(&mut self.books, part);
+        }
+    }
+
+    fn is_awake(&self, worker: WorkerId) -> bool {
+        self.books.is(worker, State::Awake)
+    }
+
+    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
+        let one = &self.pool.workers[worker.index()];
+        let is_busy = is_awake && self.pool.sleep().is_busy(worker);
+        Sample {
+            is_busy,
+            busy_ns: one.busy_time(self.now),
+            clock_ns: is_busy.then_some(one.times.on_core),
+            progress: [one.ready.len() as u64, one.begun, 0],
+        }
+    }
+
+    fn times(&self, worker: WorkerId) -> Option<Times> {
+        let times = self.pool.workers[worker.index()].times;
+        Some(Times { on_core: times.on_core, for_core: times.for_core })
+    }
+
+    /// One that its program's quota stops is not: it waits for a core.
+    fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
+        Some(matches!(self.pool.workers[worker.index()].place, Place::Blocked | Place::Nowhere))
+    }
+
+    fn set_off_core(&mut self, workers: u32) {
+        self.books.off_core = workers;
     }
 }

@@ -1,11 +1,12 @@
 //! The kernel: each core has a queue of threads that take turns, a slice each.
 //!
-//! A thread that wakes goes to an idle core, the one that its program gave it, or the one it ran on, if that is idle; or else to the
-//! shortest queue. An idle core takes a
-//! thread from the longest queue. A newcomer waits until the slice of the thread that runs is over, which is at once if that
+//! A thread that wakes goes to an idle core, the one it ran on, if that is idle; or else to the shortest queue. A thread may be confined to
+//! some cores. An idle core takes a thread from the longest queue. A newcomer waits until the slice of the thread that runs is over, which is at once if that
 //! began long ago.
 
 use std::collections::VecDeque;
+
+use comity_protocol::dialogue::{Effect, Step};
 
 use super::worker::Doing;
 use super::{Due, Host, Thread};
@@ -75,7 +76,7 @@ impl Host {
 
     /// Where the thread may run. If all of that is offline, anywhere.
     fn cores_of(&self, thread: Thread) -> impl Fn(&Host, usize) -> bool + use<> {
-        let confined = self.confined(thread);
+        let confined = self.worker(thread).confined.get();
         let confined =
             confined.filter(|cores| cores.iter().any(|core| core < self.cores.len() && self.is_online(core)));
         move |host, core| host.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
@@ -88,8 +89,7 @@ impl Host {
         let cores = self.cores.len();
         let away = |core: &usize| (core + cores - worker.last_core) % cores;
         let idle = self.idle.iter().filter(|core| may_run(self, *core));
-        let preferred = worker.core.filter(|core| self.idle.contains(*core) && may_run(self, *core));
-        let found = preferred.or_else(|| idle.min_by_key(away)).or_else(|| {
+        let found = idle.min_by_key(away).or_else(|| {
             let all = (0..cores).filter(|core| may_run(self, *core));
             all.min_by_key(|core| (self.cores[*core].queue.len(), away(core)))
         });
@@ -259,11 +259,12 @@ impl Host {
 
     /// Moves the threads of a program that are where they may not run.
     pub(super) fn move_astray(&mut self, program: u32) {
+        self.move_led(program);
         for worker in 0..self.pool(program).workers.len() as u32 {
             let thread = Thread { program, worker };
             let (Place::Queued(core) | Place::On(core)) = self.worker(thread).place else { continue };
             // One that is about to wait needs no core for long.
-            if matches!(self.worker(thread).doing, Doing::PassingOn | Doing::Parking) {
+            if matches!(self.worker(thread).doing, Doing::Acting(Effect::Step(Step::PassOn) | Effect::Wait { .. })) {
                 continue;
             }
             if !self.cores_of(thread)(self, core) {
@@ -272,6 +273,20 @@ impl Host {
                 self.take_off(thread);
                 self.enqueue(thread);
                 self.dispatch(core);
+            }
+        }
+    }
+
+    /// Moves the threads that were led to a core. They may run anywhere, and are moved on if they must wait there.
+    fn move_led(&mut self, program: u32) {
+        for (worker, core) in self.pool(program).led.take() {
+            let thread = Thread { program, worker };
+            let (Place::Queued(other) | Place::On(other)) = self.worker(thread).place else { continue };
+            if other != core && self.cores_of(thread)(self, core) {
+                self.take_off(thread);
+                self.push_back(core, thread);
+                self.attend(core);
+                self.dispatch(other);
             }
         }
     }

@@ -14,6 +14,8 @@ use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Wo
 /// What the steps of one pool did: shared by its words.
 #[derive(Default)]
 pub(super) struct Traffic {
+    /// A step is taken: what is read otherwise is the simulation's own.
+    counts: Cell<bool>,
     /// The worker that takes the step; `None`: a thread that is none of the pool's.
     current: Cell<Option<WorkerId>>,
     barriers: Cell<u64>,
@@ -33,12 +35,18 @@ fn add(count: &Cell<u64>, summand: u64) {
 impl Traffic {
     /// A step begins.
     pub(super) fn begin(&self, current: Option<WorkerId>) {
+        self.counts.set(true);
         self.current.set(current);
+    }
+
+    /// It is over.
+    pub(super) fn end(&self) {
+        self.counts.set(false);
     }
 
     /// A word of `owner`'s is written; without one, a word that all write.
     pub(super) fn write(&self, owner: Option<WorkerId>) {
-        if owner.is_none() || owner != self.current.get() {
+        if self.counts.get() && (owner.is_none() || owner != self.current.get()) {
             add(&self.shared_writes, 1);
         }
     }

@@ -1,16 +1,16 @@
-//! A program's workers: the third shell around the catalog's thieves, beside the runtime's and that of [`crate::job`].
+//! A program: its tasks, its workers, and what these do with a task. Without one they are thieves (`spell.rs`).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use comity_policy::{Action, Event, Policy, Role, RunStatus, Victim, WorkerId};
-use comity_protocol::sleep::{Roles, Sleep};
+use comity_policy::{Policy, WorkerId};
+use comity_protocol::dialogue::{Effect, Step};
+use comity_protocol::sleep::Sleep;
 
 use super::check::Ledger;
-use super::kernel::Place;
+use super::coordinator::Share;
 use super::platform::Cells;
 use super::quota::Quota;
-use super::share::Share;
 use super::worker::{Doing, Rest, Worker};
 use super::{Counts, Fate, Host, Thread};
 use crate::conversation::Line;
@@ -45,6 +45,8 @@ pub(super) struct Pool {
     pub(super) queued: u64,
     /// Those that are found and not begun.
     pub(super) in_hand: u64,
+    /// Workers that have work again, and have not handed their duties over or taken up their own business.
+    pub(super) leaving: u64,
     /// Those that are unblocked and in no queue yet.
     pub(super) carried: u64,
     /// On which worker each task that can block ran last.
@@ -52,8 +54,6 @@ pub(super) struct Pool {
     pub(super) busy: u32,
     /// Nanoseconds in which workers had a task, on a core or not, up to a time.
     busy_time: (u64, u64),
-    /// How many are in each state of the books.
-    pub(super) in_books: [u32; 3],
     /// How many rest in each way.
     pub(super) asleep: u32,
     pub(super) retired: u32,
@@ -69,7 +69,9 @@ pub(super) struct Pool {
     pub(super) ended: Option<u64>,
     pub(super) died: Option<u64>,
     /// Its threads may be where they may not run.
-    pub(super) is_astray: bool,
+    pub(super) is_astray: Cell<bool>,
+    /// Workers whose threads go to the core that they were given.
+    pub(super) led: RefCell<Vec<(u32, usize)>>,
 }
 
 impl Pool {
@@ -86,11 +88,11 @@ impl Pool {
             injected: VecDeque::new(),
             queued: 0,
             in_hand: 0,
+            leaving: 0,
             carried: 0,
             ran_on: Vec::new(),
             busy: 0,
             busy_time: (0, 0),
-            in_books: [size, 0, 0],
             asleep: 0,
             retired: 0,
             rising: 0,
@@ -103,7 +105,8 @@ impl Pool {
             came: false,
             ended: None,
             died: None,
-            is_astray: false,
+            is_astray: Cell::new(false),
+            led: RefCell::default(),
         }
     }
 
@@ -125,6 +128,11 @@ impl Pool {
         self.queued > 0 || !self.injected.is_empty()
     }
 
+    /// How many.
+    pub(super) fn shown(&self) -> u64 {
+        self.queued + self.injected.len() as u64
+    }
+
     pub(super) fn sleep(&self) -> &Sleep<Cells> {
         self.sleep.as_deref().expect("a program that is there has workers")
     }
@@ -134,7 +142,7 @@ impl Pool {
         self.workers.len() as u32 - self.asleep - self.retired - self.rising
     }
 
-    fn set_busy(&mut self, now: u64, worker: u32, busy: bool) {
+    pub(super) fn set_busy(&mut self, now: u64, worker: u32, busy: bool) {
         self.busy_time = (self.busy_time(now), now);
         self.busy = self.busy.wrapping_add_signed(if busy { 1 } else { -1 });
         self.workers[worker as usize].set_busy(now, busy);
@@ -157,6 +165,7 @@ impl Pool {
             fences: traffic.fences(),
             wakeups: traffic.wakeups(),
             shared_writes: traffic.shared_writes(),
+            lost: self.share.as_ref().map_or(0, |share| share.part().lost()),
             ..self.counts
         };
         Fate { ended: self.ended, died: self.died, spent: self.spent, counts }
@@ -179,9 +188,9 @@ impl Pool {
         let me = WorkerId(worker);
         match self.workers[worker as usize].doing {
             Doing::Rising => Rest::Rising,
-            Doing::Parking | Doing::Waiting if self.sleep().is_retired(me) => Rest::Retired,
+            Doing::Acting(Effect::Wait { .. }) | Doing::Waiting if self.sleep().is_retired(me) => Rest::Retired,
             Doing::Waiting => Rest::Asleep,
-            Doing::Parking if self.sleep().is_asleep(me) => Rest::Asleep,
+            Doing::Acting(Effect::Wait { .. }) if self.sleep().is_asleep(me) => Rest::Asleep,
             _ => Rest::Awake,
         }
     }
@@ -229,7 +238,7 @@ impl Host {
         let spent = &mut self.pool_mut(thread.program).spent;
         match doing {
             Doing::Strand(_) => spent.work += elapsed,
-            Doing::Acting(Action::Mug) => spent.mug += elapsed,
+            Doing::Acting(Effect::Step(Step::LookForQueue)) => spent.mug += elapsed,
             _ => spent.steal += elapsed,
         }
     }
@@ -279,8 +288,9 @@ impl Host {
             }
             let thread = Thread { program, worker };
             self.acting = Some(thread);
-            self.step(program, |sleep, _| sleep.publish_thief(WorkerId(worker)));
-            self.tell(thread, Event::DequeEmpty { wakeups_owed: 0 });
+            let now = self.now;
+            self.pool_mut(program).set_busy(now, worker, true);
+            self.becomes_thief(thread);
             self.enqueue(thread);
         }
         self.acting = None;
@@ -292,6 +302,9 @@ impl Host {
         let pool = self.pool_mut(program);
         if pool.is_there() {
             pool.died = Some(now);
+            if let Some(slot) = pool.share.as_ref().map(|share| share.slot) {
+                self.table.dies(slot);
+            }
         }
     }
 
@@ -308,10 +321,11 @@ impl Host {
             (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
             (0..self.cores.len()).for_each(|core| self.dispatch(core));
             // Who has died does not leave the table: others bury it.
-            if self.pool(program).ended.is_some() {
-                self.leave_table(program);
+            if let Some(share) = self.pool(program).share.as_ref().filter(|_| self.pool(program).ended.is_some()) {
+                self.table.leave(share.slot);
+                self.ring_the_rung();
             }
-        } else if std::mem::take(&mut pool.is_astray) {
+        } else if pool.is_astray.take() {
             self.move_astray(program);
         }
         self.note_starved(program);
@@ -376,7 +390,7 @@ impl Host {
         }
         match next {
             Some(next) => self.begin(thread, next),
-            None => self.take_own(thread, None),
+            None => self.take_own(thread, false),
         }
     }
 
@@ -408,20 +422,11 @@ impl Host {
     pub(super) fn go_on(&mut self, thread: Thread, next: Option<Strand>) {
         match next {
             Some(strand) => self.run_strand(thread, strand),
-            None => self.take_own(thread, None),
+            None => self.take_own(thread, false),
         }
     }
 
-    /// The worker has no task any more.
-    pub(super) fn becomes_thief(&mut self, thread: Thread) {
-        let now = self.now;
-        self.pool_mut(thread.program).set_busy(now, thread.worker, false);
-        self.step(thread.program, |sleep, _| sleep.publish_thief(WorkerId(thread.worker)));
-        let wakeups_owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
-        self.tell(thread, Event::DequeEmpty { wakeups_owed });
-    }
-
-    // ---- As a thief. ----
+    // ---- What it does is over. ----
 
     /// What the worker did is over.
     pub(super) fn complete(&mut self, thread: Thread) {
@@ -430,228 +435,11 @@ impl Host {
         worker.gives_way = false;
         match std::mem::replace(&mut worker.doing, Doing::Nothing) {
             Doing::Strand(strand) => self.finish(thread, strand),
-            Doing::Acting(action) => self.acted(thread, action),
+            Doing::Acting(effect) => self.acted(thread, effect),
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
-            Doing::Taking { instead } => self.taken(thread, instead),
-            Doing::HandingOver => self.leaves(thread),
-            Doing::Announcing => self.announced(thread),
-            Doing::PassingOn => self.passes_on(thread),
-            Doing::Parking => self.parks(thread),
+            Doing::Taking { leaves } => self.taken(thread, leaves),
             Doing::Rising => self.rises(thread),
-            Doing::Up(woken) => self.stays_up(thread, woken),
             Doing::Nothing | Doing::Waiting => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
         }
-    }
-
-    /// Tells the thief, and begins with what it answers.
-    pub(super) fn tell(&mut self, thread: Thread, event: Event) {
-        let worker = self.worker_mut(thread);
-        let action = worker.thief.next(event);
-        let has_task = worker.found.is_some();
-        worker.farewells = worker.farewells.saturating_sub(u32::from(has_task));
-        let has_said_enough = has_task && worker.farewells == 0;
-        if let Some(record) = &mut self.record {
-            let Thread { program, worker } = thread;
-            record(Line::Turn { program, worker, event, action });
-        }
-        let costs = self.costs;
-        let left = match action {
-            Action::Run { wakeups_owed } if has_task => return self.leave(thread, wakeups_owed),
-            // It goes on looking although it has work: it is cut short.
-            Action::StealFrom(_)
-            | Action::Mug
-            | Action::YieldTo(_)
-            | Action::YieldCore
-            | Action::Pause { .. }
-            | Action::Sleep
-                if has_task =>
-            {
-                return self.leave(thread, 0);
-            }
-            Action::Inspect(_) | Action::Count | Action::ClaimWakeup { .. } | Action::Wake { .. }
-                if has_said_enough =>
-            {
-                return self.leave(thread, 0);
-            }
-            Action::StealFrom(victim) if victim.0 != thread.worker => {
-                costs.steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
-            }
-            Action::StealFrom(_) => costs.steal,
-            Action::Mug => costs.mug + costs.queue,
-            Action::Inspect(_)
-            | Action::Count
-            | Action::ClaimWakeup { .. }
-            | Action::Wake { .. }
-            | Action::Run { .. } => costs.look,
-            Action::YieldTo(_) | Action::YieldCore => costs.yield_core,
-            Action::Pause { hints } => costs.hint * u64::from(hints.max(1)),
-            Action::Sleep => costs.sleep / 3,
-        };
-        let worker = self.worker_mut(thread);
-        (worker.doing, worker.left) = (Doing::Acting(action), left);
-    }
-
-    /// What comes of an action.
-    fn acted(&mut self, thread: Thread, action: Action) {
-        let Thread { program, .. } = thread;
-        let event = match action {
-            Action::StealFrom(victim) => self.steal_from(thread, victim),
-            Action::Mug => self.mug(thread),
-            Action::Inspect(victim) => Event::Seen(self.inspect(program, victim)),
-            Action::Count => {
-                let Roles { busy, thieves, sleepers } = self.step(program, |sleep, _| sleep.roles());
-                Event::Counted { busy, thieves, sleepers }
-            }
-            Action::ClaimWakeup { from } => {
-                let owed = &mut self.worker_mut(Thread { program, worker: from.0 }).wakeups_owed;
-                let claimed = (*owed > 0).then_some(from);
-                *owed = owed.saturating_sub(1);
-                Event::WakeupClaimed(claimed)
-            }
-            Action::Wake { whom, appoint } => {
-                let me = WorkerId(thread.worker);
-                Event::PeerWoken(self.step(program, |sleep, _| sleep.wake_peer(me, whom, appoint)))
-            }
-            Action::YieldTo(peer) => {
-                self.give_way(thread, Some(peer));
-                Event::Yielded
-            }
-            Action::YieldCore => {
-                self.give_way(thread, None);
-                Event::Yielded
-            }
-            Action::Pause { .. } => {
-                Event::Paused { anyone_busy: self.pool(program).busy > 0, core_is_wanted: self.is_core_wanted(program) }
-            }
-            Action::Sleep => match self.rest(thread) {
-                Ok(()) => return,
-                Err(refusal) => Event::SleepRefused(refusal),
-            },
-            // Nothing was found: to a policy that runs all the same, the deque is still empty.
-            Action::Run { wakeups_owed } => Event::DequeEmpty { wakeups_owed },
-        };
-        self.hears(thread, event);
-    }
-
-    /// A thief hears of an event, unless the shell has something else for it.
-    pub(super) fn hears(&mut self, thread: Thread, event: Event) {
-        let worker = self.worker(thread);
-        if worker.found.is_some() {
-            self.has_found(thread);
-        } else if !worker.ready.is_empty() {
-            return self.take_own(thread, Some(event));
-        } else if self.has_excess(thread.program) && self.retire(thread, false) {
-            return;
-        }
-        self.tell(thread, event);
-    }
-
-    /// It has a task.
-    pub(super) fn has_found(&mut self, thread: Thread) {
-        let now = self.now;
-        let pool = self.pool_mut(thread.program);
-        let workers = pool.workers.len() as u32;
-        let worker = &mut pool.workers[thread.worker as usize];
-        if !worker.is_busy() {
-            worker.farewells = 2 * workers + 8;
-            pool.set_busy(now, thread.worker, true);
-            self.step(thread.program, |sleep, _| sleep.publish_busy(WorkerId(thread.worker)));
-        }
-    }
-
-    /// Its spell as a thief is over.
-    fn leave(&mut self, thread: Thread, wakeups_owed: u32) {
-        let worker = self.worker_mut(thread);
-        worker.wakeups_owed = wakeups_owed;
-        (worker.doing, worker.left) = (Doing::HandingOver, 0);
-    }
-
-    /// Begins with what was found.
-    fn leaves(&mut self, thread: Thread) {
-        self.step(thread.program, |sleep, queues| sleep.hand_over(WorkerId(thread.worker), queues));
-        let strand = self.worker_mut(thread).found.take().expect("it has found one");
-        self.pool_mut(thread.program).in_hand -= 1;
-        self.begin(thread, strand);
-    }
-
-    pub(super) fn find(&mut self, thread: Thread, strand: Strand) {
-        self.pool_mut(thread.program).in_hand += 1;
-        self.worker_mut(thread).found = Some(strand);
-    }
-
-    fn steal_from(&mut self, thread: Thread, victim: WorkerId) -> Event {
-        let pool = self.pool_mut(thread.program);
-        if victim.0 != thread.worker {
-            pool.counts.attempts += 1;
-            if let Some(strand) = pool.workers[victim.index()].ready.pop_front() {
-                pool.queued -= 1;
-                self.find(thread, strand);
-                return Event::StealSucceeded(victim);
-            }
-            pool.cells.traffic().begin(Some(WorkerId(thread.worker)));
-            pool.ring(victim);
-        }
-        match pool.injected.pop_front() {
-            Some(strand) => {
-                self.find(thread, strand);
-                Event::Injected
-            }
-            None => Event::StealFailed(victim),
-        }
-    }
-
-    /// Takes over the queue of a worker without a core.
-    fn mug(&mut self, thread: Thread) -> Event {
-        let victims = self.without_core(thread.program);
-        let pool = self.pool_mut(thread.program);
-        let has_queue = |victim: &u32| *victim != thread.worker && !pool.workers[*victim as usize].ready.is_empty();
-        let Some(victim) = victims.into_iter().find(has_queue) else { return Event::NothingToMug };
-        let mut queue = std::mem::take(&mut pool.workers[victim as usize].ready);
-        let strand = queue.pop_front().expect("it is not empty");
-        pool.queued -= 1;
-        // What was placed here meanwhile is newer.
-        queue.append(&mut pool.workers[thread.worker as usize].ready);
-        let own = &mut pool.workers[thread.worker as usize].ready;
-        *own = queue;
-        let carried = !own.is_empty();
-        self.find(thread, strand);
-        if carried {
-            // Who looked while they were on their way has not seen them.
-            self.step(thread.program, |sleep, queues| {
-                queues.fence();
-                sleep.after_spawn(WorkerId(thread.worker), queues);
-            });
-        }
-        Event::Mugged(WorkerId(victim))
-    }
-
-    fn inspect(&self, program: u32, victim: WorkerId) -> Victim {
-        let worker = self.worker(Thread { program, worker: victim.0 });
-        let sleep = self.pool(program).sleep();
-        let role = if sleep.is_asleep(victim) {
-            Role::Sleeper
-        } else if !sleep.is_busy(victim) {
-            Role::Thief
-        } else if worker.ready.is_empty() {
-            Role::Poor
-        } else {
-            Role::Rich
-        };
-        let run_status = match (role, worker.place) {
-            (Role::Sleeper, _) => RunStatus::Parked,
-            (Role::Thief, _) => RunStatus::Unknown,
-            (Role::Rich | Role::Poor, Place::On(_)) => RunStatus::Running,
-            (Role::Rich | Role::Poor, _) => RunStatus::Preempted,
-        };
-        Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
-    }
-
-    fn give_way(&mut self, thread: Thread, peer: Option<WorkerId>) {
-        let Place::On(core) = self.worker(thread).place else { return };
-        self.worker_mut(thread).gives_way = true;
-        if let Some(peer) = peer.filter(|_| self.directed_yield) {
-            self.give_turn_to(core, Thread { worker: peer.0, ..thread });
-        }
-        self.cores[core].slice_end = self.now;
     }
 }

@@ -3,7 +3,7 @@
 //! A queue has a lock ([`super::Costs::queue`]), which is given to those who want it in the order in which they come. What an
 //! owner or an unblocker does there shows when it gives the lock back; a thief's attempt a little later, when it is over.
 
-use comity_policy::{Event, Unblocked, WorkerId};
+use comity_policy::{Unblocked, WorkerId};
 
 use super::worker::Doing;
 use super::{Host, Thread};
@@ -32,24 +32,19 @@ impl Host {
         }
     }
 
-    /// The worker takes the newest task of its own queue. A thief hears of that instead of what it was about to hear.
-    pub(super) fn take_own(&mut self, me: Thread, instead: Option<Event>) {
-        self.access(me, me.worker, Doing::Taking { instead });
+    /// The worker takes the newest task of its own queue.
+    pub(super) fn take_own(&mut self, me: Thread, leaves: bool) {
+        self.access(me, me.worker, Doing::Taking { leaves });
     }
 
-    pub(super) fn taken(&mut self, me: Thread, instead: Option<Event>) {
+    pub(super) fn taken(&mut self, me: Thread, leaves: bool) {
+        self.pool_mut(me.program).leaving -= u64::from(leaves);
         let newest = self.worker_mut(me).ready.pop_back();
         self.pool_mut(me.program).queued -= u64::from(newest.is_some());
-        match (newest, instead) {
-            (Some(strand), None) => self.begin(me, strand),
-            (None, None) => self.becomes_thief(me),
-            (Some(strand), Some(_)) => {
-                self.find(me, strand);
-                self.has_found(me);
-                self.tell(me, Event::Resumed);
-            }
-            // A thief was faster.
-            (None, Some(event)) => self.tell(me, event),
+        match newest {
+            Some(strand) => self.begin(me, strand),
+            // A thief was faster, or there was none.
+            None => self.becomes_thief(me),
         }
     }
 
@@ -86,6 +81,8 @@ impl Host {
 mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
+
+    use comity_policy::Event;
 
     use super::*;
     use crate::conversation::Line;

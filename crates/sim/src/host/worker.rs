@@ -1,12 +1,13 @@
 //! A worker of a program: what it does, whether it sleeps, and where its time goes.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
-use comity_policy::{Action, Event, Thief};
-use comity_protocol::sleep::Woken;
+use comity_policy::Thief;
+use comity_protocol::CoreSet;
+use comity_protocol::dialogue::{Dialogue, Effect};
 
 use super::kernel::{Place, Times};
-use super::share::State;
 use crate::program::Strand;
 
 /// What a worker does with its time.
@@ -16,26 +17,16 @@ pub(super) enum Doing {
     Nothing,
     /// It runs a strand.
     Strand(u32),
-    /// It does what its thief wants; what comes of it shows when its time is over.
-    Acting(Action),
+    /// A thief does this; what comes of it shows when its time is over.
+    Acting(Effect),
     /// It puts an unblocked task into a worker's queue, and then goes on with its own, if it has one.
     Placing { task: Strand, at: u32, next: Option<Strand> },
-    /// It takes a task from its own queue: a worker without one, or a thief that was about to hear of something else.
-    Taking { instead: Option<Event> },
-    /// It has found a task, and hands over before it begins.
-    HandingOver,
-    /// It has announced that it sleeps, and looks whether it may.
-    Announcing,
-    /// It has retired, and passes on what depended on its looking for tasks.
-    PassingOn,
-    /// It has looked, or passed on, and is about to wait.
-    Parking,
+    /// It takes a task from its own queue; with `leaves`, one for which it has just ended its spell as a thief.
+    Taking { leaves: bool },
     /// It waits for its parker.
     Waiting,
     /// It was woken while it waited, and learns what for.
     Rising,
-    /// It has learnt that, and sees whether there is a core for it.
-    Up(Woken),
 }
 
 /// Whether a worker rests, as its rest word and its doing have it.
@@ -52,7 +43,10 @@ pub(super) enum Rest {
 }
 
 pub(super) struct Worker {
-    pub(super) thief: Box<dyn Thief>,
+    /// Not while it is asked.
+    pub(super) thief: Option<Box<dyn Thief>>,
+    /// While it is a thief; not while that is asked.
+    pub(super) dialogue: Option<Dialogue>,
     /// Ready strands, the oldest first.
     pub(super) ready: VecDeque<Strand>,
     /// When the lock of that queue will have been given back by all who have come.
@@ -73,22 +67,19 @@ pub(super) struct Worker {
     pub(super) times: Times,
     /// A strand that it has found and not begun.
     pub(super) found: Option<Strand>,
-    /// What its thief may still do before it begins.
-    pub(super) farewells: u32,
     pub(super) wakeups_owed: u32,
     /// It has offered its core.
     pub(super) gives_way: bool,
     pub(super) last_core: usize,
-    /// In the books of a program that shares cores,
-    pub(super) state: State,
-    /// and the core that it was given there.
-    pub(super) core: Option<usize>,
+    /// Where its thread may run, if not everywhere.
+    pub(super) confined: Cell<Option<CoreSet>>,
 }
 
 impl Worker {
     pub(super) fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
         Worker {
-            thief,
+            thief: Some(thief),
+            dialogue: None,
             ready: VecDeque::new(),
             queue_free: 0,
             place: Place::Nowhere,
@@ -100,12 +91,10 @@ impl Worker {
             begun: 0,
             times: Times::default(),
             found: None,
-            farewells: 0,
             wakeups_owed: 0,
             gives_way: false,
             last_core,
-            state: State::Awake,
-            core: None,
+            confined: Cell::new(None),
         }
     }
 

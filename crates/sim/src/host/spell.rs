@@ -1,0 +1,440 @@
+//! A worker's spell as a thief: does what `comity_protocol::dialogue` says. Each effect takes its time, and each step of the protocol is an event:
+//! others come between two.
+//!
+//! ```text
+//!   a thief ──▶ Acting(effect) ──▶ … ──▶ Acting(Wait) ──▶ Waiting ──▶ Rising ──▶ Acting(…) ──▶ Acting(Begin) ──▶ its task
+//!                                             ╰── woken by now ───────────╯
+//! ```
+
+use std::sync::atomic::Ordering;
+
+use comity_policy::{Action, Event, Role, RunStatus, Thief, Victim, WorkerId};
+use comity_protocol::CoreSet;
+use comity_protocol::activation::{self, Activation};
+use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
+use comity_protocol::platform::{Waker, Word};
+use comity_protocol::sleep::{Sleep, Work};
+
+use super::kernel::Place;
+use super::platform::Cells;
+use super::pool::Pool;
+use super::table::Part;
+use super::worker::Doing;
+use super::{Due, Host, Thread};
+use crate::conversation::Line;
+
+/// A pool as the protocol sees it.
+pub(super) struct Queues<'a>(&'a Pool);
+
+impl Work for Queues<'_> {
+    fn deques_have_task(&self) -> bool {
+        self.0.queued > 0
+    }
+
+    fn injector_has_task(&self) -> bool {
+        !self.0.injected.is_empty()
+    }
+
+    fn has_business(&self, worker: WorkerId) -> bool {
+        !self.0.workers[worker.index()].ready.is_empty()
+    }
+
+    fn ring_bells(&self) {
+        self.fence();
+        (0..self.0.bells.len() as u32).for_each(|worker| self.0.ring(WorkerId(worker)));
+    }
+}
+
+impl activation::Pool for Queues<'_> {
+    type Platform = Cells;
+
+    fn sleep(&self) -> &Sleep<Cells> {
+        self.0.sleep()
+    }
+
+    fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
+        self.0.workers[worker.index()].confined.set(cores);
+        self.0.is_astray.set(true);
+        true
+    }
+
+    fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
+        if sleeps {
+            return self.confine(worker, Some([core].into_iter().collect()));
+        }
+        self.confine(worker, None);
+        self.0.led.borrow_mut().push((worker.0, core));
+        true
+    }
+
+    fn up(&self, _: WorkerId) {}
+
+    fn worker_is_up(&self) {
+        if let Some(share) = &self.0.share {
+            share.worker_is_up();
+        }
+    }
+}
+
+impl Crew for Queues<'_> {
+    type Cores = Part;
+
+    fn workers(&self) -> u32 {
+        self.0.workers.len() as u32
+    }
+
+    fn activation(&self) -> Option<&Activation<Cells, Part>> {
+        self.0.share.as_ref().map(|share| &share.activation)
+    }
+}
+
+impl<'a> Queues<'a> {
+    pub(super) fn of(pool: &'a Pool) -> Queues<'a> {
+        Queues(pool)
+    }
+
+    pub(super) fn pool(&self) -> &'a Pool {
+        self.0
+    }
+
+    pub(super) fn fence(&self) {
+        self.0.cells.traffic().fence();
+    }
+
+    fn silence(&self, own: WorkerId) {
+        self.0.bells[own.index()].set(false);
+        self.fence();
+    }
+}
+
+impl Pool {
+    /// Makes the worker's next push look for sleepers.
+    pub(super) fn ring(&self, worker: WorkerId) {
+        if !self.bells[worker.index()].replace(true) {
+            self.cells.traffic().write(Some(worker));
+        }
+    }
+}
+
+/// A thief whose conversation is written down.
+struct Heard<'a> {
+    thief: &'a mut dyn Thief,
+    said: Vec<(Event, Action)>,
+}
+
+impl Thief for Heard<'_> {
+    fn next(&mut self, event: Event) -> Action {
+        let action = self.thief.next(event);
+        self.said.push((event, action));
+        action
+    }
+}
+
+impl Host {
+    /// Takes a step of the program's protocol, and carries out what comes of it.
+    pub(super) fn step<R>(&mut self, program: u32, step: impl FnOnce(&Sleep<Cells>, &Queues<'_>) -> R) -> R {
+        let me = self.acting.filter(|thread| thread.program == program);
+        let pool = self.pool(program);
+        pool.cells.traffic().begin(me.map(|thread| WorkerId(thread.worker)));
+        let outcome = step(pool.sleep(), &Queues::of(pool));
+        pool.cells.traffic().end();
+        while let Some(woken) = self.pool(program).cells.traffic().next_woken() {
+            self.wake(Thread { program, worker: woken.0 }, me);
+        }
+        while let Some(changed) = self.pool(program).cells.traffic().next_changed() {
+            self.pool_mut(program).note_rest(changed.0);
+        }
+        self.ring_the_rung();
+        if self.pool(program).share.as_ref().is_some_and(|share| share.take_poke()) {
+            self.ring(program);
+        }
+        if self.pool(program).is_astray.get() {
+            self.touched.push(program);
+        }
+        outcome
+    }
+
+    /// Sends a wake-up. The waker, if it is a worker, is busy with it for a while; one that is only about to wait sees its word.
+    fn wake(&mut self, thread: Thread, waker: Option<Thread>) {
+        if let Some(waker) = waker {
+            self.detain(waker, self.costs.wake);
+        }
+        if self.worker(thread).doing == Doing::Waiting {
+            self.worker_mut(thread).doing = Doing::Rising;
+            let latency = self.wake_latency();
+            self.plan(self.now + latency, Due::Up(thread));
+        }
+    }
+
+    fn set_doing(&mut self, thread: Thread, doing: Doing, left: u64) {
+        let pool = self.pool_mut(thread.program);
+        let worker = &mut pool.workers[thread.worker as usize];
+        (worker.doing, worker.left) = (doing, left);
+        pool.note_rest(thread.worker);
+    }
+
+    // ---- What may wake others. ----
+
+    /// In some pools every push looks for sleepers.
+    pub(super) fn begin_to_rest(&mut self, program: u32) {
+        self.step(program, |sleep, queues| {
+            if !sleep.bell_may_stop() {
+                queues.ring_bells();
+            }
+        });
+    }
+
+    /// A task was handed in from outside.
+    pub(super) fn injected(&mut self, program: u32) {
+        self.step(program, |sleep, queues| sleep.after_injection(Waker::GoesOn, queues));
+    }
+
+    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers.
+    pub(super) fn pushed(&mut self, me: Thread, strands: u64) {
+        for _ in 0..strands {
+            if !self.pool(me.program).bells[me.worker as usize].get() {
+                return;
+            }
+            self.step(me.program, |sleep, queues| {
+                if sleep.bell_may_stop() {
+                    queues.silence(WorkerId(me.worker));
+                }
+                sleep.push_met_bell(WorkerId(me.worker), queues);
+            });
+        }
+    }
+
+    // ---- A spell. ----
+
+    /// The worker has no task any more.
+    pub(super) fn becomes_thief(&mut self, thread: Thread) {
+        let now = self.now;
+        self.pool_mut(thread.program).set_busy(now, thread.worker, false);
+        let owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
+        let dialogue = self.step(thread.program, |_, queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
+        self.worker_mut(thread).dialogue = Some(dialogue);
+        self.converse(thread, Outcome::Done);
+    }
+
+    /// Goes on with the spell after an outcome, up to an effect that takes time.
+    fn converse(&mut self, thread: Thread, outcome: Outcome) {
+        let mut outcome = outcome;
+        loop {
+            let effect = self.next_effect(thread, outcome);
+            let left = self.cost(thread, effect);
+            self.set_doing(thread, Doing::Acting(effect), left);
+            if !matches!(effect, Effect::TakeInjected | Effect::Mug(_)) {
+                return;
+            }
+            let Some(next) = self.perform(thread, effect) else { return };
+            outcome = next;
+        }
+    }
+
+    fn next_effect(&mut self, thread: Thread, outcome: Outcome) -> Effect {
+        let worker = self.worker_mut(thread);
+        let mut dialogue = worker.dialogue.take().expect("a thief is in a dialogue");
+        let mut thief = worker.thief.take().expect("it is put back");
+        let mut heard = Heard { thief: &mut *thief, said: Vec::new() };
+        let effect = self.step(thread.program, |_, queues| dialogue.next(&mut heard, queues, outcome));
+        let said = heard.said;
+        let Thread { program, worker } = thread;
+        if let Some(record) = &mut self.record {
+            said.into_iter().for_each(|(event, action)| record(Line::Turn { program, worker, event, action }));
+        }
+        let is_busy = self.pool(program).sleep().is_busy(WorkerId(worker));
+        let now = self.now;
+        let pool = self.pool_mut(program);
+        let one = &mut pool.workers[worker as usize];
+        (one.dialogue, one.thief) = (Some(dialogue), Some(thief));
+        if is_busy && !one.is_busy() {
+            pool.leaving += 1;
+            pool.set_busy(now, worker, true);
+        }
+        effect
+    }
+
+    /// How long an effect takes.
+    fn cost(&mut self, thread: Thread, effect: Effect) -> u64 {
+        let costs = self.costs;
+        match effect {
+            Effect::StealFrom(victim) if victim.0 != thread.worker => {
+                costs.steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
+            }
+            Effect::StealFrom(_) => costs.steal,
+            // What comes after a steal, or after the look for a queue, is in their costs.
+            Effect::TakeInjected | Effect::Mug(_) | Effect::Begin { .. } => 0,
+            Effect::Inspect(_) | Effect::ClaimWakeup(_) | Effect::Wake { .. } => costs.look,
+            Effect::Yield(_) => costs.yield_core,
+            Effect::Pause { hints } => costs.hint * u64::from(hints.max(1)),
+            Effect::Wait { .. } => costs.sleep - 2 * (costs.sleep / 3),
+            Effect::Step(step) => match step {
+                Step::AskAgain { .. } | Step::Count => costs.look,
+                Step::LookForQueue => costs.mug + costs.queue,
+                Step::Rest | Step::Admit | Step::PassOn => costs.sleep / 3,
+                Step::Rise(_) => costs.sleep - costs.sleep / 2,
+            },
+        }
+    }
+
+    /// The effect's time is over.
+    pub(super) fn acted(&mut self, thread: Thread, effect: Effect) {
+        if let Some(outcome) = self.perform(thread, effect) {
+            self.converse(thread, outcome);
+        }
+    }
+
+    /// A wake-up has come, and the worker has a core.
+    pub(super) fn rises(&mut self, thread: Thread) {
+        self.converse(thread, Outcome::Waited { has_timeout: false });
+    }
+
+    /// Does what the dialogue said. `None`: the worker waits, or its spell is over.
+    fn perform(&mut self, thread: Thread, effect: Effect) -> Option<Outcome> {
+        let Thread { program, worker } = thread;
+        let me = WorkerId(worker);
+        let found = |found: bool| Some(if found { Outcome::Found } else { Outcome::Nothing });
+        match effect {
+            Effect::StealFrom(victim) => found(self.steal_from(thread, victim)),
+            Effect::TakeInjected => {
+                let strand = self.pool_mut(program).injected.pop_front();
+                strand.into_iter().for_each(|strand| self.find(thread, strand));
+                found(strand.is_some())
+            }
+            Effect::Mug(victim) => found(self.mug(thread, victim)),
+            Effect::Inspect(victim) => Some(Outcome::Seen(self.inspect(program, victim))),
+            Effect::ClaimWakeup(from) => {
+                let owed = &mut self.worker_mut(Thread { program, worker: from.0 }).wakeups_owed;
+                let claimed = *owed > 0;
+                *owed = owed.saturating_sub(1);
+                found(claimed)
+            }
+            Effect::Wake { whom, appoint } => {
+                Some(Outcome::Woke(self.step(program, |sleep, _| sleep.wake_peer(me, whom, appoint))))
+            }
+            Effect::Yield(peer) => {
+                self.give_way(thread, peer);
+                Some(Outcome::Done)
+            }
+            Effect::Pause { .. } | Effect::Step(_) => Some(Outcome::Done),
+            // The comparison and the beginning of the wait are one instant.
+            Effect::Wait { at_rest, timeout, .. } => {
+                // No barrier is refused here, so none looks again after a time.
+                debug_assert!(timeout.is_none());
+                if self.pool(program).sleep().parker(me).load(Ordering::Relaxed) != at_rest {
+                    return Some(Outcome::Waited { has_timeout: false });
+                }
+                self.take_off(thread);
+                self.pool_mut(program).counts.sleeps += 1;
+                self.set_doing(thread, Doing::Waiting, 0);
+                None
+            }
+            Effect::Begin { wakeups_owed } => {
+                self.begins(thread, wakeups_owed);
+                None
+            }
+        }
+    }
+
+    /// The spell is over: begins with what was found, or with the worker's own business.
+    fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
+        let one = self.worker_mut(thread);
+        one.wakeups_owed = wakeups_owed;
+        let dialogue = one.dialogue.take().expect("a thief is in a dialogue");
+        self.step(thread.program, |_, queues| dialogue.finish(queues));
+        match self.worker_mut(thread).found.take() {
+            Some(strand) => {
+                let pool = self.pool_mut(thread.program);
+                (pool.in_hand, pool.leaving) = (pool.in_hand - 1, pool.leaving - 1);
+                self.begin(thread, strand);
+            }
+            None => self.take_own(thread, true),
+        }
+    }
+
+    /// A wake-up has arrived, or a system call is over: the worker wants a core.
+    pub(super) fn arrives(&mut self, thread: Thread) {
+        if self.pool(thread.program).is_there() {
+            if self.worker(thread).doing == Doing::Rising {
+                self.worker_mut(thread).left = self.costs.sleep / 2;
+            }
+            self.enqueue(thread);
+        }
+    }
+
+    // ---- What a thief does. ----
+
+    fn find(&mut self, thread: Thread, strand: crate::program::Strand) {
+        self.pool_mut(thread.program).in_hand += 1;
+        self.worker_mut(thread).found = Some(strand);
+    }
+
+    fn steal_from(&mut self, thread: Thread, victim: WorkerId) -> bool {
+        if victim.0 == thread.worker {
+            return false;
+        }
+        let pool = self.pool_mut(thread.program);
+        pool.counts.attempts += 1;
+        let Some(strand) = pool.workers[victim.index()].ready.pop_front() else {
+            pool.cells.traffic().begin(Some(WorkerId(thread.worker)));
+            pool.ring(victim);
+            pool.cells.traffic().end();
+            return false;
+        };
+        pool.queued -= 1;
+        self.find(thread, strand);
+        true
+    }
+
+    /// Takes over the queue of a worker without a core.
+    fn mug(&mut self, thread: Thread, victim: WorkerId) -> bool {
+        let pool = self.pool_mut(thread.program);
+        let mut queue = std::mem::take(&mut pool.workers[victim.index()].ready);
+        let Some(strand) = queue.pop_front() else { return false };
+        pool.queued -= 1;
+        // What was placed here meanwhile is newer.
+        queue.append(&mut pool.workers[thread.worker as usize].ready);
+        let own = &mut pool.workers[thread.worker as usize].ready;
+        *own = queue;
+        let carried = !own.is_empty();
+        self.find(thread, strand);
+        if carried {
+            // A worker that looked while they were on their way has not seen them.
+            self.step(thread.program, |sleep, queues| {
+                queues.fence();
+                sleep.after_spawn(WorkerId(thread.worker), queues);
+            });
+        }
+        true
+    }
+
+    fn inspect(&self, program: u32, victim: WorkerId) -> Victim {
+        let worker = self.worker(Thread { program, worker: victim.0 });
+        let sleep = self.pool(program).sleep();
+        let role = if sleep.is_asleep(victim) {
+            Role::Sleeper
+        } else if !sleep.is_busy(victim) {
+            Role::Thief
+        } else if worker.ready.is_empty() {
+            Role::Poor
+        } else {
+            Role::Rich
+        };
+        let run_status = match (role, worker.place) {
+            (Role::Sleeper, _) => RunStatus::Parked,
+            (Role::Thief, _) => RunStatus::Unknown,
+            (Role::Rich | Role::Poor, Place::On(_)) => RunStatus::Running,
+            (Role::Rich | Role::Poor, _) => RunStatus::Preempted,
+        };
+        Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
+    }
+
+    fn give_way(&mut self, thread: Thread, peer: Option<WorkerId>) {
+        let Place::On(core) = self.worker(thread).place else { return };
+        self.worker_mut(thread).gives_way = true;
+        if let Some(peer) = peer.filter(|_| self.directed_yield) {
+            self.give_turn_to(core, Thread { worker: peer.0, ..thread });
+        }
+        self.cores[core].slice_end = self.now;
+    }
+}
