@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod core_set;
 mod core_word;
+pub mod orders;
 mod partition;
 pub mod platform;
 pub mod sleep;

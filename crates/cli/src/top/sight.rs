@@ -206,6 +206,8 @@ mod tests {
             lost,
             cpu: Some(Duration::from_millis(cpu_ms)),
             switches: None,
+            requests: None,
+            tenure: None,
         }
     }
 
