@@ -249,7 +249,7 @@ fn waits_for_a_core(peer: &Peer, before: &One, now: &One) -> bool {
 /// What a thread that had so much time, and waited so long for it, could have had: it blocks as often in the time that is left to it.
 fn able(on_core: Duration, for_core: Duration, lasted: Duration) -> Duration {
     let left = lasted.saturating_sub(for_core);
-    if left < on_core.max(lasted / 20) {
+    if left <= on_core.max(lasted / 20) {
         return lasted;
     }
     on_core.mul_f64(lasted.as_secs_f64() / left.as_secs_f64()).min(lasted)
@@ -276,5 +276,7 @@ mod tests {
         // It blocked for three quarters of the time in which it did not wait.
         assert_eq!(able(ms(1), ms(4), ms(8)), ms(2));
         assert_eq!(able(ms(0), ms(0), ms(8)), ms(0));
+        // The first look after the program had no work, or has rested, is at no time.
+        assert_eq!(able(ms(0), ms(0), ms(0)), ms(0));
     }
 }
