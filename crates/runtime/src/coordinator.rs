@@ -3,6 +3,9 @@
 //! While a pool has work it comes by once each quantum, asks the policy's [`Coordinator`] what to do, and does it; where the
 //! policy lends cores it also comes when its bell is rung, because a core was taken back or became free. A program that has had no
 //! work for a quantum holds no core, reports no desire, and its coordinator sleeps until a worker wakes.
+//!
+//! What is asked of the program from outside holds before what its policy says: `comity_protocol::orders` decides, [`Coordination::obey`]
+//! and [`Coordination::rest`] do it.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,10 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use comity_os::clock::now_ns;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, quota};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
-use comity_table::{Member, Profile, STOPPED_AFTER, TURN, draw_program, other_layouts};
+use comity_table::{InForce, Member, Profile, STOPPED_AFTER, TURN, draw_program, other_layouts};
 
 use crate::mender::Mender;
 use crate::observer::{Observer, Seen, process_clock};
@@ -40,13 +44,19 @@ pub(crate) fn keep(program: &Arc<Program>) {
         let heard = program.heard();
         program.wait_out(heard, quantum);
     }
-    let mut coordination = None;
+    let mut coordination: Option<Coordination> = None;
     while let heard = program.heard()
         && !program.ends()
     {
         program.set_dormant(true);
-        if !has_work(program) {
-            program.wait(heard, program.patience());
+        // Before the look at what is asked.
+        let asks = coordination.as_ref().map_or(0, |coordination| coordination.member.asks());
+        let is_to_rest = coordination.as_mut().is_some_and(Coordination::is_to_rest);
+        if !has_work(program) && !is_to_rest {
+            match &coordination {
+                Some(coordination) => program.wait_in(&coordination.member, asks, heard, program.patience()),
+                None => program.wait(heard, program.patience()),
+            }
             continue;
         }
         program.set_dormant(false);
@@ -107,7 +117,7 @@ fn profile(program: &Program) -> Profile {
         program: this_program(),
         name: name.unwrap_or_default(),
         policy: program.policy.to_string(),
-        weight: program.weight,
+        weight: program.own.weight,
         workers: pools.iter().fold(0, |sum, (_, pool)| sum + pool.workers()),
         may_use: pools
             .iter()
@@ -168,6 +178,10 @@ struct Coordination<'a> {
     /// Programs in the table when the bell was rung last.
     population: usize,
     limits: Limits,
+    /// What the program was told from outside, as of the last look.
+    told: InForce,
+    /// Its pools are closed.
+    has_rested: bool,
     mender: Mender,
     mended: Instant,
 }
@@ -188,7 +202,9 @@ impl<'a> Coordination<'a> {
             room: Room::Workers,
             allotment: 0,
             population: member.population(),
-            limits: Limits { usable: u32::MAX, quota: None, found: None },
+            limits: Limits { usable: u32::MAX, found_usable: u32::MAX, quota: None, found: None },
+            told: InForce::of(program.own),
+            has_rested: false,
             mender: Mender::new(),
             mended: Instant::now(),
             member,
@@ -213,34 +229,135 @@ impl<'a> Coordination<'a> {
     /// Comes by until no pool is left, or none had work for a quantum.
     fn serve(&mut self) {
         let mut began = Instant::now();
-        let mut next = began + self.quantum(Duration::ZERO, true);
+        // None: it begins, or begins anew.
+        let mut next = None;
         loop {
             let heard = self.member.bell();
             let pools = self.pools();
             if pools.is_empty() {
                 break;
             }
+            let is_told_anew = self.obey();
+            if let Some(rests_for) = self.told.rests_for(now_ns()) {
+                next = None;
+                let longest = self.rest(&pools);
+                self.member.wait(heard, rests_for.min(longest));
+                continue;
+            }
             let now = Instant::now();
-            if now >= next {
+            let Some(due) = next.as_mut() else {
+                began = now;
+                next = Some(now + self.quantum(Duration::ZERO, true));
+                self.reopen();
+                continue;
+            };
+            if is_told_anew {
+                *due = now;
+            }
+            if now >= *due {
                 let has_work = has_work(self.program);
                 if !has_work && self.busy_ns == Self::total_busy_ns(&pools) {
                     break;
                 }
-                let due = self.quantum(now - began, false);
+                let until_due = self.quantum(now - began, false);
                 // Without work the next look may be the last, and until then others leave this program a share. After a long
                 // preemption there is nothing to catch up with.
-                next = now + if has_work { due } else { due.min(self.quantum) };
+                *due = now + if has_work { until_due } else { until_due.min(self.quantum) };
                 began = now;
             } else if self.rung(&pools) {
-                next = next.min(now + self.quantum);
+                *due = (*due).min(now + self.quantum);
             }
-            self.member.wait(heard, next.saturating_duration_since(Instant::now()));
+            self.member.wait(heard, due.saturating_duration_since(Instant::now()));
         }
         self.leave_off();
     }
 
+    // ---- What is asked from outside. ----
+
+    /// Learns what the program is told by now. True if that has changed. How much it counts is so at once, but for a program that is to
+    /// rest: there it says that its pools are closed.
+    fn obey(&mut self) -> bool {
+        let told = self.member.requests().in_force(self.program.own, now_ns());
+        let before = std::mem::replace(&mut self.told, told);
+        if told.paused_until.is_none() {
+            self.member.set_weight(told.weight);
+        }
+        told != before
+    }
+
+    /// The same, of a program that has nothing to do. Whether it is to rest, and so is to be closed before it has.
+    fn is_to_rest(&mut self) -> bool {
+        self.obey();
+        self.told.rests_for(now_ns()).is_some()
+    }
+
+    /// The program rests: its pools are closed, it holds nothing and desires nothing. Returns after how long to look again, if nobody rings
+    /// and the rest is not over: a worker in the middle of a task is there until it ends, or forks.
+    fn rest(&mut self, pools: &[Pool]) -> Duration {
+        self.has_rested = true;
+        self.member.want(false);
+        (self.desire, self.mode, self.allotment) = (0, Mode::Time, 0);
+        let usable = self.limits.usable;
+        let (room, cap) = (self.room, u32::MAX);
+        // One that shares time claims no core, and gives back those that it holds.
+        self.program.stand(Standing { alone: false, by_time: true, room, usable, cap, closed: true });
+        let mut awake = 0;
+        for pool in pools {
+            let (share, view) = (pool.share(), pool.view());
+            let mut books = share.books();
+            if let Some(part) = share.member() {
+                share.note_moves(&mut books, part);
+            }
+            share.employ(&mut books, &view, pool.queued);
+            awake += books.awake();
+        }
+        self.member.round(0, awake);
+        self.member.set_weight(self.told.weight);
+        self.mend(pools);
+        match awake {
+            0 if !self.mender.is_busy() => Duration::MAX,
+            0 => MEND,
+            _ => self.quantum,
+        }
+    }
+
+    /// The program has rested, and its pools were opened by the quantum that has begun: every worker that rests looks again.
+    fn reopen(&mut self) {
+        if !std::mem::take(&mut self.has_rested) {
+            return;
+        }
+        self.pools().iter().for_each(|pool| pool.share().reopen(&pool.view()));
+    }
+
+    /// Of a program that uses more cores than it is to, some go back.
+    fn shed(&self, pools: &[Pool]) {
+        let most = self.told.cores.map_or(u32::MAX, |_| self.limits.usable);
+        for pool in pools {
+            let Some(part) = pool.share().member() else { continue };
+            let mut books = pool.share().books();
+            // Bounded, for each time there is one less.
+            while self.program.bound(most) > most as usize && pool.share().release(&mut books, part, None) {}
+        }
+    }
+
+    /// How many workers of a pool may be awake: the program's cores are divided among its pools that have work.
+    fn cap(&self, pools: &[Pool]) -> u32 {
+        if self.told.cores.is_none() {
+            return u32::MAX;
+        }
+        let has_work = |pool: &&Pool| pool.queued > 0 || pool.share().books().awake() > 0;
+        let at_work = pools.iter().filter(has_work).count().max(1);
+        (self.limits.usable / at_work as u32).max(1)
+    }
+
     /// There is no work: the program holds nothing, and desires nothing.
     fn leave_off(&mut self) {
+        if self.has_rested {
+            // All pools have ended meanwhile: the next is not to find itself closed.
+            let (room, usable, cap) = (Room::Workers, self.limits.usable, u32::MAX);
+            self.program.stand(Standing { alone: true, by_time: false, room, usable, cap, closed: false });
+            self.reopen();
+        }
         self.member.want(false);
         (self.desire, self.mode, self.allotment) = (0, Mode::Time, 0);
         let pools = self.pools();
@@ -269,15 +386,19 @@ impl<'a> Coordination<'a> {
         if self.limits.found.is_none_or(|found| found.elapsed() >= LIMITS) {
             self.find_limits(&pools);
         }
+        self.limits.usable = self.told.cap(self.limits.found_usable);
         self.divide(&pools);
         let account = self.account(&pools, lasted, first);
         let Orders { desire, cores, mode, room, due } = self.policy.quantum(&account);
+        let desire = desire.min(self.limits.usable);
         let mut alone = account.alone;
         if desire != self.desire {
             alone = self.member.round(desire, account.awake).alone;
         }
         (self.desire, self.mode, self.room) = (desire, mode, room);
-        self.program.stand(Standing { alone, by_time: mode == Mode::Time, room, usable: self.limits.usable });
+        let (by_time, usable, cap) = (mode == Mode::Time, self.limits.usable, self.cap(&pools));
+        self.program.stand(Standing { alone, by_time, room, usable, cap, closed: false });
+        self.shed(&pools);
         self.claim(&pools, cores);
         self.divide(&pools);
         for pool in &pools {
@@ -330,8 +451,8 @@ impl<'a> Coordination<'a> {
                 }
             }
         }
-        let usable = cores::usable_of(may_use.len()).get() as u32;
-        self.limits = Limits { usable, quota: quota::cores(), found: Some(Instant::now()) };
+        let found_usable = cores::usable_of(may_use.len()).get() as u32;
+        self.limits = Limits { found_usable, quota: quota::cores(), found: Some(Instant::now()), ..self.limits };
     }
 
     /// Where several pools have work, each gets its part of the program's cores.
@@ -451,8 +572,10 @@ impl<'a> Coordination<'a> {
 
 /// What limits a program, and when that was found out.
 struct Limits {
-    /// The most cores that it can use at a time.
+    /// The most cores that it may use at a time: what was found, or what it is told.
     usable: u32,
+    /// The most that it can use.
+    found_usable: u32,
     /// Cores' worth of time that a quota grants.
     quota: Option<f64>,
     found: Option<Instant>,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use comity_os::{SharedCoreSet, fork, futex, lock};
 use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Policy, Room, Sleeper};
-use comity_table::{CoreSet, Location, Member};
+use comity_table::{CoreSet, Location, Member, Own};
 
 use crate::coordinator;
 use crate::fork::PerProcess;
@@ -35,7 +35,8 @@ pub(crate) struct PoolId(u64);
 pub(crate) struct Program {
     pub(crate) policy: Policy,
     pub(crate) location: Location,
-    pub(crate) weight: u32,
+    /// How much it counts, and the most cores that it uses, unless it is asked for others from outside.
+    pub(crate) own: Own,
     pools: Mutex<Pools>,
     /// How often a pool came, or the coordinator has left the table: a futex.
     changes: AtomicU32,
@@ -87,12 +88,18 @@ pub(crate) struct Standing {
     pub(crate) room: Room,
     /// The most cores that a pool can use.
     pub(crate) usable: u32,
+    /// So many workers of a pool may be awake, but for those that need no core.
+    pub(crate) cap: u32,
+    /// The program rests: see [`Share::is_closed`].
+    pub(crate) closed: bool,
 }
 
 /// Which pool uses which of the program's cores.
 struct Division {
     policy: Policy,
     cores: Vec<(usize, PoolId)>,
+    /// The most cores that the program may use.
+    most: usize,
     /// The program is about to leave the table: its pools change nothing there any more.
     closed: bool,
     /// Time that cores were held, in nanoseconds over all of them, up to `since`.
@@ -147,12 +154,12 @@ fn registry() -> &'static Mutex<Vec<Arc<Program>>> {
 }
 
 /// The pool, which has its first task, takes part in its program from now on.
-pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
+pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
     let Some(location) = Location::from_environment() else { return };
     let mut programs = lock(registry());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
-        let program = Arc::new(Program::new(pool.policy, location, weight));
+        let program = Arc::new(Program::new(pool.policy, location, own));
         programs.push(Arc::clone(&program));
         program
     });
@@ -181,12 +188,19 @@ pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
 }
 
 impl Program {
-    fn new(policy: Policy, location: Location, weight: u32) -> Program {
-        let standing = Standing { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
+    fn new(policy: Policy, location: Location, own: Own) -> Program {
+        let standing = Standing {
+            alone: true,
+            by_time: false,
+            room: Room::Workers,
+            usable: u32::MAX,
+            cap: u32::MAX,
+            closed: false,
+        };
         Program {
             policy,
             location,
-            weight,
+            own,
             pools: Mutex::new(Pools {
                 list: Vec::new(),
                 next: 0,
@@ -201,6 +215,7 @@ impl Program {
             division: Mutex::new(Division {
                 policy,
                 cores: Vec::new(),
+                most: usize::MAX,
                 closed: false,
                 held_ns: 0,
                 since: Instant::now(),
@@ -382,6 +397,13 @@ impl Program {
         division.held_ns
     }
 
+    /// From now on the pools together claim no more than this many cores. Returns how many there are now.
+    pub(crate) fn bound(&self, most: u32) -> usize {
+        let mut division = self.division();
+        division.most = most as usize;
+        division.cores.len()
+    }
+
     /// Shares out the program's cores among its pools that have work, each with how many it can use.
     pub(crate) fn divide(&self, member: &Member, pools: &[(PoolId, u32)], turn: u64) {
         let mut division = self.division();
@@ -418,6 +440,11 @@ impl Program {
     /// Waits until the coordinator is poked once more than `heard`, or for `timeout`.
     pub(crate) fn wait(&self, heard: u32, timeout: Option<Duration>) {
         futex::wait(&self.bell, heard, timeout);
+    }
+
+    /// The same in the table, where something may be asked of the program: once more than `asks`.
+    pub(crate) fn wait_in(&self, member: &Member, asks: u32, heard: u32, timeout: Option<Duration>) {
+        member.wait_for_requests(asks, (&self.bell, heard), timeout);
     }
 
     /// Waits for `timeout`, or until there is no pool any more.
@@ -472,7 +499,7 @@ impl Part {
     fn gains(&self, claim: impl FnOnce() -> Option<usize>, how: Holding) -> Option<usize> {
         // The lock first: a look at what the pool has then sees the core.
         let mut division = self.program.division();
-        if division.closed {
+        if division.closed || division.cores.len() >= division.most {
             return None;
         }
         claim().inspect(|core| {

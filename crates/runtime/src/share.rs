@@ -23,6 +23,9 @@
 //! *Why nobody is forgotten.* The books let a worker retire only if another is awake or asleep. One that is asleep is woken
 //! by a task as in any pool (`sleep`). One that is awake finds tasks, or is kept: if it is off its core in a system
 //! call, or runs a task that waits by looking, the coordinator recalls another in its place, core or no core.
+//!
+//! *Orders from outside.* A program may be asked for a number of cores, which bounds the room; and to rest. Then its pools are closed:
+//! there is no room at all, so the last worker may retire too, with tasks queued. [`Share::reopen`] wakes every worker that rests.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -266,6 +269,14 @@ pub(crate) struct Share<C = Part> {
     by_time: AtomicBool,
     /// While one of the two is so, how many workers may be awake, but for those that need no core at the moment.
     breadth: AtomicU32,
+    /// What the program was told from outside: so many workers may be awake, but for those that need no core at the moment.
+    cap: AtomicU32,
+    /// What the program has told the pool: so many workers may be awake.
+    active: AtomicU32,
+    /// The program rests: no worker begins a task, however many are queued.
+    closed: AtomicBool,
+    /// The pool has ended: what is left of it runs, and nothing closes it any more.
+    over: AtomicBool,
     /// By worker. Beside the books, for a forked child to read, where their lock may be held for ever.
     masks: Box<[Arc<ForChild>]>,
     /// Some worker that is awake has no core: its queue may be mugged. See [`Share::without_core`].
@@ -314,6 +325,10 @@ impl<C: Cores> Share<C> {
             alone: AtomicBool::new(true),
             by_time: AtomicBool::new(false),
             breadth: AtomicU32::new(u32::MAX),
+            cap: AtomicU32::new(u32::MAX),
+            active: AtomicU32::new(u32::MAX),
+            closed: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             without_core: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             anyone_without_core: AtomicBool::new(false),
         })
@@ -359,12 +374,22 @@ impl<C: Cores> Share<C> {
 
     /// The most cores that the pool can use.
     pub(crate) fn most(&self) -> u32 {
-        self.most.load(Ordering::Relaxed)
+        self.most.load(Ordering::Relaxed).min(self.active.load(Ordering::Relaxed))
+    }
+
+    /// Whether no worker may begin a task.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed)
+    }
+
+    /// The pool ends: from now on it is open. To be followed by a wake-up of every worker.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
     }
 
     /// How the pool's program stands from now on. To be followed by [`Share::employ`].
     pub(crate) fn stand(&self, standing: Standing) {
-        let Standing { alone, by_time, room, usable } = standing;
+        let Standing { alone, by_time, room, usable, cap, closed } = standing;
         self.set_alone(alone);
         self.by_time.store(by_time, Ordering::Relaxed);
         let most = usable.min(self.masks.len() as u32).max(1);
@@ -375,17 +400,25 @@ impl<C: Cores> Share<C> {
             Room::One => 1,
         };
         self.breadth.store(breadth, Ordering::Relaxed);
+        self.cap.store(cap, Ordering::Relaxed);
+        self.closed.store(closed, Ordering::Release);
     }
 
     /// How many workers may be awake.
     fn room(&self, books: &Books) -> u32 {
+        if self.is_closed() {
+            return 0;
+        }
         let workers = books.entries.len() as u32;
-        match self.sharing.sleeper {
+        let room = match self.sharing.sleeper {
+            _ if self.member().is_none() => workers,
             _ if !(self.sharing.plain_alone && self.is_free()) => books.held().max(1) + books.off_core,
             // No worker too many takes anything from another program's cores, so the room grows fast.
             Sleeper::LendsCore => self.breadth.load(Ordering::Relaxed).saturating_add(2 * books.off_core).min(workers),
             Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
-        }
+        };
+        let cap = self.cap.load(Ordering::Relaxed).saturating_add(books.off_core);
+        room.min(cap).min(self.active.load(Ordering::Relaxed))
     }
 
     /// Whether a push may wake a worker that finds room.
@@ -449,12 +482,7 @@ impl<C: Cores> Share<C> {
         }
         if is_surplus && self.sharing.sleeper == Sleeper::LendsCore {
             // Nor is there a core for those whom the next pushes would wake.
-            let sleepers: Vec<WorkerId> = books.in_state(State::Asleep).collect();
-            for sleeper in sleepers {
-                if pool.sleep().retire_sleeper(sleeper) {
-                    books.set(sleeper, State::Retired);
-                }
-            }
+            Self::retire_sleepers(&mut books, pool);
         }
         // Within the lock: who recalls it must find it at rest.
         pool.sleep().retire(me);
@@ -464,10 +492,24 @@ impl<C: Cores> Share<C> {
         true
     }
 
-    /// Whether another worker is awake, or asleep such that a task wakes it.
+    fn retire_sleepers(books: &mut Books, pool: &impl Pool) {
+        let sleepers: Vec<WorkerId> = books.in_state(State::Asleep).collect();
+        for sleeper in sleepers {
+            if pool.sleep().retire_sleeper(sleeper) {
+                books.set(sleeper, State::Retired);
+            }
+        }
+    }
+
+    /// Whether another worker is awake, or asleep such that a task wakes it; or none is to be, until the pool is opened again. Where there
+    /// is no coordinator to recall it, only one that is too many retires.
     fn may_retire(&self, books: &Books, me: WorkerId) -> bool {
-        let others = books.in_state(State::Awake).chain(books.in_state(State::Asleep));
-        self.member().is_some() && others.into_iter().any(|worker| worker != me)
+        if self.is_closed() {
+            return true;
+        }
+        let mut others = books.in_state(State::Awake).chain(books.in_state(State::Asleep));
+        let is_recalled = self.member().is_some() || books.awake > self.room(books);
+        is_recalled && others.any(|worker| worker != me)
     }
 
     /// The worker needs no core any more.
@@ -608,8 +650,16 @@ impl<C: Cores> Share<C> {
     }
 
     /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
+    ///
+    /// In a closed pool nobody: its sleepers retire, and those in the middle of a task do so when they fork.
     pub(crate) fn employ(&self, books: &mut Books, pool: &impl Pool, queued: usize) {
         let Some(member) = self.member() else { return };
+        if self.is_closed() {
+            Self::retire_sleepers(books, pool);
+            if books.awake() > 0 {
+                pool.ring_bells();
+            }
+        }
         if self.sharing.sleeper != Sleeper::KeepsCore {
             // For those who are awake without one.
             let most = books.awake().min(self.most());
@@ -622,16 +672,39 @@ impl<C: Cores> Share<C> {
         } else {
             self.recall(books, pool, queued);
         }
-        if queued > 0 && books.awake() == 0 {
+        if queued > 0 && books.awake() == 0 && !self.is_closed() {
             // Whoever is asleep takes a core when it wakes.
             pool.sleep().wake_peer(WorkerId(books.entries.len() as u32 - 1), None, false);
         }
-        if self.sharing.sleeper != Sleeper::KeepsCore {
+        if self.sharing.sleeper != Sleeper::KeepsCore || self.is_closed() {
             let needed = if self.is_by_time() { 0 } else { books.awake() };
             let idle_cores = books.held().saturating_sub(needed);
             (0..idle_cores).take_while(|_| self.release(books, member, None)).for_each(drop);
         }
         self.balance(books, pool);
+    }
+
+    /// The pool is open again: wakes every worker that rests. One that rests in the middle of a task goes on; any other looks for tasks, or
+    /// retires if there is no room for it.
+    pub(crate) fn reopen(&self, pool: &impl Pool) {
+        // Who retired because the pool was closed has done so in an earlier section of this lock, and is found at rest below; who comes
+        // later finds the pool open. See the runtime's README, Claim 7.
+        drop(self.books());
+        (0..self.masks.len() as u32).for_each(|worker| pool.sleep().wake_for_business(WorkerId(worker)));
+    }
+
+    /// From now on at most `most` of the pool's workers are awake, of `queued` tasks that wait.
+    pub(crate) fn set_active(&self, pool: &impl Pool, most: u32, queued: usize) {
+        let mut books = self.books();
+        self.active.store(most, Ordering::Relaxed);
+        if self.member().is_some() {
+            self.employ(&mut books, pool, queued);
+        } else if self.sharing.sleeper == Sleeper::LendsCore {
+            self.restore_hunger(&mut books, pool);
+        } else {
+            self.recall(&mut books, pool, queued);
+        }
+        self.balance(&mut books, pool);
     }
 
     /// Recalls workers as long as there are cores for them, and in the place of those who need none while there are tasks.
@@ -674,7 +747,10 @@ impl<C: Cores> Share<C> {
 
     /// Brings up to date what thieves look at, and where threads may run.
     pub(crate) fn balance(&self, books: &mut Books, pool: &impl Pool) {
-        let Some(member) = self.member() else { return };
+        let Some(member) = self.member() else {
+            self.excess.store(books.awake > self.room(books), Ordering::Relaxed);
+            return;
+        };
         if self.sharing.sleeper == Sleeper::LendsCore {
             self.ask_for_cores(books, pool, member);
         }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::lock;
 use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
+use comity_table::Own as Terms;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
@@ -207,8 +208,8 @@ pub(crate) struct Shared {
     broadcasts: Mutex<()>,
     born: Instant,
     me: Weak<Shared>,
-    /// How much the pool's program counts when cores are shared out.
-    weight: u32,
+    /// What the pool says of its program, should it be the first of it.
+    terms: Terms,
     /// Whether it ever had a task.
     begun: AtomicBool,
     /// The process that the threads are in, as [`fork::generation`] counts.
@@ -224,7 +225,7 @@ impl Shared {
         spawns: Vec<Stealer<JobRef>>,
         handlers: Handlers,
         adopts: bool,
-        weight: u32,
+        terms: Terms,
         recorder: Option<Arc<Recorder>>,
     ) -> Arc<Shared> {
         let row = policy.row();
@@ -233,7 +234,7 @@ impl Shared {
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
-            weight,
+            terms,
             begun: AtomicBool::new(false),
             policy,
             sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
@@ -324,6 +325,9 @@ impl Shared {
     }
 
     pub(crate) fn end(&self) {
+        if let Some(share) = &self.share {
+            share.end();
+        }
         self.ended.store(true, Ordering::Release);
         for worker in 0..self.workers() {
             self.sleep.wake_for_business(WorkerId(worker));
@@ -352,7 +356,7 @@ impl Shared {
             && self.share.is_some()
             && let Some(pool) = self.me.upgrade()
         {
-            program::enroll(&pool, self.weight);
+            program::enroll(&pool, self.terms);
             // It may have ended meanwhile: `end` looks for the program after it has said so.
             fence(Ordering::SeqCst);
             if self.has_ended() {
@@ -364,6 +368,11 @@ impl Shared {
     /// How many tasks nobody has begun, those from outside included.
     pub(crate) fn queued(&self) -> usize {
         self.peers.iter().map(|peer| peer.queued()).sum::<usize>() + self.injector.len()
+    }
+
+    /// Whether the pool's program rests, so that no worker may begin a task.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.share.as_ref().is_some_and(Share::is_closed)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -502,7 +511,9 @@ impl Work for View<'_> {
 
     fn has_business(&self, worker: WorkerId) -> bool {
         let peer = self.shared.peer(worker);
-        (self.awaited)() || !peer.inbox.is_empty() || !peer.placed.is_empty()
+        // In a closed pool what others have brought waits as any task does.
+        let has_tasks = || !peer.inbox.is_empty() || !peer.placed.is_empty();
+        (self.awaited)() || (has_tasks() && !self.shared.is_closed())
     }
 }
 

@@ -10,7 +10,7 @@ use comity_policy::{Action, Event, SleepRefusal, Sleeper, WakeReason, WorkerId};
 
 use crate::raw::job::JobRef;
 use crate::share::{Share, Up};
-use crate::shared::{View, take};
+use crate::shared::{AbortOnDrop, View, take};
 use crate::sleep::{Admission, Woken, Work};
 use crate::trace;
 use crate::worker::Worker;
@@ -37,6 +37,26 @@ impl Worker {
     /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
+        let owed = &self.shared().peer(self.id()).wakeups_owed;
+        self.spell(awaited, |spell| owed.store(spell.converse(), std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// The pool is closed: rests, with all that is queued here, until it is open again or `awaited` holds. Then it goes on, room or no room:
+    /// it has the rest of a task, or tasks that no thief need look for.
+    #[cold]
+    pub(crate) fn rest_while_closed(&self, awaited: &dyn Fn() -> bool) {
+        // As in `answer_bell`.
+        let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
+        let goes_on = || !self.shared().is_closed() || awaited();
+        self.spell(&goes_on, |spell| {
+            spell.rest_while_closed();
+            spell.leave();
+        });
+        std::mem::forget(abort);
+    }
+
+    /// A spell without a task, from which the worker comes back busy.
+    fn spell(&self, awaited: &dyn Fn() -> bool, body: impl FnOnce(&mut Spell<'_>)) -> Option<JobRef> {
         let (shared, id) = (&**self.shared(), self.id());
         let peer = shared.peer(id);
         let began = Instant::now();
@@ -48,8 +68,7 @@ impl Worker {
         }
 
         let mut spell = Spell { worker: self, view: View { shared, awaited }, found: None, leaving: false, began };
-        let wakeups_owed = spell.converse();
-        peer.wakeups_owed.store(wakeups_owed, std::sync::atomic::Ordering::Relaxed);
+        body(&mut spell);
         shared.sleep.hand_over(id, &spell.view);
 
         let ended = Instant::now();
@@ -146,9 +165,16 @@ impl<'a> Spell<'a> {
             self.leave();
             return None;
         }
+        let was_closed = worker.shared().is_closed();
+        if was_closed {
+            self.rest_while_closed();
+        }
         if self.view.has_business(worker.id()) {
             self.leave();
             return Some(Event::Resumed);
+        }
+        if was_closed {
+            return Some(Event::Woken(WakeReason::Coordinator));
         }
         if let Some(share) = self.share()
             && share.has_excess()
@@ -178,6 +204,9 @@ impl<'a> Spell<'a> {
 
     fn steal_from(&mut self, victim: WorkerId) -> Event {
         let shared = self.worker.shared();
+        if shared.is_closed() {
+            return Event::StealFailed(victim);
+        }
         if victim != self.worker.id() {
             self.found = self.worker.rob(victim);
             if self.found.is_some() {
@@ -190,7 +219,7 @@ impl<'a> Spell<'a> {
 
     /// Takes over the queue of a worker without a core.
     fn mug(&mut self) -> Event {
-        let Some(share) = self.share() else { return Event::NothingToMug };
+        let Some(share) = self.share().filter(|share| !share.is_closed()) else { return Event::NothingToMug };
         for victim in share.without_core().filter(|victim| *victim != self.worker.id()) {
             self.found = self.worker.mug(victim);
             if self.found.is_some() {
@@ -253,25 +282,60 @@ impl<'a> Spell<'a> {
     /// A worker that has retired rests until it is recalled, or has business.
     fn rest_until_up(&mut self) -> WakeReason {
         let (sleep, id) = (&self.worker.shared().sleep, self.worker.id());
-        sleep.pass_on(id, &self.view);
-        let woken = if self.view.has_business(id) {
-            sleep.retract(id).unwrap_or(Woken::Business)
-        } else {
-            self.park(None, trace::State::Retired).expect("without a timeout it rests until it is woken")
-        };
-        self.stay_up(woken)
+        loop {
+            sleep.pass_on(id, &self.view);
+            let woken = if self.view.has_business(id) {
+                sleep.retract(id).unwrap_or(Woken::Business)
+            } else {
+                self.park(None, trace::State::Retired).expect("without a timeout it rests until it is woken")
+            };
+            if !self.goes_back() {
+                return reason(woken);
+            }
+        }
     }
 
     /// The worker is up. If there is no core for it, it rests again.
     fn stay_up(&mut self, woken: Woken) -> WakeReason {
+        if self.goes_back() { self.rest_until_up() } else { reason(woken) }
+    }
+
+    /// Whether there is no core for the worker, which has retired then.
+    fn goes_back(&self) -> bool {
         let id = self.worker.id();
-        if let Some(share) = self.share()
-            && share.woke(&self.view, id, self.view.has_business(id)) == Up::Retires
-            && share.retire(&self.view, id, false)
-        {
-            return self.rest_until_up();
+        self.share().is_some_and(|share| {
+            let up = share.woke(&self.view, id, self.view.has_business(id));
+            up == Up::Retires && share.retire(&self.view, id, false)
+        })
+    }
+
+    /// Rests until the pool is open, or until it has business, which in a closed pool is what it waits for.
+    fn rest_while_closed(&mut self) {
+        let (shared, id) = (self.worker.shared(), self.worker.id());
+        while shared.is_closed() && !self.view.has_business(id) {
+            match self.share() {
+                // Within the books' lock. False: the pool was opened meanwhile.
+                Some(share) => {
+                    _ = share.retire(&self.view, id, false) && {
+                        self.rest_until_up();
+                        true
+                    }
+                }
+                None => self.rest_in_no_books(),
+            }
         }
-        reason(woken)
+    }
+
+    /// A thread of the program's own, which is in no books, rests in a closed pool: as in Lemma 3, with the opening for the business.
+    fn rest_in_no_books(&mut self) {
+        let (shared, id) = (self.worker.shared(), self.worker.id());
+        shared.sleep.retire(id);
+        shared.sleep.pass_on(id, &self.view);
+        if !shared.is_closed() || self.view.has_business(id) {
+            shared.sleep.retract(id);
+        } else {
+            self.park(None, trace::State::Retired);
+        }
     }
 
     /// `None`: the timeout is over.
