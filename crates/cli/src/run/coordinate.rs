@@ -4,6 +4,8 @@
 //! pool: whether the command could use its share, and so holds cores, or shares time. One that holds cores has exactly those
 //! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing,
 //! holds nothing and runs where it likes. The process ends with the command.
+//!
+//! What is asked of the command from outside (`comity set`) holds as `comity_protocol::orders` says. A command that is to rest is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_console::loudness::hint;
+use comity_os::clock::now_ns;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::idle_clock::IdleClock;
 use comity_os::pidfd::Pidfd;
@@ -18,7 +21,7 @@ use comity_os::throttle::Throttle;
 use comity_os::{affinity, cores, detached};
 use comity_policy::{Coordinator, Mode, Policy};
 use comity_table::{
-    CoreSet, Location, Member, Profile, STOPPED_AFTER, Snapshot, Standing, draw_program, other_layouts,
+    CoreSet, InForce, Location, Member, Own, Profile, STOPPED_AFTER, Snapshot, Standing, draw_program, other_layouts,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -40,7 +43,8 @@ const PART: u32 = 150;
 const LONGEST: Duration = Duration::from_millis(250);
 const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
 
-/// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change.
+/// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change; and whether all of a
+/// command that rests is stopped.
 const SURVEY: Duration = Duration::from_secs(1);
 
 /// A signal that comes just before the wait that it should end is noticed after this long.
@@ -75,6 +79,10 @@ impl Terms {
             workers: self.cap(),
             may_use: affinity::of(ThreadId::current()),
         }
+    }
+
+    fn own(&self) -> Own {
+        Own { weight: self.weight, cores: self.cores }
     }
 
     fn cap(&self) -> u32 {
@@ -159,7 +167,10 @@ struct Coordination<'a> {
     idle_clock: IdleClock,
     demand: Demand,
     policy: Box<dyn Coordinator>,
-    cores: Option<u32>,
+    /// What the command line says.
+    own: Own,
+    /// What holds by now, after what was asked from outside.
+    told: InForce,
     cap: u32,
     /// The cores that it may use, and a quota lets it.
     usable: u32,
@@ -176,6 +187,8 @@ struct Coordination<'a> {
     had: Duration,
     counted: Instant,
     record: Record,
+    /// The command was stopped.
+    is_resting: bool,
 }
 
 impl Coordination<'_> {
@@ -196,7 +209,8 @@ impl Coordination<'_> {
             idle_clock: IdleClock::default(),
             demand: Demand::default(),
             policy: Policy::default().coordinator().expect("programs under the default policy share cores"),
-            cores: terms.cores,
+            own: terms.own(),
+            told: InForce::of(terms.own()),
             cap: terms.cap(),
             surveyed: now,
             desire: 0,
@@ -209,6 +223,7 @@ impl Coordination<'_> {
             counted: now,
             usable: terms.most,
             record: Record::default(),
+            is_resting: false,
         }
     }
 
@@ -220,7 +235,14 @@ impl Coordination<'_> {
                 break;
             }
             let now = Instant::now();
-            if now >= self.next {
+            let is_told_anew = self.obey();
+            if let Some(rests_for) = self.told.rests_for(now_ns()) {
+                self.rest(now);
+                self.member.wait(heard, rests_for.min(SURVEY));
+                continue;
+            }
+            self.go_on(now);
+            if now >= self.next || is_told_anew {
                 self.look(now);
             } else {
                 // A core was taken back, or a program has joined: then one that was alone need not be so any more.
@@ -230,8 +252,48 @@ impl Coordination<'_> {
             }
             self.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
         }
+        self.go_on(Instant::now());
         self.confine(None);
         self.record
+    }
+
+    /// Learns what is asked of the command by now. True if that has changed.
+    fn obey(&mut self) -> bool {
+        let told = self.member.requests().in_force(self.own, now_ns());
+        let before = std::mem::replace(&mut self.told, told);
+        if told.weight != before.weight {
+            self.member.set_weight(told.weight);
+        }
+        self.cap = told.cap(self.usable);
+        told != before
+    }
+
+    /// The command rests: it is stopped, holds nothing and desires nothing. Again at each look, for it may have been continued by others.
+    fn rest(&mut self, now: Instant) {
+        if let Some(note) = &self.note {
+            note.rests_until(self.told.paused_until.unwrap_or(0));
+        }
+        self.tree.stop();
+        self.is_resting = true;
+        self.note_losses(now);
+        (self.desire, self.alone) = (0, false);
+        self.member.round(0, 0);
+        self.hold_the_allotment();
+        self.place();
+    }
+
+    /// It rests no longer.
+    fn go_on(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.is_resting) {
+            return;
+        }
+        self.tree.go_on();
+        if let Some(note) = &self.note {
+            note.rests_until(0);
+        }
+        // What it did not do meanwhile says nothing.
+        self.tree.look(now - self.looked);
+        (self.looked, self.next, self.had) = (now, now + QUANTUM, Duration::ZERO);
     }
 
     fn look(&mut self, now: Instant) {
@@ -252,7 +314,7 @@ impl Coordination<'_> {
         let orders = self.policy.quantum(&account);
         let desire = match orders.mode {
             Mode::Time => 0,
-            Mode::Cores => self.cores.unwrap_or_else(|| self.demand.desire(self.cap).max(1)),
+            Mode::Cores => self.told.cores.map_or_else(|| self.demand.desire(self.cap).max(1), |_| self.cap),
         };
         let changes = desire != self.desire;
         self.desire = desire;
@@ -272,7 +334,7 @@ impl Coordination<'_> {
             self.held = self.member.held();
         }
         self.usable = cores::usable_of(may_use.len()).get() as u32;
-        self.cap = self.cores.map_or(self.usable, |cores| cores.min(self.usable));
+        self.cap = self.told.cap(self.usable);
         self.surveyed = now;
     }
 
@@ -322,9 +384,10 @@ impl Coordination<'_> {
         self.held = self.member.held();
     }
 
-    /// Who is alone leaves nothing to others, and who has no core has to run somewhere.
+    /// Who is alone leaves nothing to others, unless it was asked to use less; and who has no core has to run somewhere.
     fn place(&mut self) {
-        let is_free = self.alone || self.held.is_empty();
+        let is_bound = self.told.cores != self.own.cores;
+        let is_free = (self.alone && !is_bound) || self.held.is_empty();
         let confined = (!is_free).then_some(self.held);
         self.confine(confined);
     }
