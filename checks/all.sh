@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything, before an issue is closed: checks/test.sh; rayon's tests under other policies and numbers of threads; the programs
-# over both rayon-cores; the lowest versions of what the drop-in is made of; two versions in one table; loom, ThreadSanitizer, all
-# mutations, instruction counts, and pages in a browser.
+# over both rayon-cores; what builds without std; the lowest versions of what the drop-in is made of; two versions in one table; loom,
+# ThreadSanitizer, all mutations, instruction counts, and pages in a browser.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh
@@ -11,6 +11,7 @@ COMITY_STRESS_SECS=4 cargo test -p comity-kernels --test stress
 checks/rayon.sh interface
 checks/rayon.sh others
 cargo test --locked --manifest-path crates/rayon-core/programs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/stock"
+checks/no-std.sh
 checks/floors.sh
 checks/mixed-versions.sh
 checks/loom.sh

@@ -9,7 +9,6 @@
 
 mod companion;
 mod coordinate;
-mod demand;
 mod record;
 mod report;
 mod tree;

@@ -119,6 +119,9 @@ pub struct Row {
     /// The most spawned tasks that a thief without any other work takes from a victim at once. The right halves of joins go
     /// one by one: each stands for half of what is left.
     pub batch: u16,
+    /// Attempts to steal back: so often a worker that waits for the stolen half of a join tries to rob the worker that runs it, before
+    /// it is a thief. 0, as in the papers: it is a thief at once.
+    pub steal_backs: u16,
     /// Where an unblocked task goes, unless a setting says otherwise.
     pub place: Place,
     /// How its programs come by their cores.

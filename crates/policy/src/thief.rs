@@ -28,6 +28,9 @@ pub enum Event {
     },
     /// Nothing to take from this worker.
     StealFailed(WorkerId),
+    /// This worker has tasks, and the thief got none: another was faster, or the worker shares its tasks only on request and has been
+    /// asked. No failure in the papers' sense, for their deques show all tasks: a policy that counts failures does not count it.
+    StealMissed(WorkerId),
     /// The shell holds a task taken from this worker. The answer that starts it is [`Action::Run`].
     StealSucceeded(WorkerId),
     /// The shell holds a task that came from outside the pool, found where a steal was asked for.
@@ -73,7 +76,8 @@ pub enum Event {
 /// What the thief wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealSucceeded`] or [`Event::Injected`].
+    /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealMissed`], [`Event::StealSucceeded`] or
+    /// [`Event::Injected`].
     /// Asking to steal from oneself (a pool of one) looks outside only.
     StealFrom(WorkerId),
     /// Take over the whole queue of a worker that has no core: [`Event::Mugged`], [`Event::Injected`] or

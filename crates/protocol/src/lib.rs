@@ -2,20 +2,28 @@
 //!
 //! Nothing here waits, sleeps or asks the operating system. A [`Platform`](platform::Platform) has the words that the steps read and
 //! write, and its driver carries out what a step says: the runtime with atomics and futexes, the tests with those of loom.
+//! The crate's `README.md` has the claims and their proofs.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod activation;
+pub mod command;
 mod core_set;
 mod core_word;
+mod demand;
+pub mod dialogue;
+pub mod observer;
 pub mod orders;
 mod partition;
 pub mod platform;
+pub mod quantum;
 pub mod sleep;
 mod standing;
 
 pub use core_set::{CORES, CoreSet, SharedCoreSet};
 pub use core_word::{CoreWord, SlotId};
+pub use demand::{Demand, Look};
 pub use partition::{Party, partition};
 pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN};

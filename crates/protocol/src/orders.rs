@@ -105,7 +105,22 @@ pub struct Own {
     pub cores: Option<u32>,
 }
 
-/// What holds of a program until its coordinator looks again.
+/// How much a program counts that says nothing.
+const USUAL_WEIGHT: u32 = 100;
+
+impl Default for Own {
+    fn default() -> Own {
+        Own { weight: USUAL_WEIGHT, cores: None }
+    }
+}
+
+impl Default for InForce {
+    fn default() -> InForce {
+        InForce::of(Own::default())
+    }
+}
+
+/// What holds of a program until its coordinator looks again. Unless it says otherwise it counts as usual, and uses what it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// How much it counts.
@@ -125,6 +140,17 @@ impl InForce {
     /// Of `usable` cores those that it may use at a time: one at least.
     pub fn cap(&self, usable: u32) -> u32 {
         self.cores.map_or(usable, |cores| cores.clamp(1, usable.max(1)))
+    }
+
+    /// The most that it may use, whatever is usable.
+    pub fn most(&self) -> u32 {
+        self.cores.map_or(u32::MAX, |cores| cores.max(1))
+    }
+
+    /// So many workers of each of its pools may be awake, where it may use `usable` cores and so many pools have work: the cores are divided
+    /// among these.
+    pub fn room_of_each(&self, usable: u32, at_work: usize) -> u32 {
+        self.cores.map_or(u32::MAX, |_| (usable / at_work.max(1) as u32).max(1))
     }
 
     /// For how long it is to rest; that is when to look again, if no bell rings before.

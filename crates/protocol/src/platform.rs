@@ -1,5 +1,6 @@
-//! What a driver has for the steps: words that several workers share, barriers, and a lock.
+//! What a driver has for the steps: words that several workers share, barriers, a lock, and a cell that is set once.
 
+use core::ops::DerefMut;
 use core::sync::atomic::Ordering;
 
 use comity_policy::WorkerId;
@@ -16,6 +17,8 @@ pub trait Platform {
     type Parker: Parker;
     /// A lock around a value.
     type Lock<T>: Lock<T>;
+    /// A place for a value that comes later.
+    type Once<T>: Once<T>;
 
     /// A flag with this value.
     fn bool(&self, owner: Option<WorkerId>, value: bool) -> Self::Bool;
@@ -31,6 +34,9 @@ pub trait Platform {
 
     /// A lock around this value.
     fn lock<T>(&self, value: T) -> Self::Lock<T>;
+
+    /// A place without a value yet.
+    fn once<T>(&self) -> Self::Once<T>;
 
     /// A fence, as [`core::sync::atomic::fence`].
     fn fence(&self, order: Ordering);
@@ -86,6 +92,26 @@ pub enum Waker {
 
 /// A lock around a value.
 pub trait Lock<T> {
-    /// Calls `action` while nobody else has the lock.
-    fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R;
+    /// Who has it, has the lock.
+    type Guard<'a>: DerefMut<Target = T>
+    where
+        Self: 'a,
+        T: 'a;
+
+    /// Waits for the lock, and keeps it until the guard is dropped.
+    fn lock(&self) -> Self::Guard<'_>;
+
+    /// Calls `action` with the lock.
+    fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
+        action(&mut self.lock())
+    }
+}
+
+/// A place for a value that comes later, and stays.
+pub trait Once<T> {
+    /// The value, if it has come. What was written before it came is visible then.
+    fn get(&self) -> Option<&T>;
+
+    /// Sets the value, unless there is one. Returns the one that is there from now on.
+    fn set(&self, value: T) -> &T;
 }

@@ -16,10 +16,10 @@ use comity_table::{CORES, Own as Terms};
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::global;
+use crate::masks;
 use crate::pool::ThreadPool;
 use crate::raw::current;
 use crate::raw::job::JobRef;
-use crate::share;
 use crate::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
 use crate::trace;
 use crate::watch;
@@ -193,7 +193,7 @@ impl ThreadPoolBuilder {
         let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
 
         let mut own_worker = None;
-        let starter = share::narrow();
+        let starter = masks::narrow();
         for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u32);
             let worker = ThreadBuilder {
@@ -326,7 +326,7 @@ fn usual_num_threads() -> usize {
 }
 
 fn usable_cores() -> usize {
-    let usable = comity_os::cores::usable_of(share::roams().len()).get();
+    let usable = comity_os::cores::usable_of(masks::roams().len()).get();
     choose_cores().ok().flatten().map_or(usable, |most| usable.min(most as usize))
 }
 
@@ -381,7 +381,7 @@ pub struct ThreadBuilder {
     shared: Arc<Shared>,
     spawns: Spawns<JobRef>,
     /// Who built the pool, if it was narrow: the thread will find itself there unless the program puts it elsewhere.
-    starter: Option<share::Narrow>,
+    starter: Option<masks::Narrow>,
 }
 
 impl ThreadBuilder {
@@ -422,7 +422,7 @@ impl ThreadBuilder {
                 shared.catch_panic(|| handler(id.index()), no_handler);
             }
         };
-        share::widen(starter);
+        masks::widen(starter);
         current::enter(own.shared.peer(id), &own, |worker| {
             shared.has_started(id, ThreadId::current());
             call(&shared.handlers.start, "a pool's start handler panicked");

@@ -1,28 +1,28 @@
 //! The coordinator of one program: the thread that keeps its account with the core table (DWS §3.3).
 //!
-//! While a pool has work it comes by once each quantum, asks the policy's [`Coordinator`] what to do, and does it; where the
-//! policy lends cores it also comes when its bell is rung, because a core was taken back or became free. A program that has had no
-//! work for a quantum holds no core, reports no desire, and its coordinator sleeps until a worker wakes.
-//!
-//! What is asked of the program from outside holds before what its policy says: `comity_protocol::orders` decides, [`Coordination::obey`]
-//! and [`Coordination::rest`] do it.
+//! While a pool has work it comes by once each quantum; where the policy lends cores it also comes when its bell is rung, because a core
+//! was taken back or became free. What it decides then is `protocol`'s [`quantum`]: this file is its driver, which has the thread, the
+//! books' locks and the table. A program that has had no work for a quantum holds no core, reports no desire, and its coordinator sleeps
+//! until a worker wakes, or until the program is to rest: then its pools are closed before they have work.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
+use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, quota};
-use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
-use comity_table::{InForce, Member, Profile, STOPPED_AFTER, TURN, draw_program, other_layouts};
+use comity_policy::{Mode, Room};
+use comity_protocol::observer::{Process, Times};
+use comity_protocol::quantum::{self, Coordination, Visit};
+use comity_table::{InForce, Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
 use crate::mender::Mender;
-use crate::observer::{Observer, Seen, process_clock};
-use crate::program::{PoolId, Program, Standing};
-use crate::share::Share;
+use crate::observer::{self, Locked, process_clock};
+use crate::program::{PoolId, Program};
+use crate::share::{Cores, Share, Terms};
 use crate::shared::{Shared, View};
 use crate::sleep::Work as _;
 
@@ -44,24 +44,23 @@ pub(crate) fn keep(program: &Arc<Program>) {
         let heard = program.heard();
         program.wait_out(heard, quantum);
     }
-    let mut coordination: Option<Coordination> = None;
+    let mut coordinator: Option<Coordinator> = None;
     while let heard = program.heard()
         && !program.ends()
     {
         program.set_dormant(true);
         // Before the look at what is asked.
-        let asks = coordination.as_ref().map_or(0, |coordination| coordination.member.asks());
-        let is_to_rest = coordination.as_mut().is_some_and(Coordination::is_to_rest);
-        if !has_work(program) && !is_to_rest {
-            match &coordination {
-                Some(coordination) => program.wait_in(&coordination.member, asks, heard, program.patience()),
+        let asks = coordinator.as_ref().map_or(0, |coordinator| coordinator.member.asks());
+        if !has_work(program) && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
+            match &coordinator {
+                Some(coordinator) => program.wait_in(&coordinator.member, asks, heard, program.patience()),
                 None => program.wait(heard, program.patience()),
             }
             continue;
         }
         program.set_dormant(false);
-        match &mut coordination {
-            Some(coordination) => Coordination::serve(coordination),
+        match &mut coordinator {
+            Some(coordinator) => Coordinator::serve(coordinator),
             None => match Member::join(&program.location, &profile(program)) {
                 Ok(member) => {
                     static SAID: AtomicBool = AtomicBool::new(false);
@@ -70,7 +69,7 @@ pub(crate) fn keep(program: &Arc<Program>) {
                     }
                     let member = Arc::new(member);
                     program.joined(&member);
-                    coordination = Some(Coordination::new(program, member, quantum));
+                    coordinator = Some(Coordinator::new(program, member, quantum));
                 }
                 Err(error) => {
                     goes_without(&error.to_string());
@@ -81,8 +80,8 @@ pub(crate) fn keep(program: &Arc<Program>) {
             },
         }
     }
-    if let Some(coordination) = coordination {
-        program.leave(&coordination.member);
+    if let Some(coordinator) = coordinator {
+        program.leave(&coordinator.member);
     }
     program.has_left();
 }
@@ -156,55 +155,30 @@ impl Pool {
     fn view(&self) -> View<'_> {
         View { shared: &self.shared, awaited: &|| false }
     }
+
+    fn lock(&self) -> Locked<'_> {
+        let share = self.share();
+        Locked { shared: &self.shared, share, books: share.books(), queued: self.queued }
+    }
 }
 
-struct Coordination<'a> {
+struct Coordinator<'a> {
     program: &'a Program,
     member: Arc<Member>,
-    policy: Box<dyn Coordinator>,
-    quantum: Duration,
-    desire: u32,
-    observer: Observer,
-    seen: BTreeMap<PoolId, Seen>,
-    /// At the end of the last quantum, in nanoseconds: busy time of all workers, and time that cores were held.
-    busy_ns: u64,
-    held_ns: u64,
-    /// What the program is entitled to, as the last look had it.
-    share_milli: u32,
-    mode: Mode,
-    room: Room,
-    /// Cores that were allotted for the quantum that runs.
-    allotment: u32,
-    /// Programs in the table when the bell was rung last.
-    population: usize,
+    coordination: Coordination,
     limits: Limits,
-    /// What the program was told from outside, as of the last look.
-    told: InForce,
-    /// Its pools are closed.
-    has_rested: bool,
     mender: Mender,
     mended: Instant,
 }
 
-impl<'a> Coordination<'a> {
-    fn new(program: &'a Program, member: Arc<Member>, quantum: Duration) -> Coordination<'a> {
-        Coordination {
+impl<'a> Coordinator<'a> {
+    fn new(program: &'a Program, member: Arc<Member>, quantum: Duration) -> Coordinator<'a> {
+        let policy = program.policy.coordinator().expect("a policy that shares cores has one");
+        let quantum = quantum.as_nanos() as u64;
+        Coordinator {
             program,
-            policy: program.policy.coordinator().expect("a policy that shares cores has one"),
-            quantum,
-            desire: 0,
-            observer: Observer::new(process_clock()),
-            seen: BTreeMap::new(),
-            busy_ns: 0,
-            held_ns: 0,
-            share_milli: 0,
-            mode: Mode::Time,
-            room: Room::Workers,
-            allotment: 0,
-            population: member.population(),
-            limits: Limits { usable: u32::MAX, found_usable: u32::MAX, quota: None, found: None },
-            told: InForce::of(program.own),
-            has_rested: false,
+            coordination: Coordination::new(policy, quantum, process_clock(), member.population()),
+            limits: Limits { usable: u32::MAX, quota: None, found: None, throttle: Throttle::of(std::process::id()) },
             mender: Mender::new(),
             mended: Instant::now(),
             member,
@@ -216,162 +190,57 @@ impl<'a> Coordination<'a> {
         pools.map(|(id, shared)| Pool { id, queued: shared.queued(), shared }).collect()
     }
 
-    /// Time that all workers together have had a task.
-    fn total_busy_ns(pools: &[Pool]) -> u64 {
-        let of = |pool: &Pool| {
-            let now = pool.shared.now();
-            let books = pool.share().books();
-            books.workers().map(|worker| pool.shared.peer(worker).busy_ns(now)).sum::<u64>()
-        };
-        pools.iter().map(of).sum()
+    /// Has the coordination decide something on the program.
+    fn decide<R>(&mut self, pools: &[Pool], decide: impl FnOnce(&mut Coordination, &mut Driver<'_>) -> R) -> R {
+        let mut driver = Driver { program: self.program, member: &self.member, limits: &mut self.limits, pools };
+        decide(&mut self.coordination, &mut driver)
+    }
+
+    /// Tells the table how much the program counts by now, and returns what else holds of it. In the table a new weight of a program that is
+    /// to rest says that its pools are closed, so that comes later.
+    fn obey(&self) -> InForce {
+        let told = told(self.program, &self.member);
+        if told.paused_until.is_none() {
+            self.member.set_weight(told.weight);
+        }
+        told
+    }
+
+    /// Whether the program, which has nothing to do, is to rest, and so is to be closed before it has.
+    fn is_to_rest(&self) -> bool {
+        !self.program.list().is_empty() && self.obey().paused_until.is_some()
     }
 
     /// Comes by until no pool is left, or none had work for a quantum.
     fn serve(&mut self) {
-        let mut began = Instant::now();
-        // None: it begins, or begins anew.
-        let mut next = None;
+        let pools = self.pools();
+        self.decide(&pools, |coordination, driver| coordination.begin(driver, now_ns()));
+        self.has_looked(&pools);
         loop {
             let heard = self.member.bell();
             let pools = self.pools();
             if pools.is_empty() {
                 break;
             }
-            let is_told_anew = self.obey();
-            if let Some(rests_for) = self.told.rests_for(now_ns()) {
-                next = None;
-                let longest = self.rest(&pools);
-                self.member.wait(heard, rests_for.min(longest));
-                continue;
-            }
-            let now = Instant::now();
-            let Some(due) = next.as_mut() else {
-                began = now;
-                next = Some(now + self.quantum(Duration::ZERO, true));
-                self.reopen();
-                continue;
-            };
-            if is_told_anew {
-                *due = now;
-            }
-            if now >= *due {
-                let has_work = has_work(self.program);
-                if !has_work && self.busy_ns == Self::total_busy_ns(&pools) {
-                    break;
+            let InForce { weight, .. } = self.obey();
+            match self.decide(&pools, |coordination, driver| coordination.come_by(driver, now_ns())) {
+                Visit::Rung => {}
+                Visit::Looked => self.has_looked(&pools),
+                Visit::Paused => {
+                    self.member.set_weight(weight);
+                    self.has_looked(&pools);
                 }
-                let until_due = self.quantum(now - began, false);
-                // Without work the next look may be the last, and until then others leave this program a share. After a long
-                // preemption there is nothing to catch up with.
-                *due = now + if has_work { until_due } else { until_due.min(self.quantum) };
-                began = now;
-            } else if self.rung(&pools) {
-                *due = (*due).min(now + self.quantum);
+                Visit::Rests => break,
             }
-            self.member.wait(heard, due.saturating_duration_since(Instant::now()));
+            self.member.wait(heard, Duration::from_nanos(self.coordination.next().saturating_sub(now_ns())));
         }
         self.leave_off();
     }
 
-    // ---- What is asked from outside. ----
-
-    /// Learns what the program is told by now. True if that has changed. How much it counts is so at once, but for a program that is to
-    /// rest: there it says that its pools are closed.
-    fn obey(&mut self) -> bool {
-        let told = self.member.requests().in_force(self.program.own, now_ns());
-        let before = std::mem::replace(&mut self.told, told);
-        if told.paused_until.is_none() {
-            self.member.set_weight(told.weight);
-        }
-        told != before
-    }
-
-    /// The same, of a program that has nothing to do. Whether it is to rest, and so is to be closed before it has.
-    fn is_to_rest(&mut self) -> bool {
-        self.obey();
-        self.told.rests_for(now_ns()).is_some()
-    }
-
-    /// The program rests: its pools are closed, it holds nothing and desires nothing. Returns after how long to look again, if nobody rings
-    /// and the rest is not over: a worker in the middle of a task is there until it ends, or forks.
-    fn rest(&mut self, pools: &[Pool]) -> Duration {
-        self.has_rested = true;
-        self.member.want(false);
-        (self.desire, self.mode, self.allotment) = (0, Mode::Time, 0);
-        let usable = self.limits.usable;
-        let (room, cap) = (self.room, u32::MAX);
-        // One that shares time claims no core, and gives back those that it holds.
-        self.program.stand(Standing { alone: false, by_time: true, room, usable, cap, closed: true });
-        let mut awake = 0;
-        for pool in pools {
-            let (share, view) = (pool.share(), pool.view());
-            let mut books = share.books();
-            if let Some(part) = share.member() {
-                share.note_moves(&mut books, part);
-            }
-            share.employ(&mut books, &view, pool.queued);
-            awake += books.awake();
-        }
-        self.member.round(0, awake);
-        self.member.set_weight(self.told.weight);
-        self.mend(pools);
-        match awake {
-            0 if !self.mender.is_busy() => Duration::MAX,
-            0 => MEND,
-            _ => self.quantum,
-        }
-    }
-
-    /// The program has rested, and its pools were opened by the quantum that has begun: every worker that rests looks again.
-    fn reopen(&mut self) {
-        if !std::mem::take(&mut self.has_rested) {
-            return;
-        }
-        self.pools().iter().for_each(|pool| pool.share().reopen(&pool.view()));
-    }
-
-    /// Of a program that uses more cores than it is to, some go back.
-    fn shed(&self, pools: &[Pool]) {
-        let most = self.told.cores.map_or(u32::MAX, |_| self.limits.usable);
-        for pool in pools {
-            let Some(part) = pool.share().member() else { continue };
-            let mut books = pool.share().books();
-            // Bounded, for each time there is one less.
-            while self.program.bound(most) > most as usize && pool.share().release(&mut books, part, None) {}
-        }
-    }
-
-    /// How many workers of a pool may be awake: the program's cores are divided among its pools that have work.
-    fn cap(&self, pools: &[Pool]) -> u32 {
-        if self.told.cores.is_none() {
-            return u32::MAX;
-        }
-        let has_work = |pool: &&Pool| pool.queued > 0 || pool.share().books().awake() > 0;
-        let at_work = pools.iter().filter(has_work).count().max(1);
-        (self.limits.usable / at_work as u32).max(1)
-    }
-
     /// There is no work: the program holds nothing, and desires nothing.
     fn leave_off(&mut self) {
-        if self.has_rested {
-            // All pools have ended meanwhile: the next is not to find itself closed.
-            let (room, usable, cap) = (Room::Workers, self.limits.usable, u32::MAX);
-            self.program.stand(Standing { alone: true, by_time: false, room, usable, cap, closed: false });
-            self.reopen();
-        }
-        self.member.want(false);
-        (self.desire, self.mode, self.allotment) = (0, Mode::Time, 0);
         let pools = self.pools();
-        let awake = pools.iter().map(|pool| pool.share().books().awake()).sum();
-        self.member.round(0, awake);
-        for pool in &pools {
-            let (share, view) = (pool.share(), pool.view());
-            let mut books = share.books();
-            share.set_alone(true);
-            if let Some(part) = share.member() {
-                while books.awake() == 0 && share.release(&mut books, part, None) {}
-            }
-            share.balance(&mut books, &view);
-        }
+        self.decide(&pools, |coordination, driver| coordination.leave_off(driver));
         self.mend(&pools);
         if self.mender.is_busy() {
             self.mend(&pools);
@@ -380,48 +249,18 @@ impl<'a> Coordination<'a> {
         self.member.set_may_use(self.member.may_use());
     }
 
-    /// One quantum is over, which lasted so long. Returns after how long to come again.
-    fn quantum(&mut self, lasted: Duration, first: bool) -> Duration {
-        let pools = self.pools();
-        if self.limits.found.is_none_or(|found| found.elapsed() >= LIMITS) {
-            self.find_limits(&pools);
-        }
-        self.limits.usable = self.told.cap(self.limits.found_usable);
-        self.divide(&pools);
-        let account = self.account(&pools, lasted, first);
-        let Orders { desire, cores, mode, room, due } = self.policy.quantum(&account);
-        let desire = desire.min(self.limits.usable);
-        let mut alone = account.alone;
-        if desire != self.desire {
-            alone = self.member.round(desire, account.awake).alone;
-        }
-        (self.desire, self.mode, self.room) = (desire, mode, room);
-        let (by_time, usable, cap) = (mode == Mode::Time, self.limits.usable, self.cap(&pools));
-        self.program.stand(Standing { alone, by_time, room, usable, cap, closed: false });
-        self.shed(&pools);
-        self.claim(&pools, cores);
-        self.divide(&pools);
-        for pool in &pools {
-            let (share, view) = (pool.share(), pool.view());
-            let mut books = share.books();
-            if let Some(part) = share.member() {
-                share.note_moves(&mut books, part);
-            }
-            if books.retired() > 0 {
-                // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
-                view.ring_bells();
-            }
-            share.employ(&mut books, &view, pool.queued);
-        }
-        self.allotment = self.member.held().len() as u32;
+    /// What is to be done after a look that is not the quantum's to decide.
+    fn has_looked(&mut self, pools: &[Pool]) {
+        let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
+        self.member.publish(cpu, Some([voluntary_switches, involuntary_switches]));
         if self.mended.elapsed() >= MEND {
-            self.mend(&pools);
+            self.mend(pools);
         }
-        let is_narrow = pools.iter().any(|pool| pool.share().books().is_narrow());
-        let to_mend = MEND.saturating_sub(self.mended.elapsed());
-        let longest = if is_narrow || self.mender.is_busy() { to_mend } else { STOPPED_AFTER / 2 };
-        // A program whose coordinator comes by less often counts as stopped.
-        (self.quantum * u32::from(due.max(1))).min(longest)
+        let is_narrow = pools.iter().any(|pool| pool.shared.masks.is_narrow());
+        if is_narrow || self.mender.is_busy() {
+            let to_mend = MEND.saturating_sub(self.mended.elapsed());
+            self.coordination.look_by(self.coordination.looked() + to_mend.as_nanos() as u64);
+        }
     }
 
     /// Looks after what confined workers have started.
@@ -429,154 +268,258 @@ impl<'a> Coordination<'a> {
         self.mended = Instant::now();
         let mut workers = Vec::new();
         for pool in pools {
-            workers.extend(pool.share().spells(&mut pool.share().books(), &pool.view()));
+            workers.extend(pool.shared.spells(&pool.share().books()));
         }
         self.mender.look(&workers, self.program.take_ended());
     }
+}
 
+/// What holds of the program by now, after what was asked from outside.
+fn told(program: &Program, member: &Member) -> InForce {
+    member.requests().in_force(program.own, now_ns())
+}
+
+/// What limits a program, and when that was found out.
+struct Limits {
+    /// The most cores that it can use at a time.
+    usable: u32,
+    /// Cores' worth of time that a quota grants.
+    quota: Option<f64>,
+    found: Option<Instant>,
+    throttle: Throttle,
+}
+
+/// The program, the pools that it has, and the table, for one decision.
+struct Driver<'a> {
+    program: &'a Program,
+    member: &'a Member,
+    limits: &'a mut Limits,
+    pools: &'a [Pool],
+}
+
+impl Driver<'_> {
     /// Which cores the program may use by now, and how many of them at a time.
-    fn find_limits(&mut self, pools: &[Pool]) {
+    fn find_limits(&mut self) {
         let granted = affinity::granted();
         granted.store(&self.program.granted);
         let mut may_use = CoreSet::EMPTY;
-        for pool in pools {
+        for pool in self.pools {
             let mut books = pool.share().books();
-            pool.share().look_at_masks(&mut books, &pool.view(), granted);
+            pool.shared.look_at_masks(&mut books, granted);
             may_use = may_use.union(books.may_use);
         }
         if self.member.set_may_use(may_use) {
-            for pool in pools {
+            for pool in self.pools {
                 if let Some(part) = pool.share().member() {
                     pool.share().note_moves(&mut pool.share().books(), part);
                 }
             }
         }
-        let found_usable = cores::usable_of(may_use.len()).get() as u32;
-        self.limits = Limits { found_usable, quota: quota::cores(), found: Some(Instant::now()), ..self.limits };
+        self.limits.usable = cores::usable_of(may_use.len()).get() as u32;
+        (self.limits.quota, self.limits.found) = (quota::cores(), Some(Instant::now()));
+    }
+}
+
+impl quantum::Program for Driver<'_> {
+    type Staff<'b>
+        = Staff<'b>
+    where
+        Self: 'b;
+
+    fn staffs(&self) -> usize {
+        self.pools.len()
+    }
+
+    fn staff(&mut self, nth: usize) -> Staff<'_> {
+        let pool = &self.pools[nth];
+        Staff { pool, locked: pool.lock() }
+    }
+
+    fn round(&mut self, desire: u32, awake: u32) -> Standing {
+        self.member.round(desire, awake)
+    }
+
+    fn owned(&self) -> CoreSet {
+        self.member.owned()
+    }
+
+    fn held(&self) -> CoreSet {
+        self.member.held()
+    }
+
+    fn in_force(&self) -> InForce {
+        told(self.program, self.member)
+    }
+
+    fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
+        let told = self.in_force();
+        let has_work = |pool: &&Pool| pool.queued > 0 || pool.share().books().awake() > 0;
+        let at_work = self.pools.iter().filter(has_work).count();
+        self.program.bound(told.cores.map_or(usize::MAX, |_| usable as usize));
+        let terms = Terms { alone, by_time: mode == Mode::Time, room, usable };
+        self.program.stand(terms, told.room_of_each(usable, at_work));
+    }
+
+    fn close(&mut self, closed: bool) {
+        self.program.close(closed);
     }
 
     /// Where several pools have work, each gets its part of the program's cores.
-    fn divide(&self, pools: &[Pool]) {
+    fn divide(&mut self) {
         let desire = |pool: &Pool| {
             let awake = pool.share().books().awake();
             if awake > 0 || pool.queued > 0 { pool.shared.workers() } else { 0 }
         };
-        let desires: Vec<(PoolId, u32)> = pools.iter().map(|pool| (pool.id, desire(pool))).collect();
+        let desires: Vec<(PoolId, u32)> = self.pools.iter().map(|pool| (pool.id, desire(pool))).collect();
         let desires: Vec<_> = desires.into_iter().filter(|(_, desire)| *desire > 0).collect();
-        let turn = comity_os::clock::now_ns() / TURN.as_nanos() as u64;
-        self.program.divide(&self.member, &desires, turn);
-    }
-
-    /// What the pools did in a quantum that lasted so long, and how things stand.
-    fn account(&mut self, pools: &[Pool], lasted: Duration, first: bool) -> Account {
-        let elapsed_ns = lasted.as_nanos() as u64;
-        let held_ns = self.program.held_ns();
-        let held_in_quantum = held_ns - std::mem::replace(&mut self.held_ns, held_ns);
-        self.observer.begin(lasted, (self.mode, self.room), held_in_quantum, self.share_milli, self.limits.quota);
-        let mut account = Account { first, ..Account::default() };
-        let mut seen = std::mem::take(&mut self.seen);
-        for pool in pools {
-            let share = pool.share();
-            let mut books = share.books();
-            if let Some(part) = share.member() {
-                share.note_losses(&mut books, part);
-            }
-            let mut of_pool = seen.remove(&pool.id).unwrap_or_else(|| Seen::new(pool.shared.workers()));
-            let off_core = self.observer.look(&pool.shared, share, &books, pool.queued, &mut of_pool);
-            books.off_core = off_core;
-            self.seen.insert(pool.id, of_pool);
-            account.workers += pool.shared.workers();
-            account.awake += books.awake();
-            account.retired += books.retired();
-            account.blocked += off_core;
-            account.queued = account.queued.saturating_add(pool.queued.try_into().unwrap_or(u32::MAX));
-        }
-        account.usable = self.limits.usable.min(account.workers);
-        let standing = self.member.round(self.desire, account.awake);
-        let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
-        self.member.publish(cpu, Some([voluntary_switches, involuntary_switches]));
-        let busy_ns = Self::total_busy_ns(pools);
-        let observed = self.observer.end();
-        self.share_milli = standing.share_milli;
-        Account {
-            owned: standing.owned,
-            held: standing.held,
-            free: standing.free,
-            own_free: standing.own_free,
-            lent: standing.lent,
-            usage_ns: busy_ns.saturating_sub(std::mem::replace(&mut self.busy_ns, busy_ns)),
-            allotted_ns: elapsed_ns * u64::from(self.allotment),
-            allotment: self.allotment,
-            elapsed_ns,
-            used_ns: observed.used_ns,
-            able_ns: observed.able_ns,
-            wanted_ns: observed.wanted_ns,
-            idle_ns: observed.idle_ns,
-            held_ns: held_in_quantum,
-            share_milli: standing.share_milli,
-            programs: standing.programs,
-            alone: standing.alone,
-            unmoved: observed.unmoved,
-            ..account
-        }
-    }
-
-    fn claim(&self, pools: &[Pool], cores: Claims) {
-        match cores {
-            Claims::Owned => self.hold_what_is_owned(pools),
-            Claims::More { free, own_only, back } => {
-                let (mut free, mut back) = (free, back);
-                for pool in pools {
-                    let share = pool.share();
-                    let mut books = share.books();
-                    let Some(part) = share.member() else { continue };
-                    let wanted = pool.queued.min(books.retired() as usize) as u32;
-                    // One pool is asked for as the policy says, whatever it has queued.
-                    let wanted = if pools.len() == 1 { u32::MAX } else { wanted };
-                    let claimed =
-                        (0..free.min(wanted)).take_while(|_| share.claim(&mut books, part, own_only)).count() as u32;
-                    let left = wanted - claimed;
-                    let taken = (0..back.min(left)).take_while(|_| share.take_back(&mut books, part)).count() as u32;
-                    (free, back) = (free - claimed, back - taken);
-                }
-            }
-        }
-    }
-
-    fn hold_what_is_owned(&self, pools: &[Pool]) {
-        let owned = self.member.owned();
-        for pool in pools {
-            let share = pool.share();
-            let mut books = share.books();
-            let Some(part) = share.member() else { continue };
-            for core in self.member.held().iter().filter(|core| !owned.contains(*core)) {
-                share.release(&mut books, part, Some(core));
-            }
-            // Bounded, for what other programs write into the table is without end.
-            (0..share.most()).take_while(|_| share.claim(&mut books, part, true)).for_each(drop);
-            (0..share.most()).take_while(|_| share.take_back(&mut books, part)).for_each(drop);
-        }
-    }
-
-    /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
-    fn rung(&mut self, pools: &[Pool]) -> bool {
-        let mut lost = false;
-        for pool in pools {
-            let mut books = pool.share().books();
-            lost |= pool.share().rung(&mut books, &pool.view(), pool.queued);
-        }
-        let before = std::mem::replace(&mut self.population, self.member.population());
-        lost || self.population > before || !self.member.has_its_place()
+        self.program.divide(self.member, &desires, now_ns() / TURN.as_nanos() as u64);
     }
 }
 
-/// What limits a program, and when that was found out.
-struct Limits {
-    /// The most cores that it may use at a time: what was found, or what it is told.
-    usable: u32,
-    /// The most that it can use.
-    found_usable: u32,
-    /// Cores' worth of time that a quota grants.
-    quota: Option<f64>,
-    found: Option<Instant>,
+impl Process for Driver<'_> {
+    type Workers<'b>
+        = Locked<'b>
+    where
+        Self: 'b;
+
+    fn pools(&self) -> usize {
+        self.pools.len()
+    }
+
+    fn id(&self, nth: usize) -> u64 {
+        self.pools[nth].id.0
+    }
+
+    fn workers(&mut self, nth: usize) -> Locked<'_> {
+        self.pools[nth].lock()
+    }
+
+    fn held_ns(&mut self) -> u64 {
+        self.program.held_ns()
+    }
+
+    fn clock_ns(&mut self) -> u64 {
+        process_clock()
+    }
+
+    fn idle_ns(&mut self) -> Option<u64> {
+        observer::machine_idle()
+    }
+
+    fn first_thread(&mut self) -> Option<Times> {
+        observer::first_thread()
+    }
+
+    fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64> {
+        observer::granted(&mut self.limits.throttle, self.limits.quota, lasted_ns)
+    }
+
+    fn busy_ns(&mut self) -> u64 {
+        let of = |pool: &Pool| {
+            let now = pool.shared.now();
+            let books = pool.share().books();
+            books.workers().map(|worker| pool.shared.peer(worker).busy_ns(now)).sum::<u64>()
+        };
+        self.pools.iter().map(of).sum()
+    }
+}
+
+impl quantum::Pools for Driver<'_> {
+    fn usable(&mut self) -> u32 {
+        if self.limits.found.is_none_or(|found| found.elapsed() >= LIMITS) {
+            self.find_limits();
+        }
+        self.limits.usable
+    }
+
+    fn has_work(&self) -> bool {
+        has_work(self.program)
+    }
+
+    fn population(&self) -> usize {
+        self.member.population()
+    }
+
+    fn has_its_place(&self) -> bool {
+        self.member.has_its_place()
+    }
+
+    fn rung(&mut self, nth: usize) -> bool {
+        let pool = &self.pools[nth];
+        pool.share().rung(&mut pool.share().books(), &pool.view(), pool.queued)
+    }
+
+    fn want_nothing(&mut self) {
+        self.member.want(false);
+    }
+
+    fn leave_off(&mut self, nth: usize) {
+        let pool = &self.pools[nth];
+        let share = pool.share();
+        let mut books = share.books();
+        share.set_alone(true);
+        if let Some(part) = share.member() {
+            while books.awake() == 0 && share.release(&mut books, part, None) {}
+        }
+        share.balance(&mut books, &pool.view());
+    }
+
+    fn reopen(&mut self, nth: usize) {
+        let pool = &self.pools[nth];
+        pool.share().reopen(&pool.view());
+    }
+}
+
+/// A pool that uses cores of the program's, with the lock of its books.
+struct Staff<'a> {
+    pool: &'a Pool,
+    locked: Locked<'a>,
+}
+
+impl quantum::Staff for Staff<'_> {
+    fn retired(&self) -> u32 {
+        self.locked.books.retired()
+    }
+
+    fn queued(&self) -> u64 {
+        self.locked.queued as u64
+    }
+
+    fn most(&self) -> u32 {
+        self.locked.share.most()
+    }
+
+    fn held(&self) -> CoreSet {
+        self.locked.share.member().map_or(CoreSet::EMPTY, Cores::held_by_program)
+    }
+
+    fn claim(&mut self, own_only: bool) -> bool {
+        let Locked { share, books, .. } = &mut self.locked;
+        share.member().is_some_and(|part| share.claim(books, part, own_only))
+    }
+
+    fn take_back(&mut self) -> bool {
+        let Locked { share, books, .. } = &mut self.locked;
+        share.member().is_some_and(|part| share.take_back(books, part))
+    }
+
+    fn release(&mut self, core: usize) {
+        let Locked { share, books, .. } = &mut self.locked;
+        if let Some(part) = share.member() {
+            share.release(books, part, Some(core));
+        }
+    }
+
+    fn employ(&mut self) {
+        let (Locked { share, books, queued, .. }, view) = (&mut self.locked, self.pool.view());
+        // Other pools of the program may have been given some of its cores.
+        if let Some(part) = share.member() {
+            share.note_moves(books, part);
+        }
+        if books.retired() > 0 {
+            // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
+            view.ring_bells();
+        }
+        share.employ(books, &view, *queued);
+    }
 }

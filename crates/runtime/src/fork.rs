@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crossbeam_utils::atomic::AtomicCell;
 
 use crate::coordinator;
+use crate::masks;
 use crate::raw::current;
-use crate::share;
 
 /// Forks between this process and the one in which the first pool was built.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -26,7 +26,7 @@ pub(crate) fn generation() -> u64 {
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     coordinator::in_child();
-    share::in_child();
+    masks::in_child();
     // A worker that forks is none in the child: its peers are gone.
     current::forget();
 }

@@ -41,6 +41,7 @@ mod for_range;
 mod fork;
 mod global;
 mod join;
+mod masks;
 mod mender;
 mod observer;
 mod place;

@@ -5,7 +5,7 @@
 //! that is older, or was there, has its mask from itself or from an administrator, who wins. What equality cannot tell: a thread that,
 //! before the first look, has bound itself to exactly the cores that a worker was confined to roams all the same.
 //!
-//! Children that were forked set themselves right (`share::in_child`); those of `posix_spawn` and `vfork`, and what they have started
+//! Children that were forked set themselves right (`masks::in_child`); those of `posix_spawn` and `vfork`, and what they have started
 //! meanwhile, are found by the kernel's lists of children. Two kinds are not found: a process whose parent has ended before the look,
 //! and all that a program starts in its own last tenth of a second.
 

@@ -11,7 +11,6 @@ use crate::counters::WorkerCounters;
 use crate::global::global;
 use crate::raw::current;
 use crate::scope::{self, Scope, ScopeFifo};
-use crate::share::Share;
 use crate::shared::{Shared, View};
 use crate::worker::{Worker, Yield};
 
@@ -214,7 +213,7 @@ impl ThreadPool {
         for thread in threads {
             thread.join().expect("a worker does not unwind");
         }
-        if let Some((program, _)) = shared.share.as_ref().and_then(Share::program) {
+        if let Some((program, _)) = shared.program() {
             program.wait_if_deserted();
         }
     }

@@ -19,8 +19,9 @@ use comity_table::{CoreSet, Location, Member, Own};
 
 use crate::coordinator;
 use crate::fork::PerProcess;
+use crate::masks;
 use crate::mender::Spell;
-use crate::share::{self, Cores};
+use crate::share::{Cores, Terms};
 use crate::shared::Shared;
 use crate::trace::{self, Holding, Mode, Trace};
 
@@ -29,7 +30,7 @@ const LINGER: Duration = Duration::from_millis(100);
 
 /// A pool's number within its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PoolId(u64);
+pub(crate) struct PoolId(pub(crate) u64);
 
 /// See the module.
 pub(crate) struct Program {
@@ -56,7 +57,12 @@ pub(crate) struct Program {
 struct Pools {
     list: Vec<(PoolId, Arc<Shared>)>,
     next: u64,
-    standing: Standing,
+    /// What the coordinator's last look said to all pools.
+    terms: Terms,
+    /// So many workers of each may be awake, but for those that need no core.
+    cap: u32,
+    /// The program rests.
+    are_closed: bool,
     /// Once it is in the table.
     member: Option<Arc<Member>>,
     /// When the last pool went.
@@ -76,22 +82,6 @@ enum Life {
     Ending,
     /// It has left the table.
     Ended,
-}
-
-/// What the coordinator's last look said to all pools.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
-    /// No other program holds cores or wants some.
-    pub(crate) alone: bool,
-    /// The program shares time, and holds no cores.
-    pub(crate) by_time: bool,
-    pub(crate) room: Room,
-    /// The most cores that a pool can use.
-    pub(crate) usable: u32,
-    /// So many workers of a pool may be awake, but for those that need no core.
-    pub(crate) cap: u32,
-    /// The program rests: see [`Share::is_closed`].
-    pub(crate) closed: bool,
 }
 
 /// Which pool uses which of the program's cores.
@@ -167,11 +157,11 @@ pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
     let mut pools = program.pools();
     if pools.life == Life::Unborn {
         let name = thread::Builder::new().name("comity-share".to_owned());
-        let starter = share::narrow();
+        let starter = masks::narrow();
         let started = fork::spawn(name, {
             let program = Arc::clone(&program);
             move || {
-                share::widen(starter);
+                masks::widen(starter);
                 coordinator::keep(&program);
             }
         });
@@ -189,14 +179,7 @@ pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
 
 impl Program {
     fn new(policy: Policy, location: Location, own: Own) -> Program {
-        let standing = Standing {
-            alone: true,
-            by_time: false,
-            room: Room::Workers,
-            usable: u32::MAX,
-            cap: u32::MAX,
-            closed: false,
-        };
+        let terms = Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
         Program {
             policy,
             location,
@@ -204,7 +187,9 @@ impl Program {
             pools: Mutex::new(Pools {
                 list: Vec::new(),
                 next: 0,
-                standing,
+                terms,
+                cap: u32::MAX,
+                are_closed: false,
                 member: None,
                 deserted: None,
                 waiting: 0,
@@ -245,14 +230,13 @@ impl Program {
     // ---- Pools come and go. ----
 
     fn add(self: &Arc<Self>, pool: &Arc<Shared>) {
-        let Some(share) = &pool.share else { return };
         let mut pools = self.pools();
         let id = PoolId(pools.next);
         pools.next += 1;
         pools.deserted = None;
         pools.list.push((id, Arc::clone(pool)));
         self.tell_of_change();
-        share.enroll(Arc::clone(self), id);
+        pool.enroll(Arc::clone(self), id);
         self.admit(&pools, id, pool);
         drop(pools);
         self.poke();
@@ -261,7 +245,9 @@ impl Program {
     /// A pool counts cores from now on, if its program is in the table.
     fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Shared) {
         if let (Some(share), Some(member)) = (&pool.share, &pools.member) {
-            share.stand(pools.standing);
+            share.stand(pools.terms);
+            share.bound(pools.cap);
+            share.close(pools.are_closed);
             share.enter(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
@@ -281,8 +267,8 @@ impl Program {
         let member = pools.member.clone();
         // Outside of the lock: it may be the last reference.
         drop(pools);
-        if let Some(share) = gone.as_ref().and_then(|(_, pool)| pool.share.as_ref()) {
-            lock(&self.ended).extend(share.all_spells(&mut share.books()));
+        if let Some((_, pool)) = &gone {
+            lock(&self.ended).extend(pool.masks.all_spells());
         }
         drop(gone);
         if let Some(member) = member {
@@ -371,15 +357,25 @@ impl Program {
         }
     }
 
-    /// Tells all pools how their program stands.
-    pub(crate) fn stand(&self, standing: Standing) {
+    /// Tells all pools the terms from now on, and how many workers of each may be awake.
+    pub(crate) fn stand(&self, terms: Terms, cap: u32) {
         if let Some(trace) = self.division().trace {
-            trace.mode(self.policy, Some(Mode::of(standing)));
+            trace.mode(self.policy, Some(Mode::of(terms)));
         }
         let mut pools = self.pools();
-        pools.standing = standing;
+        (pools.terms, pools.cap) = (terms, cap);
         for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
-            share.stand(standing);
+            share.stand(terms);
+            share.bound(cap);
+        }
+    }
+
+    /// Closes all pools, or opens them.
+    pub(crate) fn close(&self, closed: bool) {
+        let mut pools = self.pools();
+        pools.are_closed = closed;
+        for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
+            share.close(closed);
         }
     }
 
@@ -397,11 +393,9 @@ impl Program {
         division.held_ns
     }
 
-    /// From now on the pools together claim no more than this many cores. Returns how many there are now.
-    pub(crate) fn bound(&self, most: u32) -> usize {
-        let mut division = self.division();
-        division.most = most as usize;
-        division.cores.len()
+    /// From now on the pools together claim no more than this many cores.
+    pub(crate) fn bound(&self, most: usize) {
+        self.division().most = most;
     }
 
     /// Shares out the program's cores among its pools that have work, each with how many it can use.

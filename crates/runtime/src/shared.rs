@@ -9,22 +9,25 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::lock;
+use comity_os::{CoreSet, lock};
 use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
+use comity_protocol::dialogue::Crew;
+use comity_protocol::platform::Once as _;
 use comity_table::Own as Terms;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
 use crate::counters::{Counter, Live};
 use crate::fork;
-use crate::program;
+use crate::masks::Masks;
+use crate::program::{self, Part, PoolId, Program};
 use crate::raw::current;
 use crate::raw::deque::Deque;
 use crate::raw::inbox::Inbox;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
 use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
-use crate::raw::sync::{Threads, Waker};
-use crate::share::{Pool, Share};
+use crate::raw::sync::{SetOnce, Threads, Waker};
+use crate::share::{self, Pool, Share};
 use crate::sleep::{Sleep, Work};
 use crate::trace::Recorder;
 use crate::watch::Activity;
@@ -195,6 +198,9 @@ pub(crate) struct Shared {
     pub(crate) sleep: Sleep,
     /// The pool's part in the core table. `None`: the operating system shares out time.
     pub(crate) share: Option<Share>,
+    pub(crate) masks: Masks,
+    /// The program that the pool belongs to, once it has had a task.
+    program: SetOnce<(Arc<Program>, PoolId)>,
     pub(crate) peers: Box<[CachePadded<Peer>]>,
     /// Tasks from threads that are not workers of this pool.
     pub(crate) injector: Injector<JobRef>,
@@ -238,7 +244,9 @@ impl Shared {
             begun: AtomicBool::new(false),
             policy,
             sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
-            share: Share::new(policy, workers, adopts),
+            share: share::of(policy, workers, adopts),
+            masks: Masks::new(workers),
+            program: SetOnce::default(),
             peers: (0..workers).zip(spawns).map(peer).collect(),
             injector: Injector::new(),
             handlers,
@@ -337,9 +345,18 @@ impl Shared {
     }
 
     fn leave_program(&self) {
-        if let Some((program, pool)) = self.share.as_ref().and_then(Share::program) {
+        if let Some((program, pool)) = self.program() {
             program.remove(*pool);
         }
+    }
+
+    /// The pool belongs to this program.
+    pub(crate) fn enroll(&self, program: Arc<Program>, pool: PoolId) {
+        self.program.set((program, pool));
+    }
+
+    pub(crate) fn program(&self) -> Option<&(Arc<Program>, PoolId)> {
+        self.program.get()
     }
 
     /// The pool has a task: from the first one on it takes part in the core table.
@@ -518,12 +535,40 @@ impl Work for View<'_> {
 }
 
 impl Pool for View<'_> {
+    type Platform = Threads;
+
     fn sleep(&self) -> &Sleep {
         &self.shared.sleep
     }
 
-    fn thread(&self, worker: WorkerId) -> Option<ThreadId> {
-        self.shared.peer(worker).thread()
+    fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
+        self.shared.confine(worker, cores)
+    }
+
+    fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
+        self.shared.lead(worker, core, sleeps)
+    }
+
+    fn up(&self, me: WorkerId) {
+        self.shared.is_up(me);
+    }
+
+    fn worker_is_up(&self) {
+        if let Some((program, _)) = self.shared.program().filter(|(program, _)| program.is_dormant()) {
+            program.poke();
+        }
+    }
+}
+
+impl Crew for View<'_> {
+    type Cores = Part;
+
+    fn workers(&self) -> u32 {
+        self.shared.workers()
+    }
+
+    fn activation(&self) -> Option<&Share> {
+        self.shared.share.as_ref()
     }
 }
 

@@ -5,19 +5,20 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod model_tests;
 
-use std::time::Duration;
-
-use comity_policy::WorkerId;
-use comity_protocol::sleep::Parking;
-pub(crate) use comity_protocol::sleep::{Admission, Woken, Work};
+pub(crate) use comity_protocol::sleep::Work;
+#[cfg(test)]
+pub(crate) use comity_protocol::sleep::{Admission, Woken};
 
 use crate::raw::sync::Threads;
 
 /// The sleep protocol of one pool.
 pub(crate) type Sleep = comity_protocol::sleep::Sleep<Threads>;
 
-/// Rests until woken. `None`: the timeout is over and the worker is still announced.
-pub(crate) fn park(sleep: &Sleep, me: WorkerId, timeout: Option<Duration>) -> Option<Woken> {
+/// Rests until woken, as a dialogue has a worker do. `None`: the timeout is over and the worker is still announced.
+#[cfg(test)]
+pub(crate) fn park(sleep: &Sleep, me: comity_policy::WorkerId, timeout: Option<std::time::Duration>) -> Option<Woken> {
+    use comity_protocol::sleep::Parking;
+
     let mut is_over = false;
     loop {
         match sleep.park(me) {

@@ -15,8 +15,8 @@ use comity_os::{at_exit, clock, fork, lock};
 use comity_policy::{Policy, WorkerId};
 
 use crate::fork::PerProcess;
-use crate::program::Standing;
-use crate::share;
+use crate::masks;
+use crate::share::Terms;
 use file::Output;
 
 /// How often the tracer comes by: at most, and where nothing happens.
@@ -70,10 +70,10 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    pub(crate) fn of(standing: Standing) -> Mode {
-        match standing {
-            Standing { alone: true, .. } => Mode::Alone,
-            Standing { by_time: true, .. } => Mode::Time,
+    pub(crate) fn of(terms: Terms) -> Mode {
+        match terms {
+            Terms { alone: true, .. } => Mode::Alone,
+            Terms { by_time: true, .. } => Mode::Time,
             _ => Mode::Cores,
         }
     }
@@ -197,10 +197,10 @@ pub(crate) fn begin() -> Result<Option<&'static Trace>, String> {
             format!("{}: {what}: {error}", name.to_string_lossy())
         };
         at_exit::call_at_exit(at_exit).map_err(|error| failed("the end of the program cannot be heard of", error))?;
-        let starter = share::narrow();
+        let starter = masks::narrow();
         let thread = std::thread::Builder::new().name("comity-trace".to_owned());
         fork::spawn(thread, move || {
-            share::widen(starter);
+            masks::widen(starter);
             trace.keep();
         })
         .map_err(|error| failed("no thread writes it", error))?;

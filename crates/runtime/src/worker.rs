@@ -25,9 +25,6 @@ const NAP: Duration = Duration::from_micros(50);
 /// off.
 const MOST_NAPS: u32 = 20;
 
-/// Attempts to steal back before the policy is asked.
-const STEAL_BACKS: u32 = 16;
-
 /// After so many jobs in a row a worker takes one that would wait longest otherwise: a task from outside, the oldest of its own, or one
 /// that waits for a peer that is in the middle of something long. Prime, so that it falls in with no rhythm of a program's.
 const TURN: u32 = 61;
@@ -331,9 +328,9 @@ impl Worker {
     }
 
     /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle
-    /// of something long answers before this gives up.
+    /// of something long answers before this gives up. How often it is tried the policy says.
     fn steal_back(&self, done: &dyn Fn() -> bool, thief: &dyn Fn() -> Option<WorkerId>) -> Option<JobRef> {
-        for _ in 0..STEAL_BACKS {
+        for _ in 0..self.shared().policy.row().steal_backs {
             let thief = thief().filter(|thief| *thief != self.id())?;
             let stolen = self.rob(thief);
             if stolen.is_some() || done() {

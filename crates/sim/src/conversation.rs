@@ -85,6 +85,7 @@ struct WorkerIdText(u32);
 enum EventText {
     DequeEmpty { wakeups_owed: u32 },
     StealFailed(#[serde(with = "WorkerIdText")] WorkerId),
+    StealMissed(#[serde(with = "WorkerIdText")] WorkerId),
     StealSucceeded(#[serde(with = "WorkerIdText")] WorkerId),
     Injected,
     Resumed,

@@ -1,8 +1,9 @@
 //! A host: cores with run queues, on which the worker threads of several programs take turns. Time is in nanoseconds.
 //!
 //! Here every policy of the catalog runs: thieves sleep and are woken, and programs share cores by the core table. The policies,
-//! the words of the table and the partition are those that also run on threads; the shell around them is this one's own, with
-//! each step of a protocol at one instant. What it costs is in [`Costs`]; a coordinator's look and a push cost nothing.
+//! the sleep protocol, the words of the table and the partition are those that also run on threads; the rest of the shell is this one's
+//! own. A step of a protocol takes one instant, and between two of them others come, as on threads. What it costs is in [`Costs`]; a
+//! coordinator's look and a push cost nothing.
 //!
 //! ```text
 //! host.rs      the clock, who comes, what goes wrong
@@ -11,7 +12,8 @@
 //! queue.rs     run queues of workers: their locks, and where unblocked tasks go
 //! quota.rs     programs that may use only so much time in a period
 //! worker.rs    a worker's state
-//! sleep.rs     who sleeps, and who wakes whom
+//! rest.rs      how a worker goes to rest and comes up again: the steps of comity-protocol's sleep
+//! platform.rs  what those steps run on, and what it counts
 //! table.rs     the core table, and a program's part in it
 //! share.rs     which workers have a core
 //! coordinator.rs   a program's look at all that, once each quantum
@@ -23,11 +25,12 @@ mod check;
 mod coordinator;
 mod kernel;
 mod observer;
+mod platform;
 mod pool;
 mod queue;
 mod quota;
+mod rest;
 mod share;
-mod sleep;
 mod table;
 mod worker;
 
@@ -64,7 +67,7 @@ pub struct Costs {
     pub hint: u64,
     /// Offering the core to others.
     pub yield_core: u64,
-    /// Falling asleep, or coming back to the policy after it.
+    /// Falling asleep, or coming back to the policy after it, step by step.
     pub sleep: u64,
     /// Waking somebody, for the waker.
     pub wake: u64,
@@ -164,6 +167,18 @@ pub struct Counts {
     pub attempts: u64,
     /// Unblocked tasks that went to another worker than the one that unblocked them.
     pub placed: u64,
+    /// Barriers on all its threads: on threads `membarrier`, an interrupt to each core that runs one.
+    #[serde(default)]
+    pub barriers: u64,
+    /// Full fences of one thread.
+    #[serde(default)]
+    pub fences: u64,
+    /// Calls of the kernel that wake a thread.
+    #[serde(default)]
+    pub wakeups: u64,
+    /// Writes of the sleep protocol, failed exchanges among them, to another worker's word or to one that all write.
+    #[serde(default)]
+    pub shared_writes: u64,
 }
 
 /// How a program fared.
@@ -210,6 +225,8 @@ pub struct Host {
     pools: Vec<Pool>,
     /// Programs that have not ended or died.
     left: usize,
+    /// The thread whose doing the event is; `None`: no worker's.
+    acting: Option<Thread>,
     /// Programs that the event has to do with.
     touched: Vec<u32>,
     late: Vec<Lateness>,
@@ -253,6 +270,7 @@ impl Host {
             wanting: Vec::new(),
             pools: Vec::new(),
             left: 0,
+            acting: None,
             touched: Vec::new(),
             late: Vec::new(),
             directed_yield: false,
@@ -426,6 +444,7 @@ impl Host {
             Due::Online(_) => None,
         };
         self.touched.extend(program);
+        self.acting = None;
         match due {
             Due::Core { core, plan } => self.core_is_due(core, plan),
             Due::Up(thread) => self.arrives(thread),

@@ -263,7 +263,7 @@ impl Scenario {
             }
             program.check_waits(machine, &place)?;
             if machine.model == Model::Host {
-                // Some 400 bytes each.
+                // Some 500 bytes each.
                 let at_once = if program.every == 0 { program.count } else { 1 };
                 let threads = at_once * u64::from(program.workers.unwrap_or(*processors));
                 bounded(&place("the number of threads that come at once"), threads, 1, 1 << 24)?;

@@ -1,9 +1,9 @@
 //! The coordinator of a command: a process beside it that keeps its account with the core table.
 //!
-//! At each look it sees what the command's threads do, and the coordinator of the default policy decides on that as it does for a
-//! pool: whether the command could use its share, and so holds cores, or shares time. One that holds cores has exactly those
-//! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing,
-//! holds nothing and runs where it likes. The process ends with the command.
+//! At each look it sees what the command's threads do, and [`command`] decides on that by the default policy, as for a pool: whether the
+//! command could use its share, and so holds cores, or shares time. This file is its driver. A command that holds cores has exactly those
+//! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing, holds
+//! nothing and runs where it likes. The process ends with the command.
 //!
 //! What is asked of the command from outside (`comity set`) holds as `comity_protocol::orders` says. A command that is to rest is stopped.
 
@@ -15,33 +15,18 @@ use std::time::{Duration, Instant};
 use comity_console::loudness::hint;
 use comity_os::clock::now_ns;
 use comity_os::cpu_clock::ThreadId;
-use comity_os::idle_clock::IdleClock;
+use comity_os::idle_clock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
 use comity_os::{affinity, cores, detached};
-use comity_policy::{Coordinator, Mode, Policy};
-use comity_table::{
-    CoreSet, InForce, Location, Member, Own, Profile, STOPPED_AFTER, Snapshot, Standing, draw_program, other_layouts,
-};
+use comity_policy::Policy;
+use comity_protocol::command::{self, Coordination, QUANTUM};
+use comity_table::{CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, draw_program, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
-use super::demand::{Demand, Look};
 use super::record::Record;
 use super::tree::Tree;
-
-/// The least time between two looks. A command that has ended by the first takes no part.
-const QUANTUM: Duration = Duration::from_millis(10);
-
-/// The same of a command that does nothing: what it begins to do runs at once all the same, on the cores of others.
-const IDLE: Duration = Duration::from_millis(100);
-
-/// Looks take at most this part of the time of a core.
-const PART: u32 = 150;
-
-/// The most time between two looks, however long they take: half of the time after which others take this for stopped.
-const LONGEST: Duration = Duration::from_millis(250);
-const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change; and whether all of a
 /// command that rests is stopped.
@@ -118,7 +103,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Opens one for a command that does not end at once. This process must have one thread. Says on standard error why there is none, and what
+    /// Opens one for a command that does not end within a quantum. This process must have one thread. Says on standard error why there is none, and what
     /// else is to be known.
     pub fn open(command: &Pidfd, location: &Location, terms: &Terms) -> Option<Account> {
         if command.has_ended_within(QUANTUM) {
@@ -141,8 +126,8 @@ impl Account {
         let Account { member, may_use, note } = self;
         let member = &member;
         thread::scope(|scope| {
-            let coordination = Coordination::begin(member, ended, terms, may_use, note);
-            let served = scope.spawn(|| coordination.serve());
+            let coordinator = Coordinator::begin(member, ended, terms, may_use, note);
+            let served = scope.spawn(|| coordinator.serve());
             while !ended.load(Ordering::Acquire) {
                 if command.has_ended_within(MISSED_SIGNAL) {
                     ended.store(true, Ordering::Release);
@@ -157,72 +142,53 @@ impl Account {
     }
 }
 
-struct Coordination<'a> {
-    member: &'a Member,
+struct Coordinator<'a> {
+    coordination: Coordination,
+    command: Command<'a>,
     /// This process is to end.
     ended: &'a AtomicBool,
-    tree: Tree,
-    note: Option<Note>,
     throttle: Throttle,
-    idle_clock: IdleClock,
-    demand: Demand,
-    policy: Box<dyn Coordinator>,
-    /// What the command line says.
-    own: Own,
-    /// What holds by now, after what was asked from outside.
-    told: InForce,
-    cap: u32,
     /// The cores that it may use, and a quota lets it.
     usable: u32,
     surveyed: Instant,
-    desire: u32,
-    held: CoreSet,
-    alone: bool,
-    looked: Instant,
     /// Processor time that the command was seen to use.
     used: Duration,
-    /// When the next look is due.
-    next: Instant,
-    /// Processor time of the cores that were held since the last look, up to `counted`.
-    had: Duration,
-    counted: Instant,
     record: Record,
+    /// What the command line says.
+    own: Own,
+    /// How much the command counts by now.
+    weight: u32,
     /// The command was stopped.
     is_resting: bool,
 }
 
-impl Coordination<'_> {
+/// The command's threads, and its place in the table.
+struct Command<'a> {
+    member: &'a Member,
+    tree: Tree,
+    note: Option<Note>,
+}
+
+impl Coordinator<'_> {
     fn begin<'a>(
         member: &'a Member,
         ended: &'a AtomicBool,
         terms: &Terms,
         may_use: CoreSet,
         note: Option<Note>,
-    ) -> Coordination<'a> {
-        let now = Instant::now();
-        Coordination {
-            member,
+    ) -> Coordinator<'a> {
+        let policy = Policy::default().coordinator().expect("programs under the default policy share cores");
+        Coordinator {
+            coordination: Coordination::new(policy, terms.own(), terms.most, now_ns()),
+            command: Command { member, tree: Tree::new(terms, may_use), note },
             ended,
-            tree: Tree::new(terms, may_use),
-            note,
             throttle: Throttle::of(terms.process),
-            idle_clock: IdleClock::default(),
-            demand: Demand::default(),
-            policy: Policy::default().coordinator().expect("programs under the default policy share cores"),
-            own: terms.own(),
-            told: InForce::of(terms.own()),
-            cap: terms.cap(),
-            surveyed: now,
-            desire: 0,
-            held: CoreSet::EMPTY,
-            alone: true,
-            looked: now,
-            used: Duration::ZERO,
-            next: now + QUANTUM,
-            had: Duration::ZERO,
-            counted: now,
             usable: terms.most,
+            surveyed: Instant::now(),
+            used: Duration::ZERO,
             record: Record::default(),
+            own: terms.own(),
+            weight: terms.weight,
             is_resting: false,
         }
     }
@@ -230,166 +196,126 @@ impl Coordination<'_> {
     /// Comes by until this process is to end, and returns what it saw.
     fn serve(mut self) -> Record {
         loop {
-            let heard = self.member.bell();
+            let heard = self.command.member.bell();
             if self.ended.load(Ordering::Acquire) {
                 break;
             }
-            let now = Instant::now();
-            let is_told_anew = self.obey();
-            if let Some(rests_for) = self.told.rests_for(now_ns()) {
-                self.rest(now);
-                self.member.wait(heard, rests_for.min(SURVEY));
+            let now = now_ns();
+            let told = self.obey(now);
+            if let Some(rests_for) = told.rests_for(now) {
+                self.pause(told, now);
+                self.command.member.wait(heard, rests_for.min(SURVEY));
                 continue;
             }
             self.go_on(now);
-            if now >= self.next || is_told_anew {
+            if now >= self.coordination.next() {
                 self.look(now);
             } else {
-                // A core was taken back, or a program has joined: then one that was alone need not be so any more.
-                self.note_losses(now);
-                self.place();
-                self.next = self.next.min(self.looked + QUANTUM).max(now);
+                self.coordination.rung(&mut self.command, now);
             }
-            self.member.wait(heard, self.next.saturating_duration_since(Instant::now()));
+            let wait = self.coordination.next().saturating_sub(now_ns());
+            self.command.member.wait(heard, Duration::from_nanos(wait));
         }
-        self.go_on(Instant::now());
-        self.confine(None);
+        self.go_on(now_ns());
+        command::Command::confine(&mut self.command, None);
         self.record
     }
 
-    /// Learns what is asked of the command by now. True if that has changed.
-    fn obey(&mut self) -> bool {
-        let told = self.member.requests().in_force(self.own, now_ns());
-        let before = std::mem::replace(&mut self.told, told);
-        if told.weight != before.weight {
-            self.member.set_weight(told.weight);
+    /// Learns what holds of the command by now.
+    fn obey(&mut self, now: u64) -> InForce {
+        let told = self.command.member.requests().in_force(self.own, now);
+        if std::mem::replace(&mut self.weight, told.weight) != told.weight {
+            self.command.member.set_weight(told.weight);
         }
-        self.cap = told.cap(self.usable);
-        told != before
+        self.coordination.obey(told, now);
+        told
     }
 
-    /// The command rests: it is stopped, holds nothing and desires nothing. Again at each look, for it may have been continued by others.
-    fn rest(&mut self, now: Instant) {
-        if let Some(note) = &self.note {
-            note.rests_until(self.told.paused_until.unwrap_or(0));
+    /// The command rests: it is stopped. Again each time, for others may have continued it.
+    fn pause(&mut self, told: InForce, now: u64) {
+        if let Some(note) = &self.command.note {
+            note.rests_until(told.paused_until.unwrap_or(0));
         }
-        self.tree.stop();
+        self.command.tree.stop();
         self.is_resting = true;
-        self.note_losses(now);
-        (self.desire, self.alone) = (0, false);
-        self.member.round(0, 0);
-        self.hold_the_allotment();
-        self.place();
+        self.coordination.pause(&mut self.command, now);
     }
 
     /// It rests no longer.
-    fn go_on(&mut self, now: Instant) {
+    fn go_on(&mut self, now: u64) {
         if !std::mem::take(&mut self.is_resting) {
             return;
         }
-        self.tree.go_on();
-        if let Some(note) = &self.note {
+        let Command { tree, note, .. } = &mut self.command;
+        tree.go_on();
+        if let Some(note) = note {
             note.rests_until(0);
         }
-        // What it did not do meanwhile says nothing.
-        self.tree.look(now - self.looked);
-        (self.looked, self.next, self.had) = (now, now + QUANTUM, Duration::ZERO);
+        // What was not done meanwhile is in no later look.
+        tree.look(Duration::from_nanos(now - self.coordination.looked()));
+        self.coordination.go_on(now);
     }
 
-    fn look(&mut self, now: Instant) {
+    fn look(&mut self, now: u64) {
         let own_time = || ThreadId::current().cpu_time().unwrap_or_default();
         let began = own_time();
-        let look = self.tree.look(now - self.looked);
-        let look = if self.throttle.is_active(now) { look.throttled() } else { look };
-        self.demand.note(&look);
-        self.note_losses(now);
-        if !look.is_idle() && now - self.surveyed >= SURVEY {
-            self.survey(now);
+        let command = &mut self.command;
+        let look = command.tree.look(Duration::from_nanos(now - self.coordination.looked()));
+        let look = if self.throttle.is_active(Instant::now()) { look.throttled() } else { look };
+        self.coordination.note(command, &look, now);
+        if !look.is_idle() && self.surveyed.elapsed() >= SURVEY {
+            self.survey();
         }
         self.used += look.used;
-        self.member.publish(self.used, None);
-        let standing = self.member.round(self.desire, look.runnable);
-        self.record.note(&look, self.usable, standing.owned, self.had);
-        let account = self.account(&look, &standing);
-        let orders = self.policy.quantum(&account);
-        let desire = match orders.mode {
-            Mode::Time => 0,
-            Mode::Cores => self.told.cores.map_or_else(|| self.demand.desire(self.cap).max(1), |_| self.cap),
-        };
-        let changes = desire != self.desire;
-        self.desire = desire;
-        let standing = if changes { self.member.round(desire, look.runnable) } else { standing };
-        self.alone = standing.alone;
-        self.hold_the_allotment();
-        self.place();
-        (self.looked, self.had) = (now, Duration::ZERO);
-        let rest = (own_time() - began) * PART;
-        let least = if self.demand.desire(self.cap) == 0 { IDLE } else { QUANTUM };
-        self.next = now + rest.max(QUANTUM * orders.due.into()).max(least).min(LONGEST);
+        self.command.member.publish(self.used, None);
+        let looked = self.coordination.look(&mut self.command, &look, now);
+        self.record.note(&look, self.usable, looked.standing.owned, Duration::from_nanos(looked.had_ns));
+        self.coordination.rest((own_time() - began).as_nanos() as u64);
     }
 
-    fn survey(&mut self, now: Instant) {
-        let may_use = self.tree.survey();
-        if self.member.set_may_use(may_use) {
-            self.held = self.member.held();
+    fn survey(&mut self) {
+        let Command { member, tree, .. } = &mut self.command;
+        let may_use = tree.survey();
+        if member.set_may_use(may_use) {
+            self.coordination.has_let_go(member.held());
         }
         self.usable = cores::usable_of(may_use.len()).get() as u32;
-        self.cap = self.told.cap(self.usable);
-        self.surveyed = now;
+        self.coordination.limit(self.usable);
+        self.surveyed = Instant::now();
+    }
+}
+
+impl command::Command for Command<'_> {
+    fn round(&mut self, desire: u32, awake: u32) -> Standing {
+        self.member.round(desire, awake)
     }
 
-    fn account(&mut self, look: &Look, standing: &Standing) -> comity_policy::Account {
-        let nanos = |time: Duration| time.as_nanos().try_into().unwrap_or(u64::MAX);
-        let able_ns = nanos(self.demand.able(self.cap));
-        let idle = self.idle_clock.look(look.used < self.had);
-        comity_policy::Account {
-            workers: self.cap,
-            usable: self.cap,
-            owned: standing.owned,
-            held: standing.held,
-            elapsed_ns: nanos(look.elapsed),
-            used_ns: nanos(look.used),
-            able_ns,
-            // What its threads waited for is in it.
-            wanted_ns: able_ns,
-            held_ns: nanos(self.had),
-            idle_ns: nanos(idle),
-            share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)),
-            programs: standing.programs,
-            alone: standing.alone,
-            ..comity_policy::Account::default()
-        }
+    fn owned(&self) -> CoreSet {
+        self.member.owned()
     }
 
-    fn note_losses(&mut self, now: Instant) {
-        self.had += (now - self.counted) * self.held.len() as u32;
-        self.counted = now;
-        let held = self.member.held();
-        let lost = self.held.iter().filter(|core| !held.contains(*core)).count();
-        if lost > 0 {
-            self.member.note_lost(lost as u32);
-        }
-        self.held = held;
+    fn held(&self) -> CoreSet {
+        self.member.held()
     }
 
-    fn hold_the_allotment(&mut self) {
-        // Where nobody desires any, the owners stay as they are.
-        let owned = if self.desire == 0 { CoreSet::EMPTY } else { self.member.owned() };
-        for core in self.held.iter().filter(|core| !owned.contains(*core)) {
-            self.member.release(Some(core));
-        }
-        // No more often than there are cores, whatever others write into the table.
-        (0..owned.len()).take_while(|_| self.member.claim(true).is_some()).for_each(drop);
-        (0..owned.len()).take_while(|_| self.member.take_back().is_some()).for_each(drop);
-        self.held = self.member.held();
+    fn claim(&mut self, own_only: bool) -> bool {
+        self.member.claim(own_only).is_some()
     }
 
-    /// Who is alone leaves nothing to others, unless it was asked to use less; and who has no core has to run somewhere.
-    fn place(&mut self) {
-        let is_bound = self.told.cores != self.own.cores;
-        let is_free = (self.alone && !is_bound) || self.held.is_empty();
-        let confined = (!is_free).then_some(self.held);
-        self.confine(confined);
+    fn take_back(&mut self) -> bool {
+        self.member.take_back().is_some()
+    }
+
+    fn release(&mut self, core: usize) {
+        self.member.release(Some(core));
+    }
+
+    fn note_lost(&mut self, cores: u32) {
+        self.member.note_lost(cores);
+    }
+
+    fn idle_ns(&mut self) -> Option<u64> {
+        idle_clock::machine().map(|idle| idle.as_nanos() as u64)
     }
 
     /// The note comes first, and forgets where threads were only when none is there any more.

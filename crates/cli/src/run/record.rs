@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use comity_protocol::Look;
 use comity_table::Program;
-
-use super::demand::Look;
 
 /// At most so many stretches are kept. When there are more, each two that follow each other become one, so the memory is bounded however
 /// long the command runs.

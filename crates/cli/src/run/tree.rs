@@ -16,10 +16,10 @@ use comity_os::affinity::{self, Mask};
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::pidfd::Pidfd;
+use comity_protocol::Look;
 use comity_table::CoreSet;
 
 use super::coordinate::Terms;
-use super::demand::Look;
 
 /// The variable in a command's environment by which what it started is found again. Each command has a value of its own.
 pub const MARK: &str = "COMITY_RUN";

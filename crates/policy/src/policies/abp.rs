@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
     parameters: &[],

@@ -23,6 +23,7 @@ pub const ROW: Row = Row {
     waking: Waking::Watchdog,
     counts_roles: false,
     batch: 1,
+    steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
     parameters: &[SLEEP_THRESHOLD],
@@ -92,9 +93,12 @@ impl Thief for Bws {
                 self.steal_counter = 0;
                 self.random_steal()
             }
-            Event::Counted { .. } | Event::Paused { .. } | Event::Mugged(_) | Event::NothingToMug => {
-                self.random_steal()
-            }
+            // A missed steal is none of line 32's unsuccessful ones.
+            Event::StealMissed(_)
+            | Event::Counted { .. }
+            | Event::Paused { .. }
+            | Event::Mugged(_)
+            | Event::NothingToMug => self.random_steal(),
         }
     }
 }

@@ -17,6 +17,7 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 8,
+    steal_backs: 16,
     place: Place::LastIfUp,
     share: Share::Cores(Sharing {
         placement: Placement::Anywhere,
@@ -144,8 +145,9 @@ impl Thief for Comity {
                 }
                 Action::Run { wakeups_owed: 0 }
             }
-            Event::StealFailed(_) if self.tried < self.peers_to_try() => self.search(),
-            Event::StealFailed(_) => {
+            // Whether a victim has no tasks or none for this thief: it pauses after as many attempts.
+            Event::StealFailed(_) | Event::StealMissed(_) if self.tried < self.peers_to_try() => self.search(),
+            Event::StealFailed(_) | Event::StealMissed(_) => {
                 self.tried = 0;
                 self.round += 1;
                 if self.round <= self.patience() {

@@ -31,6 +31,7 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 1,
+    steal_backs: 0,
     place: Place::Current,
     share: Share::Cores(SHARING),
     parameters: &[T_SLEEP, QUANTUM],

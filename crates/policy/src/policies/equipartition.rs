@@ -14,6 +14,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    steal_backs: 0,
     place: Place::Current,
     share: Share::Cores(SHARING),
     parameters: &[dws::QUANTUM],

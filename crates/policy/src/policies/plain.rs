@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::Hungry,
     counts_roles: false,
     batch: 1,
+    steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
     parameters: &[Parameter {
@@ -55,6 +56,11 @@ impl Thief for Plain {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
+            // As rayon: a round in which a steal was missed is no failed one, and is begun anew.
+            Event::StealMissed(_) => {
+                self.tried = 0;
+                self.search()
+            }
             Event::StealFailed(_) if self.tried >= self.peers => {
                 self.tried = 0;
                 self.round += 1;

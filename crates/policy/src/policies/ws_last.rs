@@ -13,6 +13,7 @@ pub const ROW: Row = Row {
     waking: Waking::NobodySleeps,
     counts_roles: false,
     batch: 1,
+    steal_backs: 0,
     place: Place::Last,
     share: Share::Time,
     parameters: &[],
@@ -29,7 +30,7 @@ impl Thief for WsLast {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => Action::Run { wakeups_owed: 0 },
-            Event::StealFailed(_) => Action::YieldCore,
+            Event::StealFailed(_) | Event::StealMissed(_) => Action::YieldCore,
             _ => Action::StealFrom(self.victims.pick()),
         }
     }

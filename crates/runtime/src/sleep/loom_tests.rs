@@ -204,7 +204,7 @@ fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
     }
 }
 
-/// The second may come while the first one's scout is on its way, and nothing rings for it later.
+/// The second may come while the first one's searching worker is on its way, and nothing rings for it later.
 #[test]
 fn loom_two_spawns_wake_two_hungry_sleepers() {
     explore(2, || {
@@ -257,7 +257,7 @@ fn loom_business_wakes_the_one_whose_it_is() {
 }
 
 #[test]
-fn loom_a_scout_answers_for_the_tasks_left_to_it() {
+fn loom_a_searching_worker_answers_for_the_tasks_left_to_it() {
     // Two thieves, two pushes: whoever is woken for the first task wakes the other for the second.
     explore(3, || {
         let pool = Pool::new(3, Waking::Hungry);
@@ -440,7 +440,7 @@ fn loom_a_push_beside_restored_hunger_wakes() {
         pool.push(W0);
         coordinator.join().unwrap();
         retired.join().unwrap();
-        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and no scout is out");
+        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and none is searching");
     });
 }
 
@@ -458,7 +458,7 @@ fn loom_one_that_comes_back_beside_restored_hunger() {
         let _ = rest_until_up(&pool, W1);
         other.join().unwrap();
         assert!(!pool.sleep.is_asleep(W1));
-        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and no scout is out");
+        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and none is searching");
     });
 }
 
@@ -487,13 +487,13 @@ fn loom_a_push_beside_a_sleeper_that_is_retired() {
         pool.push(W0);
         coordinator.join().unwrap();
         sleeper.join().unwrap();
-        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and no scout is out");
+        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and none is searching");
     });
 }
 
-/// A scout finds no core: the task that was left to it passes to another sleeper.
+/// A searching worker finds no core: the task that was left to it passes to another sleeper.
 #[test]
-fn loom_a_scout_that_retires_answers_for_its_tasks() {
+fn loom_a_searching_worker_that_retires_answers_for_its_tasks() {
     explore(3, || {
         let pool = Pool::new(3, Waking::Hungry);
         pool.sleep.publish_busy(W0);

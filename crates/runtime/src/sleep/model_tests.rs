@@ -14,9 +14,8 @@ use comity_table::CoreSet;
 use proptest::prelude::*;
 
 use super::{Admission, Sleep, Woken, Work, park};
-use crate::program::Standing;
 use crate::raw::sync::{Threads, Waker};
-use crate::share::{Cores, Pool, Share, State, Up};
+use crate::share::{self, Cores, Pool, Share, State, Terms, Up};
 
 /// A task of the model program.
 #[derive(Clone, Debug)]
@@ -89,14 +88,25 @@ impl Work for Staff<'_> {
     }
 }
 
+/// Its workers have no threads.
 impl Pool for Staff<'_> {
+    type Platform = Threads;
+
     fn sleep(&self) -> &Sleep {
         self.0
     }
 
-    fn thread(&self, _: WorkerId) -> Option<comity_os::cpu_clock::ThreadId> {
-        None
+    fn confine(&self, _: WorkerId, _: Option<CoreSet>) -> bool {
+        false
     }
+
+    fn lead(&self, _: WorkerId, _: usize, _: bool) -> bool {
+        false
+    }
+
+    fn up(&self, _: WorkerId) {}
+
+    fn worker_is_up(&self) {}
 }
 
 /// A machine's cores: this pool's, those of others, and the rest is free. Whose own they are is decided by lot.
@@ -266,7 +276,7 @@ impl World {
     fn new(policy: Policy, workers: u32, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
         let sleep = Sleep::new(Threads, workers, policy.row().waking, policy.row().counts_roles);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
-        let share = Share::new(policy, workers, false);
+        let share = share::of(policy, workers, false);
         if let Some(share) = &share {
             share.enter(Machine {
                 cores: 3,
@@ -434,7 +444,7 @@ impl World {
             return;
         }
         share.note_losses(&mut books, machine);
-        share.stand(Standing { alone, by_time, room, usable: u32::MAX, cap: u32::MAX, closed: false });
+        share.stand(Terms { alone, by_time, room, usable: u32::MAX });
         books.off_core = stuck;
         if kind == 1 {
             share.claim(&mut books, machine, false);
@@ -457,14 +467,8 @@ impl World {
             return false;
         }
         let closed = !self.queues.closed || !opens;
-        share.stand(Standing {
-            alone: false,
-            by_time: closed,
-            room: Room::Workers,
-            usable: u32::MAX,
-            cap: u32::MAX,
-            closed,
-        });
+        share.stand(Terms { alone: false, by_time: closed, room: Room::Workers, usable: u32::MAX });
+        share.close(closed);
         self.reopening = self.queues.closed && !closed;
         self.queues.closed = closed;
         let staff = Staff(&self.sleep, &self.queues);

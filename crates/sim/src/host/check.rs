@@ -4,11 +4,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use comity_policy::WorkerId;
+
 use super::Host;
 use super::kernel::Place;
 use super::pool::{Pool, Work};
 use super::share::State;
-use super::worker::{Doing, Rest};
+use super::worker::{Doing, Rest, Worker};
 
 /// The strands of one program.
 #[derive(Clone, Default)]
@@ -141,6 +143,9 @@ impl Host {
     }
 
     fn check_workers(&self, program: u32, pool: &Pool) -> Result<(), String> {
+        for nth in 0..pool.workers.len() {
+            self.check_worker(program, pool, nth)?;
+        }
         let workers = || pool.workers.iter();
         let count = |rest: Rest| workers().filter(|worker| worker.rest == rest).count() as u32;
         let queued: usize = workers().map(|worker| worker.ready.len()).sum();
@@ -154,36 +159,47 @@ impl Host {
             return Err(format!("{what}; noted are others: {}", pool.numbers()));
         }
         check_tasks(pool)?;
-        let busy = workers().filter(|worker| worker.busy).count() as u32;
-        let rising = pool.workers.len() as u32 - count(Rest::Awake) - count(Rest::Asleep) - count(Rest::Retired);
-        let [asleep, retired] = [Rest::Asleep, Rest::Retired].map(count);
+        let busy =
+            (0..pool.workers.len() as u32).filter(|worker| pool.sleep().is_busy(WorkerId(*worker))).count() as u32;
+        let [asleep, retired, rising] = [Rest::Asleep, Rest::Retired, Rest::Rising].map(count);
         if [asleep, retired, rising, busy] != [pool.asleep, pool.retired, pool.rising, pool.busy] {
             let what = format!("{asleep} sleep, {retired} have retired, {rising} rise, {busy} are busy");
             return Err(format!("{what}; noted are others: {}", pool.numbers()));
         }
-        if workers().filter(|worker| worker.is_scout).count() != usize::from(pool.scout_is_out) {
-            return Err(format!("a scout is out that is none, or there are two: {}", pool.numbers()));
-        }
-        for (nth, worker) in pool.workers.iter().enumerate() {
-            let rests = matches!(worker.rest, Rest::Asleep | Rest::Retired);
-            if rests && !worker.ready.is_empty() {
-                return Err(format!("worker {nth} is {:?}, and tasks lie in its queue", worker.rest));
-            }
-            let is_right = match worker.place {
-                Place::Nowhere => worker.rest != Rest::Awake,
-                Place::Blocked => worker.rest == Rest::Awake && worker.busy,
-                Place::Throttled => worker.rest != Rest::Asleep && self.is_throttled(program),
-                Place::Queued(_) | Place::On(_) if self.is_throttled(program) => false,
-                Place::Queued(_) | Place::On(_) => matches!(worker.rest, Rest::Awake | Rest::Rising),
-            };
-            if !is_right {
-                return Err(format!("worker {nth} is {:?}, and {:?}", worker.place, worker.rest));
-            }
-            if worker.busy && worker.rest != Rest::Awake {
-                return Err(format!("worker {nth} has a task, and is {:?}", worker.rest));
-            }
-        }
         self.check_share(program, pool)
+    }
+
+    /// What the worker does is what its words say, and it is where it does that.
+    fn check_worker(&self, program: u32, pool: &Pool, nth: usize) -> Result<(), String> {
+        let (worker, own, sleep) = (&pool.workers[nth], WorkerId(nth as u32), pool.sleep());
+        let Worker { doing, place, rest, .. } = worker;
+        if *rest != pool.rest_of(own.0) || worker.is_busy() != sleep.is_busy(own) {
+            return Err(format!("worker {nth} is {doing:?}, and noted as {rest:?}: {}", pool.numbers()));
+        }
+        let waits = match doing {
+            Doing::Waiting => sleep.is_at_rest(own),
+            Doing::Rising => !sleep.is_at_rest(own),
+            _ => true,
+        };
+        if !waits {
+            return Err(format!("worker {nth} is {doing:?}, and its word is another: {}", pool.numbers()));
+        }
+        if matches!(rest, Rest::Asleep | Rest::Retired) && !worker.ready.is_empty() {
+            return Err(format!("worker {nth} is {rest:?}, and tasks lie in its queue"));
+        }
+        let is_right = match place {
+            Place::Nowhere => matches!(doing, Doing::Waiting | Doing::Rising),
+            Place::Blocked => matches!(doing, Doing::Strand(_)),
+            Place::Throttled => *doing != Doing::Waiting && self.is_throttled(program),
+            Place::Queued(_) | Place::On(_) => *doing != Doing::Waiting && !self.is_throttled(program),
+        };
+        if !is_right {
+            return Err(format!("worker {nth} is {place:?}, and {doing:?}"));
+        }
+        if sleep.is_busy(own) && *rest != Rest::Awake {
+            return Err(format!("worker {nth} has a task, and is {rest:?}"));
+        }
+        Ok(())
     }
 
     /// The cores that workers were given are the program's, one each; those that the table says it holds it knows of; and the books say
@@ -195,10 +211,14 @@ impl Host {
             return Err(format!("core {core} is held in the table, and the program does not know"));
         }
         for (nth, worker) in pool.workers.iter().enumerate() {
-            let is_right = match worker.state {
-                State::Awake => matches!(worker.rest, Rest::Awake | Rest::Rising),
-                State::Asleep => matches!(worker.rest, Rest::Asleep | Rest::Rising),
-                State::Retired => worker.rest == Rest::Retired,
+            // The books learn of it later: of one that was woken when it is up.
+            let is_on_its_way =
+                matches!(worker.doing, Doing::PassingOn | Doing::Parking | Doing::Rising | Doing::Up(_));
+            let is_right = match (worker.state, worker.rest) {
+                (State::Awake, Rest::Awake | Rest::Rising) => true,
+                (State::Asleep, Rest::Asleep) | (State::Retired, Rest::Retired) => true,
+                (State::Asleep | State::Retired, Rest::Awake | Rest::Rising) => is_on_its_way,
+                _ => false,
             };
             if !is_right {
                 return Err(format!("worker {nth} is {:?} in the books, and {:?}", worker.state, worker.rest));
@@ -280,9 +300,7 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
     let with_workers = pool.workers.iter().flat_map(|worker| match worker.doing {
         Doing::Strand(task) => [Some(task), None],
         Doing::Placing { task, next, .. } => [Some(task.id), next.map(|strand| strand.id)],
-        Doing::Nothing | Doing::Acting(_) | Doing::Rising(_) | Doing::Taking { .. } => {
-            [worker.found.map(|strand| strand.id), None]
-        }
+        _ => [worker.found.map(|strand| strand.id), None],
     });
     for task in ready.map(|strand| strand.id).chain(with_workers.flatten()) {
         if !found.insert(task) {
@@ -303,11 +321,15 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
 }
 
 /// No ready strand waits without somebody awake, or a wake-up on its way; and while somebody sleeps whom a task should wake, a
-/// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet.
+/// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet. One that has announced its sleep has
+/// yet to look. And what pushes leave to a scout is not left to one that is none.
 fn is_alive(pool: &Pool) -> Result<(), String> {
     let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.in_hand;
     if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
         return Err(format!("strands wait, and nobody is awake or woken: {}", pool.numbers()));
+    }
+    if pool.sleep().hunger() < 0 && looking + u64::from(pool.rising) == 0 {
+        return Err(format!("a scout is out, and nobody looks for tasks: {}", pool.numbers()));
     }
     if pool.shows_task() && pool.asleep > 0 && looking + u64::from(pool.rising) == 0 {
         return Err(format!("strands wait, some sleep, and nobody looks for any: {}", pool.numbers()));
@@ -323,6 +345,7 @@ mod tests {
     use comity_policy::Mode;
 
     use crate::host::Costs;
+    use crate::host::rest::Queues;
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
 
@@ -357,23 +380,56 @@ mod tests {
         &mut host.pools[0]
     }
 
+    fn thieves(pool: &Pool) -> Vec<u32> {
+        (0..6).filter(|worker| !pool.workers[*worker as usize].is_busy()).collect()
+    }
+
+    fn waits(pool: &mut Pool, worker: u32) {
+        pool.workers[worker as usize].doing = Doing::Waiting;
+        pool.note_rest(worker);
+    }
+
+    fn retires(pool: &mut Pool, worker: u32) {
+        pool.sleep().retire(WorkerId(worker));
+        waits(pool, worker);
+    }
+
     #[test]
     fn what_is_not_as_it_should_be_is_noticed() {
         for (change, part) in [
             (
-                (|host| {
-                    let pool = rich(host);
-                    (0..6).for_each(|worker| pool.set_rest(worker, Rest::Retired));
-                }) as fn(&mut Host),
+                (|host| (0..6).for_each(|worker| retires(rich(host), worker))) as fn(&mut Host),
                 "nobody is awake or woken",
             ),
             (
                 |host| {
                     let pool = rich(host);
-                    let thieves = (0..6).filter(|worker| !pool.workers[*worker as usize].busy).collect::<Vec<_>>();
-                    thieves.into_iter().for_each(|worker| pool.set_rest(worker, Rest::Asleep));
+                    for thief in thieves(pool) {
+                        pool.sleep().announce(WorkerId(thief));
+                        waits(pool, thief);
+                    }
                 },
                 "some sleep, and nobody looks for any",
+            ),
+            (
+                |host| {
+                    // A push has claimed one of those that wait, and its wake-up is lost.
+                    let pool = rich(host);
+                    let thieves = thieves(pool);
+                    thieves.iter().for_each(|thief| pool.sleep().announce(WorkerId(*thief)));
+                    pool.sleep().after_spawn(WorkerId(0), &Queues::of(pool));
+                    thieves.into_iter().for_each(|thief| waits(pool, thief));
+                },
+                "a scout is out, and nobody looks for tasks",
+            ),
+            (
+                |host| {
+                    let pool = rich(host);
+                    let waiting = pool.workers.iter().position(|worker| worker.doing == Doing::Waiting).unwrap();
+                    pool.workers[waiting].doing = Doing::Rising;
+                    pool.note_rest(waiting as u32);
+                },
+                "is Rising, and its word is another",
             ),
             (
                 |host| {
@@ -398,7 +454,7 @@ mod tests {
                     host.idle.insert(2);
                     host.worker_mut(thread).place = Place::Nowhere;
                 },
-                "is Nowhere, and Awake",
+                "is Nowhere, and ",
             ),
             (
                 |host| {
@@ -429,16 +485,18 @@ mod tests {
                 "core 3 is idle, and threads wait for it",
             ),
             (|host| host.cores[1].set_offline(), "core 1 is offline, and has"),
-            (|host| rich(host).scout_is_out = true, "a scout is out that is none"),
             (|host| rich(host).busy += 1, "noted are others"),
             (|host| rich(host).retired += 1, "noted are others"),
             (
                 |host| {
                     let pool = rich(host);
-                    let busy = pool.workers.iter().position(|worker| worker.busy).unwrap();
-                    pool.set_rest(busy as u32, Rest::Rising);
+                    let busy = pool.workers.iter().position(Worker::is_busy).unwrap() as u32;
+                    pool.sleep().retire(WorkerId(busy));
+                    pool.workers[busy as usize].doing = Doing::Parking;
+                    pool.workers[busy as usize].ready.clear();
+                    pool.note_rest(busy);
                 },
-                "has a task, and is Rising",
+                "has a task, and is Retired",
             ),
             (
                 |host| {
@@ -559,7 +617,7 @@ mod tests {
             (
                 |pool| {
                     let rich = (0..4).find(|worker| !pool.workers[*worker].ready.is_empty()).unwrap();
-                    pool.set_rest(rich as u32, Rest::Retired);
+                    retires(pool, rich as u32);
                 },
                 "and tasks lie in its queue",
             ),

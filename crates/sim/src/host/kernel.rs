@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::worker::Doing;
 use super::{Due, Host, Thread};
 
 /// One core.
@@ -261,6 +262,10 @@ impl Host {
         for worker in 0..self.pool(program).workers.len() as u32 {
             let thread = Thread { program, worker };
             let (Place::Queued(core) | Place::On(core)) = self.worker(thread).place else { continue };
+            // One that is about to wait needs no core for long.
+            if matches!(self.worker(thread).doing, Doing::PassingOn | Doing::Parking) {
+                continue;
+            }
             if !self.cores_of(thread)(self, core) {
                 let ran = self.cores[core].running == Some(thread);
                 self.pool_mut(program).counts.preemptions += u64::from(ran);

@@ -197,7 +197,7 @@ impl Sums {
 impl One {
     fn of(worker: &Worker, is_awake: bool, now: u64) -> One {
         let progress = (worker.ready.len(), worker.begun);
-        let was_busy = is_awake && worker.busy;
+        let was_busy = is_awake && worker.is_busy();
         let on_core = worker.times.on_core;
         One { busy_ns: worker.busy_time(now), times: None, on_core, progress, was_busy, unmoved: 0 }
     }

@@ -1,11 +1,14 @@
 //! A program's workers: the third shell around the catalog's thieves, beside the runtime's and that of [`crate::job`].
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
-use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Sleeper, Victim, WakeReason, WorkerId};
+use comity_policy::{Action, Event, Policy, Role, RunStatus, Victim, WorkerId};
+use comity_protocol::sleep::{Roles, Sleep};
 
 use super::check::Ledger;
 use super::kernel::Place;
+use super::platform::Cells;
 use super::quota::Quota;
 use super::share::Share;
 use super::worker::{Doing, Rest, Worker};
@@ -31,6 +34,11 @@ pub(super) struct Pool {
     /// How many workers it has while it is there.
     size: u32,
     pub(super) workers: Vec<Worker>,
+    /// While it is there.
+    sleep: Option<Box<Sleep<Cells>>>,
+    pub(super) cells: Cells,
+    /// Whether each worker's next push looks for sleepers.
+    pub(super) bells: Vec<Cell<bool>>,
     /// Handed in from outside.
     pub(super) injected: VecDeque<Strand>,
     /// Strands in the workers' deques.
@@ -46,13 +54,10 @@ pub(super) struct Pool {
     busy_time: (u64, u64),
     /// How many are in each state of the books.
     pub(super) in_books: [u32; 3],
+    /// How many rest in each way.
     pub(super) asleep: u32,
     pub(super) retired: u32,
     pub(super) rising: u32,
-    /// See [`comity_policy::Waking::Watchdog`].
-    pub(super) watchdog: Option<u32>,
-    /// See [`comity_policy::Waking::Hungry`].
-    pub(super) scout_is_out: bool,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
     /// Tasks not begun while as many workers rest for want of a core, as after the last event.
@@ -75,6 +80,9 @@ impl Pool {
             seed,
             size,
             workers: Vec::new(),
+            sleep: None,
+            cells: Cells::default(),
+            bells: Vec::new(),
             injected: VecDeque::new(),
             queued: 0,
             in_hand: 0,
@@ -86,8 +94,6 @@ impl Pool {
             asleep: 0,
             retired: 0,
             rising: 0,
-            watchdog: None,
-            scout_is_out: false,
             share: None,
             quota: None,
             starved: 0,
@@ -119,6 +125,10 @@ impl Pool {
         self.queued > 0 || !self.injected.is_empty()
     }
 
+    pub(super) fn sleep(&self) -> &Sleep<Cells> {
+        self.sleep.as_deref().expect("a program that is there has workers")
+    }
+
     /// Workers that are up.
     pub(super) fn awake(&self) -> u32 {
         self.workers.len() as u32 - self.asleep - self.retired - self.rising
@@ -141,21 +151,44 @@ impl Pool {
     }
 
     pub(super) fn fate(&self) -> Fate {
-        Fate { ended: self.ended, died: self.died, spent: self.spent, counts: self.counts }
+        let traffic = self.cells.traffic();
+        let counts = Counts {
+            barriers: traffic.barriers(),
+            fences: traffic.fences(),
+            wakeups: traffic.wakeups(),
+            shared_writes: traffic.shared_writes(),
+            ..self.counts
+        };
+        Fate { ended: self.ended, died: self.died, spent: self.spent, counts }
     }
 
     pub(super) fn numbers(&self) -> String {
-        let Pool { queued, in_hand, carried, busy, asleep, retired, rising, watchdog, scout_is_out, .. } = self;
+        let Pool { queued, in_hand, carried, busy, asleep, retired, rising, .. } = self;
         format!(
             "{queued} strands queued, {} injected, {in_hand} in hand, {carried} carried; of {} workers {busy} busy, {asleep} asleep, {retired} \
-             retired, {rising} rising; watchdog {watchdog:?}, scout out: {scout_is_out}; {}",
+             retired, {rising} rising; {:?}; {}",
             self.injected.len(),
             self.workers.len(),
+            self.sleep(),
             self.policy
         )
     }
 
-    pub(super) fn set_rest(&mut self, worker: u32, rest: Rest) {
+    /// Whether the worker rests, as its word and its doing have it now.
+    pub(super) fn rest_of(&self, worker: u32) -> Rest {
+        let me = WorkerId(worker);
+        match self.workers[worker as usize].doing {
+            Doing::Rising => Rest::Rising,
+            Doing::Parking | Doing::Waiting if self.sleep().is_retired(me) => Rest::Retired,
+            Doing::Waiting => Rest::Asleep,
+            Doing::Parking if self.sleep().is_asleep(me) => Rest::Asleep,
+            _ => Rest::Awake,
+        }
+    }
+
+    /// The worker's word or its doing has changed.
+    pub(super) fn note_rest(&mut self, worker: u32) {
+        let rest = self.rest_of(worker);
         let before = std::mem::replace(&mut self.workers[worker as usize].rest, rest);
         for (rest, change) in [(before, -1), (rest, 1)] {
             let count = match rest {
@@ -197,9 +230,7 @@ impl Host {
         match doing {
             Doing::Strand(_) => spent.work += elapsed,
             Doing::Acting(Action::Mug) => spent.mug += elapsed,
-            Doing::Acting(_) | Doing::Rising(_) | Doing::Placing { .. } | Doing::Taking { .. } | Doing::Nothing => {
-                spent.steal += elapsed
-            }
+            _ => spent.steal += elapsed,
         }
     }
 
@@ -225,13 +256,21 @@ impl Host {
         };
         pool.ran_on = vec![0; roots.len()];
         let created = roots.iter().try_for_each(|root| pool.ledger.create(root.id));
-        pool.injected.extend(roots);
         self.expect(created);
         let Pool { policy, seed, size, .. } = *self.pool(program);
         let cores = self.cores.len();
         // They start all over the machine.
         let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
-        self.pool_mut(program).workers = (0..size).map(worker).collect();
+        let pool = self.pool_mut(program);
+        pool.workers = (0..size).map(worker).collect();
+        pool.bells = vec![Cell::new(false); size as usize];
+        let row = policy.row();
+        pool.sleep = Some(Box::new(Sleep::new(pool.cells.clone(), size, row.waking, row.counts_roles)));
+        self.begin_to_rest(program);
+        for root in roots {
+            self.pool_mut(program).injected.push_back(root);
+            self.injected(program);
+        }
         self.join_table(program);
         self.begin_period(program);
         for worker in 0..size {
@@ -239,9 +278,12 @@ impl Host {
                 record(Line::Thief { program, worker, policy: policy.to_string(), workers: size, seed });
             }
             let thread = Thread { program, worker };
+            self.acting = Some(thread);
+            self.step(program, |sleep, _| sleep.publish_thief(WorkerId(worker)));
             self.tell(thread, Event::DequeEmpty { wakeups_owed: 0 });
             self.enqueue(thread);
         }
+        self.acting = None;
         self.begin_to_share(program);
     }
 
@@ -262,7 +304,8 @@ impl Host {
             for worker in 0..workers {
                 self.take_off(Thread { program, worker });
             }
-            self.pool_mut(program).workers = Vec::new();
+            let pool = self.pool_mut(program);
+            (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
             (0..self.cores.len()).for_each(|core| self.dispatch(core));
             // Who has died does not leave the table: others bury it.
             if self.pool(program).ended.is_some() {
@@ -373,6 +416,7 @@ impl Host {
     pub(super) fn becomes_thief(&mut self, thread: Thread) {
         let now = self.now;
         self.pool_mut(thread.program).set_busy(now, thread.worker, false);
+        self.step(thread.program, |sleep, _| sleep.publish_thief(WorkerId(thread.worker)));
         let wakeups_owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
         self.tell(thread, Event::DequeEmpty { wakeups_owed });
     }
@@ -381,15 +425,21 @@ impl Host {
 
     /// What the worker did is over.
     pub(super) fn complete(&mut self, thread: Thread) {
+        self.acting = Some(thread);
         let worker = self.worker_mut(thread);
         worker.gives_way = false;
         match std::mem::replace(&mut worker.doing, Doing::Nothing) {
             Doing::Strand(strand) => self.finish(thread, strand),
-            Doing::Rising(reason) => self.rises(thread, reason),
             Doing::Acting(action) => self.acted(thread, action),
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
             Doing::Taking { instead } => self.taken(thread, instead),
-            Doing::Nothing => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
+            Doing::HandingOver => self.leaves(thread),
+            Doing::Announcing => self.announced(thread),
+            Doing::PassingOn => self.passes_on(thread),
+            Doing::Parking => self.parks(thread),
+            Doing::Rising => self.rises(thread),
+            Doing::Up(woken) => self.stays_up(thread, woken),
+            Doing::Nothing | Doing::Waiting => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
         }
     }
 
@@ -435,7 +485,7 @@ impl Host {
             | Action::Run { .. } => costs.look,
             Action::YieldTo(_) | Action::YieldCore => costs.yield_core,
             Action::Pause { hints } => costs.hint * u64::from(hints.max(1)),
-            Action::Sleep => costs.sleep,
+            Action::Sleep => costs.sleep / 3,
         };
         let worker = self.worker_mut(thread);
         (worker.doing, worker.left) = (Doing::Acting(action), left);
@@ -449,9 +499,8 @@ impl Host {
             Action::Mug => self.mug(thread),
             Action::Inspect(victim) => Event::Seen(self.inspect(program, victim)),
             Action::Count => {
-                let pool = self.pool(program);
-                let (busy, sleepers) = (pool.busy, pool.asleep);
-                Event::Counted { busy, thieves: pool.workers.len() as u32 - busy - sleepers, sleepers }
+                let Roles { busy, thieves, sleepers } = self.step(program, |sleep, _| sleep.roles());
+                Event::Counted { busy, thieves, sleepers }
             }
             Action::ClaimWakeup { from } => {
                 let owed = &mut self.worker_mut(Thread { program, worker: from.0 }).wakeups_owed;
@@ -459,7 +508,10 @@ impl Host {
                 *owed = owed.saturating_sub(1);
                 Event::WakeupClaimed(claimed)
             }
-            Action::Wake { whom, appoint } => Event::PeerWoken(self.wake_peer(thread, whom, appoint)),
+            Action::Wake { whom, appoint } => {
+                let me = WorkerId(thread.worker);
+                Event::PeerWoken(self.step(program, |sleep, _| sleep.wake_peer(me, whom, appoint)))
+            }
             Action::YieldTo(peer) => {
                 self.give_way(thread, Some(peer));
                 Event::Yielded
@@ -471,8 +523,6 @@ impl Host {
             Action::Pause { .. } => {
                 Event::Paused { anyone_busy: self.pool(program).busy > 0, core_is_wanted: self.is_core_wanted(program) }
             }
-            // What was placed here meanwhile is its own business.
-            Action::Sleep if !self.worker(thread).ready.is_empty() => Event::SleepRefused(SleepRefusal::WorkArrived),
             Action::Sleep => match self.rest(thread) {
                 Ok(()) => return,
                 Err(refusal) => Event::SleepRefused(refusal),
@@ -480,12 +530,17 @@ impl Host {
             // Nothing was found: to a policy that runs all the same, the deque is still empty.
             Action::Run { wakeups_owed } => Event::DequeEmpty { wakeups_owed },
         };
+        self.hears(thread, event);
+    }
+
+    /// A thief hears of an event, unless the shell has something else for it.
+    pub(super) fn hears(&mut self, thread: Thread, event: Event) {
         let worker = self.worker(thread);
         if worker.found.is_some() {
             self.has_found(thread);
         } else if !worker.ready.is_empty() {
             return self.take_own(thread, Some(event));
-        } else if self.has_excess(program) && self.retire(thread, false) {
+        } else if self.has_excess(thread.program) && self.retire(thread, false) {
             return;
         }
         self.tell(thread, event);
@@ -497,19 +552,25 @@ impl Host {
         let pool = self.pool_mut(thread.program);
         let workers = pool.workers.len() as u32;
         let worker = &mut pool.workers[thread.worker as usize];
-        if !worker.busy {
+        if !worker.is_busy() {
             worker.farewells = 2 * workers + 8;
             pool.set_busy(now, thread.worker, true);
+            self.step(thread.program, |sleep, _| sleep.publish_busy(WorkerId(thread.worker)));
         }
     }
 
-    /// Begins with what was found.
+    /// Its spell as a thief is over.
     fn leave(&mut self, thread: Thread, wakeups_owed: u32) {
         let worker = self.worker_mut(thread);
         worker.wakeups_owed = wakeups_owed;
-        let strand = worker.found.take().expect("it has found one");
+        (worker.doing, worker.left) = (Doing::HandingOver, 0);
+    }
+
+    /// Begins with what was found.
+    fn leaves(&mut self, thread: Thread) {
+        self.step(thread.program, |sleep, queues| sleep.hand_over(WorkerId(thread.worker), queues));
+        let strand = self.worker_mut(thread).found.take().expect("it has found one");
         self.pool_mut(thread.program).in_hand -= 1;
-        self.hand_over(thread);
         self.begin(thread, strand);
     }
 
@@ -520,12 +581,15 @@ impl Host {
 
     fn steal_from(&mut self, thread: Thread, victim: WorkerId) -> Event {
         let pool = self.pool_mut(thread.program);
-        pool.counts.attempts += u64::from(victim.0 != thread.worker);
-        let others = if victim.0 == thread.worker { None } else { pool.workers[victim.index()].ready.pop_front() };
-        if let Some(strand) = others {
-            pool.queued -= 1;
-            self.find(thread, strand);
-            return Event::StealSucceeded(victim);
+        if victim.0 != thread.worker {
+            pool.counts.attempts += 1;
+            if let Some(strand) = pool.workers[victim.index()].ready.pop_front() {
+                pool.queued -= 1;
+                self.find(thread, strand);
+                return Event::StealSucceeded(victim);
+            }
+            pool.cells.traffic().begin(Some(WorkerId(thread.worker)));
+            pool.ring(victim);
         }
         match pool.injected.pop_front() {
             Some(strand) => {
@@ -547,24 +611,37 @@ impl Host {
         pool.queued -= 1;
         // What was placed here meanwhile is newer.
         queue.append(&mut pool.workers[thread.worker as usize].ready);
-        pool.workers[thread.worker as usize].ready = queue;
+        let own = &mut pool.workers[thread.worker as usize].ready;
+        *own = queue;
+        let carried = !own.is_empty();
         self.find(thread, strand);
+        if carried {
+            // Who looked while they were on their way has not seen them.
+            self.step(thread.program, |sleep, queues| {
+                queues.fence();
+                sleep.after_spawn(WorkerId(thread.worker), queues);
+            });
+        }
         Event::Mugged(WorkerId(victim))
     }
 
     fn inspect(&self, program: u32, victim: WorkerId) -> Victim {
         let worker = self.worker(Thread { program, worker: victim.0 });
-        let role = match (worker.busy, worker.ready.is_empty(), worker.rest) {
-            (true, false, _) => Role::Rich,
-            (true, true, _) => Role::Poor,
-            (false, _, Rest::Asleep) => Role::Sleeper,
-            (false, _, Rest::Awake | Rest::Retired | Rest::Rising) => Role::Thief,
+        let sleep = self.pool(program).sleep();
+        let role = if sleep.is_asleep(victim) {
+            Role::Sleeper
+        } else if !sleep.is_busy(victim) {
+            Role::Thief
+        } else if worker.ready.is_empty() {
+            Role::Poor
+        } else {
+            Role::Rich
         };
-        let run_status = match (role.has_task(), worker.place) {
-            (false, _) => RunStatus::Unknown,
-            (true, Place::On(_)) => RunStatus::Running,
-            (true, Place::Queued(_) | Place::Throttled) => RunStatus::Preempted,
-            (true, Place::Nowhere | Place::Blocked) => RunStatus::Parked,
+        let run_status = match (role, worker.place) {
+            (Role::Sleeper, _) => RunStatus::Parked,
+            (Role::Thief, _) => RunStatus::Unknown,
+            (Role::Rich | Role::Poor, Place::On(_)) => RunStatus::Running,
+            (Role::Rich | Role::Poor, _) => RunStatus::Preempted,
         };
         Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
@@ -576,54 +653,5 @@ impl Host {
             self.give_turn_to(core, Thread { worker: peer.0, ..thread });
         }
         self.cores[core].slice_end = self.now;
-    }
-
-    /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
-    fn rest(&mut self, thread: Thread) -> Result<(), SleepRefusal> {
-        if let Some(share) = &self.pool(thread.program).share
-            && share.sharing.sleeper == Sleeper::LeavesCore
-        {
-            if share.sharing.plain_alone && share.alone {
-                if self.pool(thread.program).busy > 0 {
-                    return Err(SleepRefusal::Alone);
-                }
-            } else if self.retire(thread, true) {
-                return Ok(());
-            }
-        }
-        self.admit(thread)?;
-        self.lie_down(thread, Rest::Asleep);
-        self.fell_asleep(thread);
-        Ok(())
-    }
-
-    /// The worker leaves its core.
-    pub(super) fn lie_down(&mut self, thread: Thread, rest: Rest) {
-        self.take_off(thread);
-        let pool = self.pool_mut(thread.program);
-        pool.counts.sleeps += 1;
-        pool.set_rest(thread.worker, rest);
-    }
-
-    /// A wake-up has arrived, or a system call is over: the worker wants a core.
-    pub(super) fn arrives(&mut self, thread: Thread) {
-        if self.pool(thread.program).is_there() {
-            if self.worker(thread).rest == Rest::Rising {
-                self.worker_mut(thread).left = self.costs.sleep;
-            }
-            self.enqueue(thread);
-        }
-    }
-
-    fn rises(&mut self, thread: Thread, reason: WakeReason) {
-        self.pool_mut(thread.program).set_rest(thread.worker, Rest::Awake);
-        if self.woke(thread) {
-            let event = Event::Woken(reason);
-            if self.worker(thread).ready.is_empty() {
-                self.tell(thread, event);
-            } else {
-                self.take_own(thread, Some(event));
-            }
-        }
     }
 }

@@ -3,9 +3,9 @@
 //! A queue has a lock ([`super::Costs::queue`]), which is given to those who want it in the order in which they come. What an
 //! owner or an unblocker does there shows when it gives the lock back; a thief's attempt a little later, when it is over.
 
-use comity_policy::{Event, Unblocked};
+use comity_policy::{Event, Unblocked, WorkerId};
 
-use super::worker::{Doing, Rest};
+use super::worker::Doing;
 use super::{Host, Thread};
 use crate::program::Strand;
 
@@ -56,32 +56,28 @@ impl Host {
     /// The worker's task has unblocked `task`: it goes where the policy says. Then the worker goes on with `next`.
     pub(super) fn carry(&mut self, me: Thread, task: Strand, next: Option<Strand>) {
         let pool = self.pool(me.program);
-        let last = Thread { worker: pool.ran_on[task.id as usize], ..me };
+        let last = WorkerId(pool.ran_on[task.id as usize]);
         let unblocked = Unblocked {
-            last_is_up: matches!(self.worker(last).rest, Rest::Awake | Rest::Rising) && self.has_core(last),
+            last_is_up: !pool.sleep().is_asleep(last),
             current_has_more: !self.worker(me).ready.is_empty(),
         };
-        let goes_to_last = pool.policy.place().goes_to_last(unblocked) && self.takes_tasks(last);
-        let at = if goes_to_last { last.worker } else { me.worker };
+        // One without a core is brought up for its own business alone.
+        let goes_to_last = pool.policy.place().goes_to_last(unblocked) && !pool.sleep().is_retired(last);
+        let at = if goes_to_last { last.0 } else { me.worker };
         self.pool_mut(me.program).carried += 1;
         self.access(me, at, Doing::Placing { task, at, next });
     }
 
-    /// Whether tasks may be placed there: a worker without a core would not come to them.
-    fn takes_tasks(&self, thread: Thread) -> bool {
-        self.worker(thread).rest != Rest::Retired && self.has_core(thread)
-    }
-
     pub(super) fn placed(&mut self, me: Thread, task: Strand, at: u32, next: Option<Strand>) {
-        // Meanwhile it may have lost its core.
-        let whose = Thread { worker: at, ..me };
-        let whose = if self.takes_tasks(whose) { whose } else { me };
         let pool = self.pool_mut(me.program);
-        pool.counts.placed += u64::from(whose != me);
+        pool.counts.placed += u64::from(at != me.worker);
         pool.carried -= 1;
         pool.queued += 1;
-        self.worker_mut(whose).ready.push_back(task);
-        self.placed_at(me, whose);
+        pool.workers[at as usize].ready.push_back(task);
+        let (own, last) = (WorkerId(me.worker), WorkerId(at));
+        self.step(me.program, |sleep, queues| {
+            if last == own { sleep.after_spawn(own, queues) } else { sleep.after_placing(last, Some(own), queues) }
+        });
         self.go_on(me, next);
     }
 }

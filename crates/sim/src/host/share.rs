@@ -1,10 +1,9 @@
 //! Which workers of a program have a core: what the runtime's `share.rs` does, where no worker is interrupted between two steps.
 
-use comity_policy::{Coordinator, Mode, Placement, Room, Sharing, Sleeper, WakeReason};
+use comity_policy::{Coordinator, Mode, Placement, Room, Sharing, Sleeper, WorkerId};
 use comity_protocol::{CoreSet, SlotId};
 
 use super::observer::Observer;
-use super::worker::Rest;
 use super::{Host, Thread};
 
 /// What a worker is, as the books have it.
@@ -189,32 +188,31 @@ impl Host {
             || self.in_state(me.program, State::Asleep).any(|worker| up(&worker))
     }
 
-    /// The worker, a thief, is one too many, or with `by_itself` wants no core: it leaves. False: it is needed.
+    /// The worker, a thief, is one too many, or with `by_itself` wants no core: it retires, and is to go on with
+    /// [`Host::passes_on`]. False: it is needed.
     pub(super) fn retire(&mut self, me: Thread, by_itself: bool) -> bool {
         let program = me.program;
         let Some(share) = self.share(program).filter(|share| share.entered) else { return false };
         let lends = share.sharing.sleeper == Sleeper::LendsCore;
         let is_surplus = self.count(program, State::Awake) > self.room(program);
-        let has_tasks = !self.worker(me).ready.is_empty();
-        if has_tasks || !self.may_retire(me) || !(by_itself || is_surplus) {
+        if !self.may_retire(me) || !(by_itself || is_surplus) {
             return false;
         }
         if is_surplus && lends {
             // Nor is there a core for those whom the next pushes would wake.
             let sleepers: Vec<u32> = self.in_state(program, State::Asleep).collect();
             for worker in sleepers {
-                if self.worker(Thread { program, worker }).rest == Rest::Asleep {
-                    self.pool_mut(program).set_rest(worker, Rest::Retired);
+                if self.step(program, |sleep, _| sleep.retire_sleeper(WorkerId(worker))) {
                     self.set_state(Thread { program, worker }, State::Retired);
                 }
             }
         }
+        self.step(program, |sleep, _| sleep.retire(WorkerId(me.worker)));
         let core = self.worker(me).core;
         self.set_state(me, State::Retired);
-        self.lie_down(me, Rest::Retired);
         self.let_go(program, core);
         self.balance(program);
-        self.pass_on(me);
+        self.begin_to_pass_on(me);
         true
     }
 
@@ -229,8 +227,8 @@ impl Host {
         self.balance(me.program);
     }
 
-    /// The worker is up again. False: there is no core for it, and it rests again.
-    pub(super) fn woke(&mut self, me: Thread) -> bool {
+    /// The worker is up again. False: there is no core for it, and it has no business of its own.
+    pub(super) fn woke(&mut self, me: Thread, has_business: bool) -> bool {
         let program = me.program;
         if self.share(program).is_none_or(|share| !share.entered) {
             return true;
@@ -240,8 +238,7 @@ impl Host {
             self.take_core(me);
         }
         self.balance(program);
-        let stays = self.count(program, State::Awake) <= self.room(program) || !self.may_retire(me);
-        stays || !self.retire(me, false)
+        has_business || self.count(program, State::Awake) <= self.room(program) || !self.may_retire(me)
     }
 
     /// Cores that no worker needs any more, `core` first.
@@ -314,19 +311,12 @@ impl Host {
         let hungry = self.count(program, State::Awake) + self.count(program, State::Asleep);
         let Some(share) = self.share(program) else { return };
         let room = if share.is_free() { self.room(program) } else { share.most };
-        let retired: Vec<u32> = self.in_state(program, State::Retired).collect();
-        let mut restored = false;
-        for worker in retired.into_iter().take(room.saturating_sub(hungry) as usize) {
-            let thread = Thread { program, worker };
-            self.set_state(thread, State::Asleep);
-            if self.worker(thread).rest == Rest::Retired {
-                self.pool_mut(program).set_rest(worker, Rest::Asleep);
-                restored = true;
-            }
+        let retired = self.in_state(program, State::Retired).take(room.saturating_sub(hungry) as usize);
+        let retired: Vec<u32> = retired.collect();
+        for worker in &retired {
+            self.set_state(Thread { program, worker: *worker }, State::Asleep);
         }
-        if restored && self.pool(program).shows_task() {
-            self.send_scout(Thread { program, worker: self.pool(program).workers.len() as u32 - 1 });
-        }
+        self.step(program, |sleep, queues| sleep.restore_hunger(retired.into_iter().map(WorkerId), queues));
     }
 
     /// Recalls workers as long as there are cores for them, and in the place of those who need none while there are tasks.
@@ -343,9 +333,8 @@ impl Host {
             let thread = Thread { program, worker };
             self.set_state(thread, State::Awake);
             self.worker_mut(thread).core = core;
-            if self.worker(thread).rest == Rest::Retired {
-                self.wake(thread, WakeReason::Coordinator, None);
-            }
+            // If it cannot be recalled, it was woken for business of its own, and is up.
+            self.step(program, |sleep, _| sleep.recall(WorkerId(worker)));
         }
     }
 
@@ -399,13 +388,6 @@ impl Host {
             (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
             (Placement::WithinCores | Placement::OnePerCore, _) => Some(share.known),
         }
-    }
-
-    /// Whether the worker, should it be up, has a core, as far as its program knows.
-    pub(super) fn has_core(&self, thread: Thread) -> bool {
-        let Some(share) = self.share(thread.program) else { return true };
-        let worker = self.worker(thread);
-        share.is_free() || share.known.is_empty() || worker.state != State::Awake || worker.core.is_some()
     }
 
     /// Workers whose queue a thief may take over.

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use comity_policy::{Action, Event, Thief, WakeReason};
+use comity_policy::{Action, Event, Thief};
+use comity_protocol::sleep::Woken;
 
 use super::kernel::{Place, Times};
 use super::share::State;
@@ -17,23 +18,36 @@ pub(super) enum Doing {
     Strand(u32),
     /// It does what its thief wants; what comes of it shows when its time is over.
     Acting(Action),
-    /// It has been woken.
-    Rising(WakeReason),
     /// It puts an unblocked task into a worker's queue, and then goes on with its own, if it has one.
     Placing { task: Strand, at: u32, next: Option<Strand> },
     /// It takes a task from its own queue: a worker without one, or a thief that was about to hear of something else.
     Taking { instead: Option<Event> },
+    /// It has found a task, and hands over before it begins.
+    HandingOver,
+    /// It has announced that it sleeps, and looks whether it may.
+    Announcing,
+    /// It has retired, and passes on what depended on its looking for tasks.
+    PassingOn,
+    /// It has looked, or passed on, and is about to wait.
+    Parking,
+    /// It waits for its parker.
+    Waiting,
+    /// It was woken while it waited, and learns what for.
+    Rising,
+    /// It has learnt that, and sees whether there is a core for it.
+    Up(Woken),
 }
 
-/// Whether a worker sleeps.
+/// Whether a worker rests, as its rest word and its doing have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
+    /// It does not, or it is yet to look whether it may.
     Awake,
     /// Until a task or a peer wakes it.
     Asleep,
     /// Without a core, until the coordinator has one.
     Retired,
-    /// It was woken, and has not been on a core since.
+    /// It was woken while it waited, and has not learnt what for.
     Rising,
 }
 
@@ -47,11 +61,12 @@ pub(super) struct Worker {
     pub(super) doing: Doing,
     /// Nanoseconds of its doing that are left.
     pub(super) left: u64,
+    /// As the pool counts it.
     pub(super) rest: Rest,
-    /// It has a task,
-    pub(super) busy: bool,
-    /// and had one for so many nanoseconds, on a core or not, up to a time.
-    busy_time: (u64, u64),
+    /// When it got the task that it has,
+    busy_since: Option<u64>,
+    /// and for how many nanoseconds it had had one by then, on a core or not.
+    busy_time: u64,
     /// Tasks that it has begun.
     pub(super) begun: u64,
     /// Where its thread's time went.
@@ -61,7 +76,6 @@ pub(super) struct Worker {
     /// What its thief may still do before it begins.
     pub(super) farewells: u32,
     pub(super) wakeups_owed: u32,
-    pub(super) is_scout: bool,
     /// It has offered its core.
     pub(super) gives_way: bool,
     pub(super) last_core: usize,
@@ -81,27 +95,30 @@ impl Worker {
             doing: Doing::Nothing,
             left: 0,
             rest: Rest::Awake,
-            busy: false,
-            busy_time: (0, 0),
+            busy_since: None,
+            busy_time: 0,
             begun: 0,
             times: Times::default(),
             found: None,
             farewells: 0,
             wakeups_owed: 0,
-            is_scout: false,
             gives_way: false,
             last_core,
             state: State::Awake,
             core: None,
         }
     }
+
     pub(super) fn set_busy(&mut self, now: u64, busy: bool) {
-        self.busy_time = (self.busy_time(now), now);
-        self.busy = busy;
+        self.busy_time = self.busy_time(now);
+        self.busy_since = busy.then_some(now);
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy_since.is_some()
     }
 
     pub(super) fn busy_time(&self, now: u64) -> u64 {
-        let (sum, until) = self.busy_time;
-        sum + if self.busy { now - until } else { 0 }
+        self.busy_time + self.busy_since.map_or(0, |since| now - since)
     }
 }

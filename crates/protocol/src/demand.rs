@@ -1,6 +1,6 @@
 //! How many cores a command can use, from what it was seen doing.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// How many looks count. What a command could use at one of them it may want again at once.
 const LOOKS: usize = 8;

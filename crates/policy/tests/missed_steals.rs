@@ -1,0 +1,39 @@
+//! A steal that was missed, for the victim has tasks, is no failure to a policy that counts failures.
+
+use comity_policy::{Action, Event, Policy, WorkerId};
+
+#[test]
+fn who_counts_failures_does_not_count_a_missed_steal() {
+    for name in ["plain", "delay-yield", "selective-yield", "bws", "bws-busy-wakes", "wsgi", "dws", "dws-nc"] {
+        let mut thief = name.parse::<Policy>().unwrap().thief(WorkerId(0), 3, 1);
+        let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+        for nth in 0..10_000 {
+            let Action::StealFrom(victim) = action else { panic!("{name}: {action:?} after {nth} missed steals") };
+            action = thief.next(Event::StealMissed(victim));
+        }
+    }
+}
+
+/// To these an attempt is an attempt: they yield, mug or pause between any two, or after a round.
+#[test]
+fn to_the_others_it_is_as_a_failed_one() {
+    for policy in Policy::all() {
+        let name = policy.row().name;
+        if !["comity", "abp", "abp-eq", "abp-mug", "a-steal", "equipartition", "ws-last"].contains(&name) {
+            continue;
+        }
+        let [mut missed, mut failed] = [(); 2].map(|()| policy.thief(WorkerId(0), 3, 1));
+        let begins = Event::DequeEmpty { wakeups_owed: 0 };
+        let (mut action, mut expected) = (missed.next(begins), failed.next(begins));
+        for _ in 0..100 {
+            assert_eq!(action, expected, "{name}");
+            let [event, as_failed] = match action {
+                Action::StealFrom(victim) => [Event::StealMissed(victim), Event::StealFailed(victim)],
+                Action::Mug => [Event::NothingToMug; 2],
+                Action::Pause { .. } => [Event::Paused { anyone_busy: true, core_is_wanted: false }; 2],
+                _ => [Event::Yielded; 2],
+            };
+            (action, expected) = (missed.next(event), failed.next(as_failed));
+        }
+    }
+}

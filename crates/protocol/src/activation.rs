@@ -1,0 +1,650 @@
+//! Which workers of a pool are awake, and on which cores: the pool's activation.
+//!
+//! Under a policy that [shares cores](comity_policy::Share) a pool has as many workers awake as it holds cores, and always
+//! at least one that is awake or that a task wakes. Each worker is in one of three states, written down in [`Books`] under
+//! one lock, which is taken only where a worker falls asleep, wakes or retires, and by the coordinator:
+//!
+//! ```text
+//!            fell_asleep                     retire (no core, and no task)
+//!   Asleep ◀───────────── Awake ─────────────────────────────────────────▶ Retired
+//!     │ ───────────────▶    ▲ ◀─────────────────────────────────────────      │
+//!     │        woke         │    recall (a core), or business of its own      │
+//!     └─────────────────────┼──── no core for any sleeper ──────────────────▶ │
+//!     ◀─────────────────────┴──── a core is free ─────────────────────────────┘
+//! ```
+//!
+//! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`.
+//!
+//! What holds whenever the lock is free, once the pool takes part; `protocol/README.md` has the proofs:
+//!
+//! 1. A worker is Awake or Asleep: no pool is without a worker that a task wakes.
+//! 2. No more workers are awake than there is [room](Activation::room) for, or a thief sees `excess` and retires.
+//! 3. A task that waits gets a worker: the coordinator recalls one for each that is off its core or does not move.
+//! 4. A pool whose sleepers lend their cores, and whose workers have retired for want of some, has a sleeper or has said that it
+//!    wants a core, unless it holds the most that it can use.
+//! 5. A core belongs to one pool of its program, or to none: the driver's [`Cores`] sees to it.
+//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms.
+//!
+//! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so it costs nothing
+//! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, others
+//! take its queue, its thread moves to the cores that are left, and it retires when it is without a task.
+//!
+//! A call of [`Cores`] or [`Pool`] is an effect. The driver carries it out at once, in the order of the calls, and before the lock
+//! of the books is given back. Only [`Pool::worker_is_up`] comes after that.
+
+mod books;
+
+use alloc::boxed::Box;
+use core::sync::atomic::Ordering;
+
+use comity_policy::{Placement, Room, Sharing, Sleeper, WorkerId};
+
+use crate::CoreSet;
+use crate::platform::{Lock, Once, Platform, Word};
+use crate::sleep::{Sleep, Work};
+
+pub use books::{Books, State};
+
+/// Where a pool's cores come from: its program's part of the core table, or a model of it. Other programs change the table at any
+/// time, so what one call said may be untrue at the next.
+pub trait Cores {
+    /// The cores that the pool holds. An owner may take one back at once.
+    fn held(&self) -> CoreSet;
+
+    /// Those of the program's other pools included.
+    fn held_by_program(&self) -> CoreSet;
+
+    /// Claims a core that no program uses: with `own_only` one that the program owns. Another program may claim the core that
+    /// [`Cores::any_free`] saw before. After the claim the core's owner may take it back at once; [`Cores::held`] tells.
+    fn claim(&self, own_only: bool) -> Option<usize>;
+
+    /// Takes back a core of the program's own that another program uses. That program's threads leave it some time later.
+    fn take_back(&self) -> Option<usize>;
+
+    /// Releases `core`, or one that the driver chooses. `None`: the pool does not hold it any more. Another program may claim
+    /// the core at once, and this program's thread may still be on it.
+    fn release(&self, core: Option<usize>) -> Option<usize>;
+
+    /// Whether there is a core to claim. Asked after [`Cores::want`]: a program that releases a core later rings.
+    fn any_free(&self) -> bool;
+
+    /// Says whether the pool wants a core. A program that releases one from then on rings this one's coordinator, which may run
+    /// before the lock of the books is free, and waits for it.
+    fn want(&self, wants: bool);
+
+    /// The pool has no task for the free core that it was rung for: another that wants one is to be rung.
+    fn decline(&self);
+
+    /// Whether another pool or program wants a core.
+    fn is_core_wanted(&self) -> bool;
+
+    /// So many cores were taken back. For the record.
+    fn note_lost(&self, cores: u32);
+}
+
+/// The pool: its queues, its sleep protocol, and its workers' threads.
+pub trait Pool: Work {
+    /// What its sleep protocol runs on.
+    type Platform: Platform;
+
+    /// Its sleep protocol. A worker that is woken there may run at once. It waits for the lock of the books before it does anything
+    /// that the books count.
+    fn sleep(&self) -> &Sleep<Self::Platform>;
+
+    /// Confines the worker's thread to these cores, or lets it run wherever its program wants (`None`). It may be in the middle of
+    /// a task. False: that cannot be done yet, and is asked for again.
+    fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool;
+
+    /// Leads the worker's thread to the core that the worker was given, if it may go there. The kernel alone would leave the
+    /// thread where it ran or slept, behind another, and find the idle core some milliseconds later.
+    ///
+    /// One that `sleeps` stays confined to the core until it is up and has no task yet: then [`Pool::confine`] lets it go. One that
+    /// runs is let go at once. False: that cannot be done yet.
+    fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool;
+
+    /// The worker is up, in the books not yet, and calls this itself. What its thread starts from now on inherits where the thread
+    /// is confined.
+    fn up(&self, me: WorkerId);
+
+    /// The same without the lock, and in the books. A coordinator that sleeps because no pool had work is to be woken.
+    fn worker_is_up(&self);
+}
+
+/// On which terms a pool may have workers awake from now on, as the coordinator's last look has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// No other program holds cores or wants some.
+    pub alone: bool,
+    /// The program shares time, and holds no cores.
+    pub by_time: bool,
+    /// While one of the two is so, how many workers may be awake.
+    pub room: Room,
+    /// The most cores that a pool can use.
+    pub usable: u32,
+}
+
+/// What a worker does that was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Up {
+    /// It looks for tasks.
+    Stays,
+    /// There is no core for it: it goes on with [`Activation::retire`].
+    Retires,
+}
+
+/// See the module.
+///
+/// | field | written by | read by |
+/// |---|---|---|
+/// | `books` | the holder of its lock | the same |
+/// | `excess`, `without_core`, `anyone_without_core` | the holder of the books' lock | thieves |
+/// | `alone`, `by_time`, `breadth`, `most`, `cap` | the coordinator; `alone` also the holder of the lock that sees a loss | all |
+/// | `active` | the program, with the books' lock | all |
+/// | `closed` | the coordinator | all |
+/// | `over` | the driver, once | all |
+/// | `member` | the driver, once | all |
+///
+/// All are read and written relaxed: what follows from a value that is out of date is put right by the next look. After `closed` and
+/// `over` the writer wakes every worker: see Claim 7.
+pub struct Activation<P: Platform, C> {
+    /// The policy's row.
+    pub sharing: Sharing,
+    /// Worker 0 is a thread of the program's own.
+    adopts: bool,
+    /// The most cores that the pool can use: its workers, its affinity, its quota.
+    most: P::Word,
+    books: P::Lock<Books>,
+    member: P::Once<C>,
+    /// More workers are awake than there is room for: a thief that sees it retires.
+    excess: P::Bool,
+    /// No other program wants cores.
+    alone: P::Bool,
+    /// The program shares time: it holds no cores.
+    by_time: P::Bool,
+    /// While one of the two is so, how many workers may be awake, but for those that need no core at the moment.
+    breadth: P::Word,
+    /// What the program was told from outside: so many workers may be awake, but for those that need no core at the moment.
+    cap: P::Word,
+    /// What the program has told the pool: so many workers may be awake.
+    active: P::Word,
+    /// The program rests: no worker begins a task, however many are queued.
+    closed: P::Bool,
+    /// The pool has ended: what is left of it runs, and nothing closes it any more.
+    over: P::Bool,
+    /// By worker: it is awake and has no core, so its queue may be mugged. See [`Activation::without_core`].
+    without_core: Box<[P::Bool]>,
+    anyone_without_core: P::Bool,
+}
+
+impl<P: Platform, C: Cores> Activation<P, C> {
+    /// All workers begin awake, and no core is counted until the pool [enters](Activation::enter). `adopts`: worker 0 is a thread of
+    /// the program's own, and in no count. The threads may run on the cores of `may_use`, of which a pool can use `usable` at a time.
+    pub fn new(
+        platform: &P,
+        sharing: Sharing,
+        workers: u32,
+        adopts: bool,
+        may_use: CoreSet,
+        usable: u32,
+    ) -> Activation<P, C> {
+        let flag = |value| platform.bool(None, value);
+        Activation {
+            sharing,
+            adopts,
+            most: platform.word(None, usable.min(workers).max(1)),
+            books: platform.lock(Books::new(workers, adopts, may_use)),
+            member: platform.once(),
+            excess: flag(false),
+            alone: flag(true),
+            by_time: flag(false),
+            breadth: platform.word(None, u32::MAX),
+            cap: platform.word(None, u32::MAX),
+            active: platform.word(None, u32::MAX),
+            closed: flag(false),
+            over: flag(false),
+            without_core: (0..workers).map(|_| flag(false)).collect(),
+            anyone_without_core: flag(false),
+        }
+    }
+
+    /// Begins to take part: from now on cores count.
+    pub fn enter(&self, member: C) -> &C {
+        self.member.set(member)
+    }
+
+    /// Where its cores come from, once it takes part.
+    pub fn member(&self) -> Option<&C> {
+        self.member.get()
+    }
+
+    /// Whether the worker is in the pool's counts: a program's own thread is in none, for it comes and goes as it likes.
+    #[inline]
+    pub fn counts(&self, worker: WorkerId) -> bool {
+        !(self.adopts && worker.0 == 0)
+    }
+
+    /// The books, under their lock.
+    pub fn books(&self) -> <P::Lock<Books> as Lock<Books>>::Guard<'_> {
+        self.books.lock()
+    }
+
+    /// Whether no other program wants cores.
+    pub fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// Whether the program shares time, and holds no cores.
+    pub fn is_by_time(&self) -> bool {
+        self.by_time.load(Ordering::Relaxed)
+    }
+
+    /// Whether the number of held cores does not say how many workers may be awake, nor where.
+    pub fn is_free(&self) -> bool {
+        self.is_alone() || self.is_by_time()
+    }
+
+    /// The most cores that the pool can use.
+    pub fn most(&self) -> u32 {
+        self.most.load(Ordering::Relaxed).min(self.active.load(Ordering::Relaxed))
+    }
+
+    /// Whether no worker may begin a task.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed)
+    }
+
+    /// The pool ends: from now on it is open. To be followed by a wake-up of every worker.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    /// The pool's terms from now on. To be followed by [`Activation::employ`].
+    pub fn stand(&self, terms: Terms) {
+        let Terms { alone, by_time, room, usable } = terms;
+        self.set_alone(alone);
+        self.by_time.store(by_time, Ordering::Relaxed);
+        let most = usable.min(self.without_core.len() as u32).max(1);
+        self.most.store(most, Ordering::Relaxed);
+        let breadth = match room {
+            Room::Workers => u32::MAX,
+            Room::Cores => most,
+            Room::One => 1,
+        };
+        self.breadth.store(breadth, Ordering::Relaxed);
+    }
+
+    /// From now on so many workers may be awake, but for those that need no core. To be followed by [`Activation::employ`].
+    pub fn bound(&self, cap: u32) {
+        self.cap.store(cap, Ordering::Relaxed);
+    }
+
+    /// From now on no worker begins a task, or workers may again. The terms of a closed pool are to share time. To be followed by
+    /// [`Activation::employ`], and by [`Activation::reopen`] where the pool was closed.
+    pub fn close(&self, closed: bool) {
+        self.closed.store(closed, Ordering::Release);
+    }
+
+    /// How many workers may be awake.
+    pub fn room(&self, books: &Books) -> u32 {
+        if self.is_closed() {
+            return 0;
+        }
+        let workers = books.entries.len() as u32;
+        let room = match self.sharing.sleeper {
+            _ if self.member().is_none() => workers,
+            _ if !(self.sharing.plain_alone && self.is_free()) => books.held().max(1) + books.off_core,
+            // No worker too many takes anything from another program's cores, so the room grows fast.
+            Sleeper::LendsCore => self.breadth.load(Ordering::Relaxed).saturating_add(2 * books.off_core).min(workers),
+            Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
+        };
+        let cap = self.cap.load(Ordering::Relaxed).saturating_add(books.off_core);
+        room.min(cap).min(self.active.load(Ordering::Relaxed))
+    }
+
+    /// Whether a push may wake a worker that finds room.
+    fn wakes_by_push(&self) -> bool {
+        self.sharing.sleeper == Sleeper::LendsCore && self.is_free()
+    }
+
+    /// Whether another program wants cores, as was just seen.
+    pub fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Relaxed);
+    }
+
+    // ---- What workers tell, as thieves. ----
+
+    /// Whether a thief should retire.
+    #[inline]
+    pub fn has_excess(&self) -> bool {
+        self.excess.load(Ordering::Relaxed)
+    }
+
+    /// Whether another program waits for a core.
+    pub fn is_core_wanted(&self) -> bool {
+        !self.is_alone() && self.member().is_some_and(C::is_core_wanted)
+    }
+
+    /// Workers whose queue a thief may take over.
+    pub fn without_core(&self) -> impl Iterator<Item = WorkerId> {
+        let anyone = self.anyone_without_core.load(Ordering::Relaxed);
+        let workers = self.without_core.iter().enumerate().filter(move |_| anyone);
+        workers.filter(|(_, without)| without.load(Ordering::Relaxed)).map(|(nth, _)| WorkerId(nth as u32))
+    }
+
+    /// The worker was admitted to sleep: its core is free, unless the policy keeps it.
+    pub fn fell_asleep(&self, pool: &impl Pool<Platform = P>, me: WorkerId) {
+        let mut books = self.books();
+        books.fall_asleep(me);
+        self.let_go(&mut books, me);
+        self.balance(&mut books, pool);
+    }
+
+    /// The worker is up again. `Retires`: there is no core for it, and it has no business of its own.
+    pub fn woke(&self, pool: &impl Pool<Platform = P>, me: WorkerId, has_business: bool) -> Up {
+        let mut books = self.books();
+        let entry = &mut books.entries[me.index()];
+        if core::mem::take(&mut entry.led) && pool.confine(me, None) {
+            entry.confined = None;
+        }
+        pool.up(me);
+        if !books.is(me, State::Awake) {
+            books.get_up(me);
+            self.take_core(&mut books, me);
+        }
+        self.balance(&mut books, pool);
+        let stays = has_business || books.awake() <= self.room(&books) || !self.may_retire(&books, me);
+        drop(books);
+        pool.worker_is_up();
+        if stays { Up::Stays } else { Up::Retires }
+    }
+
+    /// The worker, a thief, is one too many, or with `by_itself` wants no core: from now on it is retired, and must go on with
+    /// [`Sleep::pass_on`]. False: it is needed.
+    pub fn retire(&self, pool: &impl Pool<Platform = P>, me: WorkerId, by_itself: bool) -> bool {
+        let mut books = self.books();
+        let is_surplus = books.awake() > self.room(&books);
+        if !self.may_retire(&books, me) || !(by_itself || is_surplus) {
+            return false;
+        }
+        if is_surplus && self.sharing.sleeper == Sleeper::LendsCore {
+            // Nor is there a core for the sleepers that the next pushes would wake.
+            Self::retire_sleepers(&mut books, pool);
+        }
+        // Within the lock: the coordinator that recalls it must find it at rest.
+        pool.sleep().retire(me);
+        books.retire(me);
+        self.let_go(&mut books, me);
+        self.balance(&mut books, pool);
+        true
+    }
+
+    fn retire_sleepers(books: &mut Books, pool: &impl Pool<Platform = P>) {
+        for sleeper in books.all() {
+            // One that was woken meanwhile is asleep in the books, and waits for their lock.
+            if books.is(sleeper, State::Asleep) && pool.sleep().retire_sleeper(sleeper) {
+                books.retire(sleeper);
+            }
+        }
+    }
+
+    /// Whether another worker is awake, or asleep such that a task wakes it; in a closed pool none has to be. Where no coordinator would
+    /// recall it, only a worker that is too many retires.
+    fn may_retire(&self, books: &Books, me: WorkerId) -> bool {
+        if self.is_closed() {
+            return true;
+        }
+        let mut others = books.in_state(State::Awake).chain(books.in_state(State::Asleep));
+        let is_recalled = self.member().is_some() || books.awake() > self.room(books);
+        is_recalled && others.any(|worker| worker != me)
+    }
+
+    /// The worker needs no core any more.
+    fn let_go(&self, books: &mut Books, me: WorkerId) {
+        let core = books.entries[me.index()].core.take();
+        let Some(member) = self.member() else { return };
+        // A pool without a worker awake holds nothing.
+        if self.sharing.sleeper == Sleeper::KeepsCore && books.awake() > 0 {
+            return;
+        }
+        let mut own = core;
+        while books.held() > books.awake() {
+            let core = own.take().or_else(|| books.spare().next());
+            // If it cannot be released its owner has taken it back, and the books learn what else is lost.
+            if !self.release(books, member, core) && self.note_losses(books, member) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// A core for a worker that is awake, if there is one to be had.
+    fn take_core(&self, books: &mut Books, me: WorkerId) {
+        let Some(member) = self.member() else { return };
+        if books.held() < books.awake()
+            && books.held() < self.most()
+            && !self.is_by_time()
+            && let Some(core) = member.claim(self.sharing.own_only).or_else(|| member.take_back())
+        {
+            books.held.insert(core);
+        }
+        books.entries[me.index()].core = books.spare().next();
+    }
+
+    // ---- What the coordinator does, with the lock. ----
+
+    /// Cores that the table says are no longer this pool's.
+    pub fn note_losses(&self, books: &mut Books, member: &C) -> u32 {
+        let lost = self.note_moves(books, member);
+        if lost > 0 {
+            member.note_lost(lost);
+            self.set_alone(false);
+        }
+        lost
+    }
+
+    /// The same, of cores that the program's other pools were given.
+    pub fn note_moves(&self, books: &mut Books, member: &C) -> u32 {
+        let before = core::mem::replace(&mut books.held, member.held());
+        let held = books.held;
+        let lost = before.iter().filter(|core| !held.contains(*core));
+        lost.inspect(|core| books.lose(*core)).count() as u32
+    }
+
+    /// Claims a core that no program uses.
+    pub fn claim(&self, books: &mut Books, member: &C, own_only: bool) -> bool {
+        let claimed = (books.held() < self.most() && !self.is_by_time()).then(|| member.claim(own_only)).flatten();
+        claimed.inspect(|core| books.held.insert(*core)).is_some()
+    }
+
+    /// Takes a core back.
+    pub fn take_back(&self, books: &mut Books, member: &C) -> bool {
+        let taken = (books.held() < self.most() && !self.is_by_time()).then(|| member.take_back()).flatten();
+        taken.inspect(|core| books.held.insert(*core)).is_some()
+    }
+
+    /// Releases a core, `core` or any.
+    pub fn release(&self, books: &mut Books, member: &C, core: Option<usize>) -> bool {
+        member.release(core).inspect(|released| books.lose(*released)).is_some()
+    }
+
+    /// A core was taken back, or there is one to be had. True: some were taken back.
+    pub fn rung(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) -> bool {
+        let Some(member) = self.member() else { return false };
+        let lends = self.sharing.sleeper == Sleeper::LendsCore;
+        let lost = self.note_losses(books, member) > 0;
+        if !lost && !lends {
+            return false;
+        }
+        if lends {
+            let wanted = queued.min(books.retired() as usize);
+            (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
+        }
+        self.employ(books, pool, queued);
+        lost
+    }
+
+    /// A worker for each core, if there are any, and no core without one unless the policy keeps it. In a closed pool the sleepers retire,
+    /// and the workers in the middle of a task do so when they fork.
+    pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
+        let Some(member) = self.member() else { return };
+        if self.is_closed() {
+            Self::retire_sleepers(books, pool);
+            if books.awake() > 0 {
+                pool.ring_bells();
+            }
+        }
+        if self.sharing.sleeper != Sleeper::KeepsCore {
+            // For the workers that are awake without one.
+            let most = books.awake().min(self.most());
+            while books.held() < most
+                && (self.claim(books, member, self.sharing.own_only) || self.take_back(books, member))
+            {}
+        }
+        if self.wakes_by_push() {
+            self.restore_hunger(books, pool);
+        } else {
+            self.recall(books, pool, queued);
+        }
+        if queued > 0 && books.awake() == 0 && !self.is_closed() {
+            // The sleeper takes a core when it wakes.
+            pool.sleep().wake_peer(WorkerId(books.entries.len() as u32 - 1), None, false);
+        }
+        if self.sharing.sleeper != Sleeper::KeepsCore || self.is_closed() {
+            let needed = if self.is_by_time() { 0 } else { books.awake() };
+            let idle_cores = books.held().saturating_sub(needed);
+            (0..idle_cores).take_while(|_| self.release(books, member, None)).for_each(drop);
+        }
+        self.balance(books, pool);
+    }
+
+    /// The pool is open again: wakes every worker that rests. One that rests in the middle of a task goes on; any other looks for tasks, or
+    /// retires if there is no room for it.
+    pub fn reopen(&self, pool: &impl Pool<Platform = P>) {
+        // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is found at rest below. One
+        // that comes later finds the pool open. See Claim 7.
+        drop(self.books());
+        (0..self.without_core.len() as u32).for_each(|worker| pool.sleep().wake_for_business(WorkerId(worker)));
+    }
+
+    /// From now on at most `most` of the pool's workers are awake, of `queued` tasks that wait.
+    pub fn set_active(&self, pool: &impl Pool<Platform = P>, most: u32, queued: usize) {
+        let mut books = self.books();
+        self.active.store(most, Ordering::Relaxed);
+        if self.member().is_some() {
+            self.employ(&mut books, pool, queued);
+        } else if self.sharing.sleeper == Sleeper::LendsCore {
+            self.restore_hunger(&mut books, pool);
+        } else {
+            self.recall(&mut books, pool, queued);
+        }
+        self.balance(&mut books, pool);
+    }
+
+    /// Recalls workers as long as there are cores for them, and in the place of those that need none while there are tasks.
+    fn recall(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
+        let room = if queued > 0 || self.is_free() { self.room(books) } else { books.held().max(1) };
+        while books.awake() < room {
+            let core = books.spare().next();
+            // The one whose place in the pool is the core's place among the cores, so that workers stay where they were.
+            let place = core.map(|core| books.may_use.iter().take_while(|other| *other < core).count());
+            let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u32));
+            let preferred = preferred.filter(|worker| books.is(*worker, State::Retired));
+            let Some(worker) = preferred.or_else(|| books.in_state(State::Retired).next()) else { break };
+            // In the books first: it may be up before this goes on. Its thread moves before it wakes.
+            books.recall(worker, core);
+            if self.sharing.placement == Placement::Anywhere {
+                self.lead(books, pool, worker, true);
+            } else {
+                self.place(books, pool);
+            }
+            // If it cannot be recalled, it was woken for business of its own, and is up.
+            pool.sleep().recall(worker);
+        }
+    }
+
+    /// Makes those that have retired hungry again, as many as there might be cores for, should they have work.
+    fn restore_hunger(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
+        let hungry = books.awake() + books.in_state(State::Asleep).count() as u32;
+        let room = if self.is_free() { self.room(books) } else { self.most() };
+        // Each in the books first: a push may wake it before this goes on.
+        let retired = books.all().filter(|worker| books.make_hungry(*worker));
+        pool.sleep().restore_hunger(retired.take(room.saturating_sub(hungry) as usize), pool);
+    }
+
+    /// Brings up to date what thieves look at, and where threads may run. To be done before the lock is given back under which a
+    /// count or a core has changed.
+    pub fn balance(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
+        let Some(member) = self.member() else {
+            self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
+            return;
+        };
+        if self.sharing.sleeper == Sleeper::LendsCore {
+            self.ask_for_cores(books, pool, member);
+        }
+        self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
+        self.place(books, pool);
+    }
+
+    /// Says in the table whether a core is wanted. Without it no program that has one to spare would ring.
+    fn ask_for_cores(&self, books: &mut Books, pool: &impl Pool<Platform = P>, member: &C) {
+        let is_short = books.awake() > books.held();
+        let wants = (is_short || books.retired() > 0) && books.held() < self.most() && !self.wakes_by_push();
+        member.want(wants);
+        // Asked after it is known to want one: a program that releases a core later rings.
+        if wants && books.retired() > 0 && member.any_free() {
+            self.restore_hunger(books, pool);
+            member.want(is_short);
+            if !pool.deques_have_task() && !pool.injector_has_task() {
+                // Others may have some.
+                member.decline();
+            }
+        }
+    }
+
+    /// Which awake workers have no core, and where the threads of all run.
+    fn place(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
+        let (held, free) = (books.held, self.is_free());
+        let mut spare = books.spare();
+        // A pool that has no core shares those of its program's others.
+        let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
+        let crowded = books.awake() > self.room(books);
+        let mut anyone = false;
+        for worker in books.all() {
+            if !books.is(worker, State::Awake) {
+                continue;
+            }
+            let entry = &mut books.entries[worker.index()];
+            entry.core = entry.core.or_else(|| spare.next());
+            let without = entry.core.is_none() && !held.is_empty() && !free;
+            self.without_core[worker.index()].store(without, Ordering::Relaxed);
+            anyone |= without;
+            if entry.led {
+                continue;
+            }
+            let confined = match (self.sharing.placement, entry.core) {
+                _ if free || held.is_empty() => None,
+                (Placement::Anywhere, _) => crowded.then_some(held),
+                (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
+                (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
+            };
+            if confined != entry.confined && pool.confine(worker, confined) {
+                entry.confined = confined;
+            }
+            if confined.is_none() && !free && entry.led_to != entry.core {
+                self.lead(books, pool, worker, false);
+            }
+        }
+        self.anyone_without_core.store(anyone, Ordering::Relaxed);
+    }
+
+    /// The worker's thread goes to the core that the worker was given, if any.
+    fn lead(&self, books: &mut Books, pool: &impl Pool<Platform = P>, worker: WorkerId, sleeps: bool) {
+        let entry = &mut books.entries[worker.index()];
+        if let Some(core) = entry.core
+            && pool.lead(worker, core, sleeps)
+        {
+            entry.led = sleeps;
+            entry.confined = sleeps.then(|| [core].into_iter().collect());
+            entry.led_to = Some(core);
+        }
+    }
+}

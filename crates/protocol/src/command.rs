@@ -1,0 +1,320 @@
+//! The quanta of a command: a program that knows nothing of Comity, and whose threads are seen from outside.
+//!
+//! A command has the quantum of a pool ([`quantum`](crate::quantum)), with these differences, for its threads are its own to wake and what
+//! they have queued is not known:
+//!
+//! - What it could use is its [`Demand`]: threads that run or wait for a core, over the last looks.
+//! - While it could use its share it desires that many cores instead of all, and holds exactly those that are its own.
+//! - A look costs more the more threads there are, so the looks take a bounded part of a core's time; and there are few while it is idle.
+//! - Each ring of the bell brings the next look forward to a quantum after the last: the command has no worker to recall meanwhile.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
+
+use crate::observer::IdleClock;
+use crate::orders::{InForce, Own};
+use crate::quantum::{Program, Quantum, Staff};
+use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing};
+
+/// The least time between two looks.
+pub const QUANTUM: Duration = Duration::from_millis(10);
+
+/// The same of a command that does nothing: what it begins to do runs at once all the same, on the cores of others.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Looks take at most this part of the time of a core.
+const PART: u64 = 150;
+
+/// The most time between two looks, however long they take: half of the time after which others take this for stopped.
+const LONGEST: Duration = Duration::from_millis(250);
+const _: () = assert!(2 * LONGEST.as_millis() <= STOPPED_AFTER.as_millis());
+
+/// A command as its driver has it: its place in the table, and its threads.
+pub trait Command {
+    /// See [`Program::round`]. As many count as awake as are on a core or wait for one.
+    fn round(&mut self, desire: u32, awake: u32) -> Standing;
+
+    /// The cores that it is entitled to.
+    fn owned(&self) -> CoreSet;
+
+    /// The cores that it holds.
+    fn held(&self) -> CoreSet;
+
+    /// Claims a core that no program uses, with `own_only` one that the command is entitled to. False: there is none.
+    fn claim(&mut self, own_only: bool) -> bool;
+
+    /// Takes back a core that another program uses. False: there is none.
+    fn take_back(&mut self) -> bool;
+
+    /// Releases the core.
+    fn release(&mut self, core: usize);
+
+    /// So many cores were taken from it.
+    fn note_lost(&mut self, cores: u32);
+
+    /// Time that the machine's cores had nothing to run since it began, over all of them.
+    fn idle_ns(&mut self) -> Option<u64>;
+
+    /// Its threads run on these cores from now on, or where they like.
+    fn confine(&mut self, cores: Option<CoreSet>);
+}
+
+/// What its coordinator remembers of a command. Times are in nanoseconds of any clock that does not go back.
+pub struct Coordination {
+    quantum: Quantum,
+    demand: Demand,
+    idle_clock: IdleClock,
+    /// What was said where the command began.
+    own: Own,
+    /// What holds by now, after what was asked from outside. While the command could use its share it desires `told.cores`; `None`: as many
+    /// as its threads can use.
+    told: InForce,
+    /// The most cores that it can use, and of these the most that it may.
+    usable: u32,
+    cap: u32,
+    held: CoreSet,
+    alone: bool,
+    /// Processor time of the cores that were held since the last look, up to `counted`.
+    had: u64,
+    counted: u64,
+    looked: u64,
+    next: u64,
+}
+
+/// What came of a look, for the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// How the command stood when it began.
+    pub standing: Standing,
+    /// Processor time of the cores that were held since the look before.
+    pub had_ns: u64,
+}
+
+impl Coordination {
+    /// Of a command that has just joined, and can use so many cores; it desires `own.cores` of them, or as many as its threads can use.
+    pub fn new(policy: Box<dyn Coordinator>, own: Own, usable: u32, now: u64) -> Coordination {
+        let mut coordination = Coordination {
+            quantum: Quantum::new(policy, nanos(QUANTUM)),
+            demand: Demand::default(),
+            idle_clock: IdleClock::default(),
+            own,
+            told: InForce::of(own),
+            usable,
+            cap: own.cores.unwrap_or(usable),
+            held: CoreSet::EMPTY,
+            alone: true,
+            had: 0,
+            counted: now,
+            looked: now,
+            next: 0,
+        };
+        coordination.next = now + coordination.quantum.length();
+        coordination
+    }
+
+    /// When the last look was.
+    pub fn looked(&self) -> u64 {
+        self.looked
+    }
+
+    /// When the next is due.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// A core was taken back, or a program has joined: then a command that was alone need not be so any more.
+    pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
+        self.note_losses(command, now);
+        self.place(command);
+        self.next = self.next.min(self.looked + self.quantum.length()).max(now);
+    }
+
+    /// A look is due: what was seen of the command, before anything is decided.
+    pub fn note<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) {
+        self.demand.note(look);
+        self.note_losses(command, now);
+    }
+
+    /// It has let go of cores that it may no longer use, and holds these.
+    pub fn has_let_go(&mut self, held: CoreSet) {
+        self.held = held;
+    }
+
+    /// From now on it can use so many cores.
+    pub fn limit(&mut self, usable: u32) {
+        self.usable = usable;
+        self.cap = self.told.cap(usable);
+    }
+
+    /// From now on this holds of it. If that has changed, a look is due.
+    pub fn obey(&mut self, told: InForce, now: u64) {
+        if core::mem::replace(&mut self.told, told) != told {
+            self.limit(self.usable);
+            self.next = self.next.min(now);
+        }
+    }
+
+    /// It is to rest, and was stopped: it holds nothing and desires nothing.
+    pub fn pause<C: Command>(&mut self, command: &mut C, now: u64) {
+        self.note_losses(command, now);
+        let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
+        self.quantum.rest(&mut program, [0, self.cap]);
+        self.alone = program.alone;
+        self.held = command.held();
+        self.place(command);
+    }
+
+    /// It rests no longer. What it did not do meanwhile says nothing.
+    pub fn go_on(&mut self, now: u64) {
+        (self.looked, self.had) = (now, 0);
+        self.next = now + self.quantum.length();
+    }
+
+    /// Decides on a look that was [noted](Coordination::note). To be followed by [`Coordination::rest`].
+    pub fn look<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) -> Looked {
+        let had_ns = self.had;
+        let account = self.account(command, look);
+        let (cap, cores, could_use) = (self.cap, self.told.cores, self.demand.desire(self.cap));
+        let amended = |orders: Orders| {
+            let desire = match orders.mode {
+                Mode::Time => 0,
+                Mode::Cores => cores.map_or(could_use.max(1), |_| cap),
+            };
+            Orders { desire, cores: Claims::Owned, ..orders }
+        };
+        let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
+        let decided = self.quantum.decide(&mut program, account, [look.runnable, self.cap], amended);
+        self.alone = program.alone;
+        self.held = command.held();
+        self.place(command);
+        (self.looked, self.had) = (now, 0);
+        let least = if could_use == 0 { IDLE } else { QUANTUM };
+        self.next = now + decided.due.max(nanos(least));
+        Looked { standing: decided.standing, had_ns }
+    }
+
+    /// The look took so much processor time.
+    pub fn rest(&mut self, spent_ns: u64) {
+        let rest = spent_ns.saturating_mul(PART).max(self.next - self.looked);
+        self.next = self.looked + rest.min(nanos(LONGEST));
+    }
+
+    fn account<C: Command>(&mut self, command: &mut C, look: &Look) -> Account {
+        let able_ns = nanos(self.demand.able(self.cap));
+        let used_ns = nanos(look.used);
+        let idle = if used_ns < self.had { command.idle_ns() } else { None };
+        Account {
+            workers: self.cap,
+            usable: self.cap,
+            elapsed_ns: nanos(look.elapsed),
+            used_ns,
+            able_ns,
+            // What its threads waited for is in it.
+            wanted_ns: able_ns,
+            held_ns: self.had,
+            idle_ns: self.idle_clock.look(idle),
+            ..Account::default()
+        }
+    }
+
+    fn note_losses<C: Command>(&mut self, command: &mut C, now: u64) {
+        self.had += (now - self.counted) * self.held.len() as u64;
+        self.counted = now;
+        let held = command.held();
+        let lost = self.held.iter().filter(|core| !held.contains(*core)).count();
+        if lost > 0 {
+            command.note_lost(lost as u32);
+        }
+        self.held = held;
+    }
+
+    /// A command that is alone leaves nothing to others, unless it was asked to use less. One that has no core has to run somewhere.
+    fn place<C: Command>(&self, command: &mut C) {
+        let is_bound = self.told.cores != self.own.cores;
+        let is_free = (self.alone && !is_bound) || self.held.is_empty();
+        command.confine((!is_free).then_some(self.held));
+    }
+}
+
+/// A command to the quantum: one that uses its cores all together.
+struct Whole<'a, C> {
+    command: &'a mut C,
+    told: InForce,
+    cap: u32,
+    alone: bool,
+}
+
+impl<C: Command> Program for Whole<'_, C> {
+    type Staff<'a>
+        = &'a mut Self
+    where
+        Self: 'a;
+
+    fn staffs(&self) -> usize {
+        1
+    }
+
+    fn staff(&mut self, _nth: usize) -> &mut Self {
+        self
+    }
+
+    fn round(&mut self, desire: u32, awake: u32) -> Standing {
+        let standing = self.command.round(desire, awake);
+        Standing { share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)), ..standing }
+    }
+
+    fn owned(&self) -> CoreSet {
+        self.command.owned()
+    }
+
+    fn held(&self) -> CoreSet {
+        self.command.held()
+    }
+
+    fn in_force(&self) -> InForce {
+        self.told
+    }
+
+    fn stand(&mut self, alone: bool, _mode: Mode, _room: Room, _usable: u32) {
+        self.alone = alone;
+    }
+}
+
+impl<C: Command> Staff for &mut Whole<'_, C> {
+    fn retired(&self) -> u32 {
+        0
+    }
+
+    fn queued(&self) -> u64 {
+        0
+    }
+
+    fn most(&self) -> u32 {
+        self.command.owned().len() as u32
+    }
+
+    fn held(&self) -> CoreSet {
+        self.command.held()
+    }
+
+    fn claim(&mut self, own_only: bool) -> bool {
+        self.command.claim(own_only)
+    }
+
+    fn take_back(&mut self) -> bool {
+        self.command.take_back()
+    }
+
+    fn release(&mut self, core: usize) {
+        self.command.release(core);
+    }
+
+    /// Its threads are placed when all is decided.
+    fn employ(&mut self) {}
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
+}

@@ -1,0 +1,552 @@
+//! One spell as a thief: the conversation between a worker without a task and its policy.
+//!
+//! The dialogue says what the driver does next, an [`Effect`], and is told what came of it, an [`Outcome`]. It takes the steps of the
+//! sleep protocol and of the books itself; the driver moves tasks, gives up the core, and waits. It is the same for every policy.
+//!
+//! ```text
+//!               found, or business                  farewells, then Run
+//!   ┌─ Asks ──────────────────────────▶ Leaves ──────────────────────────▶ Effect::Begin
+//!   │   ▲  ▲
+//!   │   │  └── Sweeps (SWEEP_AFTER events without a steal: a look into every deque)
+//!   │   │
+//!   │   │ refused, or woken with a core
+//!   ├──▶ announced ──admit──▶ Waits ──woken──┐
+//!   │                                        ├── no core ──▶ retired ──pass on──▶ Waits
+//!   └──▶ retired ──pass on──▶ Waits ─────────┘
+//! ```
+//!
+//! What holds, whatever the policy answers:
+//! - A spell ends only with a task in hand, or with business of the worker's own.
+//! - A worker says that it is busy before its farewells, and hands its duties over after them ([`Dialogue::finish`]).
+//! - A policy that has a task in hand may wake each peer and claim each wake-up once; then the spell ends.
+//! - In a closed pool a worker without business rests, and takes no task, until the pool is open.
+//! - A policy that never steals is swept for, and one that never sleeps is put to sleep in a pool without any work.
+//! - Between two steps of the protocol the driver is asked to go on ([`Effect::Step`]), so that a simulation can let time pass there.
+
+use core::time::Duration;
+
+use comity_policy::{Action, Event, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
+
+use crate::activation::{Activation, Cores, Pool, Up};
+use crate::sleep::{Admission, Parking, Woken};
+
+/// Events without a task after which it is asked whether there is any work in the pool at all.
+const DOUBT_AFTER: u32 = 64;
+
+/// Events in succession without a steal after which every deque is looked into: a bound on what a policy that never steals can do.
+/// The attempts are no policy's, so one that steals is never swept for.
+const SWEEP_AFTER: u32 = 4096;
+
+/// The pool around one worker.
+pub trait Crew: Pool {
+    /// Where the pool's cores come from.
+    type Cores: Cores;
+
+    /// How many workers the pool has.
+    fn workers(&self) -> u32;
+
+    /// Who is awake on which core; `None` where the pool shares no cores.
+    fn activation(&self) -> Option<&Activation<Self::Platform, Self::Cores>>;
+}
+
+/// What the driver does next. It does that, and then answers with the outcome that the variant names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Try to take a task of this worker: [`Outcome::Found`], [`Outcome::Missed`] or [`Outcome::Nothing`]. From the thief itself there
+    /// is none.
+    StealFrom(WorkerId),
+    /// Try to take a task that came from outside: [`Outcome::Found`] or [`Outcome::Nothing`].
+    TakeInjected,
+    /// Take over the queue of this worker, which has no core: [`Outcome::Found`] or [`Outcome::Nothing`].
+    Mug(WorkerId),
+    /// Look at a worker: [`Outcome::Seen`].
+    Inspect(WorkerId),
+    /// Take over a wake-up that this worker owes: [`Outcome::Found`] or [`Outcome::Nothing`].
+    ClaimWakeup(WorkerId),
+    /// Call [`wake_peer`](crate::sleep::Sleep::wake_peer) with this: [`Outcome::Woke`].
+    Wake {
+        /// Which; `None`: any.
+        whom: Option<WorkerId>,
+        /// As the watchdog.
+        appoint: bool,
+    },
+    /// Give up the core, to this worker if the kernel can: [`Outcome::Done`].
+    Yield(Option<WorkerId>),
+    /// Stay on the core for so many spin-loop hints: [`Outcome::Done`].
+    Pause {
+        /// As many.
+        hints: u32,
+    },
+    /// Go on: the next call takes this step. [`Outcome::Done`].
+    Step(Step),
+    /// Wait until the worker's [parker](crate::sleep::Sleep::parker) holds another value than `at_rest`, or for the timeout; an early end is allowed.
+    /// [`Outcome::Waited`].
+    Wait {
+        /// What the parker holds while the worker rests. The comparison and the beginning of the wait are one step, as with a futex.
+        at_rest: u32,
+        /// How long at most.
+        timeout: Option<Duration>,
+        /// The worker rests for want of a core.
+        is_retired: bool,
+    },
+    /// The spell is over: the worker owes these wake-ups. To be followed by [`Dialogue::finish`], and then by the task.
+    Begin {
+        /// As many.
+        wakeups_owed: u32,
+    },
+}
+
+/// A step of the protocol that the next call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Asks the policy again, which wanted to run without a task.
+    AskAgain {
+        /// The wake-ups that it would have owed.
+        wakeups_owed: u32,
+    },
+    /// Counts the pool's roles.
+    Count,
+    /// Looks for a queue to take over.
+    LookForQueue,
+    /// Retires, or announces sleep.
+    Rest,
+    /// Looks whether it may sleep.
+    Admit,
+    /// Passes the duties of one that has retired on.
+    PassOn,
+    /// Was woken, and has learnt what for: looks whether there is a core.
+    Rise(Woken),
+}
+
+/// What came of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done; or the dialogue begins.
+    Done,
+    /// The driver has the task, or the wake-up.
+    Found,
+    /// There is one, and this thief did not get it.
+    Missed,
+    /// There was none.
+    Nothing,
+    /// What was seen of a worker.
+    Seen(Victim),
+    /// Which worker was woken.
+    Woke(Option<WorkerId>),
+    /// The wait is over.
+    Waited {
+        /// It had a timeout. (It may have ended before.)
+        has_timeout: bool,
+    },
+}
+
+/// Why a worker rests: what its policy is told afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Its policy said so.
+    Policy,
+    /// There is no work in the pool. If sleep is refused, the policy is told this.
+    Doubt(Event),
+    /// It was one too many.
+    Excess,
+    /// The pool is closed.
+    Closed,
+    /// The same, in the middle of a task or with tasks in its queues: its policy is not asked.
+    Midway,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The policy is told this next.
+    Begins(Event),
+    /// The worker rests, and its policy is not asked.
+    BeginsToRest,
+    /// What the policy said is done.
+    Acts(Action),
+    /// The driver looks outside; if that is in vain, the policy is told this of its steal.
+    LooksOutside(Event),
+    /// The driver takes over the queue of this worker.
+    Mugs(WorkerId),
+    /// The driver robs this worker; if all is in vain, the policy is told of `instead`.
+    Sweeps {
+        victim: u32,
+        instead: Event,
+    },
+    /// This step is next.
+    Steps(Step, Cause),
+    Waits(Cause),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Dialogue {
+    me: WorkerId,
+    state: State,
+    /// The worker has work again; what remains is the policy's farewell.
+    leaving: bool,
+    /// How much of it may be left.
+    farewells: u32,
+    /// Events without a task.
+    events: u32,
+    /// Those since the policy's last steal.
+    without_steal: u32,
+    /// It is in the books as one that sleeps.
+    sleeps: bool,
+    /// How long a sleeper waits before it looks again.
+    timeout: Option<Duration>,
+}
+
+impl Dialogue {
+    /// The worker's deque ran empty: others see a thief from now on. It owes these wake-ups.
+    pub fn begin(me: WorkerId, wakeups_owed: u32, crew: &impl Crew) -> Dialogue {
+        crew.sleep().publish_thief(me);
+        Dialogue {
+            me,
+            state: State::Begins(Event::DequeEmpty { wakeups_owed }),
+            leaving: false,
+            // A policy may wake each peer before it leaves, and no more.
+            farewells: 2 * crew.workers() + 8,
+            events: 0,
+            without_steal: 0,
+            sleeps: false,
+            timeout: None,
+        }
+    }
+
+    /// The worker rests while the pool is closed, with all that is queued at it, or until it has business. Others see a thief meanwhile.
+    /// What it owes stays.
+    pub fn begin_to_rest(me: WorkerId, crew: &impl Crew) -> Dialogue {
+        Dialogue { state: State::BeginsToRest, ..Dialogue::begin(me, 0, crew) }
+    }
+
+    /// After [`Effect::Begin`]: whatever depended on this worker's looking for tasks passes to another.
+    pub fn finish(self, crew: &impl Crew) {
+        crew.sleep().hand_over(self.me, crew);
+    }
+
+    /// What to do next, after what came of the last effect. `thief` is the worker's policy.
+    ///
+    /// # Panics
+    /// If the outcome is none of the effect's: a mistake of the driver.
+    pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Crew, outcome: Outcome) -> Effect {
+        match (self.state, outcome) {
+            (State::Begins(event), Outcome::Done) => self.ask(thief, event),
+            (State::BeginsToRest, Outcome::Done) => self.rest_midway(crew),
+            (State::Acts(Action::StealFrom(victim)), Outcome::Found) => {
+                self.heard(thief, crew, Event::StealSucceeded(victim))
+            }
+            (State::Acts(Action::StealFrom(victim)), Outcome::Nothing) => self.look_outside(Event::StealFailed(victim)),
+            (State::Acts(Action::StealFrom(victim)), Outcome::Missed) => self.look_outside(Event::StealMissed(victim)),
+            (State::LooksOutside(_), Outcome::Found) => self.heard(thief, crew, Event::Injected),
+            (State::LooksOutside(instead), Outcome::Nothing) => self.heard(thief, crew, instead),
+            (State::Mugs(victim), Outcome::Found) => self.heard(thief, crew, Event::Mugged(victim)),
+            (State::Mugs(victim), Outcome::Nothing) => self.mug_after(thief, crew, Some(victim)),
+            (State::Acts(Action::Inspect(_)), Outcome::Seen(victim)) => self.heard(thief, crew, Event::Seen(victim)),
+            (State::Acts(Action::ClaimWakeup { from }), Outcome::Found) => {
+                self.heard(thief, crew, Event::WakeupClaimed(Some(from)))
+            }
+            (State::Acts(Action::ClaimWakeup { .. }), Outcome::Nothing) => {
+                self.heard(thief, crew, Event::WakeupClaimed(None))
+            }
+            (State::Acts(Action::Wake { .. }), Outcome::Woke(woken)) => {
+                self.heard(thief, crew, Event::PeerWoken(woken))
+            }
+            (State::Acts(Action::YieldTo(_) | Action::YieldCore), Outcome::Done) => {
+                self.heard(thief, crew, Event::Yielded)
+            }
+            (State::Acts(Action::Pause { .. }), Outcome::Done) => {
+                let anyone_busy = crew.sleep().anyone_busy();
+                let core_is_wanted = self.activation(crew).is_some_and(Activation::is_core_wanted);
+                self.heard(thief, crew, Event::Paused { anyone_busy, core_is_wanted })
+            }
+            (State::Sweeps { victim, instead }, outcome @ (Outcome::Found | Outcome::Missed | Outcome::Nothing)) => {
+                self.swept(thief, crew, victim, instead, outcome == Outcome::Found)
+            }
+            (State::Steps(step, cause), Outcome::Done) => self.take(thief, crew, step, cause),
+            (State::Waits(cause), Outcome::Waited { has_timeout }) => self.waited(crew, cause, has_timeout),
+            (state, outcome) => unreachable!("worker {} in {state:?} is told {outcome:?}", self.me.0),
+        }
+    }
+
+    /// Tells the policy, and begins with what it answers.
+    fn ask(&mut self, thief: &mut dyn Thief, event: Event) -> Effect {
+        let action = thief.next(event);
+        self.state = State::Acts(action);
+        match action {
+            Action::Run { wakeups_owed } if self.leaving => Effect::Begin { wakeups_owed },
+            // A policy that goes on looking although it has work: it is cut short.
+            Action::StealFrom(_)
+            | Action::Mug
+            | Action::YieldTo(_)
+            | Action::YieldCore
+            | Action::Pause { .. }
+            | Action::Sleep
+                if self.leaving =>
+            {
+                Effect::Begin { wakeups_owed: 0 }
+            }
+            Action::Run { wakeups_owed } => self.step(Step::AskAgain { wakeups_owed }, Cause::Policy),
+            Action::StealFrom(victim) => Effect::StealFrom(victim),
+            Action::Mug => self.step(Step::LookForQueue, Cause::Policy),
+            Action::Inspect(victim) => Effect::Inspect(victim),
+            Action::ClaimWakeup { from } => Effect::ClaimWakeup(from),
+            Action::YieldTo(peer) => Effect::Yield(Some(peer)),
+            Action::YieldCore => Effect::Yield(None),
+            Action::Pause { hints } => Effect::Pause { hints },
+            Action::Count => self.step(Step::Count, Cause::Policy),
+            Action::Wake { whom, appoint } => Effect::Wake { whom, appoint },
+            Action::Sleep => self.step(Step::Rest, Cause::Policy),
+        }
+    }
+
+    /// The pool's activation, if that counts this worker.
+    fn activation<'a, C: Crew>(&self, crew: &'a C) -> Option<&'a Activation<C::Platform, C::Cores>> {
+        crew.activation().filter(|activation| activation.counts(self.me))
+    }
+
+    fn step(&mut self, step: Step, cause: Cause) -> Effect {
+        self.state = State::Steps(step, cause);
+        Effect::Step(step)
+    }
+
+    /// A steal finds what came from outside too.
+    fn look_outside(&mut self, instead: Event) -> Effect {
+        self.state = State::LooksOutside(instead);
+        Effect::TakeInjected
+    }
+
+    /// What came of the policy's action, unless something else comes first.
+    fn heard(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+        if self.leaving {
+            self.farewells -= 1;
+            return if self.farewells == 0 { Effect::Begin { wakeups_owed: 0 } } else { self.ask(thief, event) };
+        }
+        self.events = self.events.wrapping_add(1);
+        if matches!(event, Event::StealSucceeded(_) | Event::Injected | Event::Mugged(_)) {
+            return self.leave(thief, crew, event);
+        }
+        if crew.has_business(self.me) {
+            return self.leave(thief, crew, Event::Resumed);
+        }
+        if self.retires_if_closed(crew) {
+            return self.step(Step::PassOn, Cause::Closed);
+        }
+        if let Some(activation) = self.activation(crew)
+            && activation.has_excess()
+            && activation.retire(crew, self.me, false)
+        {
+            return self.step(Step::PassOn, Cause::Excess);
+        }
+        let is_steal = matches!(event, Event::StealFailed(_) | Event::StealMissed(_));
+        self.without_steal = if is_steal { 0 } else { self.without_steal + 1 };
+        if self.without_steal == SWEEP_AFTER {
+            self.without_steal = 0;
+            return self.sweep(thief, crew, 0, event);
+        }
+        self.doubt(thief, crew, event)
+    }
+
+    /// Now and then asks whether there is any work in the pool at all. If not, the worker sleeps, whatever its policy.
+    fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+        let is_due = self.events.is_multiple_of(DOUBT_AFTER) && !matches!(event, Event::Woken(_));
+        if is_due && !crew.sleep().anyone_busy() {
+            return self.announce(crew, Cause::Doubt(event));
+        }
+        self.ask(thief, event)
+    }
+
+    /// The worker has work again.
+    fn leave(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+        self.leaving = true;
+        crew.sleep().publish_busy(self.me);
+        self.ask(thief, event)
+    }
+
+    fn sweep(&mut self, thief: &mut dyn Thief, crew: &impl Crew, victim: u32, instead: Event) -> Effect {
+        if victim == crew.workers() {
+            return self.doubt(thief, crew, instead);
+        }
+        self.state = State::Sweeps { victim, instead };
+        // In its own place a thief looks outside.
+        if victim == self.me.0 { Effect::TakeInjected } else { Effect::StealFrom(WorkerId(victim)) }
+    }
+
+    fn swept(&mut self, thief: &mut dyn Thief, crew: &impl Crew, victim: u32, instead: Event, found: bool) -> Effect {
+        let event = if victim == self.me.0 { Event::Injected } else { Event::StealSucceeded(WorkerId(victim)) };
+        if found { self.leave(thief, crew, event) } else { self.sweep(thief, crew, victim + 1, instead) }
+    }
+
+    fn mug_after(&mut self, thief: &mut dyn Thief, crew: &impl Crew, last: Option<WorkerId>) -> Effect {
+        let is_next = |victim: &WorkerId| *victim != self.me && last.is_none_or(|last| *victim > last);
+        let open = self.activation(crew).filter(|activation| !activation.is_closed());
+        let next = open.and_then(|activation| activation.without_core().find(is_next));
+        let Some(victim) = next else { return self.heard(thief, crew, Event::NothingToMug) };
+        self.state = State::Mugs(victim);
+        Effect::Mug(victim)
+    }
+
+    fn take(&mut self, thief: &mut dyn Thief, crew: &impl Crew, step: Step, cause: Cause) -> Effect {
+        match step {
+            // To a policy that runs without a task, the deque is still empty.
+            Step::AskAgain { wakeups_owed } => self.heard(thief, crew, Event::DequeEmpty { wakeups_owed }),
+            Step::Count => {
+                let roles = crew.sleep().roles();
+                let (busy, thieves, sleepers) = (roles.busy, roles.thieves, roles.sleepers);
+                self.heard(thief, crew, Event::Counted { busy, thieves, sleepers })
+            }
+            Step::LookForQueue => self.mug_after(thief, crew, None),
+            Step::Rest => self.rest(thief, crew),
+            Step::Admit => self.admit(thief, crew, cause),
+            Step::PassOn => self.pass_on(crew, cause),
+            Step::Rise(woken) => self.rise(thief, crew, cause, woken),
+        }
+    }
+
+    // ---- The pool is closed. ----
+
+    /// In a closed pool a worker without business retires. One that the books do not count has no lock to retire under: it looks again after
+    /// it has passed on its duties.
+    fn retires_if_closed(&self, crew: &impl Crew) -> bool {
+        if !is_closed(crew) || crew.has_business(self.me) {
+            return false;
+        }
+        match self.activation(crew) {
+            // Within the lock of the books. False: the pool was opened meanwhile.
+            Some(activation) => activation.retire(crew, self.me, false),
+            None => {
+                crew.sleep().retire(self.me);
+                true
+            }
+        }
+    }
+
+    /// Rests until the pool is open or the worker has business, and goes on then.
+    fn rest_midway(&mut self, crew: &impl Crew) -> Effect {
+        while is_closed(crew) && !crew.has_business(self.me) {
+            if self.retires_if_closed(crew) {
+                return self.step(Step::PassOn, Cause::Midway);
+            }
+        }
+        self.leaving = true;
+        crew.sleep().publish_busy(self.me);
+        Effect::Begin { wakeups_owed: 0 }
+    }
+
+    /// Tells the policy, where what it answers may be done.
+    fn tell(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+        if is_closed(crew) { self.heard(thief, crew, event) } else { self.ask(thief, event) }
+    }
+
+    // ---- Rest. ----
+
+    /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
+    fn rest(&mut self, thief: &mut dyn Thief, crew: &impl Crew) -> Effect {
+        if let Some(activation) = self.activation(crew)
+            && activation.sharing.sleeper == Sleeper::LeavesCore
+        {
+            if activation.sharing.plain_alone && activation.is_alone() {
+                if crew.sleep().anyone_busy() {
+                    return self.heard(thief, crew, Event::SleepRefused(SleepRefusal::Alone));
+                }
+                // The first worker that finds work wakes it, and not the coordinator's next look.
+            } else if activation.retire(crew, self.me, true) {
+                return self.step(Step::PassOn, Cause::Policy);
+            }
+        }
+        self.announce(crew, Cause::Policy)
+    }
+
+    fn announce(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
+        self.sleeps = false;
+        crew.sleep().announce(self.me);
+        self.step(Step::Admit, cause)
+    }
+
+    fn admit(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause) -> Effect {
+        match crew.sleep().admit(self.me, crew) {
+            Admission::Refused(refusal) => {
+                let woken = crew.sleep().retract(self.me);
+                if self.sleeps
+                    && let Some(activation) = self.activation(crew)
+                {
+                    // It looked again by itself and found something.
+                    activation.woke(crew, self.me, true);
+                }
+                match (woken, cause) {
+                    (Some(woken), _) => self.woken(thief, crew, cause, woken),
+                    (None, Cause::Doubt(instead)) => self.tell(thief, crew, instead),
+                    (None, _) => self.heard(thief, crew, Event::SleepRefused(refusal)),
+                }
+            }
+            Admission::Park(timeout) => {
+                if !self.sleeps
+                    && let Some(activation) = self.activation(crew)
+                {
+                    activation.fell_asleep(crew, self.me);
+                }
+                (self.sleeps, self.timeout) = (true, timeout);
+                self.wait(crew, cause)
+            }
+        }
+    }
+
+    /// Where the worker has retired.
+    fn pass_on(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
+        crew.sleep().pass_on(self.me, crew);
+        (self.sleeps, self.timeout) = (false, None);
+        let is_open = matches!(cause, Cause::Closed | Cause::Midway) && !is_closed(crew);
+        if is_open || crew.has_business(self.me) {
+            let woken = crew.sleep().retract(self.me).unwrap_or(Woken::Business);
+            return self.step(Step::Rise(woken), cause);
+        }
+        self.wait(crew, cause)
+    }
+
+    fn wait(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
+        match crew.sleep().park(self.me) {
+            Parking::Over(woken) => self.step(Step::Rise(woken), cause),
+            Parking::Waits { at_rest, looks_again } => {
+                self.state = State::Waits(cause);
+                let timeout = self.timeout.filter(|_| looks_again);
+                Effect::Wait { at_rest, timeout, is_retired: !self.sleeps }
+            }
+        }
+    }
+
+    fn waited(&mut self, crew: &impl Crew, cause: Cause, has_timeout: bool) -> Effect {
+        if has_timeout && crew.sleep().is_asleep(self.me) {
+            return self.step(Step::Admit, cause);
+        }
+        self.wait(crew, cause)
+    }
+
+    /// The worker is up. If there is no core for it, it rests again.
+    fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause, woken: Woken) -> Effect {
+        if let Some(activation) = self.activation(crew)
+            && activation.woke(crew, self.me, crew.has_business(self.me)) == Up::Retires
+            && activation.retire(crew, self.me, false)
+        {
+            return self.step(Step::PassOn, cause);
+        }
+        self.woken(thief, crew, cause, woken)
+    }
+
+    /// Tells the policy why the worker is awake. Business ends the spell before it matters; a waker that was late with it is like any
+    /// peer.
+    fn woken(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause, woken: Woken) -> Effect {
+        let event = Event::Woken(match woken {
+            Woken::For(reason) => reason,
+            Woken::Business => WakeReason::Peer,
+        });
+        match cause {
+            Cause::Policy => self.heard(thief, crew, event),
+            Cause::Doubt(_) | Cause::Excess => self.tell(thief, crew, event),
+            Cause::Closed => self.heard(thief, crew, Event::Woken(WakeReason::Coordinator)),
+            Cause::Midway => self.rest_midway(crew),
+        }
+    }
+}
+
+fn is_closed(crew: &impl Crew) -> bool {
+    crew.activation().is_some_and(Activation::is_closed)
+}

@@ -1,0 +1,389 @@
+//! What a coordinator sees of its pools' workers at a look: who waits, for a core or for something else, and what the program could use.
+//!
+//! To ask the system where a worker's time went is expensive on threads, so it is asked only where the answer may change something. A
+//! driver's methods are called in that order: what costs nothing first. Times are in nanoseconds.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use comity_policy::{Account, Mode, Room, WorkerId};
+
+/// Looks in succession at which a worker with a task has neither forked nor finished anything, after which it may be waiting for
+/// what another task would do; and the same where no worker of the pool has. The papers' programs are left alone for long.
+const STUCK_AFTER: [u32; 2] = [3, 2];
+const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
+
+/// Below this part of its share a program need not be asked what it could use.
+const LITTLE: u64 = 10;
+
+/// Where a thread's time went since it began. The rest it spent in system calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// On a core.
+    pub on_core: u64,
+    /// Waiting for one. A wait that is not over need not be in it.
+    pub for_core: u64,
+}
+
+impl Times {
+    fn sum(self) -> u64 {
+        self.on_core + self.for_core
+    }
+}
+
+/// What a driver knows of a worker without asking the system where its time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// It is awake, and has a task.
+    pub is_busy: bool,
+    /// How long it has had one, on a core or not, since it began.
+    pub busy_ns: u64,
+    /// The processor time that its thread has had, if `is_busy` and it is known.
+    pub clock_ns: Option<u64>,
+    /// What changes when it forks, finishes or takes something.
+    pub progress: [u64; 3],
+}
+
+/// The workers of one pool, while the lock of its books is held.
+pub trait Workers {
+    /// How many there are.
+    fn workers(&self) -> u32;
+
+    /// How many of those that count are awake.
+    fn awake(&self) -> u32;
+
+    /// How many rest for want of a core.
+    fn retired(&self) -> u32;
+
+    /// The most cores that the pool can use.
+    fn most(&self) -> u32;
+
+    /// Tasks that no worker has begun, as they were when the look began.
+    fn queued(&self) -> u64;
+
+    /// Whether sleepers lend their cores.
+    fn lends(&self) -> bool;
+
+    /// Learns which of its cores the pool has lost.
+    fn note_losses(&mut self);
+
+    /// Whether the worker is awake, and counts.
+    fn is_awake(&self, worker: WorkerId) -> bool;
+
+    /// See [`Sample`]. 0.5 µs on threads.
+    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample;
+
+    /// Where the time of the worker's thread went. `None` if that is not known. 6 µs on threads.
+    fn times(&self, worker: WorkerId) -> Option<Times>;
+
+    /// Whether the worker's thread waits in a system call, and not for a core. `None` if that is not known. 5 µs on threads.
+    fn is_blocked(&self, worker: WorkerId) -> Option<bool>;
+
+    /// So many that are awake need no core.
+    fn set_off_core(&mut self, workers: u32);
+}
+
+/// The process whose pools are looked at.
+pub trait Process {
+    /// One of its pools, with the lock of its books.
+    type Workers<'a>: Workers
+    where
+        Self: 'a;
+
+    /// How many pools there are at this look.
+    fn pools(&self) -> usize;
+
+    /// A number by which a pool is known at the next look.
+    fn id(&self, nth: usize) -> u64;
+
+    /// Takes the lock of a pool's books.
+    fn workers(&mut self, nth: usize) -> Self::Workers<'_>;
+
+    /// Time that cores were held since the program began, over all of them.
+    fn held_ns(&mut self) -> u64;
+
+    /// The processor time that all threads have had.
+    fn clock_ns(&mut self) -> u64;
+
+    /// Time that the machine's cores had nothing to run since it began, over all of them. 5 µs on threads.
+    fn idle_ns(&mut self) -> Option<u64>;
+
+    /// Where the time of the program's first thread went, which may be what hands in the tasks. `None` where there is none.
+    fn first_thread(&mut self) -> Option<Times>;
+
+    /// If a quota stops the program: what it is granted in so much time.
+    fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64>;
+
+    /// Time that all workers together have had a task.
+    fn busy_ns(&mut self) -> u64;
+}
+
+/// How long the machine's cores had nothing to run between two looks that both asked for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IdleClock {
+    /// At the last look, if it was asked for.
+    last: Option<u64>,
+}
+
+impl IdleClock {
+    /// The idle time since the last look, if it is known now and was then; else zero. `now` counts from when the machine began.
+    pub fn look(&mut self, now: Option<u64>) -> u64 {
+        let last = core::mem::replace(&mut self.last, now);
+        now.zip(last).map_or(0, |(now, last)| now.saturating_sub(last))
+    }
+}
+
+/// How the program comes by time, as the last look left it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Basis {
+    pub(crate) mode: Mode,
+    pub(crate) room: Room,
+    pub(crate) share_milli: u32,
+}
+
+/// What was seen at the last look.
+pub(crate) struct Observer {
+    pools: BTreeMap<u64, Seen>,
+    clock_ns: u64,
+    held_ns: u64,
+    busy_ns: u64,
+    first_thread: Option<Times>,
+    idle_clock: IdleClock,
+}
+
+/// What was seen of a pool's workers a look ago.
+struct Seen {
+    workers: Vec<One>,
+    /// Workers that were let in beside those that do not move.
+    relief: u32,
+    /// Looks in succession at which nothing moved.
+    still: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct One {
+    sample: Sample,
+    times: Option<Times>,
+    /// Looks in succession at which it had not moved.
+    unmoved: u32,
+}
+
+/// What is added up at one look.
+#[derive(Default)]
+struct Sums {
+    lasted: u64,
+    asks: bool,
+    /// Time on cores of the workers that were asked, and what they could have had.
+    on_core_ns: u64,
+    able_ns: u64,
+    /// What they and the program's first thread waited for a core.
+    for_core_ns: u64,
+    /// Some worker was asked for the first time.
+    is_partial: bool,
+    unmoved: u32,
+}
+
+impl Observer {
+    /// For a process that has used so much time.
+    pub(crate) fn new(clock_ns: u64) -> Observer {
+        Observer {
+            pools: BTreeMap::new(),
+            clock_ns,
+            held_ns: 0,
+            busy_ns: 0,
+            first_thread: None,
+            idle_clock: IdleClock::default(),
+        }
+    }
+
+    /// Time that all workers together had had a task at the last look.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+
+    /// What the pools did since the last look, `lasted` ago: the part of an account that the table does not say.
+    pub(crate) fn look<P: Process>(&mut self, process: &mut P, basis: Basis, lasted: u64) -> Account {
+        let held = process.held_ns();
+        let held_ns = held - core::mem::replace(&mut self.held_ns, held);
+        let clock = process.clock_ns();
+        let used_ns = clock.saturating_sub(core::mem::replace(&mut self.clock_ns, clock));
+        let asks = asks(basis, used_ns, held_ns, lasted);
+        let leaves_some = basis.mode == Mode::Cores && used_ns < held_ns;
+        let idle_ns = self.idle_clock.look(if leaves_some { process.idle_ns() } else { None });
+        let first_thread = if asks { process.first_thread() } else { None };
+        let before = core::mem::replace(&mut self.first_thread, first_thread);
+        let waited = first_thread.zip(before).map_or(0, |(now, then)| now.for_core.saturating_sub(then.for_core));
+        let granted_ns = process.granted_ns(lasted);
+        let mut sums = Sums { lasted, asks, for_core_ns: waited.min(lasted), ..Sums::default() };
+        let mut account = Account { elapsed_ns: lasted, used_ns, held_ns, idle_ns, ..Account::default() };
+        let mut before = core::mem::take(&mut self.pools);
+        for nth in 0..process.pools() {
+            let id = process.id(nth);
+            let mut pool = process.workers(nth);
+            pool.note_losses();
+            let mut seen = before.remove(&id).unwrap_or_else(|| Seen::new(pool.workers()));
+            let off_core = sums.look(&pool, &mut seen);
+            pool.set_off_core(off_core);
+            self.pools.insert(id, seen);
+            account.workers += pool.workers();
+            account.awake += pool.awake();
+            account.retired += pool.retired();
+            account.blocked += off_core;
+            account.queued = account.queued.saturating_add(pool.queued().try_into().unwrap_or(u32::MAX));
+        }
+        let busy = process.busy_ns();
+        account.usage_ns = busy.saturating_sub(core::mem::replace(&mut self.busy_ns, busy));
+        account.unmoved = sums.unmoved;
+        // What is known if the workers are not asked.
+        let presumed_ns = if basis.mode == Mode::Cores { used_ns.max(held_ns) } else { used_ns };
+        (account.able_ns, account.wanted_ns) = sums.could_use(used_ns, presumed_ns, granted_ns);
+        account
+    }
+}
+
+/// Whether it may change something what the workers waited for.
+fn asks(Basis { mode, room, share_milli }: Basis, used_ns: u64, held_ns: u64, lasted: u64) -> bool {
+    let share_ns = lasted * u64::from(share_milli) / 1000;
+    match mode {
+        // In a crowd nothing follows from it.
+        Mode::Time if room == Room::One => false,
+        Mode::Time => used_ns > share_ns / LITTLE && used_ns < share_ns,
+        Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
+    }
+}
+
+impl Seen {
+    fn new(workers: u32) -> Seen {
+        Seen { workers: vec![One::default(); workers as usize], relief: 0, still: 0 }
+    }
+}
+
+impl Sums {
+    /// Looks at a pool's workers. Returns how many that count as awake need no core, or wait for what others would do: as many as the
+    /// time that they spent in system calls with a task in hand makes up, and those that do not move.
+    fn look(&mut self, pool: &impl Workers, seen: &mut Seen) -> u32 {
+        let counts_blocked = pool.retired() > 0 || pool.awake() > pool.most();
+        let is_new = self.lasted == 0;
+        let [stuck_after, still_after] = if pool.lends() { STUCK_AFTER } else { STUCK_AFTER_LONG };
+        let (mut blocked_ns, mut unmoved, mut stuck, mut busy) = (0, 0, 0, 0);
+        for (worker, one) in (0..).map(WorkerId).zip(&mut seen.workers) {
+            let is_awake = pool.is_awake(worker);
+            let before = *one;
+            *one = One { sample: pool.sample(worker, is_awake), times: None, unmoved: 0 };
+            if self.asks || (counts_blocked && is_awake) {
+                one.times = pool.times(worker);
+                let gap = one.gap(&before);
+                let is_blocked = if is_awake && gap * 8 > self.lasted { pool.is_blocked(worker) } else { None };
+                // A wait for a core that is not over is in no account yet.
+                let waits_still = if is_blocked == Some(false) { gap } else { 0 };
+                self.ask(&before, one, waits_still);
+                if counts_blocked && is_blocked == Some(true) {
+                    blocked_ns += gap;
+                }
+            }
+            let is_busy = one.sample.is_busy;
+            let has_not_moved =
+                is_busy && before.sample.is_busy && one.sample.progress == before.sample.progress && !is_new;
+            if has_not_moved && one.waits_for_a_core(&before, || pool.is_blocked(worker)) {
+                one.unmoved = before.unmoved;
+                continue;
+            }
+            busy += u32::from(is_busy);
+            if has_not_moved {
+                one.unmoved = before.unmoved + 1;
+                unmoved += 1;
+                stuck += u32::from(one.unmoved >= stuck_after);
+            }
+        }
+        self.unmoved += unmoved;
+        if is_new {
+            return 0;
+        }
+        let waits = pool.queued() > 0 && pool.retired() > 0;
+        let is_still = waits && busy > 0 && unmoved == busy;
+        seen.still = if is_still { seen.still + 1 } else { 0 };
+        // One worker too many takes nothing from other programs: it runs on this one's cores.
+        seen.relief = match seen.still {
+            _ if !waits => seen.relief / 2,
+            still if still >= still_after => (2 * seen.relief).max(busy),
+            _ => (seen.relief / 2).max(stuck),
+        };
+        seen.relief = seen.relief.min(pool.awake().saturating_add(pool.retired()));
+        let blocked = (blocked_ns + self.lasted / 2) / self.lasted;
+        seen.relief.max(u32::try_from(blocked).unwrap_or(u32::MAX))
+    }
+
+    /// Where a worker's time went, of which it `waits_still` for a core.
+    fn ask(&mut self, before: &One, now: &One, waits_still: u64) {
+        let (Some(then), Some(times)) = (before.times, now.times) else {
+            self.is_partial |= now.times.is_some();
+            return;
+        };
+        let on_core = times.on_core.saturating_sub(then.on_core);
+        let for_core = (times.for_core.saturating_sub(then.for_core) + waits_still).min(self.lasted);
+        self.on_core_ns += on_core;
+        self.for_core_ns += for_core;
+        self.able_ns += able(on_core, for_core, self.lasted);
+    }
+
+    /// What the program could have used, and what its threads had or waited for.
+    fn could_use(&self, used_ns: u64, presumed_ns: u64, granted_ns: Option<u64>) -> (u64, u64) {
+        if let Some(granted_ns) = granted_ns {
+            // That is what the process can use, however fast it does.
+            let most = used_ns.min(granted_ns);
+            return (most, most);
+        }
+        // Threads that are no workers count as they are.
+        let asked = used_ns.saturating_sub(self.on_core_ns) + self.able_ns;
+        let able_ns = if self.asks && !self.is_partial { asked.max(used_ns) } else { presumed_ns };
+        (able_ns, able_ns.max(used_ns + self.for_core_ns))
+    }
+}
+
+impl One {
+    /// What the worker spent with a task in hand, neither on a core nor after a wait for one.
+    fn gap(&self, before: &One) -> u64 {
+        let (Some(then), Some(times)) = (before.times, self.times) else { return 0 };
+        let busy = self.sample.busy_ns.saturating_sub(before.sample.busy_ns);
+        busy.saturating_sub(times.sum().saturating_sub(then.sum()))
+    }
+
+    /// Whether it had no time since the last look because it got no core: then it is no wonder that it has not moved.
+    fn waits_for_a_core(&self, before: &One, is_blocked: impl FnOnce() -> Option<bool>) -> bool {
+        let had_none = self.sample.clock_ns.is_some() && self.sample.clock_ns == before.sample.clock_ns;
+        had_none && is_blocked() == Some(false)
+    }
+}
+
+/// What a thread that had so much time, and waited so long for it, could have had: it blocks as often in the time that is left to it.
+fn able(on_core: u64, for_core: u64, lasted: u64) -> u64 {
+    let left = lasted.saturating_sub(for_core);
+    if left < on_core.max(lasted / 20) {
+        return lasted;
+    }
+    let scaled = u128::from(on_core) * u128::from(lasted) / u128::from(left.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX).min(lasted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_a_core_is_no_wait_that_the_program_wants() {
+        const MS: u64 = 1_000_000;
+        let able = |on_core: u64, for_core: u64, lasted: u64| able(on_core * MS, for_core * MS, lasted * MS) / MS;
+        // It computed all the time that it was let to.
+        assert_eq!([able(5, 5, 10), able(0, 10, 10), able(3, 40, 10)], [10; 3]);
+        // It blocked for three quarters of the time, or of that in which it did not wait for a core.
+        assert_eq!([able(2, 0, 8), able(1, 4, 8), able(0, 0, 8)], [2, 2, 0]);
+    }
+
+    #[test]
+    fn idle_time_counts_from_the_look_that_asked() {
+        let mut clock = IdleClock::default();
+        let looks = [Some(5), Some(9), None, Some(30), Some(31)].map(|now| clock.look(now));
+        assert_eq!(looks, [0, 4, 0, 0, 1]);
+    }
+}

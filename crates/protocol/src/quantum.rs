@@ -1,0 +1,421 @@
+//! One quantum of a program in the core table: an account in, orders out, and how these are carried out.
+//!
+//! ```text
+//!   look        losses noted, workers looked at (`observer`)
+//!   round       the table is told the desire of the last look; it says how the program stands
+//!   orders      the policy's coordinator answers the account
+//!   round       once more, if the desire has changed: the owners of the cores follow it at once
+//!   stand       the books are told the mode, the room and the most cores, before any core is claimed by them
+//!   claims      cores that are not to be held are released first; then free ones are claimed, then own ones are taken back
+//!   employ      workers for the cores that are there, and no core without one unless the policy keeps it
+//! ```
+//!
+//! What holds of the program by [`orders`](crate::orders) bounds what the policy says. While it is to rest, no policy is asked: it desires
+//! and holds nothing, and its pools are closed.
+//!
+//! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own: [`command`](crate::command).
+//! A driver has the table, the books and the clock: each call of a [`Program`]'s methods is an effect that is carried out before the next
+//! is decided. Times are in nanoseconds of any clock that does not go back.
+
+use alloc::boxed::Box;
+
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
+
+use crate::observer::{Basis, Observer, Process, Workers as _};
+use crate::orders::InForce;
+use crate::{CoreSet, STOPPED_AFTER, Standing};
+
+/// A program that takes part in the core table.
+pub trait Program {
+    /// One of those that use its cores, with the lock of its books.
+    type Staff<'a>: Staff
+    where
+        Self: 'a;
+
+    /// How many use its cores: its pools; or one, where that is no pool.
+    fn staffs(&self) -> usize;
+
+    /// Takes the lock of one of them.
+    fn staff(&mut self, nth: usize) -> Self::Staff<'_>;
+
+    /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things stand.
+    fn round(&mut self, desire: u32, awake: u32) -> Standing;
+
+    /// The cores that it is entitled to.
+    fn owned(&self) -> CoreSet;
+
+    /// The cores that it holds.
+    fn held(&self) -> CoreSet;
+
+    /// What holds of it by now, after what was asked from outside. How much it counts is the table's to know.
+    fn in_force(&self) -> InForce {
+        InForce::default()
+    }
+
+    /// How the program stands from now on. No other wants cores if it is `alone`; it can use `usable` at the most.
+    fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32);
+
+    /// From now on no worker of its begins a task, or workers may again. Follows [`Program::stand`]. Where nothing is asked of a program,
+    /// there is nothing to do.
+    fn close(&mut self, _closed: bool) {}
+
+    /// Shares out the program's cores among those that use them. Where that is one, there is nothing to do.
+    fn divide(&mut self) {}
+}
+
+/// Who uses a program's cores, while the lock of its books is held.
+pub trait Staff {
+    /// How many workers rest for want of a core.
+    fn retired(&self) -> u32;
+
+    /// Tasks that no worker has begun, as they were when the look began.
+    fn queued(&self) -> u64;
+
+    /// More cores are not claimed at a look, nor taken back.
+    fn most(&self) -> u32;
+
+    /// The cores that the program holds, those that others use included.
+    fn held(&self) -> CoreSet;
+
+    /// Claims a core that no program uses, with `own_only` one that the program is entitled to. False: there is none, or it may have no more.
+    fn claim(&mut self, own_only: bool) -> bool;
+
+    /// Takes back a core that another program uses. False: there is none, or it may have no more.
+    fn take_back(&mut self) -> bool;
+
+    /// Releases the core, if it is used here.
+    fn release(&mut self, core: usize);
+
+    /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
+    fn employ(&mut self);
+}
+
+/// Pools that are one program.
+pub trait Pools: Program + Process {
+    /// The most cores that the program can use at a time. Asked when a look begins.
+    fn usable(&mut self) -> u32;
+
+    /// Whether a worker is awake, or should be.
+    fn has_work(&self) -> bool;
+
+    /// How many programs are in the table.
+    fn population(&self) -> usize;
+
+    /// Whether the program's place in the table is still its own.
+    fn has_its_place(&self) -> bool;
+
+    /// A core was taken back from a pool, or there is one to be had. True: some were taken back.
+    fn rung(&mut self, nth: usize) -> bool;
+
+    /// From now on the program waits for no core.
+    fn want_nothing(&mut self);
+
+    /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
+    fn leave_off(&mut self, nth: usize);
+
+    /// The pool, which was closed, is open: wakes every worker that rests.
+    fn reopen(&mut self, _nth: usize) {}
+}
+
+/// What is ordered while a program rests. Where it desires none, it has none of its own to hold.
+const REST: Orders = Orders { desire: 0, cores: Claims::Owned, mode: Mode::Time, room: Room::One, due: 1 };
+
+/// What one program decides once each quantum, and remembers for the next.
+pub(crate) struct Quantum {
+    policy: Box<dyn Coordinator>,
+    length: u64,
+    desire: u32,
+    mode: Mode,
+    room: Room,
+    /// What the program is entitled to, as the last look had it.
+    share_milli: u32,
+    /// Cores that were allotted for the quantum that runs.
+    allotment: u32,
+}
+
+/// What came of a quantum.
+pub(crate) struct Decided {
+    /// How the program stood when it began.
+    pub(crate) standing: Standing,
+    /// Nanoseconds from its beginning until the next look.
+    pub(crate) due: u64,
+}
+
+impl Quantum {
+    /// Of a program that has no core and desires none, under a policy whose quantum lasts so many nanoseconds.
+    pub(crate) fn new(policy: Box<dyn Coordinator>, length: u64) -> Quantum {
+        Quantum { policy, length, desire: 0, mode: Mode::Time, room: Room::Workers, share_milli: 0, allotment: 0 }
+    }
+
+    /// Nanoseconds of a quantum.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Decides on what was `seen` of the program in the quantum that ended, and carries that out. The table is told that so many workers
+    /// are `awake`. The program can use so many cores.
+    ///
+    /// What the table says (`owned` to `lent`, the share, the allotment) is not yet in the account. What the policy orders is carried out as
+    /// `amended`.
+    pub(crate) fn decide<P: Program>(
+        &mut self,
+        program: &mut P,
+        seen: Account,
+        [awake, usable]: [u32; 2],
+        amended: impl FnOnce(Orders) -> Orders,
+    ) -> Decided {
+        let most = program.in_force().most();
+        let standing = program.round(self.desire, awake);
+        // A program that is kept from its share cannot be asked to use it.
+        self.share_milli = standing.share_milli.min(most.saturating_mul(1000));
+        let account = Account { usable: seen.usable.min(most), ..self.account(seen, &standing) };
+        let orders = amended(self.policy.quantum(&account));
+        self.carry_out(program, orders, standing.alone, [awake, usable], false);
+        // A program whose coordinator comes by less often counts as stopped.
+        let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
+        Decided { standing, due }
+    }
+
+    /// The program is to rest: it holds nothing, desires nothing, and is closed. The policy hears nothing of it.
+    pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2]) {
+        let standing = program.round(self.desire, awake);
+        let orders = Orders { room: self.room, ..REST };
+        self.carry_out(program, orders, standing.alone, [awake, usable], true);
+    }
+
+    fn carry_out<P: Program>(
+        &mut self,
+        program: &mut P,
+        orders: Orders,
+        alone: bool,
+        [awake, usable]: [u32; 2],
+        closed: bool,
+    ) {
+        let told = program.in_force();
+        let most = told.most();
+        let Orders { cores, mode, room, .. } = orders;
+        let desire = orders.desire.min(most);
+        let changes = desire != self.desire;
+        (self.desire, self.mode, self.room) = (desire, mode, room);
+        let alone = if changes { program.round(desire, awake).alone } else { alone };
+        program.stand(alone, mode, room, usable.min(most));
+        program.close(closed);
+        if told.cores.is_some() {
+            shed(program, most);
+        }
+        match cores {
+            Claims::Owned => self.hold_what_is_owned(program),
+            Claims::More { free, own_only, back } => hold_more(program, [free, back], own_only, most),
+        }
+        program.divide();
+        for nth in 0..program.staffs() {
+            program.staff(nth).employ();
+        }
+        self.allotment = program.held().len() as u32;
+    }
+
+    fn account(&self, seen: Account, standing: &Standing) -> Account {
+        Account {
+            owned: standing.owned,
+            held: standing.held,
+            free: standing.free,
+            own_free: standing.own_free,
+            lent: standing.lent,
+            allotted_ns: seen.elapsed_ns * u64::from(self.allotment),
+            allotment: self.allotment,
+            share_milli: self.share_milli,
+            programs: standing.programs,
+            alone: standing.alone,
+            ..seen
+        }
+    }
+
+    fn hold_what_is_owned<P: Program>(&self, program: &mut P) {
+        // Where no program desires any, the owners stay as they are.
+        let owned = if self.desire == 0 { CoreSet::EMPTY } else { program.owned() };
+        for nth in 0..program.staffs() {
+            let mut staff = program.staff(nth);
+            for core in staff.held().iter().filter(|core| !owned.contains(*core)) {
+                staff.release(core);
+            }
+            // Bounded, for what other programs write into the table is without end.
+            let most = if self.desire == 0 { 0 } else { staff.most() };
+            (0..most).take_while(|_| staff.claim(true)).for_each(drop);
+            (0..most).take_while(|_| staff.take_back()).for_each(drop);
+        }
+    }
+
+    /// The program holds nothing, and desires nothing.
+    fn leave_off<P: Pools>(&mut self, pools: &mut P) {
+        pools.want_nothing();
+        (self.desire, self.mode, self.allotment) = (0, Mode::Time, 0);
+        let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
+        pools.round(0, awake);
+        (0..pools.pools()).for_each(|nth| pools.leave_off(nth));
+    }
+}
+
+/// Releases what the program holds beyond so many cores, those first that are not its own.
+fn shed<P: Program>(program: &mut P, most: u32) {
+    let (held, owned) = (program.held(), program.owned());
+    let [others, own] = [false, true].map(|own| held.iter().filter(move |core| owned.contains(*core) == own));
+    for core in others.chain(own).take(held.len().saturating_sub(most as usize)) {
+        (0..program.staffs()).for_each(|nth| program.staff(nth).release(core));
+    }
+}
+
+/// Claims up to `free` cores, then takes back up to `back`, as long as the program holds fewer than `most`.
+fn hold_more<P: Program>(program: &mut P, [mut free, mut back]: [u32; 2], own_only: bool, most: u32) {
+    let mut room = most.saturating_sub(program.held().len() as u32);
+    let staffs = program.staffs();
+    for nth in 0..staffs {
+        let mut staff = program.staff(nth);
+        let wanted = staff.queued().min(staff.retired().into()) as u32;
+        // One pool is asked for as the policy says, whatever it has queued.
+        let wanted = if staffs == 1 { u32::MAX } else { wanted };
+        let claimed = (0..free.min(wanted).min(room)).take_while(|_| staff.claim(own_only)).count() as u32;
+        (room, free) = (room - claimed, free - claimed);
+        let left = (wanted - claimed).min(room);
+        let taken = (0..back.min(left)).take_while(|_| staff.take_back()).count() as u32;
+        (room, back) = (room - taken, back - taken);
+    }
+}
+
+/// The quanta of a program that consists of pools.
+pub struct Coordination {
+    quantum: Quantum,
+    observer: Observer,
+    /// Programs in the table when the bell was rung last.
+    population: usize,
+    /// When the last look was, and when the next is due.
+    looked: u64,
+    next: u64,
+    /// What held at the last visit.
+    told: InForce,
+    /// The program rests.
+    closed: bool,
+}
+
+/// Why a coordinator came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// Its bell was rung; no look was due.
+    Rung,
+    /// A look was due.
+    Looked,
+    /// The program is to rest.
+    Paused,
+    /// One was due, and there was no work since the last. It is to [leave off](Coordination::leave_off).
+    Rests,
+}
+
+impl Coordination {
+    /// Of a program that has just joined a table with so many programs, and has used so much processor time.
+    pub fn new(policy: Box<dyn Coordinator>, length: u64, clock_ns: u64, population: usize) -> Coordination {
+        let quantum = Quantum::new(policy, length);
+        let observer = Observer::new(clock_ns);
+        Coordination { quantum, observer, population, looked: 0, next: 0, told: InForce::default(), closed: false }
+    }
+
+    /// When the last look began.
+    pub fn looked(&self) -> u64 {
+        self.looked
+    }
+
+    /// When the next look is due.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The next look is not to be later than that.
+    pub fn look_by(&mut self, at: u64) {
+        self.next = self.next.min(at);
+    }
+
+    /// There is work, for the first time or anew; or a program without work is to rest.
+    pub fn begin<P: Pools>(&mut self, pools: &mut P, now: u64) {
+        self.told = pools.in_force();
+        self.looked = now;
+        match self.told.rests_for(now) {
+            Some(left) => self.rest(pools, left.as_nanos() as u64),
+            None => self.next = now + self.look(pools, 0, true),
+        }
+    }
+
+    /// Comes by, because a look is due or the bell was rung.
+    pub fn come_by<P: Pools>(&mut self, pools: &mut P, now: u64) -> Visit {
+        let told = pools.in_force();
+        if self.closed || told.rests_for(now).is_some() {
+            self.begin(pools, now);
+            return if self.closed { Visit::Paused } else { Visit::Looked };
+        }
+        if core::mem::replace(&mut self.told, told) != told {
+            self.next = now;
+        }
+        if now < self.next {
+            if self.rung(pools) {
+                self.next = self.next.min(now + self.quantum.length);
+            }
+            return Visit::Rung;
+        }
+        let has_work = pools.has_work();
+        if !has_work && self.observer.busy_ns() == pools.busy_ns() {
+            return Visit::Rests;
+        }
+        let due = self.look(pools, now - self.looked, false);
+        // Without work the next look may be the last, and until then others leave this program a share. After a long preemption
+        // there is nothing to catch up with.
+        let due = if has_work { due } else { due.min(self.quantum.length) };
+        (self.looked, self.next) = (now, now + due);
+        Visit::Looked
+    }
+
+    /// There is no work: the program holds nothing, and desires nothing.
+    pub fn leave_off<P: Pools>(&mut self, pools: &mut P) {
+        if self.closed {
+            // All pools have ended meanwhile: the next is not to find itself closed.
+            let usable = pools.usable();
+            pools.stand(true, Mode::Cores, Room::Workers, usable);
+            pools.close(false);
+            self.reopen(pools);
+        }
+        self.quantum.leave_off(pools);
+    }
+
+    /// The program is to rest, for so long at the most. Until then its coordinator looks again while a worker is in the middle of a task,
+    /// which rests where that ends or forks.
+    fn rest<P: Pools>(&mut self, pools: &mut P, left: u64) {
+        self.closed = true;
+        pools.want_nothing();
+        let usable = pools.usable();
+        let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
+        self.quantum.rest(pools, [awake, usable]);
+        self.next = self.looked + if awake == 0 { left } else { left.min(self.quantum.length) };
+    }
+
+    /// The program has rested, and is open again.
+    fn reopen<P: Pools>(&mut self, pools: &mut P) {
+        if core::mem::take(&mut self.closed) {
+            (0..pools.pools()).for_each(|nth| pools.reopen(nth));
+        }
+    }
+
+    /// One quantum is over, which lasted so long. Returns after how long to come again.
+    fn look<P: Pools>(&mut self, pools: &mut P, lasted: u64, first: bool) -> u64 {
+        let usable = pools.usable();
+        pools.divide();
+        let Quantum { mode, room, share_milli, .. } = self.quantum;
+        let seen = self.observer.look(pools, Basis { mode, room, share_milli }, lasted);
+        let account = Account { first, usable: usable.min(seen.workers), ..seen };
+        let due = self.quantum.decide(pools, account, [account.awake, usable], |orders| orders).due;
+        self.reopen(pools);
+        due
+    }
+
+    /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
+    fn rung<P: Pools>(&mut self, pools: &mut P) -> bool {
+        let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth) | lost);
+        let before = core::mem::replace(&mut self.population, pools.population());
+        lost || self.population > before || !pools.has_its_place()
+    }
+}

@@ -1,0 +1,137 @@
+//! What [`Hungry`](super::hungry::Hungry) packs into one counter: how many sleep, and whether one searches.
+
+/// The counter's value: the number of sleepers, less [`Hunger::SEARCH`] while a worker is searching.
+///
+/// So one addition raises or lowers it or ends the search, and a push looks at the sign alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hunger(i32);
+
+impl Hunger {
+    /// What one sleeper adds.
+    pub(super) const SLEEPER: i32 = 1;
+
+    /// What a search takes away while it lasts: far more than there are sleepers.
+    pub(super) const SEARCH: i32 = 1 << 30;
+
+    #[inline]
+    pub(super) fn from_packed(packed: i32) -> Hunger {
+        Hunger(packed)
+    }
+
+    #[inline]
+    pub(super) fn packed(self) -> i32 {
+        self.0
+    }
+
+    /// Whether a worker is searching.
+    #[inline]
+    pub(super) fn search_is_on(self) -> bool {
+        self.0 <= -Hunger::SEARCH / 2
+    }
+
+    /// The workers that are ASLEEP, or are about to be or were a moment ago.
+    #[inline]
+    pub(super) fn sleepers(self) -> i32 {
+        if self.search_is_on() { self.0 + Hunger::SEARCH } else { self.0 }
+    }
+
+    /// Whether a push is to wake a sleeper: there is one, and no worker is searching.
+    #[inline]
+    pub(super) fn is_hungry(self) -> bool {
+        self.0 > 0
+    }
+
+    /// One sleeper more.
+    #[inline]
+    pub(super) fn raised(self) -> Hunger {
+        debug_assert!(self.sleepers() >= 0, "{self:?} has lost a sleeper");
+        Hunger(self.0 + Hunger::SLEEPER)
+    }
+
+    /// One sleeper less. Each has been counted before.
+    #[inline]
+    pub(super) fn lowered(self) -> Hunger {
+        debug_assert!(self.sleepers() > 0, "{self:?} counts too few sleepers");
+        Hunger(self.0 - Hunger::SLEEPER)
+    }
+
+    /// A search begins, if there is a sleeper to be woken for it and no worker is searching.
+    #[inline]
+    pub(super) fn search_begins(self) -> Option<Hunger> {
+        self.is_hungry().then_some(Hunger(self.0 - Hunger::SEARCH))
+    }
+
+    /// A search that has just ended goes on, whether there are sleepers or not, unless another has begun since.
+    #[inline]
+    pub(super) fn search_resumes(self) -> Option<Hunger> {
+        (!self.search_is_on()).then_some(Hunger(self.0 - Hunger::SEARCH))
+    }
+
+    /// The searching worker has a task or is about to rest.
+    #[inline]
+    pub(super) fn search_ended(self) -> Hunger {
+        debug_assert!(self.search_is_on(), "{self:?} ends a search that never began");
+        Hunger(self.0 + Hunger::SEARCH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Hunger = Hunger(0);
+
+    #[test]
+    fn it_is_hungry_while_a_sleeper_can_be_sent() {
+        assert!(!NONE.is_hungry());
+        assert!(NONE.raised().is_hungry());
+        assert!(!NONE.raised().lowered().is_hungry());
+        assert!(!NONE.raised().raised().search_begins().unwrap().is_hungry(), "one search at a time");
+    }
+
+    #[test]
+    fn a_search_begins_only_in_a_hungry_pool_and_never_beside_another() {
+        assert_eq!(NONE.search_begins(), None);
+        let out = NONE.raised().search_begins().unwrap();
+        assert!(out.search_is_on());
+        assert_eq!(out.raised().search_begins(), None);
+        assert_eq!(out.raised().search_resumes(), None);
+    }
+
+    #[test]
+    fn a_search_that_ended_resumes_though_no_worker_sleeps() {
+        let returned = NONE.raised().search_begins().unwrap().lowered().search_ended();
+        assert_eq!(returned, NONE);
+        assert!(returned.search_resumes().unwrap().search_is_on());
+    }
+
+    #[test]
+    fn sleepers_are_counted_during_a_search_and_without_one() {
+        let mut hunger = NONE.raised();
+        for sleepers in 1..1000 {
+            assert_eq!((hunger.sleepers(), hunger.search_is_on()), (sleepers, false));
+            let out = hunger.search_begins().unwrap();
+            assert_eq!((out.sleepers(), out.search_is_on()), (sleepers, true));
+            assert_eq!(out.lowered().raised(), out);
+            assert_eq!(out.search_ended(), hunger);
+            hunger = hunger.raised();
+        }
+    }
+
+    /// The shell changes the counter by these, without a look at what it holds.
+    #[test]
+    fn the_summands_are_the_transitions() {
+        for hunger in [NONE.raised(), NONE.raised().raised().search_begins().unwrap()] {
+            assert_eq!(hunger.raised().packed(), hunger.packed() + Hunger::SLEEPER);
+            assert_eq!(hunger.lowered().packed(), hunger.packed() - Hunger::SLEEPER);
+        }
+        let out = NONE.raised().search_begins().unwrap();
+        assert_eq!(out.search_ended().packed(), out.packed() + Hunger::SEARCH);
+    }
+
+    #[test]
+    #[should_panic(expected = "counts too few")]
+    fn no_more_sleepers_are_taken_away_than_were_counted() {
+        let _ = NONE.lowered();
+    }
+}

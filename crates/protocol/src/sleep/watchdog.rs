@@ -1,0 +1,149 @@
+//! [`Waking::Watchdog`](comity_policy::Waking::Watchdog): one thief, the watchdog, stays awake while a worker is busy, and
+//! thieves wake each other on their policy's word (BWS §4).
+//!
+//! # States
+//!
+//! The post is one word:
+//!
+//! ```text
+//!            a would-be sleeper takes it; a worker that turns busy gives it to a sleeper
+//!    VACANT ───────────────────────────────────────────────────────────────────────────▶ HELD BY w ──┐ w gives it to
+//!           ◀─────────────────────────────────────────────────────────────────────────── ▲           │ a sleeper
+//!            w turns busy and finds no sleeper, or w sees no busy worker                 └───────────┘
+//! ```
+//!
+//! # Invariants
+//!
+//! - All changes of the post are compare-and-swaps, so it has one holder at most.
+//! - A worker parks only after it saw the post in another's hand, or vacant in a pool without a busy worker (Lemmas 5, 6).
+//! - The holder turns busy only after the post is a woken sleeper's, or vacant with no sleeper left unseen (Lemma 5).
+//! - The post reaches a sleeper before the claim does, so the sleeper knows of it when it turns busy (Lemma 5).
+//!
+//! The lemmas stand in the crate's `README.md`.
+
+use core::sync::atomic::Ordering;
+
+use comity_policy::{SleepRefusal, WorkerId};
+use crossbeam_utils::CachePadded;
+
+use super::way::Way;
+use super::{Admission, Sleep, Work, word};
+use crate::platform::{Platform, Waker, Word};
+
+/// The post's value when no worker holds it.
+const VACANT: u32 = u32::MAX;
+
+/// The watchdog's post.
+pub(super) struct Watchdog<P: Platform> {
+    /// The worker that stays awake while another is busy, or [`VACANT`]. All workers read and write it, as thieves.
+    post: CachePadded<P::Word>,
+}
+
+impl<P: Platform> Watchdog<P> {
+    pub(super) fn new(platform: &P) -> Watchdog<P> {
+        Watchdog { post: CachePadded::new(platform.word(None, VACANT)) }
+    }
+
+    fn move_post(&self, from: u32, to: u32) -> bool {
+        self.post.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Gives the post, which is vacant or this worker's as `holder` says, to a sleeper, and claims that sleeper's wake-up.
+    /// `None`: no worker sleeps, or the post is in other hands meanwhile.
+    ///
+    /// The post changes hands first: were the sleeper claimed first, it could turn busy before it learns that it is
+    /// the watchdog.
+    fn appoint(&self, sleep: &Sleep<P>, me: WorkerId, holder: u32) -> Option<WorkerId> {
+        loop {
+            let candidate = sleep.others(me).find(|peer| sleep.is_asleep(*peer))?;
+            let post = candidate.0;
+            if !self.move_post(holder, post) {
+                return None;
+            }
+            if sleep.claim(candidate, word::WOKEN_AS_WATCHDOG) {
+                return Some(candidate);
+            }
+            // The candidate woke for another reason. This worker takes the post back, unless the candidate has noticed and
+            // dealt with it. Then it looks again from the start, because a sleeper may have parked trusting the candidate.
+            if !self.move_post(post, holder) {
+                return None;
+            }
+            sleep.platform.fence(Ordering::SeqCst);
+        }
+    }
+}
+
+impl<P: Platform> Way<P> for Watchdog<P> {
+    /// The pusher is busy, so a watchdog is awake and looks for the task.
+    fn push_met_bell(&self, _: &Sleep<P>, _: WorkerId, _: &impl Work) {}
+
+    #[inline]
+    fn after_spawn(&self, _: &Sleep<P>, _: WorkerId, _: &impl Work) {}
+
+    fn after_injection(&self, sleep: &Sleep<P>, _: Waker, _: &impl Work) {
+        sleep.wake_for_injection();
+    }
+
+    fn pass_on(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
+        sleep.pass_injection_on(me, work);
+    }
+
+    /// Lemma 5: afterwards a thief holds the post, or each sleeper has still to look at it.
+    fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, _: &impl Work) {
+        let own = me.0;
+        loop {
+            let holder = self.post.load(Ordering::Acquire);
+            if holder != own && holder != VACANT {
+                return;
+            }
+            if let Some(successor) = self.appoint(sleep, me, holder) {
+                sleep.rouse(successor, Waker::GoesOn);
+                return;
+            }
+            if holder == VACANT {
+                return;
+            }
+            // No sleeper to appoint: the post becomes vacant. A worker that fell asleep meanwhile may have relied on this
+            // one, so this one looks once more.
+            self.move_post(own, VACANT);
+            sleep.platform.fence(Ordering::SeqCst);
+        }
+    }
+
+    fn wake_peer(&self, sleep: &Sleep<P>, me: WorkerId, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        if appoint && self.post.load(Ordering::Relaxed) == me.0 {
+            let successor = self.appoint(sleep, me, me.0)?;
+            sleep.rouse(successor, Waker::GoesOn);
+            return Some(successor);
+        }
+        sleep.wake_one(me, whom)
+    }
+
+    /// A worker sleeps beside a watchdog, or is the watchdog. The watchdog sleeps only in a pool without work, and leaves the
+    /// post first.
+    fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
+        if sleep.work_arrived(me, work) {
+            return Admission::Refused(SleepRefusal::WorkArrived);
+        }
+        let own = me.0;
+        loop {
+            let holder = self.post.load(Ordering::Acquire);
+            if holder != own && holder != VACANT {
+                return Admission::Park(None);
+            }
+            if holder == VACANT && !self.move_post(VACANT, own) {
+                continue;
+            }
+            if sleep.anyone_busy() {
+                return Admission::Refused(SleepRefusal::YouAreWatchdog);
+            }
+            // Lemma 6: a worker with a task in hand that this look misses has yet to hand over, and will find the post
+            // vacant.
+            self.move_post(own, VACANT);
+            sleep.platform.fence(Ordering::SeqCst);
+            if !sleep.anyone_busy() {
+                return Admission::Park(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! Who is awake on which core: how much room there is, who may retire, and in which order a driver is asked for what.
+
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+
+use comity_policy::{Policy, Room, WorkerId};
+use comity_protocol::CoreSet;
+use comity_protocol::activation::{Activation, Cores, Pool, State, Terms, Up};
+use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Word};
+use comity_protocol::sleep::{Sleep, Work};
+
+/// A platform for one thread.
+struct Cells;
+
+struct One<T>(Cell<T>);
+
+impl<T: Copy + PartialEq> Word<T> for One<T> {
+    fn load(&self, _: Ordering) -> T {
+        self.0.get()
+    }
+
+    fn store(&self, value: T, _: Ordering) {
+        self.0.set(value);
+    }
+
+    fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
+        let before = self.0.get();
+        if before != current {
+            return Err(before);
+        }
+        self.0.set(new);
+        Ok(before)
+    }
+}
+
+impl Counter for One<i32> {
+    fn fetch_add(&self, summand: i32, _: Ordering) -> i32 {
+        self.0.replace(self.0.get().wrapping_add(summand))
+    }
+
+    fn fetch_sub(&self, summand: i32, _: Ordering) -> i32 {
+        self.0.replace(self.0.get().wrapping_sub(summand))
+    }
+
+    fn fetch_update(&self, _: Ordering, _: Ordering, mut next: impl FnMut(i32) -> Option<i32>) -> Result<i32, i32> {
+        let before = self.0.get();
+        self.0.set(next(before).ok_or(before)?);
+        Ok(before)
+    }
+}
+
+impl Parker for One<u32> {
+    fn wake(&self, _: Waker) {}
+}
+
+struct Guarded<T>(RefCell<T>);
+
+impl<T> Lock<T> for Guarded<T> {
+    type Guard<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
+    fn lock(&self) -> RefMut<'_, T> {
+        self.0.borrow_mut()
+    }
+}
+
+struct Later<T>(OnceCell<T>);
+
+impl<T> Once<T> for Later<T> {
+    fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    fn set(&self, value: T) -> &T {
+        self.0.get_or_init(|| value)
+    }
+}
+
+impl Platform for Cells {
+    type Bool = One<bool>;
+    type Word = One<u32>;
+    type Counter = One<i32>;
+    type Parker = One<u32>;
+    type Lock<T> = Guarded<T>;
+    type Once<T> = Later<T>;
+
+    fn bool(&self, _: Option<WorkerId>, value: bool) -> One<bool> {
+        One(Cell::new(value))
+    }
+
+    fn word(&self, _: Option<WorkerId>, value: u32) -> One<u32> {
+        One(Cell::new(value))
+    }
+
+    fn counter(&self) -> One<i32> {
+        One(Cell::new(0))
+    }
+
+    fn parker(&self, _: WorkerId, value: u32) -> One<u32> {
+        One(Cell::new(value))
+    }
+
+    fn lock<T>(&self, value: T) -> Guarded<T> {
+        Guarded(RefCell::new(value))
+    }
+
+    fn once<T>(&self) -> Later<T> {
+        Later(OnceCell::new())
+    }
+
+    fn fence(&self, _: Ordering) {}
+
+    fn light(&self) {}
+
+    fn heavy(&self) -> bool {
+        true
+    }
+}
+
+/// What the driver was asked for, in order.
+#[derive(Default)]
+struct Log(RefCell<Vec<String>>);
+
+impl Log {
+    fn add(&self, line: String) {
+        self.0.borrow_mut().push(line);
+    }
+
+    fn take(&self) -> Vec<String> {
+        self.0.take()
+    }
+}
+
+/// A table in which no other program moves.
+struct Table<'a> {
+    log: &'a Log,
+    free: RefCell<CoreSet>,
+    held: RefCell<CoreSet>,
+}
+
+impl<'a> Table<'a> {
+    fn new(log: &'a Log, free: impl IntoIterator<Item = usize>) -> Table<'a> {
+        Table { log, free: RefCell::new(free.into_iter().collect()), held: RefCell::default() }
+    }
+}
+
+impl Cores for Table<'_> {
+    fn held(&self) -> CoreSet {
+        *self.held.borrow()
+    }
+
+    fn held_by_program(&self) -> CoreSet {
+        self.held()
+    }
+
+    fn claim(&self, _: bool) -> Option<usize> {
+        let core = self.free.borrow().iter().next();
+        self.log.add(format!("claim {core:?}"));
+        let core = core?;
+        self.free.borrow_mut().remove(core);
+        self.held.borrow_mut().insert(core);
+        Some(core)
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        None
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        let core = core.or_else(|| self.held().iter().next())?;
+        self.log.add(format!("release {core}"));
+        self.held.borrow_mut().remove(core);
+        self.free.borrow_mut().insert(core);
+        Some(core)
+    }
+
+    fn any_free(&self) -> bool {
+        self.log.add("any free?".to_owned());
+        !self.free.borrow().is_empty()
+    }
+
+    fn want(&self, wants: bool) {
+        self.log.add(format!("want {wants}"));
+    }
+
+    fn decline(&self) {
+        self.log.add("decline".to_owned());
+    }
+
+    fn is_core_wanted(&self) -> bool {
+        true
+    }
+
+    fn note_lost(&self, cores: u32) {
+        self.log.add(format!("lost {cores}"));
+    }
+}
+
+/// A pool without tasks.
+struct Staff<'a> {
+    log: &'a Log,
+    sleep: Sleep<Cells>,
+}
+
+impl Work for Staff<'_> {
+    fn deques_have_task(&self) -> bool {
+        false
+    }
+
+    fn injector_has_task(&self) -> bool {
+        false
+    }
+
+    fn has_business(&self, _: WorkerId) -> bool {
+        false
+    }
+
+    fn ring_bells(&self) {}
+}
+
+impl Pool for Staff<'_> {
+    type Platform = Cells;
+
+    fn sleep(&self) -> &Sleep<Cells> {
+        &self.sleep
+    }
+
+    fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
+        self.log.add(format!("confine {} to {cores:?}", worker.0));
+        true
+    }
+
+    fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
+        let rests = self.sleep.is_retired(worker);
+        assert_eq!(rests, sleeps, "a thread moves before its worker wakes");
+        self.log.add(format!("lead {} to {core}{}", worker.0, if sleeps { " asleep" } else { "" }));
+        true
+    }
+
+    fn up(&self, me: WorkerId) {
+        self.log.add(format!("up {}", me.0));
+    }
+
+    fn worker_is_up(&self) {
+        self.log.add("coordinator".to_owned());
+    }
+}
+
+struct World<'a> {
+    activation: Activation<Cells, Table<'a>>,
+    staff: Staff<'a>,
+}
+
+impl<'a> Deref for World<'a> {
+    type Target = Activation<Cells, Table<'a>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.activation
+    }
+}
+
+impl<'a> World<'a> {
+    fn new(log: &'a Log, policy: &str, workers: u32, adopts: bool) -> World<'a> {
+        let policy: Policy = policy.parse().unwrap();
+        let (sharing, _) = policy.sharing().unwrap();
+        let all = (0..4).collect();
+        World {
+            activation: Activation::new(&Cells, sharing, workers, adopts, all, 4),
+            staff: Staff { log, sleep: Sleep::new(Cells, workers, policy.row().waking, false) },
+        }
+    }
+
+    fn terms(&self, alone: bool, by_time: bool, room: Room) {
+        self.stand(Terms { alone, by_time, room, usable: 4 });
+    }
+
+    fn employ(&self, queued: usize) {
+        self.activation.employ(&mut self.books(), &self.staff, queued);
+    }
+
+    /// All steps of a worker that finds nothing.
+    fn rest(&self, worker: u32) {
+        let me = WorkerId(worker);
+        self.staff.sleep.publish_thief(me);
+        self.staff.sleep.announce(me);
+        self.staff.sleep.admit(me, &self.staff);
+        self.fell_asleep(&self.staff, me);
+    }
+
+    fn retires(&self, worker: u32, by_itself: bool) -> bool {
+        self.retire(&self.staff, WorkerId(worker), by_itself)
+    }
+
+    fn is(&self, worker: u32, state: State) -> bool {
+        self.books().is(WorkerId(worker), state)
+    }
+}
+
+#[test]
+fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
+    let log = Log::default();
+    // Beside others; alone; alone, with room for the cores; sharing time, with room for one. First with no worker off its core, then three.
+    for (policy, rooms) in [("comity", [[2, 8, 4, 1], [5, 8, 8, 7]]), ("dws", [[2, 8, 8, 8], [5, 8, 8, 8]])] {
+        let world = World::new(&log, policy, 8, false);
+        world.enter(Table::new(&log, 0..2));
+        world.terms(false, false, Room::Workers);
+        world.employ(0);
+        assert_eq!(world.books().held(), 2, "{policy}");
+        for (off_core, rooms) in [0, 3].into_iter().zip(rooms) {
+            world.books().off_core = off_core;
+            let terms = [
+                (false, false, Room::Workers),
+                (true, false, Room::Workers),
+                (true, false, Room::Cores),
+                (false, true, Room::One),
+            ];
+            let found = terms.map(|(alone, by_time, room)| {
+                world.terms(alone, by_time, room);
+                world.room(&world.books())
+            });
+            assert_eq!(found, rooms, "{policy} with {off_core} off their cores");
+        }
+    }
+    // Without a core there is room for one all the same.
+    let world = World::new(&log, "comity", 8, false);
+    world.enter(Table::new(&log, []));
+    world.terms(false, false, Room::Workers);
+    assert_eq!(world.room(&world.books()), 1);
+}
+
+#[test]
+fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 8, false);
+    assert_eq!(world.room(&world.books()), 8, "no coordinator has looked");
+    world.set_active(&world.staff, 7, 0);
+    assert!(world.has_excess());
+    assert!(world.retires(0, false) && !world.retires(1, false), "one was too many, and none would recall another");
+    world.enter(Table::new(&log, 0..4));
+    world.terms(true, false, Room::Workers);
+    world.bound(3);
+    assert_eq!(world.room(&world.books()), 3);
+    world.books().off_core = 2;
+    assert_eq!(world.room(&world.books()), 5, "two need no core");
+    world.set_active(&world.staff, 2, 0);
+    assert_eq!((world.room(&world.books()), world.most()), (2, 2));
+}
+
+#[test]
+fn all_workers_of_a_closed_pool_rest_without_a_core_and_all_are_woken_when_it_is_opened() {
+    let log = Log::default();
+    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+        let world = World::new(&log, policy.row().name, 3, false);
+        world.enter(Table::new(&log, 0..3));
+        world.terms(false, false, Room::Workers);
+        world.employ(0);
+        world.rest(2);
+        world.terms(false, true, Room::Workers);
+        world.close(true);
+        world.employ(9);
+        assert!(world.is(2, State::Retired) && world.has_excess(), "{policy}: no task wakes a sleeper");
+        assert_eq!(world.books().held(), 0, "{policy}");
+        assert!(world.retires(0, false) && world.retires(1, false), "{policy}: the last too");
+        world.employ(9);
+        assert_eq!(world.books().awake(), 0, "{policy}: though tasks wait");
+        world.terms(false, false, Room::Workers);
+        world.close(false);
+        world.reopen(&world.staff);
+        assert!((0..3).all(|worker| !world.staff.sleep.is_at_rest(WorkerId(worker))), "{policy}");
+        // A pool that has ended is open, whatever its program is told.
+        world.close(true);
+        world.end();
+        assert!(!world.is_closed());
+    }
+}
+
+#[test]
+fn the_last_worker_that_a_task_wakes_does_not_retire() {
+    let log = Log::default();
+    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+        let world = World::new(&log, policy.row().name, 3, false);
+        assert!(!world.retires(0, true), "{policy}: it does not take part yet");
+        world.enter(Table::new(&log, []));
+        world.terms(false, false, Room::Workers);
+        world.rest(1);
+        assert!(world.retires(0, true), "{policy}: one is awake, and one asleep");
+        let retired = world.is(1, State::Retired);
+        assert!(retired || world.is(1, State::Asleep), "{policy}");
+        assert!(!world.retires(2, true) || !retired, "{policy}: the last");
+        assert!((0..3).any(|worker| !world.is(worker, State::Retired)), "{policy}");
+    }
+    // A thread of the program's own comes and goes: it is no worker that a task wakes.
+    let world = World::new(&log, "dws", 2, true);
+    world.enter(Table::new(&log, []));
+    assert!(!world.retires(1, true));
+    assert_eq!(world.books().workers().collect::<Vec<_>>(), [WorkerId(1)]);
+}
+
+#[test]
+fn a_core_is_wanted_before_the_look_for_a_free_one() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 2, false);
+    world.enter(Table::new(&log, []));
+    world.terms(false, false, Room::Workers);
+    world.employ(0);
+    log.take();
+    assert!(world.has_excess() && world.retires(0, false));
+    assert_eq!(log.take(), ["want true", "any free?"]);
+    world.member().unwrap().free.borrow_mut().insert(3);
+    world.activation.balance(&mut world.books(), &world.staff);
+    // The one that is awake is short of a core still; the other is woken by the next push.
+    assert_eq!(log.take(), ["want true", "any free?", "want true", "decline"]);
+    assert!(world.is(0, State::Asleep) && world.staff.sleep.is_asleep(WorkerId(0)));
+}
+
+#[test]
+fn a_recalled_worker_is_led_to_its_core_and_let_go_when_it_is_up() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 2, false);
+    world.enter(Table::new(&log, [0]));
+    world.terms(false, false, Room::Workers);
+    world.employ(0);
+    assert!(world.retires(1, false));
+    assert_eq!(world.books().core_of(WorkerId(0)), Some(0));
+    let table = world.member().unwrap();
+    table.free.borrow_mut().insert(1);
+    log.take();
+    assert!(world.claim(&mut world.books(), table, false));
+    world.employ(1);
+    assert_eq!(log.take(), ["claim Some(1)", "lead 1 to 1 asleep", "want false"]);
+    assert!(world.is(1, State::Awake) && !world.staff.sleep.is_at_rest(WorkerId(1)));
+    assert_eq!(world.woke(&world.staff, WorkerId(1), false), Up::Stays);
+    assert_eq!(log.take(), ["confine 1 to None", "up 1", "want false", "coordinator"]);
+}
+
+#[test]
+fn a_lost_core_crowds_the_workers_that_are_left_and_its_queue_may_be_mugged() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 2, false);
+    world.enter(Table::new(&log, [0, 1]));
+    world.terms(false, false, Room::Workers);
+    world.employ(0);
+    assert!(!world.has_excess() && world.without_core().next().is_none());
+    let table = world.member().unwrap();
+    table.held.borrow_mut().remove(1);
+    log.take();
+    assert!(world.rung(&mut world.books(), &world.staff, 0));
+    let steps = log.take();
+    assert_eq!(steps[..2], ["lost 1", "claim None"]);
+    assert_eq!(steps[2..], ["want true", "confine 0 to Some({0})", "confine 1 to Some({0})"]);
+    assert!(world.has_excess());
+    assert_eq!(world.without_core().collect::<Vec<_>>(), [WorkerId(1)]);
+}

@@ -1,0 +1,183 @@
+//! A command's quanta, on a model of its place in the table.
+
+use std::time::Duration;
+
+use comity_policy::Policy;
+use comity_protocol::command::{Command, Coordination, QUANTUM};
+use comity_protocol::orders::{InForce, Own};
+use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing};
+
+const MS: u64 = 1_000_000;
+
+/// A command on two cores, beside another program or alone.
+#[derive(Default)]
+struct Model {
+    owned: CoreSet,
+    held: CoreSet,
+    is_alone: bool,
+    /// What it desired at each round, cores that were noted as lost, and where its threads were put.
+    desires: Vec<u32>,
+    lost: u32,
+    places: Vec<Option<CoreSet>>,
+}
+
+impl Command for Model {
+    fn round(&mut self, desire: u32, _awake: u32) -> Standing {
+        self.desires.push(desire);
+        if desire > 0 {
+            self.owned = (0..desire as usize).collect();
+        }
+        Standing {
+            owned: self.owned.len() as u32,
+            held: self.held.len() as u32,
+            alone: self.is_alone,
+            share_milli: 1000,
+            programs: if self.is_alone { 1 } else { 2 },
+            ..Standing::default()
+        }
+    }
+
+    fn owned(&self) -> CoreSet {
+        self.owned
+    }
+
+    fn held(&self) -> CoreSet {
+        self.held
+    }
+
+    fn claim(&mut self, own_only: bool) -> bool {
+        assert!(own_only);
+        let core = self.owned.iter().find(|core| !self.held.contains(*core));
+        core.inspect(|core| self.held.insert(*core)).is_some()
+    }
+
+    fn take_back(&mut self) -> bool {
+        false
+    }
+
+    fn release(&mut self, core: usize) {
+        self.held.remove(core);
+    }
+
+    fn note_lost(&mut self, cores: u32) {
+        self.lost += cores;
+    }
+
+    fn idle_ns(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn confine(&mut self, cores: Option<CoreSet>) {
+        self.places.push(cores);
+    }
+}
+
+fn own(cores: Option<u32>) -> Own {
+    Own { cores, ..Own::default() }
+}
+
+fn coordination(cores: Option<u32>) -> Coordination {
+    Coordination::new(Policy::default().coordinator().unwrap(), own(cores), 2, 0)
+}
+
+/// A look when it is due, at which so many threads ran or waited. Returns what the command held since the last, in milliseconds.
+fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnable: u32) -> u64 {
+    let now = coordination.next();
+    let elapsed = now - coordination.looked();
+    let waited = Duration::from_nanos(elapsed * u64::from(runnable));
+    let used = Duration::from_millis(used_ms);
+    let seen = Look { elapsed: Duration::from_nanos(elapsed), used, able: used.max(waited), runnable };
+    coordination.note(model, &seen, now);
+    let looked = coordination.look(model, &seen, now);
+    coordination.rest(0);
+    looked.had_ns / MS
+}
+
+#[test]
+fn one_that_could_use_its_share_desires_what_its_threads_can_use_and_is_kept_on_it() {
+    for (cores, runnable, desire) in [(None, 1, 1), (None, 5, 2), (Some(2), 1, 2)] {
+        let (mut coordination, mut model) = (coordination(cores), Model::default());
+        assert_eq!(look(&mut coordination, &mut model, 10, runnable), 0);
+        assert_eq!(model.desires, [0, desire], "the table hears it at once");
+        assert_eq!((model.held, model.places.last()), (model.owned, Some(&Some(model.owned))));
+        assert_eq!(look(&mut coordination, &mut model, 10, runnable), 10 * u64::from(desire));
+    }
+}
+
+#[test]
+fn one_that_does_nothing_holds_nothing_and_is_looked_at_less_often() {
+    let (mut coordination, mut model) = (coordination(None), Model::default());
+    look(&mut coordination, &mut model, 10, 2);
+    assert_eq!(model.held.len(), 2);
+    // It may want again what it could use at one of the last looks.
+    let had: u64 = (0..8).map(|_| look(&mut coordination, &mut model, 0, 0)).sum();
+    assert_eq!(had, 20, "for one quantum, as the next look says that it does nothing");
+    assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
+    assert_eq!(coordination.next() - coordination.looked(), 100 * MS);
+}
+
+#[test]
+fn one_that_is_alone_runs_where_it_likes_until_its_bell_says_otherwise() {
+    let mut model = Model { is_alone: true, ..Model::default() };
+    let mut coordination = coordination(None);
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.held.len(), model.places.last()), (2, Some(&None)));
+    look(&mut coordination, &mut model, 20, 2);
+    let (looked, quantum) = (coordination.looked(), QUANTUM.as_nanos() as u64);
+    assert!(coordination.next() > looked + quantum, "it is looked at less often while nothing changes");
+    // Another has joined and taken a core back.
+    model.is_alone = false;
+    model.held.remove(1);
+    coordination.rung(&mut model, looked + MS);
+    assert_eq!((model.lost, coordination.next()), (1, looked + quantum));
+    coordination.rung(&mut model, looked + 2 * MS);
+    assert_eq!((model.lost, coordination.next()), (1, looked + quantum));
+    assert_eq!(look(&mut coordination, &mut model, 10, 2), 11, "two cores for 1 ms, and one for 9");
+    assert_eq!(model.places.last(), Some(&Some(model.held)));
+}
+
+#[test]
+fn cores_that_it_may_no_longer_use_are_not_lost() {
+    let (mut coordination, mut model) = (coordination(None), Model::default());
+    look(&mut coordination, &mut model, 20, 2);
+    model.held.remove(1);
+    coordination.has_let_go(model.held);
+    coordination.limit(1);
+    look(&mut coordination, &mut model, 10, 2);
+    assert_eq!((model.lost, model.desires.last()), (0, Some(&1)));
+}
+
+#[test]
+fn what_is_asked_from_outside_bounds_it_and_a_paused_one_holds_nothing() {
+    let (mut coordination, mut model) = (coordination(Some(2)), Model { is_alone: true, ..Model::default() });
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.desires.last(), model.places.last()), (Some(&2), Some(&None)));
+    let told = InForce::of(own(Some(1)));
+    let now = coordination.looked() + MS;
+    coordination.obey(told, now);
+    assert_eq!(coordination.next(), now, "what is new is looked at at once");
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.desires.last(), model.held.len()), (Some(&1), 1));
+    assert_eq!(model.places.last(), Some(&Some(model.held)), "alone, and bound all the same");
+    let now = coordination.looked() + MS;
+    coordination.obey(InForce { paused_until: Some(now + 1000 * MS), ..told }, now);
+    coordination.pause(&mut model, now);
+    assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
+    let later = now + 1000 * MS;
+    coordination.obey(told, later);
+    coordination.go_on(later);
+    assert_eq!((coordination.looked(), coordination.next()), (later, later + QUANTUM.as_nanos() as u64));
+    assert_eq!(look(&mut coordination, &mut model, 10, 2), 0, "it held nothing meanwhile");
+    assert_eq!((model.desires.last(), model.held.len()), (Some(&1), 1));
+}
+
+#[test]
+fn looks_take_a_small_part_of_a_core_and_are_never_so_rare_that_it_counts_as_stopped() {
+    let (mut coordination, mut model) = (coordination(None), Model::default());
+    let mut after = |spent_us: u64| {
+        look(&mut coordination, &mut model, 20, 2);
+        coordination.rest(spent_us * 1000);
+        (coordination.next() - coordination.looked()) / MS
+    };
+    assert_eq!([after(10), after(1_000), after(60_000)], [10, 150, STOPPED_AFTER.as_millis() as u64 / 2]);
+}

@@ -1,0 +1,691 @@
+//! A program's quanta on a model of the table and of its pools.
+
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, Mutex};
+
+use comity_policy::allotment::Claim;
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Policy, Room, WorkerId};
+use comity_protocol::observer::{Process, Sample, Times, Workers};
+use comity_protocol::orders::InForce;
+use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
+use comity_protocol::{CoreSet, CoreWord, Party, STOPPED_AFTER, SlotId, Standing, partition};
+
+const MS: u64 = 1_000_000;
+const QUANTUM: u64 = 10 * MS;
+
+/// Cores, and what each program desires.
+struct Table {
+    words: RefCell<Vec<CoreWord>>,
+    desires: RefCell<Vec<u32>>,
+}
+
+impl Table {
+    fn new(cores: usize, programs: usize) -> Table {
+        Table { words: RefCell::new(vec![CoreWord::UNUSED; cores]), desires: RefCell::new(vec![0; programs]) }
+    }
+
+    fn cores(&self, is: impl Fn(CoreWord) -> bool) -> CoreSet {
+        let words = self.words.borrow();
+        (0..words.len()).filter(|core| is(words[*core])).collect()
+    }
+
+    fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<usize> {
+        let mut words = self.words.borrow_mut();
+        let (core, next) = (0..words.len()).find_map(|core| Some((core, next(words[core])?)))?;
+        words[core] = next;
+        Some(core)
+    }
+
+    fn round(&self, slot: SlotId, desire: u32) -> Standing {
+        self.desires.borrow_mut()[slot.index()] = desire;
+        let mut words = self.words.borrow_mut();
+        let desires = self.desires.borrow();
+        let party = |(nth, desire): (usize, &u32)| Party {
+            slot: SlotId::new(nth).unwrap(),
+            claim: Claim { program: nth as u64, weight: 100, desire: *desire },
+            may_use: (0..words.len()).collect(),
+        };
+        let parties: Vec<Party> = desires.iter().enumerate().filter(|(_, desire)| **desire > 0).map(party).collect();
+        let owners: Vec<Option<SlotId>> = words.iter().map(|word| word.owner()).collect();
+        let after = partition(&parties, &owners, |core| words[core].holder(), 0);
+        for (word, owner) in words.iter_mut().zip(after) {
+            *word = word.granted(owner).unwrap_or(*word);
+        }
+        let count = |is: &dyn Fn(&&CoreWord) -> bool| words.iter().filter(is).count() as u32;
+        let me = Some(slot);
+        Standing {
+            owned: count(&|word| word.owner() == me),
+            held: count(&|word| word.holder() == me),
+            free: count(&|word| word.is_free()),
+            own_free: count(&|word| word.is_free() && word.owner() == me),
+            lent: count(&|word| word.owner() == me && word.holder().is_some_and(|holder| holder != slot)),
+            alone: parties.iter().all(|party| party.slot == slot),
+            share_milli: (words.len() * 1000 / desires.len()) as u32,
+            programs: desires.len() as u32,
+        }
+    }
+}
+
+/// What a pool's workers are and do.
+#[derive(Clone, Default)]
+struct Pool {
+    awake: u32,
+    retired: u32,
+    queued: u64,
+    off_core: u32,
+    workers: Vec<Worker>,
+}
+
+#[derive(Clone, Default)]
+struct Worker {
+    sample: Sample,
+    times: Times,
+    is_blocked: bool,
+}
+
+/// What was done, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Effect {
+    Round(u32),
+    Stand { alone: bool, mode: Mode, room: Room, usable: u32 },
+    Release(usize),
+    Claim(usize, Option<usize>),
+    TakeBack(usize, Option<usize>),
+    Divide,
+    Employ(usize),
+    Rung(usize),
+    WantNothing,
+    LeaveOff(usize),
+    Close(bool),
+    Reopen(usize),
+}
+
+/// A program with pools of workers.
+struct Model<'a> {
+    table: &'a Table,
+    slot: SlotId,
+    pools: Vec<Pool>,
+    told: InForce,
+    has_work: bool,
+    has_lost: bool,
+    population: usize,
+    used: u64,
+    held: u64,
+    busy: u64,
+    granted: Option<u64>,
+    effects: RefCell<Vec<Effect>>,
+    /// How often it was asked where a worker's time went, and whether it is blocked.
+    asked: Cell<(u32, u32)>,
+}
+
+impl<'a> Model<'a> {
+    fn new(table: &'a Table, slot: usize, workers: u32) -> Model<'a> {
+        let pool = Pool { awake: workers, workers: vec![Worker::default(); workers as usize], ..Pool::default() };
+        Model {
+            table,
+            slot: SlotId::new(slot).unwrap(),
+            pools: vec![pool],
+            told: InForce::default(),
+            has_work: true,
+            has_lost: false,
+            population: 1,
+            used: 0,
+            held: 0,
+            busy: 0,
+            granted: None,
+            effects: RefCell::default(),
+            asked: Cell::default(),
+        }
+    }
+
+    fn note(&self, effect: Effect) {
+        self.effects.borrow_mut().push(effect);
+    }
+
+    fn take_effects(&self) -> Vec<Effect> {
+        self.effects.take()
+    }
+
+    /// Its workers have a task for so long, and compute for a part of that.
+    fn works(&mut self, lasted: u64, on_core: u64) {
+        for worker in self.pools.iter_mut().flat_map(|pool| &mut pool.workers) {
+            worker.sample.is_busy = true;
+            worker.sample.busy_ns += lasted;
+            worker.sample.clock_ns = Some(worker.sample.clock_ns.unwrap_or(0) + on_core);
+            worker.times.on_core += on_core;
+            self.used += on_core;
+            self.busy += lasted;
+        }
+        self.held += lasted * self.held().len() as u64;
+    }
+}
+
+/// One of its pools.
+struct Locked<'a> {
+    nth: usize,
+    table: &'a Table,
+    slot: SlotId,
+    pool: &'a mut Pool,
+    effects: &'a RefCell<Vec<Effect>>,
+    asked: &'a Cell<(u32, u32)>,
+}
+
+impl Model<'_> {
+    fn lock(&mut self, nth: usize) -> Locked<'_> {
+        Locked {
+            nth,
+            table: self.table,
+            slot: self.slot,
+            pool: &mut self.pools[nth],
+            effects: &self.effects,
+            asked: &self.asked,
+        }
+    }
+}
+
+impl Program for Model<'_> {
+    type Staff<'a>
+        = Locked<'a>
+    where
+        Self: 'a;
+
+    fn staffs(&self) -> usize {
+        self.pools.len()
+    }
+
+    fn staff(&mut self, nth: usize) -> Locked<'_> {
+        self.lock(nth)
+    }
+
+    fn round(&mut self, desire: u32, _awake: u32) -> Standing {
+        self.note(Effect::Round(desire));
+        self.table.round(self.slot, desire)
+    }
+
+    fn owned(&self) -> CoreSet {
+        self.table.cores(|word| word.owner() == Some(self.slot))
+    }
+
+    fn held(&self) -> CoreSet {
+        self.table.cores(|word| word.holder() == Some(self.slot))
+    }
+
+    fn in_force(&self) -> InForce {
+        self.told
+    }
+
+    fn close(&mut self, closed: bool) {
+        self.note(Effect::Close(closed));
+    }
+
+    fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
+        self.note(Effect::Stand { alone, mode, room, usable });
+    }
+
+    fn divide(&mut self) {
+        self.note(Effect::Divide);
+    }
+}
+
+impl Staff for Locked<'_> {
+    fn retired(&self) -> u32 {
+        self.pool.retired
+    }
+
+    fn queued(&self) -> u64 {
+        self.pool.queued
+    }
+
+    fn most(&self) -> u32 {
+        self.pool.workers.len() as u32
+    }
+
+    fn held(&self) -> CoreSet {
+        self.table.cores(|word| word.holder() == Some(self.slot))
+    }
+
+    fn claim(&mut self, own_only: bool) -> bool {
+        let is_own = |word: &CoreWord| word.owner() == Some(self.slot) || !own_only;
+        let core = self.table.change(|word| word.claimed(self.slot).filter(is_own));
+        self.effects.borrow_mut().push(Effect::Claim(self.nth, core));
+        core.is_some()
+    }
+
+    fn take_back(&mut self) -> bool {
+        let core = self.table.change(|word| word.taken_back(self.slot));
+        self.effects.borrow_mut().push(Effect::TakeBack(self.nth, core));
+        core.is_some()
+    }
+
+    fn release(&mut self, core: usize) {
+        let mut words = self.table.words.borrow_mut();
+        words[core] = words[core].released(self.slot).unwrap();
+        self.effects.borrow_mut().push(Effect::Release(core));
+    }
+
+    fn employ(&mut self) {
+        self.effects.borrow_mut().push(Effect::Employ(self.nth));
+    }
+}
+
+impl Workers for Locked<'_> {
+    fn workers(&self) -> u32 {
+        self.pool.workers.len() as u32
+    }
+
+    fn awake(&self) -> u32 {
+        self.pool.awake
+    }
+
+    fn retired(&self) -> u32 {
+        self.pool.retired
+    }
+
+    fn most(&self) -> u32 {
+        self.pool.workers.len() as u32
+    }
+
+    fn queued(&self) -> u64 {
+        self.pool.queued
+    }
+
+    fn lends(&self) -> bool {
+        true
+    }
+
+    fn note_losses(&mut self) {}
+
+    fn is_awake(&self, worker: WorkerId) -> bool {
+        worker.0 < self.pool.awake
+    }
+
+    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
+        let sample = self.pool.workers[worker.index()].sample;
+        Sample { is_busy: is_awake && sample.is_busy, ..sample }
+    }
+
+    fn times(&self, worker: WorkerId) -> Option<Times> {
+        let (times, blocked) = self.asked.get();
+        self.asked.set((times + 1, blocked));
+        Some(self.pool.workers[worker.index()].times)
+    }
+
+    fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
+        let (times, blocked) = self.asked.get();
+        self.asked.set((times, blocked + 1));
+        Some(self.pool.workers[worker.index()].is_blocked)
+    }
+
+    fn set_off_core(&mut self, workers: u32) {
+        self.pool.off_core = workers;
+    }
+}
+
+impl Process for Model<'_> {
+    type Workers<'a>
+        = Locked<'a>
+    where
+        Self: 'a;
+
+    fn pools(&self) -> usize {
+        self.pools.len()
+    }
+
+    fn id(&self, nth: usize) -> u64 {
+        nth as u64
+    }
+
+    fn workers(&mut self, nth: usize) -> Locked<'_> {
+        self.lock(nth)
+    }
+
+    fn held_ns(&mut self) -> u64 {
+        self.held
+    }
+
+    fn clock_ns(&mut self) -> u64 {
+        self.used
+    }
+
+    fn idle_ns(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn first_thread(&mut self) -> Option<Times> {
+        None
+    }
+
+    fn granted_ns(&mut self, _lasted_ns: u64) -> Option<u64> {
+        self.granted
+    }
+
+    fn busy_ns(&mut self) -> u64 {
+        self.busy
+    }
+}
+
+impl Pools for Model<'_> {
+    fn usable(&mut self) -> u32 {
+        self.table.words.borrow().len() as u32
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_work
+    }
+
+    fn population(&self) -> usize {
+        self.population
+    }
+
+    fn has_its_place(&self) -> bool {
+        true
+    }
+
+    fn rung(&mut self, nth: usize) -> bool {
+        self.note(Effect::Rung(nth));
+        self.has_lost
+    }
+
+    fn want_nothing(&mut self) {
+        self.note(Effect::WantNothing);
+    }
+
+    fn leave_off(&mut self, nth: usize) {
+        self.note(Effect::LeaveOff(nth));
+    }
+
+    fn reopen(&mut self, nth: usize) {
+        self.note(Effect::Reopen(nth));
+    }
+}
+
+/// Orders what it is told to, and keeps what it was told.
+#[derive(Clone)]
+struct Script(Arc<Mutex<(Orders, Vec<Account>)>>);
+
+impl Script {
+    fn new(orders: Orders) -> Script {
+        Script(Arc::new(Mutex::new((orders, Vec::new()))))
+    }
+
+    fn order(&self, orders: Orders) {
+        self.0.lock().unwrap().0 = orders;
+    }
+
+    fn last(&self) -> Account {
+        *self.0.lock().unwrap().1.last().unwrap()
+    }
+
+    fn coordination(&self) -> Coordination {
+        Coordination::new(Box::new(self.clone()), QUANTUM, 0, 1)
+    }
+}
+
+impl Coordinator for Script {
+    fn quantum(&mut self, account: &Account) -> Orders {
+        let mut script = self.0.lock().unwrap();
+        script.1.push(*account);
+        script.0
+    }
+}
+
+fn coordination(policy: &str) -> Coordination {
+    Coordination::new(policy.parse::<Policy>().unwrap().coordinator().unwrap(), QUANTUM, 0, 1)
+}
+
+fn time(due: u16) -> Orders {
+    Orders { desire: 0, cores: Claims::AS_BEFORE, mode: Mode::Time, room: Room::Workers, due }
+}
+
+fn more(desire: u32, free: u32, back: u32) -> Orders {
+    Orders::hold(desire, Claims::More { free, own_only: false, back })
+}
+
+#[test]
+fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() {
+    let table = Table::new(2, 2);
+    let mut model = Model::new(&table, 0, 2);
+    let script = Script::new(time(1));
+    let mut coordination = script.coordination();
+    coordination.begin(&mut model, 0);
+    let stands = |mode| Effect::Stand { alone: true, mode, room: Room::Workers, usable: 2 };
+    let begins = [Effect::Divide, Effect::Round(0), stands(Mode::Time), Effect::Divide, Effect::Employ(0)];
+    assert_eq!(model.take_effects(), begins, "the desire has not changed: one round");
+    script.order(more(2, 2, 0));
+    model.works(QUANTUM, QUANTUM);
+    assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
+    let claims = [Effect::Claim(0, Some(0)), Effect::Claim(0, Some(1)), Effect::Divide, Effect::Employ(0)];
+    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores)];
+    assert_eq!(model.take_effects(), [&before[..], &claims].concat());
+    model.works(QUANTUM, QUANTUM);
+    coordination.come_by(&mut model, 2 * QUANTUM);
+    let Account { first, owned, held, allotment, allotted_ns, elapsed_ns, used_ns, held_ns, usage_ns, .. } =
+        script.last();
+    assert!(!first);
+    assert_eq!([owned, held, allotment], [2; 3]);
+    assert_eq!([allotted_ns, used_ns, held_ns, usage_ns], [2 * elapsed_ns; 4]);
+}
+
+#[test]
+fn who_holds_what_is_its_own_releases_first_and_takes_back_last() {
+    let table = Table::new(4, 2);
+    let (mut one, mut other) = (Model::new(&table, 0, 4), Model::new(&table, 1, 4));
+    let [mut of_one, mut of_other] = [(); 2].map(|()| coordination("equipartition"));
+    of_one.begin(&mut one, 0);
+    assert_eq!(one.held().len(), 4);
+    // What it has it gives back only at its own look: until then the other takes its own.
+    of_other.begin(&mut other, 0);
+    let taken: Vec<Effect> =
+        other.take_effects().into_iter().filter(|effect| matches!(effect, Effect::TakeBack(_, Some(_)))).collect();
+    assert_eq!((taken.len(), one.held().len(), other.held().len()), (2, 2, 2));
+    // One is lent, and one that is the other's is held.
+    let own = one.held().iter().next().unwrap();
+    let its = other.held().iter().next().unwrap();
+    {
+        let mut words = table.words.borrow_mut();
+        words[its] = words[its].released(other.slot).unwrap().claimed(one.slot).unwrap();
+        words[own] = words[own].released(one.slot).unwrap().claimed(other.slot).unwrap();
+    }
+    one.take_effects();
+    one.works(QUANTUM, QUANTUM);
+    assert_eq!(of_one.come_by(&mut one, QUANTUM), Visit::Looked);
+    let moves =
+        [Effect::Release(its), Effect::Claim(0, None), Effect::TakeBack(0, Some(own)), Effect::TakeBack(0, None)];
+    let done: Vec<Effect> = one.take_effects();
+    assert!(done.windows(4).any(|done| done == moves), "{done:?}");
+    assert_eq!(one.held(), one.owned());
+}
+
+#[test]
+fn one_pool_is_asked_for_as_the_policy_says_and_of_several_each_as_it_needs() {
+    let claims = |pools: &[(u64, u32)]| {
+        let table = Table::new(8, 1);
+        let mut model = Model::new(&table, 0, 8);
+        let pool = model.pools[0].clone();
+        model.pools =
+            pools.iter().map(|(queued, retired)| Pool { queued: *queued, retired: *retired, ..pool.clone() }).collect();
+        Script::new(more(8, 4, 0)).coordination().begin(&mut model, 0);
+        let of = |nth| move |effect: &&Effect| matches!(effect, Effect::Claim(pool, Some(_)) if *pool == nth);
+        let effects = model.take_effects();
+        (0..pools.len()).map(|nth| effects.iter().filter(of(nth)).count()).collect::<Vec<usize>>()
+    };
+    assert_eq!(claims(&[(0, 0)]), [4]);
+    assert_eq!(claims(&[(0, 5), (3, 2), (9, 9)]), [0, 2, 2]);
+}
+
+#[test]
+fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_nothing_more() {
+    let table = Table::new(4, 2);
+    let mut model = Model::new(&table, 0, 4);
+    model.told.cores = Some(1);
+    let mut coordination = coordination("comity");
+    coordination.begin(&mut model, 0);
+    model.works(QUANTUM, QUANTUM);
+    model.pools[0].queued = 3;
+    model.pools[0].retired = 3;
+    coordination.come_by(&mut model, QUANTUM);
+    let effects = model.take_effects();
+    assert!(effects.contains(&Effect::Round(1)), "{effects:?}");
+    let stands = Effect::Stand { alone: true, mode: Mode::Cores, room: Room::Workers, usable: 1 };
+    assert!(effects.contains(&stands), "it could use a core, though its part of the machine is larger: {effects:?}");
+    // However few are asked for, one is left.
+    model.told.cores = Some(0);
+    model.works(QUANTUM, QUANTUM);
+    let next = coordination.next();
+    coordination.come_by(&mut model, next);
+    assert!(model.take_effects().contains(&stands));
+    assert_eq!(model.held().len(), 1);
+    model.works(QUANTUM, QUANTUM);
+    // Since the last visit it was asked to rest: no look is due.
+    let now = coordination.looked() + MS;
+    let until = now + 100 * QUANTUM;
+    model.told.paused_until = Some(until);
+    assert_eq!(coordination.come_by(&mut model, now), Visit::Paused);
+    let effects = model.take_effects();
+    let rests = Effect::Stand { alone: true, mode: Mode::Time, room: Room::Workers, usable: 1 };
+    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
+    let order = [Effect::WantNothing, Effect::Round(0), rests, Effect::Close(true), Effect::Employ(0)];
+    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+    assert_eq!((model.held(), coordination.next()), (CoreSet::EMPTY, now + QUANTUM), "a worker is in a task");
+    model.pools[0].awake = 0;
+    assert_eq!(coordination.come_by(&mut model, now + MS), Visit::Paused);
+    assert_eq!(coordination.next(), until);
+    model.take_effects();
+    assert_eq!(coordination.come_by(&mut model, until), Visit::Looked);
+    let effects = model.take_effects();
+    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
+    let order = [Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)];
+    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+    // The pools end while the program rests: the next is not to find itself closed.
+    model.told.paused_until = Some(until + QUANTUM);
+    coordination.come_by(&mut model, until + MS);
+    model.take_effects();
+    coordination.leave_off(&mut model);
+    let effects = model.take_effects();
+    assert!(effects.contains(&Effect::Close(false)) && effects.contains(&Effect::Reopen(0)), "{effects:?}");
+}
+
+#[test]
+fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_quantum() {
+    let table = Table::new(2, 1);
+    let mut model = Model::new(&table, 0, 2);
+    let script = Script::new(time(u16::MAX));
+    let mut coordination = script.coordination();
+    coordination.begin(&mut model, 7);
+    let due = STOPPED_AFTER.as_nanos() as u64 / 2;
+    assert_eq!((coordination.looked(), coordination.next()), (7, 7 + due));
+    model.take_effects();
+    // There is a core to be had: workers are recalled, and the look may wait.
+    assert_eq!(coordination.come_by(&mut model, MS), Visit::Rung);
+    assert_eq!((coordination.next(), model.take_effects()), (7 + due, vec![Effect::Rung(0)]));
+    for (at, change) in [(2 * MS, true), (3 * MS, false)] {
+        let population = model.population;
+        (model.has_lost, model.population) = (change, population + usize::from(!change));
+        coordination.look_by(u64::MAX);
+        assert_eq!(coordination.come_by(&mut model, at), Visit::Rung);
+        assert_eq!(coordination.next(), 2 * MS + QUANTUM, "at {at}: the first that was due stays");
+    }
+    // No program has come since.
+    let mut calm = script.coordination();
+    (model.has_lost, model.population) = (false, 1);
+    calm.begin(&mut model, 0);
+    calm.come_by(&mut model, MS);
+    assert_eq!(calm.next(), due);
+    calm.look_by(5 * MS);
+    assert_eq!(calm.next(), 5 * MS);
+}
+
+#[test]
+fn without_work_for_a_quantum_it_leaves_off() {
+    let table = Table::new(2, 1);
+    let mut model = Model::new(&table, 0, 2);
+    let script = Script::new(Orders { due: 4, ..more(2, 2, 0) });
+    let mut coordination = script.coordination();
+    coordination.begin(&mut model, 0);
+    model.works(QUANTUM, QUANTUM);
+    model.has_work = false;
+    // There was some since the last look; the next may be the last, and is not put off.
+    assert_eq!(coordination.come_by(&mut model, 4 * QUANTUM), Visit::Looked);
+    assert_eq!(coordination.next(), 5 * QUANTUM);
+    model.take_effects();
+    assert_eq!(coordination.come_by(&mut model, 5 * QUANTUM), Visit::Rests);
+    assert_eq!(model.take_effects(), []);
+    coordination.leave_off(&mut model);
+    assert_eq!(model.take_effects(), [Effect::WantNothing, Effect::Round(0), Effect::LeaveOff(0)]);
+    model.has_work = true;
+    coordination.begin(&mut model, 9 * QUANTUM);
+    assert!(script.last().first);
+    assert_eq!(script.last().allotment, 0);
+}
+
+/// How often workers were asked where their time went, and whether they are blocked, in a quantum in which each computed so long.
+fn questions(orders: Orders, on_core: u64) -> (u32, u32) {
+    let table = Table::new(2, 2);
+    let mut model = Model::new(&table, 0, 2);
+    let mut coordination = Script::new(orders).coordination();
+    coordination.begin(&mut model, 0);
+    // The first answer says where the time went until then; the second, since.
+    for nth in 1..=2 {
+        model.works(QUANTUM, on_core);
+        model.asked.take();
+        coordination.come_by(&mut model, nth * QUANTUM);
+    }
+    model.asked.get()
+}
+
+#[test]
+fn workers_are_asked_only_where_the_answer_may_change_something() {
+    let share = 10 * MS;
+    // Each of two: a little, some, its whole part.
+    assert_eq!([share / 30, share / 4, share / 2].map(|on_core| questions(time(1), on_core)), [(0, 0), (2, 2), (0, 0)]);
+    assert_eq!(questions(Orders { room: Room::One, ..time(1) }, share / 4), (0, 0));
+    // It uses all that it holds, or leaves some; in little of the time.
+    let cores = more(2, 2, 0);
+    assert_eq!([QUANTUM, 9 * MS, 8 * MS].map(|on_core| questions(cores, on_core)), [(0, 0), (2, 0), (2, 2)]);
+}
+
+#[test]
+fn a_wait_for_a_core_is_what_the_program_could_have_used_and_a_quota_bounds_that() {
+    let table = Table::new(2, 2);
+    let mut model = Model::new(&table, 0, 2);
+    let script = Script::new(time(1));
+    let mut coordination = script.coordination();
+    coordination.begin(&mut model, 0);
+    let mut look = |blocked: bool, granted, order| {
+        script.order(order);
+        model.pools[0].workers.iter_mut().for_each(|worker| worker.is_blocked = blocked);
+        model.granted = granted;
+        model.works(QUANTUM, 3 * MS);
+        let at = coordination.next();
+        coordination.come_by(&mut model, at);
+        let Account { used_ns, able_ns, wanted_ns, .. } = script.last();
+        [used_ns, able_ns, wanted_ns].map(|ns| ns / MS)
+    };
+    assert_eq!(look(false, None, time(1)), [6, 6, 6], "asked for the first time");
+    assert_eq!(look(false, None, time(1)), [6, 20, 20], "what they did not have they waited for");
+    assert_eq!(look(true, None, time(1)), [6, 6, 6], "they wanted no more");
+    assert_eq!(look(false, Some(5 * MS), Orders { room: Room::One, ..time(1) }), [6, 5, 5]);
+    assert_eq!(look(true, None, more(2, 2, 0)), [6, 6, 6], "not asked in a crowd");
+    // Where it holds cores and is asked for the first time, they count as used.
+    assert_eq!([(); 2].map(|()| look(true, None, more(2, 2, 0))), [[6, 20, 20], [6, 6, 6]]);
+}
+
+#[test]
+fn those_that_do_not_move_beside_queued_tasks_need_no_core() {
+    let table = Table::new(2, 1);
+    let mut model = Model::new(&table, 0, 4);
+    (model.pools[0].awake, model.pools[0].retired, model.pools[0].queued) = (2, 2, 9);
+    let mut coordination = Script::new(more(2, 2, 0)).coordination();
+    coordination.begin(&mut model, 0);
+    let mut look = |nth: u64, moves: bool| {
+        model.works(QUANTUM, QUANTUM);
+        if moves {
+            model.pools[0].workers.iter_mut().for_each(|worker| worker.sample.progress[0] += 1);
+        }
+        coordination.come_by(&mut model, nth * QUANTUM);
+        model.pools[0].off_core
+    };
+    // At the third look neither has moved since the one before for the second time.
+    assert_eq!([1, 2, 3, 4, 5].map(|nth| look(nth, false)), [0, 0, 2, 4, 4]);
+    assert_eq!([6, 7, 8].map(|nth| look(nth, true)), [2, 1, 0]);
+}

@@ -1,0 +1,264 @@
+//! The masks of a pool's threads: where they run, by whose wish, and what that means for what they start.
+//!
+//! The books (`share`) say where a worker's thread is to run, and the functions here see to it. A thread's own wish, and that of an
+//! administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread starts while its mask is narrow inherits it; `mender`
+//! puts that right.
+//!
+//! The masks have a lock of their own, for a thread that asks for its own mask needs no books. It is taken within the books' lock,
+//! and never the other way round.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use comity_os::affinity::{self, Mask};
+use comity_os::census;
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{CoreSet, SharedCoreSet, lock};
+use comity_policy::WorkerId;
+
+use crate::mender::Spell;
+use crate::raw::current;
+use crate::share::{Books, State};
+use crate::shared::Shared;
+
+/// The masks of one pool's workers.
+pub(crate) struct Masks {
+    kept: Mutex<Kept>,
+    /// By worker. Beside the lock, for a forked child to read, where the lock may be held for ever.
+    for_children: Box<[ForChild]>,
+}
+
+/// What the lock guards.
+struct Kept {
+    entries: Box<[Entry]>,
+    /// The cores that the system lets threads of this program use. None until that is known.
+    granted: CoreSet,
+}
+
+/// One worker.
+#[derive(Default)]
+struct Entry {
+    mask: Mask,
+    /// Its thread was confined while it slept, and has not been up since.
+    sleeps: bool,
+    /// The narrow masks that its thread has had since the last [`Shared::spells`].
+    spells: Vec<Spell>,
+}
+
+/// What a forked child has to know of the mask of the thread that forked.
+#[derive(Default)]
+struct ForChild {
+    is_narrow: AtomicBool,
+    noted: SharedCoreSet,
+    own: SharedCoreSet,
+}
+
+impl ForChild {
+    fn tell(&self, mask: &Mask) {
+        mask.place().store(&self.noted);
+        mask.own().unwrap_or(CoreSet::ALL).store(&self.own);
+        self.is_narrow.store(mask.is_narrow(), Ordering::Release);
+    }
+}
+
+impl Entry {
+    /// Learns what the worker's thread runs on. True if another has set that. What the system grants is asked anew before a mask
+    /// counts as another's; as long as it is not known, no mask is touched.
+    fn learn(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) -> bool {
+        let found = affinity::of(thread);
+        if granted.is_empty() || found.is_empty() {
+            return false;
+        }
+        if !self.mask.explains(found, *granted) {
+            *granted = affinity::granted();
+        }
+        let foreign = self.mask.learn(found, *granted);
+        if foreign {
+            for_child.tell(&self.mask);
+        }
+        foreign
+    }
+
+    /// Confines the worker's thread, or lets it roam as its program wants. Where that is refused, it runs where it ran. Not before it
+    /// is known what the system grants.
+    fn confine(&mut self, thread: ThreadId, granted: &mut CoreSet, cores: Option<CoreSet>, for_child: &ForChild) {
+        self.learn(thread, granted, for_child);
+        let before = self.mask;
+        let Some(mask) = self.mask.note(cores) else { return };
+        self.begin_spell();
+        // A child that is forked in between has one mask or the other, and both are noted as narrow if one is.
+        if self.mask.is_narrow() {
+            for_child.tell(&self.mask);
+        }
+        if !affinity::confine(thread, mask) {
+            self.mask = before;
+        }
+        for_child.tell(&self.mask);
+    }
+
+    /// What starts from now on may inherit the mask.
+    fn begin_spell(&mut self) {
+        let (cores, own) = (self.mask.place(), self.mask.own());
+        let is_known = self.spells.iter().any(|spell| spell.cores == cores && spell.own == own);
+        // One that sleeps starts nothing.
+        if self.mask.is_narrow() && !is_known && !self.sleeps {
+            self.spells.push(Spell { cores, own, since: census::now() });
+        }
+    }
+}
+
+impl Masks {
+    pub(crate) fn new(workers: u32) -> Masks {
+        let entries = (0..workers).map(|_| Entry::default()).collect();
+        Masks {
+            kept: Mutex::new(Kept { entries, granted: CoreSet::EMPTY }),
+            for_children: (0..workers).map(|_| ForChild::default()).collect(),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+
+    /// Whether a worker's thread has a narrow mask, or has had one since [`Shared::spells`].
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.kept().entries.iter().any(|entry| !entry.spells.is_empty())
+    }
+
+    /// All narrow masks that workers have had since the last time, of a pool that has ended.
+    pub(crate) fn all_spells(&self) -> Vec<Spell> {
+        self.kept().entries.iter_mut().flat_map(|entry| std::mem::take(&mut entry.spells)).collect()
+    }
+}
+
+/// With the books' lock.
+impl Shared {
+    /// As [`Pool::confine`](crate::share::Pool::confine).
+    pub(crate) fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
+        self.set_mask(worker, |entry, thread, granted, for_child| entry.confine(thread, granted, cores, for_child))
+    }
+
+    /// As [`Pool::lead`](crate::share::Pool::lead): one that runs is confined for the moment in which it moves.
+    pub(crate) fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
+        self.set_mask(worker, |entry, thread, granted, for_child| {
+            entry.sleeps = sleeps;
+            entry.confine(thread, granted, Some([core].into_iter().collect()), for_child);
+            if !sleeps {
+                entry.confine(thread, granted, None, for_child);
+            }
+        })
+    }
+
+    /// False: the worker has no thread yet, or it is not known what the system grants.
+    fn set_mask(&self, worker: WorkerId, set: impl FnOnce(&mut Entry, ThreadId, &mut CoreSet, &ForChild)) -> bool {
+        let Some(thread) = self.peer(worker).thread() else { return false };
+        let mut kept = self.masks.kept();
+        let Kept { entries, granted } = &mut *kept;
+        // A pool that came later learns it from its program.
+        if granted.is_empty()
+            && let Some((program, _)) = self.program()
+        {
+            *granted = CoreSet::load(&program.granted);
+        }
+        let is_known = !granted.is_empty();
+        if is_known {
+            set(&mut entries[worker.index()], thread, granted, &self.masks.for_children[worker.index()]);
+        }
+        is_known
+    }
+
+    /// As [`Pool::up`](crate::share::Pool::up): one that slept with a narrow mask has tasks again.
+    pub(crate) fn is_up(&self, worker: WorkerId) {
+        let entry = &mut self.masks.kept().entries[worker.index()];
+        entry.sleeps = false;
+        entry.begin_spell();
+    }
+
+    /// Where the threads of the pool's program may run by now, of which the system grants `granted`.
+    pub(crate) fn look_at_masks(&self, books: &mut Books, granted: CoreSet) {
+        let mut may_use = CoreSet::EMPTY;
+        let mut kept = self.masks.kept();
+        kept.granted = granted;
+        let Kept { entries, granted } = &mut *kept;
+        for worker in books.workers() {
+            let Some(thread) = self.peer(worker).thread() else { continue };
+            let (entry, for_child) = (&mut entries[worker.index()], &self.masks.for_children[worker.index()]);
+            if entry.learn(thread, granted, for_child) {
+                entry.confine(thread, granted, books.confined(worker), for_child);
+            }
+            may_use = may_use.union(entry.mask.roams(*granted));
+        }
+        if !may_use.is_empty() {
+            books.may_use = may_use;
+        }
+    }
+
+    /// The workers' threads, each with the narrow masks that it has had since the last time.
+    pub(crate) fn spells(&self, books: &Books) -> Vec<(ThreadId, Vec<Spell>)> {
+        let mut kept = self.masks.kept();
+        let workers = self.peers.iter().zip(&mut kept.entries).filter_map(|(peer, entry)| {
+            let thread = peer.thread()?;
+            let spells = std::mem::take(&mut entry.spells);
+            // What it has now it may hand on until the next time, if it has tasks.
+            let goes_on = |spell: &&Spell| {
+                let lasts = spell.cores == entry.mask.place() && entry.mask.is_narrow();
+                lasts && books.is(peer.id, State::Awake)
+            };
+            entry.spells = spells.iter().filter(goes_on).copied().collect();
+            Some((thread, spells))
+        });
+        workers.collect()
+    }
+}
+
+/// A narrow mask, and what the program wants instead; `None`: all cores.
+pub(crate) type Narrow = (CoreSet, Option<CoreSet>);
+
+/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where the program has
+/// just set another.
+fn narrow_mask() -> Option<(Mask, CoreSet)> {
+    current::with(|worker| {
+        let worker = worker?;
+        let kept = worker.shared().masks.kept();
+        let mask = kept.entries[worker.id().index()].mask;
+        let is_ours = mask.is_narrow() && mask.explains(affinity::of(ThreadId::current()), kept.granted);
+        is_ours.then_some((mask, kept.granted))
+    })
+}
+
+/// Whether the calling thread is a worker's that was confined: what it starts is not to stay there for ever.
+pub(crate) fn narrow() -> Option<Narrow> {
+    narrow_mask().map(|(mask, _)| (affinity::of(ThreadId::current()), mask.own()))
+}
+
+/// The calling thread roams if it was started by one that is narrow.
+pub(crate) fn widen(starter: Option<Narrow>) {
+    let me = ThreadId::current();
+    if let Some((narrow, own)) = starter
+        && affinity::of(me) == narrow
+    {
+        affinity::confine(me, own.unwrap_or(CoreSet::ALL));
+    }
+}
+
+/// Where the calling thread runs of its own accord.
+pub(crate) fn roams() -> CoreSet {
+    let as_worker = narrow_mask().map(|(mask, granted)| mask.roams(granted));
+    as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
+}
+
+/// Runs in each forked child, on the thread that forked.
+pub(crate) fn in_child() {
+    let me = ThreadId::current();
+    let own = current::with(|worker| {
+        let worker = worker?;
+        // Not from what the lock guards: one that another thread of the parent's has is never given back here.
+        let mask = &worker.shared().masks.for_children[worker.id().index()];
+        let found = affinity::of(me);
+        let is_ours = CoreSet::load(&mask.noted).intersection(found) == found;
+        (mask.is_narrow.load(Ordering::Acquire) && is_ours).then(|| CoreSet::load(&mask.own))
+    });
+    if let Some(own) = own {
+        affinity::confine(me, own);
+    }
+}
