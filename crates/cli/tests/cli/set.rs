@@ -174,7 +174,14 @@ fn another_user_is_refused_and_root_is_not() {
     let bin = tempfile::tempdir().unwrap();
     fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
     let comity = bin.path().join("comity");
-    fs::copy(env!("CARGO_BIN_EXE_comity"), &comity).unwrap();
+    // Written by another process: one that a test beside this forks meanwhile would have the file open, and it could not be run.
+    assert!(
+        Command::new("cp")
+            .args([env!("CARGO_BIN_EXE_comity").as_ref(), comity.as_os_str()])
+            .status()
+            .unwrap()
+            .success()
+    );
     let as_other = |words: &[&str]| {
         let mut command = Command::new(&comity);
         command.env("COMITY_TABLE", &table).args(words).uid(OTHER).gid(OTHER).current_dir("/");
