@@ -449,13 +449,15 @@ fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() 
     let mut coordination = script.coordination();
     coordination.begin(&mut model, 0);
     let stands = |mode| Effect::Stand { alone: true, mode, room: Room::Workers, usable: 2 };
-    let begins = [Effect::Divide, Effect::Round(0), stands(Mode::Time), Effect::Divide, Effect::Employ(0)];
+    let open = Effect::Close(false);
+    let begins =
+        [Effect::Divide, Effect::Round(0), stands(Mode::Time), open.clone(), Effect::Divide, Effect::Employ(0)];
     assert_eq!(model.take_effects(), begins, "the desire has not changed: one round");
     script.order(more(2, 2, 0));
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
     let claims = [Effect::Claim(0, Some(0)), Effect::Claim(0, Some(1)), Effect::Divide, Effect::Employ(0)];
-    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores)];
+    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores), open];
     assert_eq!(model.take_effects(), [&before[..], &claims].concat());
     model.works(QUANTUM, QUANTUM);
     coordination.come_by(&mut model, 2 * QUANTUM);
