@@ -6,12 +6,12 @@ extern crate alloc;
 
 use alloc::rc::Rc;
 use core::alloc::{GlobalAlloc, Layout};
-use core::cell::{Cell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell, RefMut};
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering;
 
 use comity_policy::{Event, Policy, Waking, WorkerId};
-use comity_protocol::platform::{Counter, Lock, Parker, Platform, Waker, Word};
+use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Word};
 use comity_protocol::sleep::{Sleep, Work};
 
 #[panic_handler]
@@ -72,8 +72,25 @@ impl Parker for Plain<u32> {
 struct Locked<T>(RefCell<T>);
 
 impl<T> Lock<T> for Locked<T> {
-    fn with<R>(&self, action: impl FnOnce(&mut T) -> R) -> R {
-        action(&mut self.0.borrow_mut())
+    type Guard<'a>
+        = RefMut<'a, T>
+    where
+        T: 'a;
+
+    fn lock(&self) -> RefMut<'_, T> {
+        self.0.borrow_mut()
+    }
+}
+
+struct Later<T>(OnceCell<T>);
+
+impl<T> Once<T> for Later<T> {
+    fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    fn set(&self, value: T) -> &T {
+        self.0.get_or_init(|| value)
     }
 }
 
@@ -85,6 +102,7 @@ impl Platform for Cells {
     type Counter = Plain<i32>;
     type Parker = Plain<u32>;
     type Lock<T> = Locked<T>;
+    type Once<T> = Later<T>;
 
     fn bool(&self, _: Option<WorkerId>, value: bool) -> Plain<bool> {
         Plain(Cell::new(value))
@@ -104,6 +122,10 @@ impl Platform for Cells {
 
     fn lock<T>(&self, value: T) -> Locked<T> {
         Locked(RefCell::new(value))
+    }
+
+    fn once<T>(&self) -> Later<T> {
+        Later(OnceCell::new())
     }
 
     fn fence(&self, _: Ordering) {}

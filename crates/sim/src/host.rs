@@ -302,6 +302,12 @@ impl Host {
         self.pools[program as usize].quota = Some(Quota::new(cores));
     }
 
+    fn tell_record(&mut self, line: Line) {
+        if let Some(record) = &mut self.record {
+            record(line);
+        }
+    }
+
     /// A program that comes at a time that is not over yet, with so many workers; its number, from 0 in the order of the calls.
     ///
     /// # Panics

@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 
-use comity_policy::{SleepRefusal, WakeReason, Waking};
+use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
 
 use super::*;
 use crate::raw::sync::{Threads, Waker, fence, light};

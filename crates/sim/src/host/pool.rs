@@ -283,8 +283,8 @@ impl Host {
         self.join_table(program);
         self.begin_period(program);
         for worker in 0..size {
-            if let Some(record) = &mut self.record {
-                record(Line::Thief { program, worker, policy: policy.to_string(), workers: size, seed });
+            if self.record.is_some() {
+                self.tell_record(Line::Thief { program, worker, policy: policy.to_string(), workers: size, seed });
             }
             let thread = Thread { program, worker };
             self.acting = Some(thread);

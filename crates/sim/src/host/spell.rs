@@ -19,7 +19,7 @@ use super::kernel::Place;
 use super::platform::Cells;
 use super::pool::Pool;
 use super::table::Part;
-use super::worker::Doing;
+use super::worker::{Doing, Rest};
 use super::{Due, Host, Thread};
 use crate::conversation::Line;
 
@@ -170,7 +170,10 @@ impl Host {
         let pool = self.pool_mut(thread.program);
         let worker = &mut pool.workers[thread.worker as usize];
         (worker.doing, worker.left) = (doing, left);
-        pool.note_rest(thread.worker);
+        // One that is up goes on being so, unless it is about to wait.
+        if worker.rest != Rest::Awake || matches!(doing, Doing::Acting(Effect::Wait { .. }) | Doing::Waiting) {
+            pool.note_rest(thread.worker);
+        }
     }
 
     // ---- What may wake others. ----
@@ -235,13 +238,16 @@ impl Host {
         let worker = self.worker_mut(thread);
         let mut dialogue = worker.dialogue.take().expect("a thief is in a dialogue");
         let mut thief = worker.thief.take().expect("it is put back");
-        let mut heard = Heard { thief: &mut *thief, said: Vec::new() };
-        let effect = self.step(thread.program, |_, queues| dialogue.next(&mut heard, queues, outcome));
-        let said = heard.said;
         let Thread { program, worker } = thread;
-        if let Some(record) = &mut self.record {
-            said.into_iter().for_each(|(event, action)| record(Line::Turn { program, worker, event, action }));
-        }
+        let effect = if self.record.is_none() {
+            self.step(program, |_, queues| dialogue.next(&mut *thief, queues, outcome))
+        } else {
+            let mut heard = Heard { thief: &mut *thief, said: Vec::new() };
+            let effect = self.step(program, |_, queues| dialogue.next(&mut heard, queues, outcome));
+            let said = heard.said.into_iter();
+            said.for_each(|(event, action)| self.tell_record(Line::Turn { program, worker, event, action }));
+            effect
+        };
         let is_busy = self.pool(program).sleep().is_busy(WorkerId(worker));
         let now = self.now;
         let pool = self.pool_mut(program);
