@@ -330,14 +330,14 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
 
 /// No ready strand waits without somebody awake, or a wake-up on its way; and while somebody sleeps whom a task should wake, a
 /// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet. One that has announced its sleep has
-/// yet to look. And what pushes leave to a scout is not left to one that is none.
+/// yet to look. And what pushes leave to a searching worker is left to one that searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
     let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.leaving;
     if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
         return Err(format!("strands wait, and nobody is awake or woken: {}", pool.numbers()));
     }
     if pool.sleep().hunger() < 0 && looking + u64::from(pool.rising) == 0 {
-        return Err(format!("a scout is out, and nobody looks for tasks: {}", pool.numbers()));
+        return Err(format!("a search is on its way, and no worker looks for tasks: {}", pool.numbers()));
     }
     if pool.shows_task() && pool.asleep > 0 && looking + u64::from(pool.rising) == 0 {
         return Err(format!("strands wait, some sleep, and nobody looks for any: {}", pool.numbers()));
@@ -438,7 +438,7 @@ mod tests {
                     pool.sleep().after_spawn(WorkerId(0), &Queues::of(pool));
                     thieves.into_iter().for_each(|thief| waits(pool, thief));
                 },
-                "a scout is out, and nobody looks for tasks",
+                "a search is on its way, and no worker looks for tasks",
             ),
             (
                 |host| {
