@@ -237,6 +237,14 @@ pub struct TableProgram {
     pub voluntary_switches: Option<u64>,
     /// The same because the kernel took the core away.
     pub involuntary_switches: Option<u64>,
+    /// Whether it can be asked for something (`comity set`): not if it is of an older build.
+    pub obeys: bool,
+    /// For how long it still rests, as it was asked to; `null` if it does not.
+    pub paused_s: Option<f64>,
+    /// The weight that it was asked for; `null` where it counts as it says itself.
+    pub asked_weight: Option<u32>,
+    /// The most cores that it was asked to use; `null` where that is as it says itself.
+    pub asked_cores: Option<u32>,
 }
 
 /// `comity-run/1`: what a command used, and what sharing cores cost it.
@@ -336,4 +344,23 @@ pub struct TableCleaned {
     pub outcome: &'static str,
     /// The living programs that use it.
     pub programs: usize,
+}
+
+/// `comity-set/1`: what a program was asked.
+#[derive(Debug, Serialize)]
+pub struct SetReport {
+    /// `comity-set/1`.
+    pub schema: &'static str,
+    /// Its place in the table.
+    pub slot: usize,
+    /// The process's number in its own PID namespace.
+    pub pid: u32,
+    /// What it calls itself.
+    pub name: String,
+    /// How much it is to count, if that was asked: a number, or `own`.
+    pub weight: Option<String>,
+    /// The most cores that it is to use, if that was asked: a number, or `auto`.
+    pub cores: Option<String>,
+    /// For how long it is to rest, if that was asked: 0 to rest no longer.
+    pub pause_s: Option<f64>,
 }

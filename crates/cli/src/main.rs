@@ -10,6 +10,7 @@ mod json;
 mod policies;
 mod rayon;
 mod run;
+mod set;
 mod table;
 mod top;
 mod weight;
@@ -38,6 +39,7 @@ struct Arguments {
 #[command(defer = true)]
 enum Verb {
     Run(run::Arguments),
+    Set(set::Arguments),
     Top(top::Arguments),
     Cores(cores::Arguments),
     Table(table::Arguments),
@@ -53,6 +55,7 @@ impl Verb {
     fn takes(&self) -> (&'static str, Takes) {
         match self {
             Verb::Run(_) => ("run", Takes::Both),
+            Verb::Set(_) => ("set", Takes::Neither),
             Verb::Top(_) => ("top", Takes::Neither),
             Verb::Cores(_) => ("cores", Takes::Both),
             Verb::Table(_) => ("table", Takes::Verbose),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
     }
     let outcome = match verb {
         Verb::Run(arguments) => return run::run(&arguments).unwrap_or_else(Failure::report),
+        Verb::Set(arguments) => set::run(&arguments),
         Verb::Top(arguments) => top::run(&arguments),
         Verb::Cores(arguments) => cores::run(&arguments),
         Verb::Table(arguments) => table::run(&arguments),

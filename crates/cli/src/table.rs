@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use comity_console::loudness::detail;
 use comity_console::{Failure, choices, output};
+use comity_os::clock::now_ns;
 use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts, path_to_clean};
 
 use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
@@ -24,7 +25,8 @@ program that dies is taken out by the next that looks.
 
 Of a program: weight: how much it counts; desire: the cores that it could use
 now, 0 while it shares time; owned, held: cores that it is entitled to, and
-uses; life: living, stopped (it has work, and no time or is stopped), dead.
+uses; life: living, paused (by `comity set`), stopped (it has work, and no time
+or is stopped), dead.
 With --wide: policy (run: a command of `comity run`); awake: its workers that
 are awake, or a command's threads that run or wait for a core; workers: all of
 them, or the most cores that a command may desire; age: since it joined; cpu:
@@ -187,6 +189,13 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
         cpu_s: program.cpu.map(|cpu| cpu.as_secs_f64()),
         voluntary_switches: program.switches.map(|[voluntary, _]| voluntary),
         involuntary_switches: program.switches.map(|[_, involuntary]| involuntary),
+        obeys: program.requests.is_some(),
+        paused_s: program
+            .requests
+            .and_then(|asked| asked.paused_until)
+            .map(|until| until.saturating_sub(now_ns()) as f64 / 1e9),
+        asked_weight: program.requests.and_then(|asked| asked.weight),
+        asked_cores: program.requests.and_then(|asked| asked.cores),
     });
     let cores = snapshot.map_or(&[][..], |snapshot| &snapshot.cores);
     let cores = cores.iter().map(|core| TableCore {
@@ -265,7 +274,7 @@ fn programs(report: &TableReport, wide: bool) -> Table {
             program.desire.to_string(),
             program.owned.len().to_string(),
             program.held.len().to_string(),
-            program.life.to_owned(),
+            if program.paused_s.is_some() && program.life == "living" { "paused" } else { program.life }.to_owned(),
             program.policy.clone(),
             program.awake.to_string(),
             program.workers.to_string(),

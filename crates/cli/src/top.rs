@@ -5,6 +5,7 @@ mod screen;
 mod sight;
 
 use std::io::{self, IsTerminal};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -29,14 +30,17 @@ const EXAMPLES: &str = "Examples:
   comity top --prometheus /var/lib/node_exporter/comity.prom
 
 Keys: q quit; s sort by the next column, r the other way round; / filter by
-name or policy (Enter keeps it, Esc drops it); arrows, Page Up and Down scroll.
+name or policy (Enter keeps it, Esc drops it); arrows, Page Up and Down scroll;
+Tab and Shift-Tab select a program: p has it rest for 10 minutes, or go on; +
+and - double and halve its weight. See `comity set --help` for what that means.
 
 Of a program: cpu: cores' worth of processor time that it uses; wants: cores
 that it could use now, 0 while it shares time; held, own: cores that it uses,
 and is entitled to; waits: cores that it wants and has not; lends: its own that
 others use; lost/s: cores that their owners took back from it, each second;
 sw/s: context switches each second. `-` stands for what a program does not
-publish; for cpu of one that does not live there is `stopped` or `dead`.
+publish; for cpu of one that rests or does not live there is `paused`, `stopped`
+or `dead`.
 
 Of a core: 3 used by its owner, the program in slot 3; 3* used by 3 and lent to
 it; (3) owned by 3 and unused; - neither owned nor used.
@@ -184,11 +188,14 @@ fn watch_and_draw(
     loop {
         terminal.draw(|frame| screen::draw(frame, &sight, view))?;
         match happenings.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(Happening::Key(key)) => {
-                if view.press(key).is_break() {
-                    return Ok(());
+            Ok(Happening::Key(key)) => match view.press(key, &sight) {
+                ControlFlow::Break(()) => return Ok(()),
+                ControlFlow::Continue(None) => {}
+                ControlFlow::Continue(Some(wish)) => {
+                    view.say(watch.ask(wish).unwrap_or_else(|why| why));
+                    sight = watch.look();
                 }
-            }
+            },
             Ok(Happening::Resized) => {}
             Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {

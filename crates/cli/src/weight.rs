@@ -6,7 +6,7 @@ use comity_os::environment;
 
 /// The weight of a program that says nothing, and the largest, as pools have it.
 const USUAL: u32 = 100;
-const MOST: u32 = 10_000;
+pub const MOST: u32 = 10_000;
 
 /// The parser of every `--weight`.
 pub fn range() -> RangedI64ValueParser<u32> {

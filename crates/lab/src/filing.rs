@@ -47,7 +47,7 @@ pub const RESULT: &str = "result.json";
 /// other variables.
 pub fn measured(what: &str) -> String {
     let built = built(Path::new("/proc/self/exe"));
-    let variables = ["COMITY", "COMITY_POLICY", "COMITY_TABLE", "COMITY_WEIGHT"].map(|name| {
+    let variables = ["COMITY", "COMITY_POLICY", "COMITY_TABLE", "COMITY_WEIGHT", "COMITY_CORES"].map(|name| {
         comity_os::environment::variable(name).map(|value| format!("; {name}={}", value.to_string_lossy()))
     });
     let variables: String = variables.into_iter().flatten().collect();

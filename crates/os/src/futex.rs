@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::futex::{self, Flags, Timespec};
+use rustix::thread::ClockId as FutexClock;
+use rustix::thread::futex::{self, Flags, Timespec, Wait, WaitFlags, WaitPtr, WaitvFlags};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Sleeps while `word` holds `expected`, until [`wake_one`] or `timeout`. May return early for no reason: the caller
 /// reads the word again.
@@ -33,6 +35,35 @@ fn wait_as(flags: Flags, word: &AtomicU32, expected: u32, timeout: Option<Durati
         Err(error) => panic!("futex wait: {error}"),
     }
 }
+
+/// Sleeps while `private`, a word of this process's own, and `shared`, which other processes map too, both hold what is expected, until
+/// either is woken, or `timeout`. May return early for no reason.
+///
+/// Before Linux 5.16, or where a container refuses it, on `private` alone and for no longer than [`WITHOUT_BOTH`].
+///
+/// # Panics
+/// As [`wait`].
+pub fn wait_either(private: (&AtomicU32, u32), shared: (&AtomicU32, u32), timeout: Option<Duration>) {
+    let on = |(word, expected): (&AtomicU32, u32), flags| {
+        let mut on = Wait::new();
+        on.val = expected.into();
+        on.uaddr = WaitPtr::new(word.as_ptr().cast());
+        on.flags = WaitFlags::SIZE_U32 | flags;
+        on
+    };
+    let both = [on(private, WaitFlags::PRIVATE), on(shared, WaitFlags::empty())];
+    let until = timeout.and_then(|timeout| {
+        let now = clock_gettime(ClockId::Monotonic);
+        now.checked_add(Timespec::try_from(timeout).ok()?)
+    });
+    match futex::waitv(&both, WaitvFlags::empty(), until.as_ref(), FutexClock::Monotonic) {
+        Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
+        Err(_) => wait(private.0, private.1, Some(timeout.unwrap_or(WITHOUT_BOTH).min(WITHOUT_BOTH))),
+    }
+}
+
+/// See [`wait_either`].
+pub const WITHOUT_BOTH: Duration = Duration::from_secs(1);
 
 /// Wakes one thread that waits on `word`. 0.16 µs when nobody waits, 7 to 17 µs when somebody does.
 ///
@@ -80,18 +111,23 @@ mod tests {
     #[test]
     fn a_changed_word_is_not_waited_for() {
         wait(&AtomicU32::new(1), 0, None);
+        wait_either((&AtomicU32::new(1), 0), (&AtomicU32::new(0), 0), None);
+        wait_either((&AtomicU32::new(0), 0), (&AtomicU32::new(1), 0), None);
     }
 
     #[test]
     fn a_timeout_ends_the_wait() {
         wait(&AtomicU32::new(0), 0, Some(Duration::from_millis(1)));
+        wait_either((&AtomicU32::new(0), 0), (&AtomicU32::new(0), 0), Some(Duration::from_millis(1)));
     }
 
     #[test]
     fn a_wake_reaches_the_waiter() {
-        type Wait = fn(&AtomicU32);
-        let ways: [(Wait, Wait); 3] = [
+        type Waits = fn(&AtomicU32);
+        let ways: [(Waits, Waits); 5] = [
             (|word| wait(word, 0, None), |word| wake_one(word)),
+            (|word| wait_either((word, 0), (&AtomicU32::new(0), 0), None), |word| wake_one(word)),
+            (|word| wait_either((&AtomicU32::new(0), 0), (word, 0), None), |word| wake_one_shared(word)),
             (|word| wait(word, 0, None), |word| wake_one_at(word)),
             (|word| wait_shared(word, 0, Duration::from_secs(600)), |word| wake_one_shared(word)),
         ];

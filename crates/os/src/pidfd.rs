@@ -8,6 +8,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
+use crate::census::Stat;
+
 /// A process, whatever program it runs, and never another that has its number later.
 #[derive(Debug)]
 pub struct Pidfd(OwnedFd);
@@ -27,6 +29,23 @@ impl Pidfd {
     /// As with [`Pidfd::of_this_process`].
     pub fn of_child(child: &Child) -> io::Result<Pidfd> {
         Ok(Pidfd(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
+    }
+
+    /// The process of this number that began at `start`, as [`Stat::start`] has it. `None`: it has ended, or the kernel is too old.
+    pub fn of_process(id: u32, start: u64) -> Option<Pidfd> {
+        let process = pidfd_open(Pid::from_raw(i32::try_from(id).ok()?)?, PidfdFlags::empty()).ok()?;
+        // Afterwards: if it is that one now, it was when it was opened.
+        Stat::of_process(id).filter(|stat| stat.start == start).map(|_| Pidfd(process))
+    }
+
+    /// Stops the process (`SIGSTOP`); `false` if it has ended, or this one may not signal it.
+    pub fn stop(&self) -> bool {
+        pidfd_send_signal(&self.0, Signal::STOP).is_ok()
+    }
+
+    /// Has it go on (`SIGCONT`); `false` as with [`Pidfd::stop`].
+    pub fn go_on(&self) -> bool {
+        pidfd_send_signal(&self.0, Signal::CONT).is_ok()
     }
 
     /// Sends the process HUP, INT, QUIT, USR1, USR2 or TERM, by its number, unless it has ended; `false` if it has, or if the signal is

@@ -138,10 +138,14 @@ pub enum Up {
 /// |---|---|---|
 /// | `books` | the holder of its lock | the same |
 /// | `excess`, `without_core`, `anyone_without_core` | the holder of the books' lock | thieves |
-/// | `alone`, `by_time`, `breadth`, `most` | the coordinator; `alone` also the holder of the lock that sees a loss | all |
+/// | `alone`, `by_time`, `breadth`, `most`, `cap` | the coordinator; `alone` also the holder of the lock that sees a loss | all |
+/// | `active` | the program, with the books' lock | all |
+/// | `closed` | the coordinator | all |
+/// | `over` | the driver, once | all |
 /// | `member` | the driver, once | all |
 ///
-/// All are read and written relaxed: what follows from a value that is out of date is put right by the next look.
+/// All are read and written relaxed: what follows from a value that is out of date is put right by the next look. After `closed` and
+/// `over` the writer wakes every worker: see Claim 7.
 pub struct Activation<P: Platform, C> {
     /// The policy's row.
     pub sharing: Sharing,
@@ -159,6 +163,14 @@ pub struct Activation<P: Platform, C> {
     by_time: P::Bool,
     /// While one of the two is so, how many workers may be awake, but for those that need no core at the moment.
     breadth: P::Word,
+    /// What the program was told from outside: so many workers may be awake, but for those that need no core at the moment.
+    cap: P::Word,
+    /// What the program has told the pool: so many workers may be awake.
+    active: P::Word,
+    /// The program rests: no worker begins a task, however many are queued.
+    closed: P::Bool,
+    /// The pool has ended: what is left of it runs, and nothing closes it any more.
+    over: P::Bool,
     /// By worker: it is awake and has no core, so its queue may be mugged. See [`Activation::without_core`].
     without_core: Box<[P::Bool]>,
     anyone_without_core: P::Bool,
@@ -186,6 +198,10 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             alone: flag(true),
             by_time: flag(false),
             breadth: platform.word(None, u32::MAX),
+            cap: platform.word(None, u32::MAX),
+            active: platform.word(None, u32::MAX),
+            closed: flag(false),
+            over: flag(false),
             without_core: (0..workers).map(|_| flag(false)).collect(),
             anyone_without_core: flag(false),
         }
@@ -229,7 +245,17 @@ impl<P: Platform, C: Cores> Activation<P, C> {
 
     /// The most cores that the pool can use.
     pub fn most(&self) -> u32 {
-        self.most.load(Ordering::Relaxed)
+        self.most.load(Ordering::Relaxed).min(self.active.load(Ordering::Relaxed))
+    }
+
+    /// Whether no worker may begin a task.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) && !self.over.load(Ordering::Relaxed)
+    }
+
+    /// The pool ends: from now on it is open. To be followed by a wake-up of every worker.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Release);
     }
 
     /// The pool's terms from now on. To be followed by [`Activation::employ`].
@@ -247,15 +273,32 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.breadth.store(breadth, Ordering::Relaxed);
     }
 
+    /// From now on so many workers may be awake, but for those that need no core. To be followed by [`Activation::employ`].
+    pub fn bound(&self, cap: u32) {
+        self.cap.store(cap, Ordering::Relaxed);
+    }
+
+    /// From now on no worker begins a task, or workers may again. The terms of a closed pool are to share time. To be followed by
+    /// [`Activation::employ`], and by [`Activation::reopen`] where the pool was closed.
+    pub fn close(&self, closed: bool) {
+        self.closed.store(closed, Ordering::Release);
+    }
+
     /// How many workers may be awake.
     pub fn room(&self, books: &Books) -> u32 {
+        if self.is_closed() {
+            return 0;
+        }
         let workers = books.entries.len() as u32;
-        match self.sharing.sleeper {
+        let room = match self.sharing.sleeper {
+            _ if self.member().is_none() => workers,
             _ if !(self.sharing.plain_alone && self.is_free()) => books.held().max(1) + books.off_core,
             // No worker too many takes anything from another program's cores, so the room grows fast.
             Sleeper::LendsCore => self.breadth.load(Ordering::Relaxed).saturating_add(2 * books.off_core).min(workers),
             Sleeper::KeepsCore | Sleeper::LeavesCore => workers,
-        }
+        };
+        let cap = self.cap.load(Ordering::Relaxed).saturating_add(books.off_core);
+        room.min(cap).min(self.active.load(Ordering::Relaxed))
     }
 
     /// Whether a push may wake a worker that finds room.
@@ -325,12 +368,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
         if is_surplus && self.sharing.sleeper == Sleeper::LendsCore {
             // Nor is there a core for the sleepers that the next pushes would wake.
-            for sleeper in books.all() {
-                // One that was woken meanwhile is asleep in the books, and waits for their lock.
-                if books.is(sleeper, State::Asleep) && pool.sleep().retire_sleeper(sleeper) {
-                    books.retire(sleeper);
-                }
-            }
+            Self::retire_sleepers(&mut books, pool);
         }
         // Within the lock: the coordinator that recalls it must find it at rest.
         pool.sleep().retire(me);
@@ -340,10 +378,24 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         true
     }
 
-    /// Whether another worker is awake, or asleep such that a task wakes it.
+    fn retire_sleepers(books: &mut Books, pool: &impl Pool<Platform = P>) {
+        for sleeper in books.all() {
+            // One that was woken meanwhile is asleep in the books, and waits for their lock.
+            if books.is(sleeper, State::Asleep) && pool.sleep().retire_sleeper(sleeper) {
+                books.retire(sleeper);
+            }
+        }
+    }
+
+    /// Whether another worker is awake, or asleep such that a task wakes it; in a closed pool none has to be. Where no coordinator would
+    /// recall it, only a worker that is too many retires.
     fn may_retire(&self, books: &Books, me: WorkerId) -> bool {
-        let others = books.in_state(State::Awake).chain(books.in_state(State::Asleep));
-        self.member().is_some() && others.into_iter().any(|worker| worker != me)
+        if self.is_closed() {
+            return true;
+        }
+        let mut others = books.in_state(State::Awake).chain(books.in_state(State::Asleep));
+        let is_recalled = self.member().is_some() || books.awake() > self.room(books);
+        is_recalled && others.any(|worker| worker != me)
     }
 
     /// The worker needs no core any more.
@@ -430,9 +482,16 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         lost
     }
 
-    /// A worker for each core, if there are any, and no core without one unless the policy keeps it.
+    /// A worker for each core, if there are any, and no core without one unless the policy keeps it. In a closed pool the sleepers retire,
+    /// and the workers in the middle of a task do so when they fork.
     pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let Some(member) = self.member() else { return };
+        if self.is_closed() {
+            Self::retire_sleepers(books, pool);
+            if books.awake() > 0 {
+                pool.ring_bells();
+            }
+        }
         if self.sharing.sleeper != Sleeper::KeepsCore {
             // For the workers that are awake without one.
             let most = books.awake().min(self.most());
@@ -445,16 +504,39 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         } else {
             self.recall(books, pool, queued);
         }
-        if queued > 0 && books.awake() == 0 {
+        if queued > 0 && books.awake() == 0 && !self.is_closed() {
             // The sleeper takes a core when it wakes.
             pool.sleep().wake_peer(WorkerId(books.entries.len() as u32 - 1), None, false);
         }
-        if self.sharing.sleeper != Sleeper::KeepsCore {
+        if self.sharing.sleeper != Sleeper::KeepsCore || self.is_closed() {
             let needed = if self.is_by_time() { 0 } else { books.awake() };
             let idle_cores = books.held().saturating_sub(needed);
             (0..idle_cores).take_while(|_| self.release(books, member, None)).for_each(drop);
         }
         self.balance(books, pool);
+    }
+
+    /// The pool is open again: wakes every worker that rests. One that rests in the middle of a task goes on; any other looks for tasks, or
+    /// retires if there is no room for it.
+    pub fn reopen(&self, pool: &impl Pool<Platform = P>) {
+        // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is found at rest below. One
+        // that comes later finds the pool open. See Claim 7.
+        drop(self.books());
+        (0..self.without_core.len() as u32).for_each(|worker| pool.sleep().wake_for_business(WorkerId(worker)));
+    }
+
+    /// From now on at most `most` of the pool's workers are awake, of `queued` tasks that wait.
+    pub fn set_active(&self, pool: &impl Pool<Platform = P>, most: u32, queued: usize) {
+        let mut books = self.books();
+        self.active.store(most, Ordering::Relaxed);
+        if self.member().is_some() {
+            self.employ(&mut books, pool, queued);
+        } else if self.sharing.sleeper == Sleeper::LendsCore {
+            self.restore_hunger(&mut books, pool);
+        } else {
+            self.recall(&mut books, pool, queued);
+        }
+        self.balance(&mut books, pool);
     }
 
     /// Recalls workers as long as there are cores for them, and in the place of those that need none while there are tasks.
@@ -491,7 +573,10 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// Brings up to date what thieves look at, and where threads may run. To be done before the lock is given back under which a
     /// count or a core has changed.
     pub fn balance(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
-        let Some(member) = self.member() else { return };
+        let Some(member) = self.member() else {
+            self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
+            return;
+        };
         if self.sharing.sleeper == Sleeper::LendsCore {
             self.ask_for_cores(books, pool, member);
         }

@@ -14,7 +14,8 @@ use core::time::Duration;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
 
 use crate::observer::IdleClock;
-use crate::quantum::{Program, Quantum, Requests, Staff};
+use crate::orders::{InForce, Own};
+use crate::quantum::{Program, Quantum, Staff};
 use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing};
 
 /// The least time between two looks.
@@ -41,11 +42,6 @@ pub trait Command {
     /// The cores that it holds.
     fn held(&self) -> CoreSet;
 
-    /// What is asked of it from outside.
-    fn requests(&self) -> Requests {
-        Requests::default()
-    }
-
     /// Claims a core that no program uses, with `own_only` one that the command is entitled to. False: there is none.
     fn claim(&mut self, own_only: bool) -> bool;
 
@@ -70,9 +66,13 @@ pub struct Coordination {
     quantum: Quantum,
     demand: Demand,
     idle_clock: IdleClock,
-    /// How many cores it desires while it could use its share; `None`: as many as its threads can use.
-    cores: Option<u32>,
-    /// The most cores that it can use.
+    /// What was said where the command began.
+    own: Own,
+    /// What holds by now, after what was asked from outside. While the command could use its share it desires `told.cores`; `None`: as many
+    /// as its threads can use.
+    told: InForce,
+    /// The most cores that it can use, and of these the most that it may.
+    usable: u32,
     cap: u32,
     held: CoreSet,
     alone: bool,
@@ -93,14 +93,16 @@ pub struct Looked {
 }
 
 impl Coordination {
-    /// Of a command that has just joined, and can use so many cores; it desires `cores` of them, or as many as its threads can use.
-    pub fn new(policy: Box<dyn Coordinator>, cores: Option<u32>, usable: u32, now: u64) -> Coordination {
+    /// Of a command that has just joined, and can use so many cores; it desires `own.cores` of them, or as many as its threads can use.
+    pub fn new(policy: Box<dyn Coordinator>, own: Own, usable: u32, now: u64) -> Coordination {
         let mut coordination = Coordination {
             quantum: Quantum::new(policy, nanos(QUANTUM)),
             demand: Demand::default(),
             idle_clock: IdleClock::default(),
-            cores,
-            cap: cores.unwrap_or(usable),
+            own,
+            told: InForce::of(own),
+            usable,
+            cap: own.cores.unwrap_or(usable),
             held: CoreSet::EMPTY,
             alone: true,
             had: 0,
@@ -142,22 +144,47 @@ impl Coordination {
 
     /// From now on it can use so many cores.
     pub fn limit(&mut self, usable: u32) {
-        self.cap = self.cores.map_or(usable, |cores| cores.min(usable));
+        self.usable = usable;
+        self.cap = self.told.cap(usable);
+    }
+
+    /// From now on this holds of it. If that has changed, a look is due.
+    pub fn obey(&mut self, told: InForce, now: u64) {
+        if core::mem::replace(&mut self.told, told) != told {
+            self.limit(self.usable);
+            self.next = self.next.min(now);
+        }
+    }
+
+    /// It is to rest, and was stopped: it holds nothing and desires nothing.
+    pub fn pause<C: Command>(&mut self, command: &mut C, now: u64) {
+        self.note_losses(command, now);
+        let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
+        self.quantum.rest(&mut program, [0, self.cap]);
+        self.alone = program.alone;
+        self.held = command.held();
+        self.place(command);
+    }
+
+    /// It rests no longer. What it did not do meanwhile says nothing.
+    pub fn go_on(&mut self, now: u64) {
+        (self.looked, self.had) = (now, 0);
+        self.next = now + self.quantum.length();
     }
 
     /// Decides on a look that was [noted](Coordination::note). To be followed by [`Coordination::rest`].
     pub fn look<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) -> Looked {
         let had_ns = self.had;
         let account = self.account(command, look);
-        let (cores, could_use) = (self.cores, self.demand.desire(self.cap));
+        let (cap, cores, could_use) = (self.cap, self.told.cores, self.demand.desire(self.cap));
         let amended = |orders: Orders| {
             let desire = match orders.mode {
                 Mode::Time => 0,
-                Mode::Cores => cores.unwrap_or(could_use.max(1)),
+                Mode::Cores => cores.map_or(could_use.max(1), |_| cap),
             };
             Orders { desire, cores: Claims::Owned, ..orders }
         };
-        let mut program = Whole { command: &mut *command, cap: self.cap, alone: self.alone };
+        let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
         let decided = self.quantum.decide(&mut program, account, [look.runnable, self.cap], amended);
         self.alone = program.alone;
         self.held = command.held();
@@ -203,9 +230,10 @@ impl Coordination {
         self.held = held;
     }
 
-    /// A command that is alone leaves nothing to others, and one that has no core has to run somewhere.
+    /// A command that is alone leaves nothing to others, unless it was asked to use less. One that has no core has to run somewhere.
     fn place<C: Command>(&self, command: &mut C) {
-        let is_free = self.alone || self.held.is_empty();
+        let is_bound = self.told.cores != self.own.cores;
+        let is_free = (self.alone && !is_bound) || self.held.is_empty();
         command.confine((!is_free).then_some(self.held));
     }
 }
@@ -213,6 +241,7 @@ impl Coordination {
 /// A command to the quantum: one that uses its cores all together.
 struct Whole<'a, C> {
     command: &'a mut C,
+    told: InForce,
     cap: u32,
     alone: bool,
 }
@@ -244,8 +273,8 @@ impl<C: Command> Program for Whole<'_, C> {
         self.command.held()
     }
 
-    fn requests(&self) -> Requests {
-        self.command.requests()
+    fn in_force(&self) -> InForce {
+        self.told
     }
 
     fn stand(&mut self, alone: bool, _mode: Mode, _room: Room, _usable: u32) {

@@ -19,6 +19,7 @@
 //! - A spell ends only with a task in hand, or with business of the worker's own.
 //! - A worker says that it is busy before its farewells, and hands its duties over after them ([`Dialogue::finish`]).
 //! - A policy that has a task in hand may wake each peer and claim each wake-up once; then the spell ends.
+//! - In a closed pool a worker without business rests, and takes no task, until the pool is open.
 //! - A policy that never steals is swept for, and one that never sleeps is put to sleep in a pool without any work.
 //! - Between two steps of the protocol the driver is asked to go on ([`Effect::Step`]), so that a simulation can let time pass there.
 
@@ -148,12 +149,18 @@ enum Cause {
     Doubt(Event),
     /// It was one too many.
     Excess,
+    /// The pool is closed.
+    Closed,
+    /// The same, in the middle of a task or with tasks in its queues: its policy is not asked.
+    Midway,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// The policy is told this next.
     Begins(Event),
+    /// The worker rests, and its policy is not asked.
+    BeginsToRest,
     /// What the policy said is done.
     Acts(Action),
     /// The driver looks outside; if that is in vain, the policy is told this of its steal.
@@ -206,6 +213,12 @@ impl Dialogue {
         }
     }
 
+    /// The worker rests while the pool is closed, with all that is queued at it, or until it has business. Others see a thief meanwhile.
+    /// What it owes stays.
+    pub fn begin_to_rest(me: WorkerId, crew: &impl Crew) -> Dialogue {
+        Dialogue { state: State::BeginsToRest, ..Dialogue::begin(me, 0, crew) }
+    }
+
     /// After [`Effect::Begin`]: whatever depended on this worker's looking for tasks passes to another.
     pub fn finish(self, crew: &impl Crew) {
         crew.sleep().hand_over(self.me, crew);
@@ -218,6 +231,7 @@ impl Dialogue {
     pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Crew, outcome: Outcome) -> Effect {
         match (self.state, outcome) {
             (State::Begins(event), Outcome::Done) => self.ask(thief, event),
+            (State::BeginsToRest, Outcome::Done) => self.rest_midway(crew),
             (State::Acts(Action::StealFrom(victim)), Outcome::Found) => {
                 self.heard(thief, crew, Event::StealSucceeded(victim))
             }
@@ -314,6 +328,9 @@ impl Dialogue {
         if crew.has_business(self.me) {
             return self.leave(thief, crew, Event::Resumed);
         }
+        if self.retires_if_closed(crew) {
+            return self.step(Step::PassOn, Cause::Closed);
+        }
         if let Some(activation) = self.activation(crew)
             && activation.has_excess()
             && activation.retire(crew, self.me, false)
@@ -361,7 +378,8 @@ impl Dialogue {
 
     fn mug_after(&mut self, thief: &mut dyn Thief, crew: &impl Crew, last: Option<WorkerId>) -> Effect {
         let is_next = |victim: &WorkerId| *victim != self.me && last.is_none_or(|last| *victim > last);
-        let next = self.activation(crew).and_then(|activation| activation.without_core().find(is_next));
+        let open = self.activation(crew).filter(|activation| !activation.is_closed());
+        let next = open.and_then(|activation| activation.without_core().find(is_next));
         let Some(victim) = next else { return self.heard(thief, crew, Event::NothingToMug) };
         self.state = State::Mugs(victim);
         Effect::Mug(victim)
@@ -382,6 +400,41 @@ impl Dialogue {
             Step::PassOn => self.pass_on(crew, cause),
             Step::Rise(woken) => self.rise(thief, crew, cause, woken),
         }
+    }
+
+    // ---- The pool is closed. ----
+
+    /// In a closed pool a worker without business retires. One that the books do not count has no lock to retire under: it looks again after
+    /// it has passed on its duties.
+    fn retires_if_closed(&self, crew: &impl Crew) -> bool {
+        if !is_closed(crew) || crew.has_business(self.me) {
+            return false;
+        }
+        match self.activation(crew) {
+            // Within the lock of the books. False: the pool was opened meanwhile.
+            Some(activation) => activation.retire(crew, self.me, false),
+            None => {
+                crew.sleep().retire(self.me);
+                true
+            }
+        }
+    }
+
+    /// Rests until the pool is open or the worker has business, and goes on then.
+    fn rest_midway(&mut self, crew: &impl Crew) -> Effect {
+        while is_closed(crew) && !crew.has_business(self.me) {
+            if self.retires_if_closed(crew) {
+                return self.step(Step::PassOn, Cause::Midway);
+            }
+        }
+        self.leaving = true;
+        crew.sleep().publish_busy(self.me);
+        Effect::Begin { wakeups_owed: 0 }
+    }
+
+    /// Tells the policy, where what it answers may be done.
+    fn tell(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+        if is_closed(crew) { self.heard(thief, crew, event) } else { self.ask(thief, event) }
     }
 
     // ---- Rest. ----
@@ -421,7 +474,7 @@ impl Dialogue {
                 }
                 match (woken, cause) {
                     (Some(woken), _) => self.woken(thief, crew, cause, woken),
-                    (None, Cause::Doubt(instead)) => self.ask(thief, instead),
+                    (None, Cause::Doubt(instead)) => self.tell(thief, crew, instead),
                     (None, _) => self.heard(thief, crew, Event::SleepRefused(refusal)),
                 }
             }
@@ -441,7 +494,8 @@ impl Dialogue {
     fn pass_on(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
         crew.sleep().pass_on(self.me, crew);
         (self.sleeps, self.timeout) = (false, None);
-        if crew.has_business(self.me) {
+        let is_open = matches!(cause, Cause::Closed | Cause::Midway) && !is_closed(crew);
+        if is_open || crew.has_business(self.me) {
             let woken = crew.sleep().retract(self.me).unwrap_or(Woken::Business);
             return self.step(Step::Rise(woken), cause);
         }
@@ -486,7 +540,13 @@ impl Dialogue {
         });
         match cause {
             Cause::Policy => self.heard(thief, crew, event),
-            Cause::Doubt(_) | Cause::Excess => self.ask(thief, event),
+            Cause::Doubt(_) | Cause::Excess => self.tell(thief, crew, event),
+            Cause::Closed => self.heard(thief, crew, Event::Woken(WakeReason::Coordinator)),
+            Cause::Midway => self.rest_midway(crew),
         }
     }
+}
+
+fn is_closed(crew: &impl Crew) -> bool {
+    crew.activation().is_some_and(Activation::is_closed)
 }

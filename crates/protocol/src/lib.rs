@@ -15,6 +15,7 @@ mod core_word;
 mod demand;
 pub mod dialogue;
 pub mod observer;
+pub mod orders;
 mod partition;
 pub mod platform;
 pub mod quantum;

@@ -10,6 +10,9 @@
 //!   employ      workers for the cores that are there, and no core without one unless the policy keeps it
 //! ```
 //!
+//! What holds of the program by [`orders`](crate::orders) bounds what the policy says. While it is to rest, no policy is asked: it desires
+//! and holds nothing, and its pools are closed.
+//!
 //! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own: [`command`](crate::command).
 //! A driver has the table, the books and the clock: each call of a [`Program`]'s methods is an effect that is carried out before the next
 //! is decided. Times are in nanoseconds of any clock that does not go back.
@@ -19,6 +22,7 @@ use alloc::boxed::Box;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
 
 use crate::observer::{Basis, Observer, Process, Workers as _};
+use crate::orders::InForce;
 use crate::{CoreSet, STOPPED_AFTER, Standing};
 
 /// A program that takes part in the core table.
@@ -43,13 +47,17 @@ pub trait Program {
     /// The cores that it holds.
     fn held(&self) -> CoreSet;
 
-    /// What is asked of it from outside.
-    fn requests(&self) -> Requests {
-        Requests::default()
+    /// What holds of it by now, after what was asked from outside. How much it counts is the table's to know.
+    fn in_force(&self) -> InForce {
+        InForce::default()
     }
 
     /// How the program stands from now on. No other wants cores if it is `alone`; it can use `usable` at the most.
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32);
+
+    /// From now on no worker of its begins a task, or workers may again. Follows [`Program::stand`]. Where nothing is asked of a program,
+    /// there is nothing to do.
+    fn close(&mut self, _closed: bool) {}
 
     /// Shares out the program's cores among those that use them. Where that is one, there is nothing to do.
     fn divide(&mut self) {}
@@ -104,19 +112,13 @@ pub trait Pools: Program + Process {
 
     /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
     fn leave_off(&mut self, nth: usize);
+
+    /// The pool, which was closed, is open: wakes every worker that rests.
+    fn reopen(&mut self, _nth: usize) {}
 }
 
-/// What is asked of a program from outside. How much it counts is the table's to know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Requests {
-    /// It is to use so many cores at the most, at least one.
-    pub cores: Option<u32>,
-    /// It is to hold no core, and to desire none.
-    pub paused: bool,
-}
-
-/// What is ordered while a program is paused. Where it desires none, it has none of its own to hold.
-const PAUSED: Orders = Orders { desire: 0, cores: Claims::Owned, mode: Mode::Time, room: Room::One, due: 1 };
+/// What is ordered while a program rests. Where it desires none, it has none of its own to hold.
+const REST: Orders = Orders { desire: 0, cores: Claims::Owned, mode: Mode::Time, room: Room::One, due: 1 };
 
 /// What one program decides once each quantum, and remembers for the next.
 pub(crate) struct Quantum {
@@ -162,20 +164,43 @@ impl Quantum {
         [awake, usable]: [u32; 2],
         amended: impl FnOnce(Orders) -> Orders,
     ) -> Decided {
-        let requests = program.requests();
-        let most = requests.cores.map_or(u32::MAX, |cores| cores.max(1));
+        let most = program.in_force().most();
         let standing = program.round(self.desire, awake);
         // A program that is kept from its share cannot be asked to use it.
         self.share_milli = standing.share_milli.min(most.saturating_mul(1000));
         let account = Account { usable: seen.usable.min(most), ..self.account(seen, &standing) };
-        let orders = if requests.paused { PAUSED } else { amended(self.policy.quantum(&account)) };
-        let Orders { cores, mode, room, due, .. } = orders;
+        let orders = amended(self.policy.quantum(&account));
+        self.carry_out(program, orders, standing.alone, [awake, usable], false);
+        // A program whose coordinator comes by less often counts as stopped.
+        let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
+        Decided { standing, due }
+    }
+
+    /// The program is to rest: it holds nothing, desires nothing, and is closed. The policy hears nothing of it.
+    pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2]) {
+        let standing = program.round(self.desire, awake);
+        let orders = Orders { room: self.room, ..REST };
+        self.carry_out(program, orders, standing.alone, [awake, usable], true);
+    }
+
+    fn carry_out<P: Program>(
+        &mut self,
+        program: &mut P,
+        orders: Orders,
+        alone: bool,
+        [awake, usable]: [u32; 2],
+        closed: bool,
+    ) {
+        let told = program.in_force();
+        let most = told.most();
+        let Orders { cores, mode, room, .. } = orders;
         let desire = orders.desire.min(most);
         let changes = desire != self.desire;
         (self.desire, self.mode, self.room) = (desire, mode, room);
-        let alone = if changes { program.round(desire, awake).alone } else { standing.alone };
+        let alone = if changes { program.round(desire, awake).alone } else { alone };
         program.stand(alone, mode, room, usable.min(most));
-        if requests.cores.is_some() {
+        program.close(closed);
+        if told.cores.is_some() {
             shed(program, most);
         }
         match cores {
@@ -187,9 +212,6 @@ impl Quantum {
             program.staff(nth).employ();
         }
         self.allotment = program.held().len() as u32;
-        // A program whose coordinator comes by less often counts as stopped.
-        let due = (self.length * u64::from(due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
-        Decided { standing, due }
     }
 
     fn account(&self, seen: Account, standing: &Standing) -> Account {
@@ -268,6 +290,10 @@ pub struct Coordination {
     /// When the last look was, and when the next is due.
     looked: u64,
     next: u64,
+    /// What held at the last visit.
+    told: InForce,
+    /// The program rests.
+    closed: bool,
 }
 
 /// Why a coordinator came by.
@@ -277,6 +303,8 @@ pub enum Visit {
     Rung,
     /// A look was due.
     Looked,
+    /// The program is to rest.
+    Paused,
     /// One was due, and there was no work since the last. It is to [leave off](Coordination::leave_off).
     Rests,
 }
@@ -285,7 +313,8 @@ impl Coordination {
     /// Of a program that has just joined a table with so many programs, and has used so much processor time.
     pub fn new(policy: Box<dyn Coordinator>, length: u64, clock_ns: u64, population: usize) -> Coordination {
         let quantum = Quantum::new(policy, length);
-        Coordination { quantum, observer: Observer::new(clock_ns), population, looked: 0, next: 0 }
+        let observer = Observer::new(clock_ns);
+        Coordination { quantum, observer, population, looked: 0, next: 0, told: InForce::default(), closed: false }
     }
 
     /// When the last look began.
@@ -303,14 +332,26 @@ impl Coordination {
         self.next = self.next.min(at);
     }
 
-    /// There is work, for the first time or anew.
+    /// There is work, for the first time or anew; or a program without work is to rest.
     pub fn begin<P: Pools>(&mut self, pools: &mut P, now: u64) {
+        self.told = pools.in_force();
         self.looked = now;
-        self.next = now + self.look(pools, 0, true);
+        match self.told.rests_for(now) {
+            Some(left) => self.rest(pools, left.as_nanos() as u64),
+            None => self.next = now + self.look(pools, 0, true),
+        }
     }
 
     /// Comes by, because a look is due or the bell was rung.
     pub fn come_by<P: Pools>(&mut self, pools: &mut P, now: u64) -> Visit {
+        let told = pools.in_force();
+        if self.closed || told.rests_for(now).is_some() {
+            self.begin(pools, now);
+            return if self.closed { Visit::Paused } else { Visit::Looked };
+        }
+        if core::mem::replace(&mut self.told, told) != told {
+            self.next = now;
+        }
         if now < self.next {
             if self.rung(pools) {
                 self.next = self.next.min(now + self.quantum.length);
@@ -331,7 +372,32 @@ impl Coordination {
 
     /// There is no work: the program holds nothing, and desires nothing.
     pub fn leave_off<P: Pools>(&mut self, pools: &mut P) {
+        if self.closed {
+            // All pools have ended meanwhile: the next is not to find itself closed.
+            let usable = pools.usable();
+            pools.stand(true, Mode::Cores, Room::Workers, usable);
+            pools.close(false);
+            self.reopen(pools);
+        }
         self.quantum.leave_off(pools);
+    }
+
+    /// The program is to rest, for so long at the most. Until then its coordinator looks again while a worker is in the middle of a task,
+    /// which rests where that ends or forks.
+    fn rest<P: Pools>(&mut self, pools: &mut P, left: u64) {
+        self.closed = true;
+        pools.want_nothing();
+        let usable = pools.usable();
+        let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
+        self.quantum.rest(pools, [awake, usable]);
+        self.next = self.looked + if awake == 0 { left } else { left.min(self.quantum.length) };
+    }
+
+    /// The program has rested, and is open again.
+    fn reopen<P: Pools>(&mut self, pools: &mut P) {
+        if core::mem::take(&mut self.closed) {
+            (0..pools.pools()).for_each(|nth| pools.reopen(nth));
+        }
     }
 
     /// One quantum is over, which lasted so long. Returns after how long to come again.
@@ -341,7 +407,9 @@ impl Coordination {
         let Quantum { mode, room, share_milli, .. } = self.quantum;
         let seen = self.observer.look(pools, Basis { mode, room, share_milli }, lasted);
         let account = Account { first, usable: usable.min(seen.workers), ..seen };
-        self.quantum.decide(pools, account, [account.awake, usable], |orders| orders).due
+        let due = self.quantum.decide(pools, account, [account.awake, usable], |orders| orders).due;
+        self.reopen(pools);
+        due
     }
 
     /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.

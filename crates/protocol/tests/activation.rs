@@ -326,8 +326,55 @@ fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
     }
     // Without a core there is room for one all the same.
     let world = World::new(&log, "comity", 8, false);
+    world.enter(Table::new(&log, []));
     world.terms(false, false, Room::Workers);
     assert_eq!(world.room(&world.books()), 1);
+}
+
+#[test]
+fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 8, false);
+    assert_eq!(world.room(&world.books()), 8, "no coordinator has looked");
+    world.set_active(&world.staff, 7, 0);
+    assert!(world.has_excess());
+    assert!(world.retires(0, false) && !world.retires(1, false), "one was too many, and none would recall another");
+    world.enter(Table::new(&log, 0..4));
+    world.terms(true, false, Room::Workers);
+    world.bound(3);
+    assert_eq!(world.room(&world.books()), 3);
+    world.books().off_core = 2;
+    assert_eq!(world.room(&world.books()), 5, "two need no core");
+    world.set_active(&world.staff, 2, 0);
+    assert_eq!((world.room(&world.books()), world.most()), (2, 2));
+}
+
+#[test]
+fn all_workers_of_a_closed_pool_rest_without_a_core_and_all_are_woken_when_it_is_opened() {
+    let log = Log::default();
+    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+        let world = World::new(&log, policy.row().name, 3, false);
+        world.enter(Table::new(&log, 0..3));
+        world.terms(false, false, Room::Workers);
+        world.employ(0);
+        world.rest(2);
+        world.terms(false, true, Room::Workers);
+        world.close(true);
+        world.employ(9);
+        assert!(world.is(2, State::Retired) && world.has_excess(), "{policy}: no task wakes a sleeper");
+        assert_eq!(world.books().held(), 0, "{policy}");
+        assert!(world.retires(0, false) && world.retires(1, false), "{policy}: the last too");
+        world.employ(9);
+        assert_eq!(world.books().awake(), 0, "{policy}: though tasks wait");
+        world.terms(false, false, Room::Workers);
+        world.close(false);
+        world.reopen(&world.staff);
+        assert!((0..3).all(|worker| !world.staff.sleep.is_at_rest(WorkerId(worker))), "{policy}");
+        // A pool that has ended is open, whatever its program is told.
+        world.close(true);
+        world.end();
+        assert!(!world.is_closed());
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use comity_policy::Policy;
 use comity_protocol::command::{Command, Coordination, QUANTUM};
-use comity_protocol::quantum::Requests;
+use comity_protocol::orders::{InForce, Own};
 use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing};
 
 const MS: u64 = 1_000_000;
@@ -15,7 +15,6 @@ struct Model {
     owned: CoreSet,
     held: CoreSet,
     is_alone: bool,
-    requests: Requests,
     /// What it desired at each round, cores that were noted as lost, and where its threads were put.
     desires: Vec<u32>,
     lost: u32,
@@ -46,10 +45,6 @@ impl Command for Model {
         self.held
     }
 
-    fn requests(&self) -> Requests {
-        self.requests
-    }
-
     fn claim(&mut self, own_only: bool) -> bool {
         assert!(own_only);
         let core = self.owned.iter().find(|core| !self.held.contains(*core));
@@ -77,8 +72,12 @@ impl Command for Model {
     }
 }
 
+fn own(cores: Option<u32>) -> Own {
+    Own { cores, ..Own::default() }
+}
+
 fn coordination(cores: Option<u32>) -> Coordination {
-    Coordination::new(Policy::default().coordinator().unwrap(), cores, 2, 0)
+    Coordination::new(Policy::default().coordinator().unwrap(), own(cores), 2, 0)
 }
 
 /// A look when it is due, at which so many threads ran or waited. Returns what the command held since the last, in milliseconds.
@@ -150,13 +149,26 @@ fn cores_that_it_may_no_longer_use_are_not_lost() {
 
 #[test]
 fn what_is_asked_from_outside_bounds_it_and_a_paused_one_holds_nothing() {
-    let (mut coordination, mut model) = (coordination(Some(2)), Model::default());
-    model.requests.cores = Some(1);
+    let (mut coordination, mut model) = (coordination(Some(2)), Model { is_alone: true, ..Model::default() });
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.desires.last(), model.places.last()), (Some(&2), Some(&None)));
+    let told = InForce::of(own(Some(1)));
+    let now = coordination.looked() + MS;
+    coordination.obey(told, now);
+    assert_eq!(coordination.next(), now, "what is new is looked at at once");
     look(&mut coordination, &mut model, 20, 2);
     assert_eq!((model.desires.last(), model.held.len()), (Some(&1), 1));
-    model.requests.paused = true;
-    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!(model.places.last(), Some(&Some(model.held)), "alone, and bound all the same");
+    let now = coordination.looked() + MS;
+    coordination.obey(InForce { paused_until: Some(now + 1000 * MS), ..told }, now);
+    coordination.pause(&mut model, now);
     assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
+    let later = now + 1000 * MS;
+    coordination.obey(told, later);
+    coordination.go_on(later);
+    assert_eq!((coordination.looked(), coordination.next()), (later, later + QUANTUM.as_nanos() as u64));
+    assert_eq!(look(&mut coordination, &mut model, 10, 2), 0, "it held nothing meanwhile");
+    assert_eq!((model.desires.last(), model.held.len()), (Some(&1), 1));
 }
 
 #[test]

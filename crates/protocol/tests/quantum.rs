@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use comity_policy::allotment::Claim;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Policy, Room, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
-use comity_protocol::quantum::{Coordination, Pools, Program, Requests, Staff, Visit};
+use comity_protocol::orders::InForce;
+use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
 use comity_protocol::{CoreSet, CoreWord, Party, STOPPED_AFTER, SlotId, Standing, partition};
 
 const MS: u64 = 1_000_000;
@@ -95,6 +96,8 @@ enum Effect {
     Rung(usize),
     WantNothing,
     LeaveOff(usize),
+    Close(bool),
+    Reopen(usize),
 }
 
 /// A program with pools of workers.
@@ -102,7 +105,7 @@ struct Model<'a> {
     table: &'a Table,
     slot: SlotId,
     pools: Vec<Pool>,
-    requests: Requests,
+    told: InForce,
     has_work: bool,
     has_lost: bool,
     population: usize,
@@ -122,7 +125,7 @@ impl<'a> Model<'a> {
             table,
             slot: SlotId::new(slot).unwrap(),
             pools: vec![pool],
-            requests: Requests::default(),
+            told: InForce::default(),
             has_work: true,
             has_lost: false,
             population: 1,
@@ -207,8 +210,12 @@ impl Program for Model<'_> {
         self.table.cores(|word| word.holder() == Some(self.slot))
     }
 
-    fn requests(&self) -> Requests {
-        self.requests
+    fn in_force(&self) -> InForce {
+        self.told
+    }
+
+    fn close(&mut self, closed: bool) {
+        self.note(Effect::Close(closed));
     }
 
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
@@ -386,6 +393,10 @@ impl Pools for Model<'_> {
     fn leave_off(&mut self, nth: usize) {
         self.note(Effect::LeaveOff(nth));
     }
+
+    fn reopen(&mut self, nth: usize) {
+        self.note(Effect::Reopen(nth));
+    }
 }
 
 /// Orders what it is told to, and keeps what it was told.
@@ -438,13 +449,15 @@ fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() 
     let mut coordination = script.coordination();
     coordination.begin(&mut model, 0);
     let stands = |mode| Effect::Stand { alone: true, mode, room: Room::Workers, usable: 2 };
-    let begins = [Effect::Divide, Effect::Round(0), stands(Mode::Time), Effect::Divide, Effect::Employ(0)];
+    let open = Effect::Close(false);
+    let begins =
+        [Effect::Divide, Effect::Round(0), stands(Mode::Time), open.clone(), Effect::Divide, Effect::Employ(0)];
     assert_eq!(model.take_effects(), begins, "the desire has not changed: one round");
     script.order(more(2, 2, 0));
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
     let claims = [Effect::Claim(0, Some(0)), Effect::Claim(0, Some(1)), Effect::Divide, Effect::Employ(0)];
-    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores)];
+    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores), open];
     assert_eq!(model.take_effects(), [&before[..], &claims].concat());
     model.works(QUANTUM, QUANTUM);
     coordination.come_by(&mut model, 2 * QUANTUM);
@@ -506,7 +519,7 @@ fn one_pool_is_asked_for_as_the_policy_says_and_of_several_each_as_it_needs() {
 fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_nothing_more() {
     let table = Table::new(4, 2);
     let mut model = Model::new(&table, 0, 4);
-    model.requests.cores = Some(1);
+    model.told.cores = Some(1);
     let mut coordination = coordination("comity");
     coordination.begin(&mut model, 0);
     model.works(QUANTUM, QUANTUM);
@@ -518,20 +531,40 @@ fn what_is_asked_from_outside_bounds_what_is_used_and_a_paused_program_holds_not
     let stands = Effect::Stand { alone: true, mode: Mode::Cores, room: Room::Workers, usable: 1 };
     assert!(effects.contains(&stands), "it could use a core, though its part of the machine is larger: {effects:?}");
     // However few are asked for, one is left.
-    model.requests.cores = Some(0);
+    model.told.cores = Some(0);
     model.works(QUANTUM, QUANTUM);
     let next = coordination.next();
     coordination.come_by(&mut model, next);
     assert!(model.take_effects().contains(&stands));
     assert_eq!(model.held().len(), 1);
-    model.requests.paused = true;
     model.works(QUANTUM, QUANTUM);
-    let next = coordination.next();
-    coordination.come_by(&mut model, next);
+    // Since the last visit it was asked to rest: no look is due.
+    let now = coordination.looked() + MS;
+    let until = now + 100 * QUANTUM;
+    model.told.paused_until = Some(until);
+    assert_eq!(coordination.come_by(&mut model, now), Visit::Paused);
     let effects = model.take_effects();
-    assert!(effects.contains(&Effect::Round(0)), "{effects:?}");
-    assert!(effects.contains(&Effect::Stand { alone: true, mode: Mode::Time, room: Room::One, usable: 1 }));
-    assert_eq!((model.held(), coordination.next()), (CoreSet::EMPTY, next + QUANTUM));
+    let rests = Effect::Stand { alone: true, mode: Mode::Time, room: Room::Workers, usable: 1 };
+    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
+    let order = [Effect::WantNothing, Effect::Round(0), rests, Effect::Close(true), Effect::Employ(0)];
+    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+    assert_eq!((model.held(), coordination.next()), (CoreSet::EMPTY, now + QUANTUM), "a worker is in a task");
+    model.pools[0].awake = 0;
+    assert_eq!(coordination.come_by(&mut model, now + MS), Visit::Paused);
+    assert_eq!(coordination.next(), until);
+    model.take_effects();
+    assert_eq!(coordination.come_by(&mut model, until), Visit::Looked);
+    let effects = model.take_effects();
+    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
+    let order = [Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)];
+    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+    // The pools end while the program rests: the next is not to find itself closed.
+    model.told.paused_until = Some(until + QUANTUM);
+    coordination.come_by(&mut model, until + MS);
+    model.take_effects();
+    coordination.leave_off(&mut model);
+    let effects = model.take_effects();
+    assert!(effects.contains(&Effect::Close(false)) && effects.contains(&Effect::Reopen(0)), "{effects:?}");
 }
 
 #[test]

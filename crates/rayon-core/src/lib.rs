@@ -11,6 +11,7 @@
 //! | `COMITY_POLICY` | what a worker does that has no task, as `comity policies` lists; else `comity` |
 //! | `COMITY=off` | plain work stealing, whatever `COMITY_POLICY` says |
 //! | `COMITY_TABLE` | the core table by which programs share cores: a path, or `off`; else the user's own (`comity table --help`) |
+//! | `COMITY_CORES` | the most cores that the program uses beside others, and its number of threads where none is said; else all |
 //! | `COMITY_WEIGHT` | how much the program counts there, 1 to 10000; else 100 |
 //! | `COMITY_WATCH=SECS` | pools that stand still for so long with work to do say who waits where |
 //! | `COMITY_TRACE=FILE` | what each worker did when is written there, for Perfetto; `%p` stands for the process's number |

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{fork, thread_limit};
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
+use comity_table::{CORES, Own as Terms};
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::global;
@@ -57,7 +58,7 @@ impl ThreadPoolBuilder {
     }
 
     /// The number of workers, at most [`MAX_THREADS`]. 0, or not set: `COMITY_NUM_THREADS`, or else `RAYON_NUM_THREADS`, or
-    /// else as many as there are usable cores (affinity and cgroup quota considered).
+    /// else as many as there are usable cores (affinity, cgroup quota and `COMITY_CORES` considered).
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = Some(num_threads).filter(|number| *number > 0);
         self
@@ -173,6 +174,7 @@ impl ThreadPoolBuilder {
         let policy = self.choose_policy()?;
         let watch = self.heed(watch_period(), || None)?;
         let weight = self.heed(choose_weight(), || USUAL_WEIGHT)?;
+        let cores = self.heed(choose_cores(), || None)?;
         let trace = self.heed(trace::begin().map_err(BuildError::TraceVariable), || None)?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
@@ -185,7 +187,8 @@ impl ThreadPoolBuilder {
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
-        let shared = Shared::new(policy, stealers, handlers, self.use_current_thread, weight, recorder);
+        let shared =
+            Shared::new(policy, stealers, handlers, self.use_current_thread, Terms { weight, cores }, recorder);
         // From here on the handle ends those that have started, should anything fail or panic.
         let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
 
@@ -323,7 +326,8 @@ fn usual_num_threads() -> usize {
 }
 
 fn usable_cores() -> usize {
-    comity_os::cores::usable_of(masks::roams().len()).get()
+    let usable = comity_os::cores::usable_of(masks::roams().len()).get();
+    choose_cores().ok().flatten().map_or(usable, |most| usable.min(most as usize))
 }
 
 /// The number, if the process can have so many threads.
@@ -346,6 +350,13 @@ fn rayons_num_threads() -> Option<usize> {
 fn choose_weight() -> Result<u32, BuildError> {
     let Some(text) = environment("COMITY_WEIGHT") else { return Ok(USUAL_WEIGHT) };
     text.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight)).ok_or(BuildError::WeightVariable(text))
+}
+
+/// The most cores that this program uses.
+fn choose_cores() -> Result<Option<u32>, BuildError> {
+    let Some(text) = environment("COMITY_CORES") else { return Ok(None) };
+    let cores = text.parse().ok().filter(|cores| (1..=CORES as u32).contains(cores));
+    cores.map(Some).ok_or(BuildError::CoresVariable(text))
 }
 
 /// How long a pool may stand still before it says so.
@@ -482,6 +493,8 @@ pub enum BuildError {
     WatchVariable(String),
     /// `COMITY_WEIGHT` is not a weight.
     WeightVariable(String),
+    /// `COMITY_CORES` is not a number of cores.
+    CoresVariable(String),
     /// `COMITY_TRACE` names no file that a trace could be written into: a sentence says why.
     TraceVariable(String),
     /// More workers than the process can have threads: none was started.
@@ -513,8 +526,8 @@ impl BuildError {
     /// fewer cores than a process can have threads.
     fn is_from_outside(&self) -> bool {
         use BuildError::{
-            NumThreadsVariable, PolicyVariable, SwitchVariable, ThreadLimit, TraceVariable, WatchVariable,
-            WeightVariable,
+            CoresVariable, NumThreadsVariable, PolicyVariable, SwitchVariable, ThreadLimit, TraceVariable,
+            WatchVariable, WeightVariable,
         };
         matches!(
             self,
@@ -524,6 +537,7 @@ impl BuildError {
                 | ThreadLimit { .. }
                 | TraceVariable(_)
                 | WatchVariable(_)
+                | CoresVariable(_)
                 | WeightVariable(_)
         )
     }
@@ -545,6 +559,9 @@ impl fmt::Display for BuildError {
             }
             BuildError::WeightVariable(text) => {
                 write!(f, "COMITY_WEIGHT={text} is not a whole number from 1 to {MOST_WEIGHT}; {USUAL_WEIGHT} is usual")
+            }
+            BuildError::CoresVariable(text) => {
+                write!(f, "COMITY_CORES={text} is not a whole number from 1 to {CORES}; not set, all are used")
             }
             BuildError::TraceVariable(sentence) => write!(f, "COMITY_TRACE={sentence}"),
             BuildError::ThreadLimit { num_threads, most, limit } => {

@@ -3,7 +3,7 @@
 //! While a pool has work it comes by once each quantum; where the policy lends cores it also comes when its bell is rung, because a core
 //! was taken back or became free. What it decides then is `protocol`'s [`quantum`]: this file is its driver, which has the thread, the
 //! books' locks and the table. A program that has had no work for a quantum holds no core, reports no desire, and its coordinator sleeps
-//! until a worker wakes.
+//! until a worker wakes, or until the program is to rest: then its pools are closed before they have work.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use comity_os::{CoreSet, affinity, cores, quota};
 use comity_policy::{Mode, Room};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
-use comity_table::{Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
+use comity_table::{InForce, Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
 use crate::mender::Mender;
 use crate::observer::{self, Locked, process_clock};
@@ -44,13 +44,18 @@ pub(crate) fn keep(program: &Arc<Program>) {
         let heard = program.heard();
         program.wait_out(heard, quantum);
     }
-    let mut coordinator = None;
+    let mut coordinator: Option<Coordinator> = None;
     while let heard = program.heard()
         && !program.ends()
     {
         program.set_dormant(true);
-        if !has_work(program) {
-            program.wait(heard, program.patience());
+        // Before the look at what is asked.
+        let asks = coordinator.as_ref().map_or(0, |coordinator| coordinator.member.asks());
+        if !has_work(program) && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
+            match &coordinator {
+                Some(coordinator) => program.wait_in(&coordinator.member, asks, heard, program.patience()),
+                None => program.wait(heard, program.patience()),
+            }
             continue;
         }
         program.set_dormant(false);
@@ -111,7 +116,7 @@ fn profile(program: &Program) -> Profile {
         program: this_program(),
         name: name.unwrap_or_default(),
         policy: program.policy.to_string(),
-        weight: program.weight,
+        weight: program.own.weight,
         workers: pools.iter().fold(0, |sum, (_, pool)| sum + pool.workers()),
         may_use: pools
             .iter()
@@ -191,6 +196,21 @@ impl<'a> Coordinator<'a> {
         decide(&mut self.coordination, &mut driver)
     }
 
+    /// Tells the table how much the program counts by now, and returns what else holds of it. In the table a new weight of a program that is
+    /// to rest says that its pools are closed, so that comes later.
+    fn obey(&self) -> InForce {
+        let told = told(self.program, &self.member);
+        if told.paused_until.is_none() {
+            self.member.set_weight(told.weight);
+        }
+        told
+    }
+
+    /// Whether the program, which has nothing to do, is to rest, and so is to be closed before it has.
+    fn is_to_rest(&self) -> bool {
+        !self.program.list().is_empty() && self.obey().paused_until.is_some()
+    }
+
     /// Comes by until no pool is left, or none had work for a quantum.
     fn serve(&mut self) {
         let pools = self.pools();
@@ -202,9 +222,14 @@ impl<'a> Coordinator<'a> {
             if pools.is_empty() {
                 break;
             }
+            let InForce { weight, .. } = self.obey();
             match self.decide(&pools, |coordination, driver| coordination.come_by(driver, now_ns())) {
                 Visit::Rung => {}
                 Visit::Looked => self.has_looked(&pools),
+                Visit::Paused => {
+                    self.member.set_weight(weight);
+                    self.has_looked(&pools);
+                }
                 Visit::Rests => break,
             }
             self.member.wait(heard, Duration::from_nanos(self.coordination.next().saturating_sub(now_ns())));
@@ -247,6 +272,11 @@ impl<'a> Coordinator<'a> {
         }
         self.mender.look(&workers, self.program.take_ended());
     }
+}
+
+/// What holds of the program by now, after what was asked from outside.
+fn told(program: &Program, member: &Member) -> InForce {
+    member.requests().in_force(program.own, now_ns())
 }
 
 /// What limits a program, and when that was found out.
@@ -317,8 +347,21 @@ impl quantum::Program for Driver<'_> {
         self.member.held()
     }
 
+    fn in_force(&self) -> InForce {
+        told(self.program, self.member)
+    }
+
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
-        self.program.stand(Terms { alone, by_time: mode == Mode::Time, room, usable });
+        let told = self.in_force();
+        let has_work = |pool: &&Pool| pool.queued > 0 || pool.share().books().awake() > 0;
+        let at_work = self.pools.iter().filter(has_work).count();
+        self.program.bound(told.cores.map_or(usize::MAX, |_| usable as usize));
+        let terms = Terms { alone, by_time: mode == Mode::Time, room, usable };
+        self.program.stand(terms, told.room_of_each(usable, at_work));
+    }
+
+    fn close(&mut self, closed: bool) {
+        self.program.close(closed);
     }
 
     /// Where several pools have work, each gets its part of the program's cores.
@@ -419,6 +462,11 @@ impl quantum::Pools for Driver<'_> {
             while books.awake() == 0 && share.release(&mut books, part, None) {}
         }
         share.balance(&mut books, &pool.view());
+    }
+
+    fn reopen(&mut self, nth: usize) {
+        let pool = &self.pools[nth];
+        pool.share().reopen(&pool.view());
     }
 }
 

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Outside of any pool the free functions use a global one, built at first use. From outside of the program,
-//! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not; `COMITY_TABLE` and `COMITY_WEIGHT` (1 to 10000, else 100)
+//! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not; `COMITY_CORES` bounds the cores that a program uses; `COMITY_TABLE` and `COMITY_WEIGHT` (1 to 10000, else 100)
 //! say by which table it shares cores with other programs, and how much it counts there; `COMITY=off` asks for plain work stealing; and
 //! with `COMITY_WATCH=SECS` a pool that has stood still for so long, with something to do, says who waits where. `COMITY_TRACE=FILE` has what
 //! each worker did when written there, in the Trace Event Format that Perfetto opens, with the process's number for `%p`. A bad value fails a
@@ -67,7 +67,8 @@ pub use counters::WorkerCounters;
 pub use for_range::for_range;
 pub use join::{FnContext, join, join_context, on_worker};
 pub use pool::{
-    ThreadPool, current_num_threads, current_thread_has_pending_tasks, current_thread_index, yield_local, yield_now,
+    ActiveThreadsError, ThreadPool, current_num_threads, current_thread_has_pending_tasks, current_thread_index,
+    yield_local, yield_now,
 };
 pub use raw::resumable::{BorrowedWaker, Resumable, Resume};
 pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};

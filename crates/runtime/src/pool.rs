@@ -1,5 +1,6 @@
 //! The handle of a pool.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -10,7 +11,7 @@ use crate::counters::WorkerCounters;
 use crate::global::global;
 use crate::raw::current;
 use crate::scope::{self, Scope, ScopeFifo};
-use crate::shared::Shared;
+use crate::shared::{Shared, View};
 use crate::worker::{Worker, Yield};
 
 /// A pool of workers under one policy.
@@ -143,6 +144,26 @@ impl ThreadPool {
         self.if_current(Worker::yield_local)
     }
 
+    /// From now on at most `most` of the pool's workers are awake: those beyond it rest as soon as they are without a task. Each call
+    /// takes the place of the one before, from any thread; [`current_num_threads`](ThreadPool::current_num_threads) stays what it is. A
+    /// worker that comes back to a join or a scope that it waits for, or that a [broadcast](ThreadPool::broadcast) has a part for, is up
+    /// until that is done, and counts.
+    ///
+    /// # Errors
+    /// If `most` is 0 or more than there are workers, or the pool's policy leaves it to the operating system who runs: see
+    /// [`ActiveThreadsError`].
+    pub fn set_active_threads(&self, most: usize) -> Result<(), ActiveThreadsError> {
+        let workers = self.current_num_threads();
+        if !(1..=workers).contains(&most) {
+            return Err(ActiveThreadsError::OutOfRange { most, workers });
+        }
+        let share = self.shared.share.as_ref().ok_or(ActiveThreadsError::SharesNoCores(self.policy()))?;
+        self.shared.assert_of_this_process();
+        let view = View { shared: &self.shared, awaited: &|| false };
+        share.set_active(&view, most as u32, self.shared.queued());
+        Ok(())
+    }
+
     /// The number of workers. Constant.
     pub fn current_num_threads(&self) -> usize {
         self.shared.workers() as usize
@@ -198,8 +219,8 @@ impl ThreadPool {
     }
 }
 
-impl std::fmt::Debug for ThreadPool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ThreadPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThreadPool")
             .field("num_threads", &self.current_num_threads())
             .field("policy", &self.policy())
@@ -221,6 +242,38 @@ impl Drop for ThreadPool {
         }
     }
 }
+
+/// Why [`ThreadPool::set_active_threads`] changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActiveThreadsError {
+    /// No pool has so many workers awake.
+    OutOfRange {
+        /// What was asked for.
+        most: usize,
+        /// The pool's workers.
+        workers: usize,
+    },
+    /// Under this policy no books are kept of who is awake.
+    SharesNoCores(Policy),
+}
+
+impl fmt::Display for ActiveThreadsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ActiveThreadsError::OutOfRange { most, workers } => {
+                write!(f, "{most} active threads are not from 1 to {workers}, the number of the pool's workers")
+            }
+            ActiveThreadsError::SharesNoCores(policy) => {
+                write!(
+                    f,
+                    "under the policy {policy} the operating system decides who runs; build the pool under one that shares cores"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ActiveThreadsError {}
 
 /// The number of workers of the current pool, or of the global one outside of any.
 pub fn current_num_threads() -> usize {

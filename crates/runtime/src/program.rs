@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use comity_os::{SharedCoreSet, fork, futex, lock};
 use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Policy, Room, Sleeper};
-use comity_table::{CoreSet, Location, Member};
+use comity_table::{CoreSet, Location, Member, Own};
 
 use crate::coordinator;
 use crate::fork::PerProcess;
@@ -36,7 +36,8 @@ pub(crate) struct PoolId(pub(crate) u64);
 pub(crate) struct Program {
     pub(crate) policy: Policy,
     pub(crate) location: Location,
-    pub(crate) weight: u32,
+    /// How much it counts, and the most cores that it uses, unless it is asked for others from outside.
+    pub(crate) own: Own,
     pools: Mutex<Pools>,
     /// How often a pool came, or the coordinator has left the table: a futex.
     changes: AtomicU32,
@@ -58,6 +59,10 @@ struct Pools {
     next: u64,
     /// What the coordinator's last look said to all pools.
     terms: Terms,
+    /// So many workers of each may be awake, but for those that need no core.
+    cap: u32,
+    /// The program rests.
+    are_closed: bool,
     /// Once it is in the table.
     member: Option<Arc<Member>>,
     /// When the last pool went.
@@ -83,6 +88,8 @@ enum Life {
 struct Division {
     policy: Policy,
     cores: Vec<(usize, PoolId)>,
+    /// The most cores that the program may use.
+    most: usize,
     /// The program is about to leave the table: its pools change nothing there any more.
     closed: bool,
     /// Time that cores were held, in nanoseconds over all of them, up to `since`.
@@ -137,12 +144,12 @@ fn registry() -> &'static Mutex<Vec<Arc<Program>>> {
 }
 
 /// The pool, which has its first task, takes part in its program from now on.
-pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
+pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
     let Some(location) = Location::from_environment() else { return };
     let mut programs = lock(registry());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
-        let program = Arc::new(Program::new(pool.policy, location, weight));
+        let program = Arc::new(Program::new(pool.policy, location, own));
         programs.push(Arc::clone(&program));
         program
     });
@@ -171,16 +178,18 @@ pub(crate) fn enroll(pool: &Arc<Shared>, weight: u32) {
 }
 
 impl Program {
-    fn new(policy: Policy, location: Location, weight: u32) -> Program {
+    fn new(policy: Policy, location: Location, own: Own) -> Program {
         let terms = Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
         Program {
             policy,
             location,
-            weight,
+            own,
             pools: Mutex::new(Pools {
                 list: Vec::new(),
                 next: 0,
                 terms,
+                cap: u32::MAX,
+                are_closed: false,
                 member: None,
                 deserted: None,
                 waiting: 0,
@@ -191,6 +200,7 @@ impl Program {
             division: Mutex::new(Division {
                 policy,
                 cores: Vec::new(),
+                most: usize::MAX,
                 closed: false,
                 held_ns: 0,
                 since: Instant::now(),
@@ -236,6 +246,8 @@ impl Program {
     fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Shared) {
         if let (Some(share), Some(member)) = (&pool.share, &pools.member) {
             share.stand(pools.terms);
+            share.bound(pools.cap);
+            share.close(pools.are_closed);
             share.enter(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
@@ -345,15 +357,25 @@ impl Program {
         }
     }
 
-    /// Tells all pools the terms from now on.
-    pub(crate) fn stand(&self, terms: Terms) {
+    /// Tells all pools the terms from now on, and how many workers of each may be awake.
+    pub(crate) fn stand(&self, terms: Terms, cap: u32) {
         if let Some(trace) = self.division().trace {
             trace.mode(self.policy, Some(Mode::of(terms)));
         }
         let mut pools = self.pools();
-        pools.terms = terms;
+        (pools.terms, pools.cap) = (terms, cap);
         for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
             share.stand(terms);
+            share.bound(cap);
+        }
+    }
+
+    /// Closes all pools, or opens them.
+    pub(crate) fn close(&self, closed: bool) {
+        let mut pools = self.pools();
+        pools.are_closed = closed;
+        for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
+            share.close(closed);
         }
     }
 
@@ -369,6 +391,11 @@ impl Program {
         let mut division = self.division();
         division.account();
         division.held_ns
+    }
+
+    /// From now on the pools together claim no more than this many cores.
+    pub(crate) fn bound(&self, most: usize) {
+        self.division().most = most;
     }
 
     /// Shares out the program's cores among its pools that have work, each with how many it can use.
@@ -407,6 +434,11 @@ impl Program {
     /// Waits until the coordinator is poked once more than `heard`, or for `timeout`.
     pub(crate) fn wait(&self, heard: u32, timeout: Option<Duration>) {
         futex::wait(&self.bell, heard, timeout);
+    }
+
+    /// The same in the table, where something may be asked of the program: once more than `asks`.
+    pub(crate) fn wait_in(&self, member: &Member, asks: u32, heard: u32, timeout: Option<Duration>) {
+        member.wait_for_requests(asks, (&self.bell, heard), timeout);
     }
 
     /// Waits for `timeout`, or until there is no pool any more.
@@ -461,7 +493,7 @@ impl Part {
     fn gains(&self, claim: impl FnOnce() -> Option<usize>, how: Holding) -> Option<usize> {
         // The lock first: a look at what the pool has then sees the core.
         let mut division = self.program.division();
-        if division.closed {
+        if division.closed || division.cores.len() >= division.most {
             return None;
         }
         claim().inspect(|core| {

@@ -13,6 +13,7 @@ use comity_os::{CoreSet, lock};
 use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
 use comity_protocol::dialogue::Crew;
 use comity_protocol::platform::Once as _;
+use comity_table::Own as Terms;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
@@ -213,8 +214,8 @@ pub(crate) struct Shared {
     broadcasts: Mutex<()>,
     born: Instant,
     me: Weak<Shared>,
-    /// How much the pool's program counts when cores are shared out.
-    weight: u32,
+    /// What the pool says of its program, should it be the first of it.
+    terms: Terms,
     /// Whether it ever had a task.
     begun: AtomicBool,
     /// The process that the threads are in, as [`fork::generation`] counts.
@@ -230,7 +231,7 @@ impl Shared {
         spawns: Vec<Stealer<JobRef>>,
         handlers: Handlers,
         adopts: bool,
-        weight: u32,
+        terms: Terms,
         recorder: Option<Arc<Recorder>>,
     ) -> Arc<Shared> {
         let row = policy.row();
@@ -239,7 +240,7 @@ impl Shared {
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
-            weight,
+            terms,
             begun: AtomicBool::new(false),
             policy,
             sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
@@ -332,6 +333,9 @@ impl Shared {
     }
 
     pub(crate) fn end(&self) {
+        if let Some(share) = &self.share {
+            share.end();
+        }
         self.ended.store(true, Ordering::Release);
         for worker in 0..self.workers() {
             self.sleep.wake_for_business(WorkerId(worker));
@@ -369,7 +373,7 @@ impl Shared {
             && self.share.is_some()
             && let Some(pool) = self.me.upgrade()
         {
-            program::enroll(&pool, self.weight);
+            program::enroll(&pool, self.terms);
             // It may have ended meanwhile: `end` looks for the program after it has said so.
             fence(Ordering::SeqCst);
             if self.has_ended() {
@@ -381,6 +385,11 @@ impl Shared {
     /// How many tasks nobody has begun, those from outside included.
     pub(crate) fn queued(&self) -> usize {
         self.peers.iter().map(|peer| peer.queued()).sum::<usize>() + self.injector.len()
+    }
+
+    /// Whether the pool's program rests, so that no worker may begin a task.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.share.as_ref().is_some_and(Share::is_closed)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -519,7 +528,9 @@ impl Work for View<'_> {
 
     fn has_business(&self, worker: WorkerId) -> bool {
         let peer = self.shared.peer(worker);
-        (self.awaited)() || !peer.inbox.is_empty() || !peer.placed.is_empty()
+        // In a closed pool what others have brought waits as any task does.
+        let has_tasks = || !peer.inbox.is_empty() || !peer.placed.is_empty();
+        (self.awaited)() || (has_tasks() && !self.shared.is_closed())
     }
 }
 

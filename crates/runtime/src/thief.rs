@@ -6,7 +6,7 @@ use std::time::Instant;
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome};
 
 use crate::raw::job::JobRef;
-use crate::shared::{View, take};
+use crate::shared::{AbortOnDrop, View, take};
 use crate::trace;
 use crate::worker::Worker;
 
@@ -14,20 +14,42 @@ impl Worker {
     /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
+        let owed = &self.shared().peer(self.id()).wakeups_owed;
+        let begin = |view: &View<'_>| Dialogue::begin(self.id(), owed.swap(0, Ordering::Relaxed), view);
+        self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
+    }
+
+    /// The pool is closed: rests, with all that is queued here, until it is open again or `awaited` holds. Then it goes on, room or no room:
+    /// it has the rest of a task, or tasks that no thief need look for.
+    #[cold]
+    pub(crate) fn rest_while_closed(&self, awaited: &dyn Fn() -> bool) {
+        // As in `answer_bell`.
+        let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
+        let goes_on = || !self.shared().is_closed() || awaited();
+        self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
+        std::mem::forget(abort);
+    }
+
+    /// A spell without a task, from which the worker comes back busy.
+    fn spell(
+        &self,
+        awaited: &dyn Fn() -> bool,
+        begin: impl FnOnce(&View<'_>) -> Dialogue,
+        owes: impl FnOnce(u32),
+    ) -> Option<JobRef> {
         let (shared, id) = (&**self.shared(), self.id());
         let peer = shared.peer(id);
         let began = Instant::now();
         peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
         peer.busy_since.store(0, Ordering::Relaxed);
         let view = View { shared, awaited };
-        let mut dialogue = Dialogue::begin(id, peer.wakeups_owed.swap(0, Ordering::Relaxed), &view);
+        let mut dialogue = begin(&view);
         if let Some(recorder) = &shared.recorder {
             recorder.enter(id, trace::State::Thief, began);
         }
 
         let mut spell = Spell { worker: self, found: None, began };
-        let wakeups_owed = spell.hold(&mut dialogue, &view);
-        peer.wakeups_owed.store(wakeups_owed, Ordering::Relaxed);
+        owes(spell.hold(&mut dialogue, &view));
         dialogue.finish(&view);
 
         let ended = Instant::now();

@@ -128,8 +128,11 @@ impl Snapshot {
 }
 
 /// Whether a task is queued, or one that is blocked lies on top of a frame that waits. Else a blocked task is the program's
-/// own business.
+/// own business; and one that rests as it was asked to stands still.
 fn has_something_to_do(pool: &Shared) -> bool {
+    if pool.is_closed() {
+        return false;
+    }
     queued(pool) > 0 || pool.peers.iter().any(|peer| peer.activity.get() == Doing::Task && peer.activity.waits() > 0)
 }
 

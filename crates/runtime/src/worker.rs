@@ -126,6 +126,9 @@ impl Worker {
         }
         sleep.push_met_bell(self.id(), &View { shared: self.shared(), awaited: &|| false });
         std::mem::forget(abort);
+        if self.shared().is_closed() {
+            self.rest_while_closed(&|| false);
+        }
     }
 
     /// Serves the pool until the latch is set: own tasks first, then what can be stolen.
@@ -162,6 +165,11 @@ impl Worker {
         activity.count_wait(1);
         let mut naps = 0;
         while !done() {
+            if self.shared().is_closed() {
+                activity.set(doing);
+                self.rest_while_closed(done);
+                continue;
+            }
             activity.set(thief.and_then(|thief| thief()).map_or(doing, Doing::WaitingFor));
             // As in `answer_bell`.
             let abort =
@@ -340,11 +348,17 @@ impl Worker {
 
     /// See [`yield_local`](crate::yield_local()).
     pub(crate) fn yield_local(&self) -> Yield {
+        if self.shared().is_closed() {
+            return Yield::Idle;
+        }
         self.run_one(self.local_job())
     }
 
     /// See [`yield_now`](crate::yield_now()).
     pub(crate) fn yield_now(&self) -> Yield {
+        if self.shared().is_closed() {
+            return Yield::Idle;
+        }
         let peers = &self.shared().peers;
         // Those after this one first, so that not everybody begins with worker 0.
         let (before, after) = peers.split_at(self.index());

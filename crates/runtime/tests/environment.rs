@@ -117,6 +117,7 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
         ("COMITY", "of", "COMITY=of is neither on nor off"),
         ("COMITY_POLICY", "cilk", "no policy is called 'cilk'"),
         ("COMITY_WEIGHT", "0", "COMITY_WEIGHT=0 is not a whole number"),
+        ("COMITY_CORES", "0", "COMITY_CORES=0 is not a whole number from 1 to 1024"),
         ("COMITY_WATCH", "soon", "COMITY_WATCH=soon is not a number of seconds"),
     ] {
         assert_ends_the_program(name, value, part);

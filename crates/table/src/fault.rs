@@ -16,6 +16,8 @@ const POINTS: &[&str] = &[
     "core-taken-back",
     "core-released",
     "core-lost",
+    "asking",
+    "asked",
     "reaping",
     "reaped-half",
     "slot-freed",

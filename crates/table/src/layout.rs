@@ -29,6 +29,9 @@ pub(crate) const CPU_TIME: u64 = 1;
 /// A program fills in `voluntary` and `involuntary`.
 pub(crate) const SWITCHES: u64 = 2;
 
+/// A program obeys `asked_weight`, `asked_cores` and `asked_pause`.
+pub(crate) const OBEYS: u64 = 4;
+
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 
@@ -82,7 +85,8 @@ pub(crate) const DIRECTORY: [u32; 6] = [
     NAME as u32,
 ];
 
-/// One program. Written by it, but for `bell`, which any program rings, and by the one that buries it.
+/// One program. Written by it, but for `bell`, which any program rings, and the three words of what it is asked, and by the one that
+/// buries it.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// [`FREE`] or [`TAKEN`]. Changed only by the holder of the slot's lock.
@@ -117,7 +121,16 @@ pub(crate) struct Slot {
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) voluntary: AtomicU64,
     pub(crate) involuntary: AtomicU64,
-    spare: [AtomicU64; 89],
+    /// Counts the programs that have had this place, but for those of older builds, which obey nothing.
+    pub(crate) tenure: AtomicU64,
+    /// What the program is asked, as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure each. Any process stores there
+    /// (release) and rings; the program reads (acquire), and the next that takes the place clears them.
+    pub(crate) asked_weight: AtomicU64,
+    pub(crate) asked_cores: AtomicU64,
+    pub(crate) asked_pause: AtomicU64,
+    /// The futex for that alone, on which a program waits that has nothing to do: no other news wakes it.
+    pub(crate) asks: AtomicU32,
+    spare: [AtomicU64; 84],
 }
 
 pub(crate) const FREE: u32 = 0;
@@ -144,7 +157,9 @@ const _: () = {
     assert!(offset_of!(Slot, name) == 88 && offset_of!(Slot, policy) == 120 && offset_of!(Slot, may_use) == 152);
     assert!(offset_of!(Slot, features) == 280 && offset_of!(Slot, cpu_ns) == 288);
     assert!(offset_of!(Slot, voluntary) == 296 && offset_of!(Slot, involuntary) == 304);
-    assert!(offset_of!(Slot, spare) == 312);
+    assert!(offset_of!(Slot, tenure) == 312 && offset_of!(Slot, asked_weight) == 320);
+    assert!(offset_of!(Slot, asked_cores) == 328 && offset_of!(Slot, asked_pause) == 336);
+    assert!(offset_of!(Slot, asks) == 344 && offset_of!(Slot, spare) == 352);
     assert!(size_of::<Slot>() == 1024);
     assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
     // The lock of a slot is that of the byte of its number: see `lock`.

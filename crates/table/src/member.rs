@@ -14,10 +14,11 @@ use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::allotment::{Claim, deq};
 
 use crate::fault;
-use crate::layout::{CORES, CPU_TIME, FREE, Layout, SLOTS, SWITCHES, Slot, TAKEN};
+use crate::layout::{CORES, CPU_TIME, FREE, Layout, OBEYS, SLOTS, SWITCHES, Slot, TAKEN};
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::text;
 use crate::{CoreSet, CoreWord, SlotId};
+use comity_protocol::orders::Requests;
 use comity_protocol::{Party, STOPPED_AFTER, Standing, TURN, partition};
 
 /// So many others are asked in each round whether they live.
@@ -68,7 +69,11 @@ pub struct Member {
     slot: AtomicU32,
     /// When it took that.
     joined: AtomicU64,
-    /// Whether that is its own: not while it has lost its place and found no other.
+    /// The place's tenure since then.
+    tenure: AtomicU64,
+    /// What it fills in of its slot by now, as the slot's `features` say.
+    features: AtomicU64,
+    /// Whether `slot` is its own: not while it has lost its place and found no other.
     is_in: AtomicBool,
     /// Whether it waits for a core.
     wants: AtomicBool,
@@ -109,6 +114,8 @@ impl Member {
                     profile: profile.clone(),
                     slot: AtomicU32::new(0),
                     joined: AtomicU64::new(0),
+                    tenure: AtomicU64::new(0),
+                    features: AtomicU64::new(0),
                     is_in: AtomicBool::new(false),
                     wants: AtomicBool::new(false),
                     lock: Mutex::new(lock),
@@ -135,6 +142,13 @@ impl Member {
     /// Only with the slot's lock.
     fn introduce(&self, place: SlotId) {
         let (slot, profile, now) = (&self.layout().slots[place.index()], &self.profile, now_ns());
+        // First: what was read before is of another tenure, and what is asked of the program before binds no longer.
+        let tenure = slot.tenure.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        fence(Ordering::Release);
+        for asked in [&slot.asked_weight, &slot.asked_cores, &slot.asked_pause] {
+            asked.store(0, Ordering::Relaxed);
+        }
+        self.tenure.store(tenure, Ordering::Relaxed);
         slot.program.store(profile.program, Ordering::Relaxed);
         slot.desire.store(0, Ordering::Relaxed);
         slot.weight.store(profile.weight, Ordering::Relaxed);
@@ -150,6 +164,7 @@ impl Member {
         text::write(&slot.policy, &profile.policy);
         self.may_use().store(&slot.may_use);
         slot.features.store(0, Ordering::Relaxed);
+        self.features.store(0, Ordering::Relaxed);
         self.joined.store(now, Ordering::Relaxed);
         self.slot.store(place.index() as u32, Ordering::Relaxed);
         // The bit comes first and goes last, so that a program that dies in between is looked for.
@@ -266,7 +281,34 @@ impl Member {
         let [voluntary, involuntary] = switches.unwrap_or_default();
         slot.voluntary.store(voluntary, Ordering::Relaxed);
         slot.involuntary.store(involuntary, Ordering::Relaxed);
-        slot.features.store(CPU_TIME | if switches.is_some() { SWITCHES } else { 0 }, Ordering::Release);
+        self.fills_in(CPU_TIME | if switches.is_some() { SWITCHES } else { 0 });
+    }
+
+    /// Says so of what has been filled in.
+    fn fills_in(&self, features: u64) {
+        let all = self.features.fetch_or(features, Ordering::Relaxed) | features;
+        if self.own().features.load(Ordering::Relaxed) != all {
+            self.own().features.store(all, Ordering::Release);
+        }
+    }
+
+    /// What the program is asked from outside, to be obeyed by the caller: from the first call on the table says that it does. To be read
+    /// after the [bell](Member::bell), or [`Member::asks`], and before a wait.
+    ///
+    /// A program that takes another place, since it has lost its own, is asked nothing there.
+    pub fn requests(&self) -> Requests {
+        if self.place().is_none() {
+            return Requests::default();
+        }
+        self.fills_in(OBEYS);
+        asked(self.own(), self.tenure.load(Ordering::Relaxed)).at(now_ns())
+    }
+
+    /// From now on the program counts so much.
+    pub fn set_weight(&self, weight: u32) {
+        if self.place().is_some() {
+            self.own().weight.store(weight, Ordering::Relaxed);
+        }
     }
 
     /// Tells the others that this program is there, how many cores it can use and how many workers are awake; buries the
@@ -607,6 +649,18 @@ impl Member {
         futex::wait_shared(&self.own().bell, heard, timeout);
     }
 
+    /// How often something was asked of this place's programs, modulo 2³²: to be read before [`Member::requests`].
+    pub fn asks(&self) -> u32 {
+        self.own().asks.load(Ordering::Acquire)
+    }
+
+    /// Waits until more is asked than `heard`, or until `other`, a word of this process's own, no longer holds what is expected and is
+    /// woken, or for `timeout`, if there is one. Nothing else in the table ends it, and no writer of the table can keep `other` from ending
+    /// it. See [`futex::wait_either`] for older kernels.
+    pub fn wait_for_requests(&self, heard: u32, other: (&AtomicU32, u32), timeout: Option<Duration>) {
+        futex::wait_either(other, (&self.own().asks, heard), timeout);
+    }
+
     /// Leaves the table, with all that the program has there, for who cannot wait until nothing refers to this any more. Nothing but
     /// waiting may be asked of it afterwards.
     pub fn leave(&self) {
@@ -741,7 +795,13 @@ fn exchange(core: &AtomicU64, before: CoreWord, next: CoreWord) -> bool {
     core.compare_exchange(before.to_bits(), next.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-fn ring(slot: &Slot) {
+/// What the program of this tenure is asked.
+pub(crate) fn asked(slot: &Slot, tenure: u64) -> Requests {
+    let words = [&slot.asked_weight, &slot.asked_cores, &slot.asked_pause];
+    Requests::read(words.map(|word| word.load(Ordering::Acquire)), tenure)
+}
+
+pub(crate) fn ring(slot: &Slot) {
     slot.bell.fetch_add(1, Ordering::Release);
     futex::wake_one_shared(&slot.bell);
 }

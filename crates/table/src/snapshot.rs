@@ -2,17 +2,18 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_policy::allotment::{Claim, deq};
 
-use crate::layout::{BYTES, CORES, CPU_TIME, SLOTS, SWITCHES, TAKEN};
+use crate::layout::{BYTES, CORES, CPU_TIME, OBEYS, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
-use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
+use crate::member::{MOST_WEIGHT, asked, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, text};
+use comity_protocol::orders::Requests;
 use comity_protocol::{Party, partition};
 
 /// Whether a program lives.
@@ -71,6 +72,10 @@ pub struct Program {
     pub cpu: Option<Duration>,
     /// The same of its context switches, voluntary and involuntary.
     pub switches: Option<[u64; 2]>,
+    /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment ago.
+    pub requests: Option<Requests>,
+    /// Which of the programs that have had this place: see [`request`](crate::request()). `None`: another has come while it was read.
+    pub tenure: Option<u64>,
 }
 
 /// A core that somebody owns or holds.
@@ -117,6 +122,7 @@ impl Snapshot {
             .filter(|slot| layout.slots[slot.index()].state.load(Ordering::Acquire) == TAKEN);
         let programs = taken.map(|id| {
             let slot = &layout.slots[id.index()];
+            let tenure = slot.tenure.load(Ordering::Acquire);
             let desire = slot.desire.load(Ordering::Relaxed);
             let owned = of(&|core| words[core].owner() == Some(id));
             let held = of(&|core| words[core].holder() == Some(id));
@@ -127,7 +133,7 @@ impl Snapshot {
                 _ if (desire > 0 || !held.is_empty()) && is_stopped(layout, id, now) => Life::Stopped,
                 _ => Life::Living,
             };
-            Program {
+            let mut program = Program {
                 slot: id,
                 program: slot.program.load(Ordering::Relaxed),
                 pid: slot.pid.load(Ordering::Relaxed),
@@ -151,7 +157,13 @@ impl Snapshot {
                 cpu: publishes(CPU_TIME).then(|| Duration::from_nanos(slot.cpu_ns.load(Ordering::Relaxed))),
                 switches: publishes(SWITCHES)
                     .then(|| [&slot.voluntary, &slot.involuntary].map(|switches| switches.load(Ordering::Relaxed))),
-            }
+                requests: publishes(OBEYS).then(|| asked(slot, tenure).at(now)),
+                tenure: None,
+            };
+            // Who takes a place counts the tenure up first: if it is the same, all that was read is of one program.
+            fence(Ordering::Acquire);
+            program.tenure = Some(tenure).filter(|tenure| slot.tenure.load(Ordering::Relaxed) == *tenure);
+            program
         });
         let programs: Vec<Program> = programs.collect();
         let known = programs.iter().fold(CoreSet::EMPTY, |all, program| all.union(program.may_use));
@@ -303,6 +315,8 @@ mod tests {
             lost: 0,
             cpu: None,
             switches: None,
+            requests: None,
+            tenure: None,
         }
     }
 

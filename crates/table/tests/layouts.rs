@@ -60,8 +60,8 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     let file = fs::OpenOptions::new().read(true).write(true).open(table.path()).unwrap();
     let slot = (SLOTS_AT + SLOT_BYTES * newer.slot().index()) as u64;
     // All bits of features, and all spare words; see `layout.rs`.
-    let (features_at, spare_at) = (slot + 280, slot + 312);
-    let spare = vec![0xa5; SLOT_BYTES - 312];
+    let (features_at, spare_at) = (slot + 280, slot + 352);
+    let spare = vec![0xa5; SLOT_BYTES - 352];
     file.write_all_at(&[0xff; 8], features_at).unwrap();
     file.write_all_at(&spare, spare_at).unwrap();
     for _ in 0..3 {

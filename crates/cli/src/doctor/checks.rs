@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use comity_os::{Capabilities, cores, environment, quota};
 use comity_policy::Policy;
-use comity_table::{Life, Location, Snapshot, other_layouts};
+use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 
 use super::measure;
 use crate::json::{DoctorCheck, Verdict};
@@ -152,6 +152,11 @@ fn variables() -> DoctorCheck {
         let fits = text.parse().is_ok_and(|number: usize| (1..=MOST_WORKERS).contains(&number));
         (!fits).then(|| format!("COMITY_NUM_THREADS={text} is not a whole number from 1 to {MOST_WORKERS}"))
     };
+    let cores = || {
+        let text = text("COMITY_CORES")?;
+        let fits = text.parse().is_ok_and(|number: usize| (1..=CORES).contains(&number));
+        (!fits).then(|| format!("COMITY_CORES={text} is not a whole number from 1 to {CORES}"))
+    };
     let trace = || {
         let path = PathBuf::from(environment::variable("COMITY_TRACE")?);
         let says = |what: &str| Some(format!("COMITY_TRACE={}: {what}", path.display()));
@@ -172,6 +177,7 @@ fn variables() -> DoctorCheck {
         policy(),
         workers(),
         weight::chosen(None).err().map(comity_console::Failure::into_sentence),
+        cores(),
         number("COMITY_WATCH", 0.1, f64::MAX, "a number of seconds, at least 0.1"),
         trace(),
     ]

@@ -5,7 +5,11 @@
 //! lets every thread roam that is where the note says; the next look of a coordinator that goes on puts them back. A thread that had
 //! bound itself to cores and was left a part of them stays on that part, or roams too if just that part is noted. Both processes
 //! killed at once leave the threads where they are.
+//!
+//! The same of a command that rests: the coordinator notes until when before it stops anything, and the companion has the command go on when
+//! the coordinator has ended, or is stopped itself at the end of the rest. It does not know which processes the user had stopped before.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -28,42 +32,56 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// So many sets of cores may have threads on them at a time: where they were put before, twice, and where they are to go.
 const PLACES: usize = 3;
 
-/// The time, and for each set of cores that threads may have been put on a bit for each core: none where there is no set.
-const BYTES: usize = 8 + PLACES * (CORES / 8);
+/// The time, until when the command rests or 0, and for each set of cores that threads may have been put on a bit for each core: none
+/// where there is no set.
+const BYTES: usize = TIMES + PLACES * (CORES / 8);
+const TIMES: usize = 16;
 
 /// What the coordinator has noted, in memory that both share.
-pub struct Note(File);
+pub struct Note {
+    file: File,
+    /// Until when the command rests, or 0.
+    rests_until: Cell<u64>,
+}
 
 impl Note {
     fn new() -> io::Result<Note> {
         let file = File::from(memfd_create("comity-note", MemfdFlags::CLOEXEC)?);
         file.set_len(BYTES as u64)?;
-        Ok(Note(file))
+        Ok(Note { file, rests_until: Cell::new(0) })
+    }
+
+    /// The command rests until then; 0: it does not. Noted at once, wherever the threads are.
+    pub fn rests_until(&self, until_ns: u64) {
+        self.rests_until.set(until_ns);
+        let _ = self.file.write_all_at(&until_ns.to_le_bytes(), 8);
     }
 
     /// The coordinator comes by, and may have put threads of the command on these sets of cores.
     pub fn write(&self, places: [Option<CoreSet>; PLACES]) {
         let mut bytes = [0; BYTES];
-        let (time, sets) = bytes.split_at_mut(8);
-        time.copy_from_slice(&now_ns().to_le_bytes());
+        let (times, sets) = bytes.split_at_mut(TIMES);
+        times[..8].copy_from_slice(&now_ns().to_le_bytes());
+        times[8..].copy_from_slice(&self.rests_until.get().to_le_bytes());
         for (cores, place) in sets.chunks_exact_mut(CORES / 8).zip(places) {
             for core in place.iter().flat_map(CoreSet::iter) {
                 cores[core / 8] |= 1 << (core % 8);
             }
         }
         // Memory that was set aside: nothing can fail.
-        let _ = self.0.write_all_at(&bytes, 0);
+        let _ = self.file.write_all_at(&bytes, 0);
     }
 
-    /// How long ago that was, and where threads may be.
-    fn read(&self) -> (Duration, Vec<CoreSet>) {
+    /// How long ago that was, until when the command rests, and where threads may be.
+    fn read(&self) -> (Duration, Option<u64>, Vec<CoreSet>) {
         let mut bytes = [0; BYTES];
-        let _ = self.0.read_exact_at(&mut bytes, 0);
-        let (time, sets) = bytes.split_at(8);
-        let time = u64::from_le_bytes(time.try_into().expect("eight bytes"));
+        let _ = self.file.read_exact_at(&mut bytes, 0);
+        let (times, sets) = bytes.split_at(TIMES);
+        let [time, until] = [0, 8].map(|at| u64::from_le_bytes(times[at..at + 8].try_into().expect("eight bytes")));
         let set = |cores: &[u8]| (0..CORES).filter(|core| cores[core / 8] >> (core % 8) & 1 == 1).collect::<CoreSet>();
         let places = sets.chunks_exact(CORES / 8).map(set).filter(|place| !place.is_empty());
-        (Duration::from_nanos(now_ns().saturating_sub(time)), places.collect())
+        let rests_until = Some(until).filter(|until| *until > 0);
+        (Duration::from_nanos(now_ns().saturating_sub(time)), rests_until, places.collect())
     }
 }
 
@@ -75,7 +93,7 @@ pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
     let (coordinator, note) = (Pidfd::of_this_process()?, Note::new()?);
     note.write([None; PLACES]);
     let process = std::process::id();
-    detached::start_child(&format!("comity+{}", terms.process), &[coordinator.as_fd(), note.0.as_fd()], || {
+    detached::start_child(&format!("comity+{}", terms.process), &[coordinator.as_fd(), note.file.as_fd()], || {
         watch(process, &coordinator, &note, terms, roams);
     })?;
     Ok(note)
@@ -86,7 +104,11 @@ fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: C
     let is_stopped = || Stat::of_process(process).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     loop {
         let has_ended = coordinator.has_ended_within(PERIOD);
-        let (silent, places) = note.read();
+        let (silent, rests_until, places) = note.read();
+        let is_over = |until: u64| has_ended || until < now_ns() && is_stopped();
+        if rests_until.is_some_and(is_over) {
+            Tree::new(terms, roams).go_on_all();
+        }
         if !places.is_empty() && (has_ended || silent > STOPPED_AFTER && is_stopped()) {
             for place in places {
                 // Dropped, it lets all threads roam that are on these cores.
@@ -109,9 +131,11 @@ mod tests {
         let cores: CoreSet = [0, 7, 8, 1023].into_iter().collect();
         let other: CoreSet = [1].into_iter().collect();
         note.write([Some(cores), None, Some(other)]);
-        assert_eq!(note.read().1, [cores, other]);
+        assert_eq!((note.read().1, note.read().2), (None, vec![cores, other]));
+        note.rests_until(7);
         note.write([None; PLACES]);
-        let (silent, places) = note.read();
+        let (silent, rests_until, places) = note.read();
+        assert_eq!(rests_until, Some(7));
         assert!(places.is_empty() && silent < Duration::from_secs(60));
     }
 }

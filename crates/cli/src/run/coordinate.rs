@@ -4,6 +4,8 @@
 //! command could use its share, and so holds cores, or shares time. This file is its driver. A command that holds cores has exactly those
 //! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing, holds
 //! nothing and runs where it likes. The process ends with the command.
+//!
+//! What is asked of the command from outside (`comity set`) holds as `comity_protocol::orders` says. A command that is to rest is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,14 +21,15 @@ use comity_os::throttle::Throttle;
 use comity_os::{affinity, cores, detached};
 use comity_policy::Policy;
 use comity_protocol::command::{self, Coordination, QUANTUM};
-use comity_table::{CoreSet, Location, Member, Profile, Snapshot, Standing, draw_program, other_layouts};
+use comity_table::{CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, draw_program, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
 use super::record::Record;
 use super::tree::Tree;
 
-/// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change.
+/// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change; and whether all of a
+/// command that rests is stopped.
 const SURVEY: Duration = Duration::from_secs(1);
 
 /// A signal that comes just before the wait that it should end is noticed after this long.
@@ -61,6 +64,10 @@ impl Terms {
             workers: self.cap(),
             may_use: affinity::of(ThreadId::current()),
         }
+    }
+
+    fn own(&self) -> Own {
+        Own { weight: self.weight, cores: self.cores }
     }
 
     fn cap(&self) -> u32 {
@@ -147,6 +154,12 @@ struct Coordinator<'a> {
     /// Processor time that the command was seen to use.
     used: Duration,
     record: Record,
+    /// What the command line says.
+    own: Own,
+    /// How much the command counts by now.
+    weight: u32,
+    /// The command was stopped.
+    is_resting: bool,
 }
 
 /// The command's threads, and its place in the table.
@@ -166,7 +179,7 @@ impl Coordinator<'_> {
     ) -> Coordinator<'a> {
         let policy = Policy::default().coordinator().expect("programs under the default policy share cores");
         Coordinator {
-            coordination: Coordination::new(policy, terms.cores, terms.most, now_ns()),
+            coordination: Coordination::new(policy, terms.own(), terms.most, now_ns()),
             command: Command { member, tree: Tree::new(terms, may_use), note },
             ended,
             throttle: Throttle::of(terms.process),
@@ -174,6 +187,9 @@ impl Coordinator<'_> {
             surveyed: Instant::now(),
             used: Duration::ZERO,
             record: Record::default(),
+            own: terms.own(),
+            weight: terms.weight,
+            is_resting: false,
         }
     }
 
@@ -185,6 +201,13 @@ impl Coordinator<'_> {
                 break;
             }
             let now = now_ns();
+            let told = self.obey(now);
+            if let Some(rests_for) = told.rests_for(now) {
+                self.pause(told, now);
+                self.command.member.wait(heard, rests_for.min(SURVEY));
+                continue;
+            }
+            self.go_on(now);
             if now >= self.coordination.next() {
                 self.look(now);
             } else {
@@ -193,8 +216,44 @@ impl Coordinator<'_> {
             let wait = self.coordination.next().saturating_sub(now_ns());
             self.command.member.wait(heard, Duration::from_nanos(wait));
         }
+        self.go_on(now_ns());
         command::Command::confine(&mut self.command, None);
         self.record
+    }
+
+    /// Learns what holds of the command by now.
+    fn obey(&mut self, now: u64) -> InForce {
+        let told = self.command.member.requests().in_force(self.own, now);
+        if std::mem::replace(&mut self.weight, told.weight) != told.weight {
+            self.command.member.set_weight(told.weight);
+        }
+        self.coordination.obey(told, now);
+        told
+    }
+
+    /// The command rests: it is stopped. Again each time, for others may have continued it.
+    fn pause(&mut self, told: InForce, now: u64) {
+        if let Some(note) = &self.command.note {
+            note.rests_until(told.paused_until.unwrap_or(0));
+        }
+        self.command.tree.stop();
+        self.is_resting = true;
+        self.coordination.pause(&mut self.command, now);
+    }
+
+    /// It rests no longer.
+    fn go_on(&mut self, now: u64) {
+        if !std::mem::take(&mut self.is_resting) {
+            return;
+        }
+        let Command { tree, note, .. } = &mut self.command;
+        tree.go_on();
+        if let Some(note) = note {
+            note.rests_until(0);
+        }
+        // What was not done meanwhile is in no later look.
+        tree.look(Duration::from_nanos(now - self.coordination.looked()));
+        self.coordination.go_on(now);
     }
 
     fn look(&mut self, now: u64) {

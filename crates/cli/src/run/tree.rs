@@ -6,6 +6,8 @@
 //! Threads are moved as their program or an administrator lets them: see [`Mask`]. A thread that is met for the first time has the mask
 //! of the one that started it, if it is on one that this has set; the sets of cores are published in the companion's note before any
 //! thread is put there.
+//!
+//! A command that is asked to rest is stopped, process by process, and goes on when it is asked to, or when this ends.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use std::time::Duration;
 use comity_os::affinity::{self, Mask};
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
+use comity_os::pidfd::Pidfd;
 use comity_protocol::Look;
 use comity_table::CoreSet;
 
@@ -47,6 +50,8 @@ pub struct Tree {
     processes: HashMap<u32, Process>,
     /// All others that were there at the last walk, so that only new ones are asked for their parents.
     strangers: HashSet<u32>,
+    /// The processes that this has stopped, each with its start.
+    stopped: HashSet<(u32, u64)>,
 }
 
 struct Process {
@@ -106,6 +111,7 @@ impl Tree {
             before: None,
             processes: HashMap::new(),
             strangers: HashSet::new(),
+            stopped: HashSet::new(),
         };
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
         // Its number may be another's by now, if what it has left running is all that is there.
@@ -122,6 +128,38 @@ impl Tree {
         let mut tree = Tree::new(terms, roams);
         tree.target = Some(target);
         tree
+    }
+
+    /// Stops all processes that this one may signal, but for those that are stopped already.
+    pub fn stop(&mut self) {
+        for _ in 0..PASSES {
+            self.find();
+            let all: Vec<(u32, u64)> = self.processes.iter().map(|(id, process)| (*id, process.start)).collect();
+            let runs = |(id, start): &(u32, u64)| {
+                let stat = Stat::of_process(*id).filter(|stat| stat.start == *start);
+                stat.is_some_and(|stat| !matches!(stat.state, 'T' | 'Z' | 'X'))
+            };
+            let stops = |(id, start): &(u32, u64)| Pidfd::of_process(*id, *start).is_some_and(|process| process.stop());
+            let stopped: Vec<(u32, u64)> = all.into_iter().filter(runs).filter(stops).collect();
+            if stopped.is_empty() {
+                break;
+            }
+            // What these have started before they stopped is met by the next pass.
+            self.stopped.extend(stopped);
+        }
+    }
+
+    /// Those go on that this has stopped.
+    pub fn go_on(&mut self) {
+        for (id, start) in self.stopped.drain() {
+            Pidfd::of_process(id, start).map(|process| process.go_on());
+        }
+    }
+
+    /// All go on that are stopped, for who does not know by whom.
+    pub fn go_on_all(&mut self) {
+        self.stopped = self.processes.iter().map(|(id, process)| (*id, process.start)).collect();
+        self.go_on();
     }
 
     /// Where threads may have been put.
@@ -310,6 +348,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
+        self.go_on();
         self.confine(None);
     }
 }

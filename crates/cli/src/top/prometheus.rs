@@ -12,12 +12,18 @@ struct Metric {
     value: fn(&Row) -> Option<f64>,
 }
 
-const METRICS: [Metric; 9] = [
+const METRICS: [Metric; 10] = [
     Metric {
         name: "comity_program_living",
         kind: "gauge",
         help: "1: living; 0: stopped, or dead.",
         value: |row| Some(f64::from(row.life == "living")),
+    },
+    Metric {
+        name: "comity_program_paused",
+        kind: "gauge",
+        help: "1: it rests, as it was asked to.",
+        value: |row| Some(f64::from(row.paused_s.is_some())),
     },
     Metric {
         name: "comity_program_weight",

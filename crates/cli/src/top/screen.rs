@@ -3,8 +3,10 @@
 use std::cmp::Ordering;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use clap::ValueEnum;
+use comity_table::Request;
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::layout::{Constraint, Layout};
@@ -14,6 +16,21 @@ use ratatui::widgets::{Paragraph, Wrap};
 
 use super::sight::{Core, Row, Sight};
 use super::{Sort, is_quit};
+use crate::weight;
+
+/// How long a program rests at a key.
+const PAUSE: Duration = Duration::from_secs(600);
+
+/// What a key asks of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Its place,
+    pub slot: usize,
+    /// and its process.
+    pub pid: u32,
+    /// What it is asked.
+    pub request: Request,
+}
 
 /// How a look is shown, which keys change.
 pub struct View {
@@ -22,6 +39,10 @@ pub struct View {
     filter: String,
     /// A filter is being typed; what it was before.
     typing: Option<String>,
+    /// The program that keys are for: its slot, and its process.
+    selected: Option<(usize, u32)>,
+    /// What became of the last one that asked something of it.
+    said: Option<String>,
     /// The first line of the body that is seen.
     top: usize,
     /// How many lines of the body are seen, and how many there are: the last time that it was drawn.
@@ -70,11 +91,11 @@ const COLORS: [Color; 6] = [Color::Green, Color::Cyan, Color::Yellow, Color::Mag
 impl View {
     /// With this order and filter.
     pub fn new(sort: Sort, filter: String) -> View {
-        View { sort, reverse: false, filter, typing: None, top: 0, seen: (0, 0) }
+        View { sort, reverse: false, filter, typing: None, selected: None, said: None, top: 0, seen: (0, 0) }
     }
 
-    /// What a key does; `Break`: it quits.
-    pub fn press(&mut self, key: KeyEvent) -> ControlFlow<()> {
+    /// What a key does; `Break`: it quits. Where it asks something of the selected program, that.
+    pub fn press(&mut self, key: KeyEvent, sight: &Sight) -> ControlFlow<(), Option<Wish>> {
         if is_quit(key) {
             return ControlFlow::Break(());
         }
@@ -86,8 +107,9 @@ impl View {
                 KeyCode::Char(letter) => self.filter.push(letter),
                 _ => {}
             }
-            return ControlFlow::Continue(());
+            return ControlFlow::Continue(None);
         }
+        self.said = None;
         let page = self.seen.0.max(1);
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return ControlFlow::Break(()),
@@ -98,6 +120,8 @@ impl View {
             }
             KeyCode::Char('r') => self.reverse = !self.reverse,
             KeyCode::Char('/') => self.typing = Some(std::mem::take(&mut self.filter)),
+            KeyCode::Tab | KeyCode::BackTab => self.select(sight, key.code == KeyCode::Tab),
+            KeyCode::Char(letter @ ('p' | '+' | '-')) => return ControlFlow::Continue(self.wish(sight, letter)),
             KeyCode::Up => self.top = self.top.saturating_sub(1),
             KeyCode::Down => self.top += 1,
             KeyCode::PageUp => self.top = self.top.saturating_sub(page),
@@ -105,7 +129,44 @@ impl View {
             KeyCode::Home => self.top = 0,
             _ => {}
         }
-        ControlFlow::Continue(())
+        ControlFlow::Continue(None)
+    }
+
+    /// What is to be said of the last key that asked for something.
+    pub fn say(&mut self, what: String) {
+        self.said = Some(what);
+    }
+
+    fn is_selected(&self, row: &Row) -> bool {
+        self.selected == Some((row.slot, row.pid))
+    }
+
+    /// The next program that is shown, or the one before.
+    fn select(&mut self, sight: &Sight, forward: bool) {
+        let rows = self.rows(sight);
+        let now = rows.iter().position(|row| self.is_selected(row));
+        let next = match now {
+            _ if rows.is_empty() => None,
+            None if forward => Some(0),
+            None => Some(rows.len() - 1),
+            Some(now) if forward => Some((now + 1) % rows.len()),
+            Some(now) => Some((now + rows.len() - 1) % rows.len()),
+        };
+        self.selected = next.map(|next| (rows[next].slot, rows[next].pid));
+    }
+
+    fn wish(&mut self, sight: &Sight, letter: char) -> Option<Wish> {
+        let Some(row) = sight.programs.iter().find(|row| self.is_selected(row)) else {
+            self.say("select a program with Tab first".to_owned());
+            return None;
+        };
+        let request = match letter {
+            '+' => Request::Weight(Some(row.weight.saturating_mul(2).clamp(1, weight::MOST))),
+            '-' => Request::Weight(Some((row.weight / 2).clamp(1, weight::MOST))),
+            _ if row.paused_s.is_some() => Request::Resume,
+            _ => Request::Pause(PAUSE),
+        };
+        Some(Wish { slot: row.slot, pid: row.pid, request })
     }
 
     /// The programs that are shown, in their order.
@@ -168,11 +229,15 @@ fn summary(sight: &Sight) -> String {
 fn keys(view: &View) -> String {
     let reverse = if view.reverse { " reversed" } else { "" };
     let order = view.sort.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+    let asks = if view.selected.is_some() { "  p pause, resume  + - weight" } else { "" };
     let more = if view.seen.1 > view.seen.0 { "  arrows scroll" } else { "" };
     match &view.typing {
+        None if view.said.is_some() => view.said.clone().unwrap_or_default(),
         Some(_) => format!("filter: {}_  Enter keep  Esc drop", view.filter),
-        None if view.filter.is_empty() => format!("q quit  s sort: {order}{reverse}  r reverse  / filter{more}"),
-        None => format!("q quit  s sort: {order}{reverse}  r reverse  / filter: {}{more}", view.filter),
+        None if view.filter.is_empty() => {
+            format!("q quit  s sort: {order}{reverse}  r reverse  / filter  Tab select{asks}{more}")
+        }
+        None => format!("q quit  s sort: {order}{reverse}  r reverse  / filter: {}{asks}{more}", view.filter),
     }
 }
 
@@ -190,13 +255,13 @@ fn body(sight: &Sight, view: &View, width: usize) -> Vec<Line<'static>> {
              folder:\n\n  comity rayon enable\n\nand start it while another one runs.",
         );
     }
-    let mut body = programs(&view.rows(sight), width);
+    let mut body = programs(&view.rows(sight), view, width);
     body.push(Line::default());
     body.extend(cores(&sight.cores, width));
     body
 }
 
-fn programs(rows: &[&Row], width: usize) -> Vec<Line<'static>> {
+fn programs(rows: &[&Row], view: &View, width: usize) -> Vec<Line<'static>> {
     let width_of = |columns: &[Column]| columns.iter().map(|column| column.width + 1).sum::<usize>();
     let fits = |number: &usize| SLOT_WIDTH + LEAST_NAME + width_of(&COLUMNS[..*number]) <= width;
     let shown = &COLUMNS[..(0..=COLUMNS.len()).rev().find(fits).unwrap_or(0)];
@@ -212,7 +277,9 @@ fn programs(rows: &[&Row], width: usize) -> Vec<Line<'static>> {
     let head = Line::styled(line("", "name", titles), Style::new().add_modifier(Modifier::UNDERLINED));
     let programs = rows.iter().map(|row| {
         let cells = shown.iter().map(|column| (column.cell)(row)).collect();
-        Line::styled(line(&row.slot.to_string(), &row.name, cells), style(Some(row.slot)))
+        let style = style(Some(row.slot));
+        let style = if view.is_selected(row) { style.add_modifier(Modifier::REVERSED) } else { style };
+        Line::styled(line(&row.slot.to_string(), &row.name, cells), style)
     });
     [head].into_iter().chain(programs).collect()
 }
@@ -233,8 +300,11 @@ fn cores(cores: &[Core], width: usize) -> Vec<Line<'static>> {
     lines.chain([Line::default(), Line::styled(legend, Style::new().add_modifier(Modifier::DIM))]).collect()
 }
 
-/// Of one that does not live, that.
+/// Of one that does not live or rests, that.
 fn cpu(row: &Row) -> String {
+    if row.life == "living" && row.paused_s.is_some() {
+        return "paused".to_owned();
+    }
     if row.life != "living" {
         return row.life.to_owned();
     }
@@ -290,6 +360,9 @@ mod tests {
             lost_per_s: 0.5,
             lost: 7,
             cpu_s: None,
+            paused_s: None,
+            asked_weight: None,
+            asked_cores: None,
         }
     }
 
@@ -309,7 +382,7 @@ mod tests {
     }
 
     fn press(view: &mut View, code: KeyCode) -> bool {
-        view.press(KeyEvent::new(code, KeyModifiers::NONE)).is_break()
+        view.press(KeyEvent::new(code, KeyModifiers::NONE), &sight()).is_break()
     }
 
     #[test]
@@ -361,6 +434,34 @@ mod tests {
         press(&mut view, KeyCode::PageDown);
         press(&mut view, KeyCode::Up);
         assert!(press(&mut view, KeyCode::Esc) && press(&mut view, KeyCode::Char('q')));
-        assert!(view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)).is_break());
+        assert!(view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), &sight()).is_break());
+    }
+
+    #[test]
+    fn keys_ask_of_the_selected_program() {
+        let mut view = View::new(Sort::Slot, String::new());
+        let mut sight = sight();
+        let press =
+            |view: &mut View, sight: &Sight, code| match view.press(KeyEvent::new(code, KeyModifiers::NONE), sight) {
+                ControlFlow::Continue(wish) => wish,
+                ControlFlow::Break(()) => panic!("{code:?} quits"),
+            };
+        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), None);
+        assert!(keys(&view).contains("Tab first"), "{}", keys(&view));
+        press(&mut view, &sight, KeyCode::Tab);
+        let of_first = |request| Some(Wish { slot: 0, pid: 4_000_000, request });
+        assert_eq!(press(&mut view, &sight, KeyCode::Char('+')), of_first(Request::Weight(Some(500))));
+        assert_eq!(press(&mut view, &sight, KeyCode::Char('-')), of_first(Request::Weight(Some(125))));
+        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), of_first(Request::Pause(PAUSE)));
+        sight.programs[0].paused_s = Some(9.0);
+        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), of_first(Request::Resume));
+        assert_eq!(cpu(&sight.programs[0]), "paused");
+        for (code, slot) in [(KeyCode::Tab, 12), (KeyCode::Tab, 0), (KeyCode::BackTab, 12)] {
+            press(&mut view, &sight, code);
+            assert_eq!(view.selected.map(|(slot, _)| slot), Some(slot));
+        }
+        // Another program has come into its place.
+        sight.programs[1].pid = 7;
+        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), None);
     }
 }

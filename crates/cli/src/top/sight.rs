@@ -3,8 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use comity_os::clock::now_ns;
 use comity_table::{Life, Location, Program, Snapshot};
 use serde::Serialize;
+
+use super::screen::Wish;
+use crate::set;
 
 /// Rates are over this time: a coordinator publishes what its program has used when it comes by, some of them rarely.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -87,6 +91,12 @@ pub struct Row {
     pub lost: u64,
     /// Processor time since it began, where it publishes that.
     pub cpu_s: Option<f64>,
+    /// For how long it still rests, as it was asked to; `null` if it does not.
+    pub paused_s: Option<f64>,
+    /// The weight that it was asked for; `null` where it counts as it says itself.
+    pub asked_weight: Option<u32>,
+    /// The most cores that it was asked to use; `null` where that is as it says itself.
+    pub asked_cores: Option<u32>,
 }
 
 impl Watch {
@@ -108,6 +118,17 @@ impl Watch {
             self.see(&snapshot, Instant::now(), &mut sight);
         }
         sight
+    }
+
+    /// Asks a program for something, and tells what it was or why not.
+    pub fn ask(&self, wish: Wish) -> Result<String, String> {
+        let location = self.location.as_ref().ok_or("COMITY_TABLE is off")?;
+        let snapshot = Snapshot::take(location).map_err(|error| error.to_string())?;
+        let programs = snapshot.map_or(Vec::new(), |snapshot| snapshot.programs);
+        let is_meant = |program: &&Program| program.slot.index() == wish.slot && program.pid == wish.pid;
+        let program = programs.iter().find(is_meant).ok_or("the program has left the table")?;
+        set::ask(location, program, &[wish.request])?;
+        Ok(format!("{}: {}", program.name, set::in_words(&[wish.request])))
     }
 
     fn see(&mut self, snapshot: &Snapshot, now: Instant, sight: &mut Sight) {
@@ -153,6 +174,8 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
     let seconds = then.map_or(0.0, |then| (now.at - then.at).as_secs_f64());
     let rate = |difference: f64| if seconds > 0.0 { difference / seconds } else { 0.0 };
     let held = program.held.len();
+    let asked = program.requests.unwrap_or_default();
+    let left = |until: u64| until.saturating_sub(now_ns()) as f64 / 1e9;
     Row {
         slot: program.slot.index(),
         pid: program.pid,
@@ -175,6 +198,9 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
         lost_per_s: then.map_or(0.0, |then| rate(now.lost.saturating_sub(then.lost) as f64)),
         lost: program.lost,
         cpu_s: program.cpu.map(|cpu| cpu.as_secs_f64()),
+        paused_s: asked.paused_until.map(left),
+        asked_weight: asked.weight,
+        asked_cores: asked.cores,
     }
 }
 
@@ -206,6 +232,8 @@ mod tests {
             lost,
             cpu: Some(Duration::from_millis(cpu_ms)),
             switches: None,
+            requests: None,
+            tenure: None,
         }
     }
 

@@ -5,6 +5,7 @@ mod loudness;
 mod rayon;
 mod run;
 mod run_report;
+mod set;
 mod table;
 mod top;
 mod verbs;

@@ -83,7 +83,7 @@ pub fn children(process: u32) -> Vec<u32> {
 }
 
 /// The process that takes part on behalf of a command.
-fn coordinator(command: u32) -> Option<u32> {
+pub fn coordinator(command: u32) -> Option<u32> {
     let wanted = format!("comity:{command}\n");
     let mut all = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     all.find(|id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == wanted))

@@ -26,6 +26,7 @@ fn examine(variables: &[(&str, &str)]) -> (Value, i32) {
         "COMITY_POLICY",
         "COMITY_NUM_THREADS",
         "COMITY_WEIGHT",
+        "COMITY_CORES",
         "COMITY_WATCH",
         "COMITY_TRACE",
     ] {
@@ -80,6 +81,7 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
         ("COMITY", "of", "environment", "bad", "neither on nor off"),
         ("COMITY_POLICY", "cilk", "environment", "bad", "no policy is called 'cilk'"),
         ("COMITY_NUM_THREADS", "65536", "environment", "bad", "from 1 to 65535"),
+        ("COMITY_CORES", "0", "environment", "bad", "from 1 to 1024"),
         ("COMITY_WEIGHT", "heavy", "environment", "bad", "COMITY_WEIGHT=heavy"),
         ("COMITY_WATCH", "0.01", "environment", "bad", "at least 0.1"),
         ("COMITY_TRACE", "/dev/null", "environment", "bad", "COMITY_TRACE=/dev/null: it is no regular file"),

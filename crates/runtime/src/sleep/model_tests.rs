@@ -35,6 +35,10 @@ struct Queues {
     injector: VecDeque<usize>,
     /// Whose next push looks for sleepers.
     bells: Vec<Cell<bool>>,
+    /// The program rests: no task begins.
+    closed: bool,
+    /// Who rests in the middle of this task, with so many children pushed.
+    midway: Vec<Option<(usize, usize)>>,
     ended: bool,
 }
 
@@ -51,7 +55,11 @@ impl Work for Seen<'_> {
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        self.0.ended || !self.0.placed[worker.index()].is_empty()
+        let worker = worker.index();
+        // A thief has tasks in its own deque only if it left them there to rest.
+        let has_left = self.0.midway.get(worker).is_some_and(Option::is_some) || !self.0.deques[worker].is_empty();
+        let waits = has_left || !self.0.placed[worker].is_empty();
+        self.0.ended || (waits && !self.0.closed)
     }
 
     fn ring_bells(&self) {
@@ -218,6 +226,8 @@ enum At {
     Carried(usize),
     /// Has taken this task from a worker's inbox, and not yet put the rest back.
     Robs(usize, WorkerId, VecDeque<usize>),
+    /// Goes on with a task in whose middle it has rested; hands over next.
+    GoesOn(usize, usize),
     /// Has put it back, and not yet looked for sleepers.
     PutBack(usize, WorkerId),
     Ended,
@@ -245,6 +255,8 @@ struct World {
     to_inject: VecDeque<usize>,
     /// A task was injected, or placed at this worker, and its sender has not yet looked for sleepers.
     injecting: Option<Option<WorkerId>>,
+    /// The program has rested and is open, and those who rest have not yet been woken.
+    reopening: bool,
     random: u64,
     /// The last steps, to explain a failure.
     trace: VecDeque<String>,
@@ -282,6 +294,7 @@ impl World {
                 deques: vec![VecDeque::new(); workers as usize],
                 placed: vec![VecDeque::new(); workers as usize],
                 bells: vec![Cell::new(false); workers as usize],
+                midway: vec![None; workers as usize],
                 ..Queues::default()
             },
             workers: (0..workers)
@@ -298,14 +311,15 @@ impl World {
             done: 0,
             to_inject: roots.into(),
             injecting: None,
+            reopening: false,
             random: seed,
             trace: VecDeque::new(),
         }
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        // xorshift64*; the state is never zero.
-        self.random |= 1 << 40;
+        // xorshift64*, which goes through all states but zero.
+        self.random = self.random.max(1);
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
         self.random ^= self.random >> 27;
@@ -399,6 +413,9 @@ impl World {
     /// The machine's other programs, and then the coordinator.
     fn coordinate(&mut self) {
         self.note("coordinator".to_owned());
+        if self.rest() {
+            return;
+        }
         let (kind, alone, ended) = (self.below(3), self.below(8) == 0, self.queues.ended);
         // Only the default shares time.
         let by_time = self.policy.row().name == "comity" && self.below(4) == 0;
@@ -437,6 +454,29 @@ impl World {
         share.employ(&mut books, &staff, queued);
     }
 
+    /// Now and then the program is asked to rest. Then its coordinator does nothing else until it goes on.
+    fn rest(&mut self) -> bool {
+        let (opens, closes) = (self.below(3) == 0, self.below(12) == 0);
+        let Some(share) = &self.share else { return false };
+        let staff = Staff(&self.sleep, &self.queues);
+        if std::mem::take(&mut self.reopening) {
+            share.reopen(&staff);
+            return true;
+        }
+        if self.queues.ended || !(self.queues.closed || closes) {
+            return false;
+        }
+        let closed = !self.queues.closed || !opens;
+        share.stand(Terms { alone: false, by_time: closed, room: Room::Workers, usable: u32::MAX });
+        share.close(closed);
+        self.reopening = self.queues.closed && !closed;
+        self.queues.closed = closed;
+        let staff = Staff(&self.sleep, &self.queues);
+        // What waits was counted before, and more may have come.
+        share.employ(&mut share.books(), &staff, 0);
+        true
+    }
+
     fn advance(&mut self, worker: usize, at: At) -> At {
         let me = WorkerId(worker as u32);
         match at {
@@ -460,7 +500,10 @@ impl World {
                     Up::Retires => At::Leaves,
                 }
             }
-            At::Leaves => self.retire(worker, false).unwrap_or(At::Thief(Event::Woken(WakeReason::Peer))),
+            At::Leaves => match self.retire(worker, false) {
+                Some(at) => at,
+                None => self.thief(worker, Event::Woken(WakeReason::Peer)),
+            },
             At::Retired => {
                 self.sleep.pass_on(me, &Seen(&self.queues));
                 At::Passed
@@ -501,24 +544,37 @@ impl World {
             }
             At::Heard(task, pushed) => {
                 self.sleep.push_met_bell(me, &Seen(&self.queues));
+                if self.queues.closed {
+                    self.sleep.publish_thief(me);
+                    self.queues.midway[worker] = Some((task, pushed));
+                    return self.thief(worker, Event::Woken(WakeReason::Peer));
+                }
                 At::Runs(task, pushed)
             }
             At::Runs(..) => {
                 self.done += 1;
-                match self.queues.deques[worker].pop_back() {
+                let next = if self.queues.closed { None } else { self.queues.deques[worker].pop_back() };
+                match next {
                     Some(next) => {
                         self.take(worker, next);
                         At::Runs(next, 0)
                     }
-                    None if !self.queues.placed[worker].is_empty() => {
+                    None if !self.queues.placed[worker].is_empty() && !self.queues.closed => {
                         At::Carries(std::mem::take(&mut self.queues.placed[worker]))
                     }
                     None => {
                         self.sleep.publish_thief(me);
                         let owed = std::mem::take(&mut self.workers[worker].owed);
-                        At::Thief(Event::DequeEmpty { wakeups_owed: owed })
+                        let event = Event::DequeEmpty { wakeups_owed: owed };
+                        // One that leaves tasks behind when it comes to rest is no thief.
+                        if self.queues.closed { self.thief(worker, event) } else { At::Thief(event) }
                     }
                 }
+            }
+            At::GoesOn(task, pushed) => {
+                self.sleep.publish_busy(me);
+                self.sleep.hand_over(me, &Seen(&self.queues));
+                At::Runs(task, pushed)
             }
             At::Carries(mut placed) => {
                 let newest = placed.pop_back().expect("it has found some");
@@ -554,9 +610,19 @@ impl World {
         if self.queues.ended {
             return At::Ended;
         }
-        if self.workers[worker].held.is_none()
-            && let Some(task) = self.queues.placed[worker].pop_back()
-        {
+        if self.workers[worker].held.is_some() {
+            return At::Thief(event);
+        }
+        if self.queues.closed {
+            // Within the books' lock. If that does not see it closed, it has been opened.
+            return self.retire(worker, false).unwrap_or(At::Thief(event));
+        }
+        if let Some((task, pushed)) = self.queues.midway[worker].take() {
+            return At::GoesOn(task, pushed);
+        }
+        // What it left there when it rested comes before what others have.
+        let own = self.queues.placed[worker].pop_back().or_else(|| self.queues.deques[worker].pop_back());
+        if let Some(task) = own {
             self.take(worker, task);
             return At::Holds(task);
         }
@@ -577,6 +643,7 @@ impl World {
                     None => At::Thief(Event::DequeEmpty { wakeups_owed }),
                 };
             }
+            Action::StealFrom(victim) if self.queues.closed => Event::StealFailed(victim),
             Action::StealFrom(victim) => {
                 let stolen = (victim != me).then(|| self.queues.deques[victim.index()].pop_front()).flatten();
                 if stolen.is_none() && victim != me {
@@ -664,7 +731,7 @@ impl World {
         if let Some(share) = &self.share {
             let books = share.books();
             let is_retired = |worker| books.is(WorkerId(worker as u32), State::Retired);
-            if all().all(is_retired) {
+            if all().all(is_retired) && !self.queues.closed && !self.reopening {
                 return Err("all workers have retired, and no task would wake one".into());
             }
             let counts_as_awake = |worker| books.is(WorkerId(worker as u32), State::Awake);
@@ -710,11 +777,13 @@ impl World {
         let wakeup_pending = self.injecting.is_some()
             || all().any(|worker| {
                 let at = &self.workers[worker].at;
-                matches!(at, At::Holds(_) | At::HandsOver(_) | At::Pushed(..) | At::Heard(..) | At::Placed(..))
-                    || matches!(at, At::Carries(_) | At::Carried(_) | At::Robs(..) | At::PutBack(..))
+                matches!(
+                    at,
+                    At::Holds(_) | At::HandsOver(_) | At::GoesOn(..) | At::Pushed(..) | At::Heard(..) | At::Placed(..)
+                ) || matches!(at, At::Carries(_) | At::Carried(_) | At::Robs(..) | At::PutBack(..))
                     || self.workers[worker].held.is_some()
             });
-        if thief_awake || wakes_by_itself || wakeup_pending {
+        if thief_awake || wakes_by_itself || wakeup_pending || self.queues.closed || self.reopening {
             return Ok(());
         }
         let seen = Seen(&self.queues);
@@ -730,7 +799,11 @@ impl World {
 
     fn fail(&self, what: &str) -> TestCaseError {
         let at: Vec<String> = self.workers.iter().map(|worker| format!("{:?}", worker.at)).collect();
-        let what = format!("{what}; now {}; {:?}", at.join(", "), self.sleep);
+        let Queues { deques, placed, injector, midway, closed, .. } = &self.queues;
+        let queued =
+            format!("deques {deques:?}, placed {placed:?}, injector {injector:?}, to come {:?}", self.to_inject);
+        let rest = format!("midway {midway:?}, closed {closed}, reopening {}", self.reopening);
+        let what = format!("{what}; now {}; {:?}; {queued}; {rest}", at.join(", "), self.sleep);
         let trace: Vec<&str> = self.trace.iter().map(String::as_str).collect();
         TestCaseError::fail(format!("{what}\nunder {}, after\n{}", self.policy, trace.join("\n")))
     }
@@ -753,7 +826,10 @@ impl World {
 
     /// Ends the pool, as `Shared::end` does.
     fn end(&mut self) -> Result<(), TestCaseError> {
-        self.queues.ended = true;
+        if let Some(share) = &self.share {
+            share.end();
+        }
+        (self.queues.ended, self.queues.closed) = (true, false);
         for worker in 0..self.workers.len() {
             self.sleep.wake_for_business(WorkerId(worker as u32));
         }

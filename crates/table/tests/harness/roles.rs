@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use comity_table::{Location, Member};
+use comity_table::{Location, Member, Request, Snapshot, request};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::profile;
@@ -105,7 +105,7 @@ pub fn join() -> Member {
 fn wander(random: &mut Random, steps: usize, pause: Duration) {
     let member = join();
     for _ in 0..steps {
-        match random.below(9) {
+        match random.below(10) {
             0 | 1 => {
                 member.round(random.below(SHARED as u64 + 1) as u32, 1);
             }
@@ -119,6 +119,7 @@ fn wander(random: &mut Random, steps: usize, pause: Duration) {
                 member.release((random.below(2) == 0).then(|| random.below(SHARED as u64) as usize));
             }
             7 => member.note_lost(1),
+            8 => ask(&member, random),
             _ => {
                 let heard = member.bell();
                 member.want(random.below(2) == 0);
@@ -128,6 +129,23 @@ fn wander(random: &mut Random, steps: usize, pause: Duration) {
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }
+    }
+}
+
+/// Asks a program of the table for something, itself at least.
+fn ask(member: &Member, random: &mut Random) {
+    let _obeyed = member.requests();
+    let location = Location::from_environment().expect("a role has a table");
+    let Ok(Some(table)) = Snapshot::take(&location) else { return };
+    let those_that_obey: Vec<_> = table.programs.iter().filter(|program| program.requests.is_some()).collect();
+    if let Some(program) = those_that_obey.get(random.below(those_that_obey.len().max(1) as u64) as usize) {
+        let asked = match random.below(4) {
+            0 => Request::Weight(Some(1 + random.below(10_000) as u32)),
+            1 => Request::Cores(Some(1 + random.below(SHARED as u64) as u32)),
+            2 => Request::Pause(Duration::from_millis(random.below(100))),
+            _ => Request::Resume,
+        };
+        let _gone = request(&location, program, &[asked]);
     }
 }
 

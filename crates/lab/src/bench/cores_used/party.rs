@@ -94,9 +94,15 @@ impl Party {
             command.arg("--entrance").arg(quota.entrance());
         }
         command.arg("--").arg(program).args(words);
-        for variable in
-            ["COMITY", "COMITY_POLICY", "COMITY_WATCH", "COMITY_TRACE", "COMITY_WEIGHT", "COMITY_NUM_THREADS"]
-        {
+        for variable in [
+            "COMITY",
+            "COMITY_POLICY",
+            "COMITY_WATCH",
+            "COMITY_TRACE",
+            "COMITY_WEIGHT",
+            "COMITY_CORES",
+            "COMITY_NUM_THREADS",
+        ] {
             command.env_remove(variable);
         }
         match sharing {

@@ -1,0 +1,263 @@
+//! `comity set`: what a program of the core table is asked from outside: to count more or less, to use fewer cores, to rest.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use clap::Args;
+use comity_console::{Failure, output};
+use comity_os::census::Stat;
+use comity_table::{CORES, Life, Location, MOST_PAUSE, Program, Request, RequestError, Snapshot, request};
+
+use crate::json::SetReport;
+use crate::table::in_units;
+use crate::weight;
+
+const HELP: &str = "Examples:
+  comity set '#3' --weight 300
+  comity set 4711 --cores 2
+  comity set 4711 --pause 10m
+  comity set 4711 --resume
+  comity set '#3' --weight own --cores auto
+
+The program is the number of its slot in `comity table`, with a #, or that of
+its process; of a command of `comity run`, that is the command's. It obeys
+within two of its quanta, some 20 ms; a command of `comity run` within a
+quarter of a second. What is asked holds until it is asked otherwise, or until
+the program has left the table.
+
+--pause: no worker begins a task any more, and one that has a task rests where
+that forks or ends; a command's processes are stopped (SIGSTOP). The program
+holds no core then, and others use them. It goes on by itself when the time is
+over, at --resume, and a command also when what looks after it ends. A shell
+that has the command in the foreground sees it stop, as by Ctrl-Z. What waits
+for the program waits so long, too: a lock that a resting task holds is held.
+
+--cores: so many it uses at most, one at least, and desires no more.
+
+Only the user whose program it is may set it, and root. Programs that were
+built with an older version of comity, and those that take no part in the
+table, cannot be set.
+
+Exit codes: 0 it is asked; 1 there is no such program, it cannot be set, or the
+table cannot be used; 2 the command line is at fault.";
+
+/// Ask a program of the core table to count more or less, to use fewer cores, or to rest for a while
+#[derive(Args)]
+#[command(after_help = HELP)]
+#[command(
+    override_usage = "comity set <#SLOT|PID> [--weight W] [--cores N]\n                  [--pause TIME | --resume] [--json]"
+)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub struct Arguments {
+    /// The program: #SLOT, or the number of its process
+    #[arg(value_name = "#SLOT|PID", value_parser = parse_whom)]
+    whom: Whom,
+    /// How much it is to count beside others, from 1 to 10000, or own: as it says itself
+    #[arg(long, value_name = "W", group = "what", value_parser = parse_weight)]
+    weight: Option<Wish>,
+    /// How many cores it is to use at most, or auto: as it says itself
+    #[arg(long, value_name = "N", group = "what", value_parser = parse_cores)]
+    cores: Option<Wish>,
+    /// For how long it is to rest, at most 24h: 90s, 10m, 1h30m
+    #[arg(long, value_name = "TIME", group = "what", value_parser = parse_time)]
+    pause: Option<Duration>,
+    /// It is to rest no longer
+    #[arg(long, group = "what", conflicts_with = "pause")]
+    resume: bool,
+    /// Print JSON (schema comity-set/1)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Whom {
+    Slot(usize),
+    Process(u32),
+}
+
+/// A number, or what the program says itself.
+#[derive(Clone, Copy)]
+struct Wish(Option<u32>);
+
+impl Wish {
+    fn parse(text: &str, own: &str, most: u32) -> Result<Wish, String> {
+        let number = || text.parse().ok().filter(|number| (1..=most).contains(number));
+        let wish = if text == own { Some(Wish(None)) } else { number().map(|number| Wish(Some(number))) };
+        wish.ok_or_else(|| format!("give a whole number from 1 to {most}, or {own}"))
+    }
+
+    fn text(self, own: &str) -> String {
+        self.0.map_or(own.to_owned(), |number| number.to_string())
+    }
+}
+
+fn parse_weight(text: &str) -> Result<Wish, String> {
+    Wish::parse(text, "own", weight::MOST)
+}
+
+fn parse_cores(text: &str) -> Result<Wish, String> {
+    Wish::parse(text, "auto", CORES as u32)
+}
+
+fn parse_whom(text: &str) -> Result<Whom, String> {
+    let whom = match text.strip_prefix('#') {
+        Some(slot) => slot.parse().ok().map(Whom::Slot),
+        None => text.parse().ok().filter(|process| *process > 0).map(Whom::Process),
+    };
+    whom.ok_or_else(|| "give the number of a process, or # and that of a slot, as in '#3'".to_owned())
+}
+
+/// Whole numbers, each with its unit.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let read = || {
+        let (mut seconds, mut number) = (0u64, None::<u64>);
+        for letter in text.chars() {
+            match (letter.to_digit(10), number) {
+                (Some(digit), before) => {
+                    number = Some(before.unwrap_or(0).checked_mul(10)?.checked_add(digit.into())?);
+                }
+                (None, Some(value)) => {
+                    let unit = match letter {
+                        's' => 1,
+                        'm' => 60,
+                        'h' => 3600,
+                        _ => return None,
+                    };
+                    seconds = seconds.checked_add(value.checked_mul(unit)?)?;
+                    number = None;
+                }
+                (None, None) => return None,
+            }
+        }
+        Some(Duration::from_secs(seconds)).filter(|time| number.is_none() && !time.is_zero())
+    };
+    let time = read().ok_or("give a time with its unit, such as 90s, 10m, 2h or 1h30m")?;
+    if time > MOST_PAUSE {
+        return Err("a pause is 24h at most; ask again when it is over".to_owned());
+    }
+    Ok(time)
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let off = || Failure::Run("COMITY_TABLE is off: programs that are started here share no cores".to_owned());
+    let location = Location::from_environment().ok_or_else(off)?;
+    let snapshot = Snapshot::take(&location).map_err(|error| Failure::Run(error.to_string()))?;
+    let programs = snapshot.map_or(Vec::new(), |snapshot| snapshot.programs);
+    let program = find(&programs, arguments.whom).map_err(Failure::Run)?;
+    let Arguments { weight, cores, pause, resume, .. } = arguments;
+    let weighs = weight.map(|wish| Request::Weight(wish.0));
+    let uses = cores.map(|wish| Request::Cores(wish.0));
+    let rests = pause.map(Request::Pause).or(resume.then_some(Request::Resume));
+    let requests: Vec<Request> = [weighs, uses, rests].into_iter().flatten().collect();
+    ask(&location, program, &requests).map_err(Failure::Run)?;
+    if arguments.json {
+        return output::print(&output::to_json(&SetReport {
+            schema: "comity-set/1",
+            slot: program.slot.index(),
+            pid: program.pid,
+            name: program.name.clone(),
+            weight: weight.map(|wish| wish.text("own")),
+            cores: cores.map(|wish| wish.text("auto")),
+            pause_s: pause.map(|pause| pause.as_secs_f64()).or(resume.then_some(0.0)),
+        }));
+    }
+    output::print(&format!("{}: {}.\n", title(program), in_words(&requests)))
+}
+
+/// What is asked, and until when.
+pub fn in_words(requests: &[Request]) -> String {
+    let words = requests.iter().map(|request| match request {
+        Request::Weight(Some(weight)) => format!("weight {weight}, until it is set again or has left the table"),
+        Request::Weight(None) => "its own weight".to_owned(),
+        Request::Cores(Some(cores)) => {
+            let noun = if *cores == 1 { "core" } else { "cores" };
+            format!("{cores} {noun} at most, until it is set again or has left the table")
+        }
+        Request::Cores(None) => "as many cores as it says itself".to_owned(),
+        Request::Pause(time) => format!("rests for {} from now on, or until --resume", in_units(*time)),
+        Request::Resume => "rests no longer".to_owned(),
+    });
+    words.collect::<Vec<String>>().join("; ")
+}
+
+fn title(program: &Program) -> String {
+    format!("#{} {} (process {})", program.slot.index(), program.name, program.pid)
+}
+
+fn find(programs: &[Program], whom: Whom) -> Result<&Program, String> {
+    let named = |program: &&Program| match whom {
+        Whom::Slot(slot) => program.slot.index() == slot,
+        Whom::Process(process) => program.pid == process,
+    };
+    let found: Vec<&Program> = programs.iter().filter(named).collect();
+    let list = |programs: &[&Program]| programs.iter().map(|program| title(program)).collect::<Vec<_>>().join(", ");
+    match (found.as_slice(), whom) {
+        ([program], _) => Ok(program),
+        ([], _) => {
+            let what = match whom {
+                Whom::Slot(slot) => format!("no program has slot #{slot} of the core table"),
+                Whom::Process(process) if Stat::of_process(process).is_some() => format!(
+                    "process {process} takes no part in the core table, so nothing looks after its cores and it cannot be \
+                     set; start it by `comity run`"
+                ),
+                Whom::Process(process) => format!("no program of the core table is process {process}"),
+            };
+            let all: Vec<&Program> = programs.iter().collect();
+            let there = if all.is_empty() { "it is empty".to_owned() } else { format!("there are {}", list(&all)) };
+            Err(format!("{what}; {there}"))
+        }
+        (several, _) => {
+            let what = "is the number of several programs: one process may have several, and so may two containers";
+            Err(format!("{} {what}; give one of {}", several[0].pid, list(several)))
+        }
+    }
+}
+
+/// Asks a program for something, if this user may. Else says why not.
+pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Result<(), String> {
+    let who = title(program);
+    if program.life == Life::Dead {
+        return Err(format!("{who} is dead; the next program that looks takes it out of the table"));
+    }
+    may_set(program).map_err(|why| format!("{who} {why}"))?;
+    request(location, program, requests).map_err(|error| match error {
+        RequestError::Table(error) => error.to_string(),
+        RequestError::Gone | RequestError::Deaf => format!("{who} cannot be set: {error}"),
+    })
+}
+
+/// Root may set any program, and others their own. Whose it is the kernel says, of the process that has its number here.
+fn may_set(program: &Program) -> Result<(), String> {
+    let me = rustix::process::geteuid();
+    if me.is_root() {
+        return Ok(());
+    }
+    match fs::metadata(format!("/proc/{}", program.pid)).map(|process| process.uid()) {
+        Ok(user) if user == me.as_raw() => Ok(()),
+        Ok(user) => Err(format!("is another user's ({user}), who may set it, and root")),
+        Err(_) => {
+            Err("is no process that this one can see, so it cannot be known whose it is; root may set it".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units_and_an_end() {
+        for (text, seconds) in [("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("24h", 86_400), ("1m1s", 61)]
+        {
+            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "10", "0s", "0m", "m", "-1m", "1.5h", "10 m", "10min", "h1", "99999999999999999999s", "5m3"] {
+            assert!(parse_time(text).is_err_and(|why| why.starts_with("give a time")), "{text}");
+        }
+        for text in ["25h", "86401s"] {
+            assert!(parse_time(text).is_err_and(|why| why.contains("24h at most")), "{text}");
+        }
+    }
+}

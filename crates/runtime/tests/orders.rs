@@ -1,0 +1,467 @@
+//! What a program is asked from outside, and from inside: how much it counts, how many cores it uses, and to rest.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use comity::{ActiveThreadsError, Policy, ThreadPool, ThreadPoolBuilder};
+use comity_table::{Location, Program, Request, Requests, Snapshot, request};
+use watchdog::Watchdog;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn fib(n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(110);
+    while !condition() {
+        assert!(Instant::now() < deadline, "{sentence}: not within two minutes");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Each role is played in a process of its own, which has a table of its own.
+fn play(role: &str, settings: &[(&str, &str)]) {
+    let path: PathBuf = std::env::temp_dir().join(format!("comity-orders-{role}-{}", std::process::id()));
+    let mut command = child::command(role);
+    command.env("COMITY_TABLE", &path).env_remove("COMITY_WEIGHT").env_remove("COMITY_CORES");
+    let output = child::run({
+        command.envs(settings.iter().copied());
+        command
+    });
+    let _ = std::fs::remove_file(&path);
+    assert!(output.status.success(), "{role}: {}\n{}", String::from_utf8_lossy(&output.stdout), child::stderr(&output));
+}
+
+#[test]
+fn a_program_rests_while_it_is_asked_to_and_loses_no_task() {
+    play("rest", &[]);
+}
+
+#[test]
+fn a_program_with_nothing_to_do_is_closed_before_it_has() {
+    play("rest without work", &[]);
+}
+
+#[test]
+fn a_pool_that_ends_while_its_program_rests_ends() {
+    play("end", &[]);
+}
+
+#[test]
+fn a_program_counts_as_it_is_asked_to_and_then_as_it_says() {
+    play("weigh", &[("COMITY_WEIGHT", "250")]);
+}
+
+#[test]
+fn asked_and_told_at_random_ten_thousand_times_a_pool_loses_no_task() {
+    play("resize", &[]);
+}
+
+#[test]
+fn a_variable_says_how_many_cores_a_program_uses() {
+    play("capped", &[("COMITY_CORES", "1")]);
+}
+
+#[test]
+fn no_more_workers_are_awake_than_the_program_has_told_the_pool() {
+    for table in [true, false] {
+        play("active", if table { &[] } else { &[("COMITY_TABLE", "off")] });
+    }
+}
+
+// ---- The roles. ----
+
+fn location() -> Location {
+    Location::from_environment().unwrap()
+}
+
+/// This process in the table.
+fn own() -> Option<Program> {
+    let programs = Snapshot::take(&location()).unwrap()?.programs;
+    programs.into_iter().find(|program| program.pid == std::process::id() && program.requests.is_some())
+}
+
+fn ask(asked: &[Request]) {
+    wait_until("the program is in the table", || own().is_some());
+    request(&location(), &own().unwrap(), asked).unwrap();
+}
+
+fn policies_with_coordinator() -> impl Iterator<Item = Policy> {
+    Policy::all().filter(|policy| policy.sharing().is_some())
+}
+
+/// The program rests: its pools are closed, and no worker is in the middle of a task.
+fn ask_to_rest() {
+    static MARK: AtomicU32 = AtomicU32::new(1000);
+    let mark = MARK.fetch_add(1, SeqCst);
+    ask(&[Request::Pause(HOUR), Request::Weight(Some(mark))]);
+    wait_until("it has closed its pools", || own().is_some_and(|own| own.weight == mark));
+    wait_until("no worker is in the middle of a task", || own().is_some_and(|own| own.awake == 0));
+}
+
+/// A pool, and how many tasks it has done.
+struct Subject {
+    pool: ThreadPool,
+    done: Arc<AtomicU64>,
+    given: u64,
+}
+
+impl Subject {
+    fn new(policy: Policy) -> Subject {
+        let pool = ThreadPoolBuilder::new().num_threads(4).policy(policy).build().unwrap();
+        Subject { pool, done: Arc::default(), given: 0 }
+    }
+
+    /// A task from outside that forks, and one that spawns another.
+    fn give(&mut self) {
+        for spawns in [false, true] {
+            let done = Arc::clone(&self.done);
+            self.given += 1 + u64::from(spawns);
+            self.pool.spawn(move || {
+                assert_eq!(fib(8), 21);
+                if spawns {
+                    let done = Arc::clone(&done);
+                    comity::spawn(move || _ = done.fetch_add(1, SeqCst));
+                }
+                done.fetch_add(1, SeqCst);
+            });
+        }
+    }
+
+    fn give_to_all(&mut self) {
+        let done = Arc::clone(&self.done);
+        self.given += 4;
+        self.pool.spawn_broadcast(move |_| _ = done.fetch_add(1, SeqCst));
+    }
+
+    fn all_done(&self) -> bool {
+        self.done.load(SeqCst) == self.given
+    }
+
+    #[track_caller]
+    fn does_all(&self, what: &str) {
+        wait_until(what, || self.all_done());
+    }
+
+    /// Has it rest. Whatever comes then, nothing is begun.
+    #[track_caller]
+    fn rests(&mut self) {
+        ask_to_rest();
+        let before = self.done.load(SeqCst);
+        for nth in 0..20 {
+            self.give();
+            if nth % 5 == 0 {
+                self.give_to_all();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(self.done.load(SeqCst), before, "a task began");
+    }
+}
+
+/// Under every policy that shares cores: while it computes, while it waits for tasks from outside, and when the lease runs out.
+fn rest() {
+    let watchdog = Watchdog::start("rest");
+    for policy in policies_with_coordinator() {
+        watchdog.step(format!("{policy}"));
+        let mut subject = Subject::new(policy);
+        let end = AtomicBool::new(false);
+        let turns = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            // One task for all the time, which forks.
+            scope.spawn(|| {
+                subject.pool.install(|| {
+                    while !end.load(SeqCst) {
+                        assert_eq!(fib(14), 377);
+                        turns.fetch_add(1, SeqCst);
+                    }
+                });
+            });
+            for pause in 0..3 {
+                let before = turns.load(SeqCst);
+                wait_until("it computes", || turns.load(SeqCst) > before);
+                if pause == 2 {
+                    ask(&[Request::Pause(Duration::from_millis(300))]);
+                } else {
+                    ask_to_rest();
+                    let before = turns.load(SeqCst);
+                    std::thread::sleep(Duration::from_millis(30));
+                    assert_eq!(turns.load(SeqCst), before, "{policy}: it goes on");
+                    let held = own().unwrap().held;
+                    assert!(held.is_empty(), "{policy}: it holds {held:?}");
+                    ask(&[Request::Resume]);
+                }
+                let before = turns.load(SeqCst);
+                wait_until("it goes on", || turns.load(SeqCst) > before);
+            }
+            end.store(true, SeqCst);
+        });
+        watchdog.step(format!("{policy}, tasks from outside"));
+        for _ in 0..3 {
+            subject.give();
+            subject.rests();
+            ask(&[Request::Resume]);
+            subject.does_all("all is done after the rest");
+        }
+        subject.pool.shutdown();
+    }
+}
+
+/// It is dormant: its coordinator has nothing to look after.
+fn rest_without_work() {
+    let watchdog = Watchdog::start("rest without work");
+    for policy in policies_with_coordinator() {
+        watchdog.step(format!("{policy}"));
+        let mut subject = Subject::new(policy);
+        let busy = Arc::new(AtomicBool::new(true));
+        let goes_on = Arc::clone(&busy);
+        subject.pool.spawn(move || {
+            while goes_on.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        wait_until("it takes part", || own().is_some());
+        busy.store(false, SeqCst);
+        wait_until("nothing is left to do", || own().is_some_and(|own| own.awake == 0 && own.desire == 0));
+        std::thread::sleep(Duration::from_millis(50));
+        subject.rests();
+        ask(&[Request::Pause(Duration::from_millis(50))]);
+        subject.does_all("the lease runs out by itself");
+        ask(&[Request::Weight(None)]);
+        wait_until("it counts as it says", || own().is_some_and(|own| own.weight == 100));
+        subject.pool.shutdown();
+    }
+}
+
+fn end() {
+    let watchdog = Watchdog::start("end");
+    for policy in policies_with_coordinator() {
+        watchdog.step(format!("{policy}"));
+        let mut subject = Subject::new(policy);
+        subject.give();
+        subject.does_all("it begins");
+        subject.give();
+        wait_until("it takes part", || {
+            subject.give();
+            own().is_some()
+        });
+        subject.rests();
+        // What is spawned keeps the pool running: it ends after the rest.
+        let (done, given) = (Arc::clone(&subject.done), subject.given);
+        drop(subject);
+        ask(&[Request::Resume]);
+        wait_until("all was done", || done.load(SeqCst) == given);
+        // One without tasks ends at once, and the next pool is asked nothing.
+        let mut subject = Subject::new(policy);
+        wait_until("it takes part", || {
+            subject.give();
+            own().is_some()
+        });
+        subject.does_all("all is done");
+        ask_to_rest();
+        subject.pool.shutdown();
+        let mut next = Subject::new(policy);
+        next.give();
+        next.does_all("the next pool");
+        next.pool.shutdown();
+    }
+}
+
+fn weigh() {
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pool.install(|| {
+                while !end.load(SeqCst) {
+                    assert_eq!(fib(14), 377);
+                }
+            })
+        });
+        let weighs = |weight| wait_until("it counts so much", || own().is_some_and(|own| own.weight == weight));
+        weighs(250);
+        ask(&[Request::Weight(Some(1000)), Request::Cores(Some(1))]);
+        weighs(1000);
+        wait_until("it desires no more than it may", || {
+            own().is_some_and(|own| own.desire <= 1 && own.held.len() <= 1)
+        });
+        assert_eq!(own().unwrap().requests, Some(Requests { weight: Some(1000), cores: Some(1), paused_until: None }));
+        ask(&[Request::Weight(None), Request::Cores(None)]);
+        weighs(250);
+        end.store(true, SeqCst);
+    });
+    pool.shutdown();
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// `COMITY_SEED` says where it begins.
+fn resize() {
+    let watchdog = Watchdog::start("resize");
+    let seed = std::env::var("COMITY_SEED").map_or(1, |text| text.parse().unwrap());
+    let mut random = Random(seed);
+    let policies: Vec<Policy> = policies_with_coordinator().collect();
+    let times = 10_000 / policies.len() as u64 + 1;
+    for policy in policies {
+        let mut subject = Subject::new(policy);
+        let end = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                subject.pool.install(|| {
+                    while !end.load(SeqCst) {
+                        assert_eq!(fib(10), 55);
+                    }
+                });
+            });
+            wait_until("it takes part", || own().is_some());
+            let mut program = own().unwrap();
+            let mut given = 0;
+            let done = Arc::new(AtomicU64::new(0));
+            for nth in 0..times {
+                if nth % 100 == 0 {
+                    watchdog.step(format!("{policy}, {nth} of {times}, seed {seed}"));
+                }
+                let asked = match random.below(6) {
+                    0 => Request::Weight(Some(1 + random.below(1000) as u32)),
+                    1 => Request::Cores(Some(1 + random.below(4) as u32)),
+                    2 => Request::Cores(None),
+                    3 => Request::Pause(Duration::from_micros(random.below(5_000))),
+                    4 => Request::Resume,
+                    _ => {
+                        subject.pool.set_active_threads(1 + random.below(4) as usize).unwrap();
+                        Request::Weight(None)
+                    }
+                };
+                if request(&location(), &program, &[asked]).is_err() {
+                    wait_until("it takes part", || own().is_some());
+                    program = own().unwrap();
+                }
+                given += 1;
+                let done = Arc::clone(&done);
+                subject.pool.spawn(move || _ = done.fetch_add(fib(5) / 5, SeqCst));
+                if random.below(4) == 0 {
+                    std::thread::sleep(Duration::from_micros(random.below(3_000)));
+                }
+            }
+            watchdog.step(format!("{policy}: the rest"));
+            // Under a lower one the task that lasts would leave none to the others.
+            subject.pool.set_active_threads(4).unwrap();
+            let _left = request(&location(), &program, &[Request::Resume, Request::Cores(None)]);
+            wait_until("no task is lost", || done.load(SeqCst) == given);
+            end.store(true, SeqCst);
+        });
+        subject.give();
+        subject.does_all("it is as good as new");
+        subject.pool.shutdown();
+    }
+}
+
+fn capped() {
+    let pool = ThreadPoolBuilder::new().build().unwrap();
+    assert_eq!(pool.current_num_threads(), 1, "as many workers as cores");
+    pool.shutdown();
+    let pool = ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pool.install(|| {
+                while !end.load(SeqCst) {
+                    assert_eq!(fib(14), 377);
+                }
+            })
+        });
+        wait_until("it desires one core", || own().is_some_and(|own| own.desire == 1 && own.held.len() <= 1));
+        // From outside another number may be said.
+        ask(&[Request::Cores(Some(2))]);
+        let most = u32::try_from(comity_os::cores::usable().get().min(2)).unwrap();
+        wait_until("it desires so many", || own().is_some_and(|own| own.desire == most));
+        end.store(true, SeqCst);
+    });
+    pool.shutdown();
+}
+
+/// Tasks from outside, none of which forks: so no worker comes back to frames of its own.
+fn active() {
+    let watchdog = Watchdog::start("active");
+    for policy in policies_with_coordinator() {
+        watchdog.step(format!("{policy}"));
+        let pool = ThreadPoolBuilder::new().num_threads(4).policy(policy).build().unwrap();
+        for bad in [0, 5] {
+            let expected = ActiveThreadsError::OutOfRange { most: bad, workers: 4 };
+            assert_eq!(pool.set_active_threads(bad), Err(expected));
+        }
+        for most in [2, 1, 3] {
+            pool.set_active_threads(most).unwrap();
+            // Until those have rested that were awake.
+            pool.install(|| ());
+            let (running, highest, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+            let settled = AtomicBool::new(false);
+            pool.scope(|scope| {
+                for nth in 0..400 {
+                    let (running, highest, done, settled) = (&running, &highest, &done, &settled);
+                    scope.spawn(move |_| {
+                        let now = running.fetch_add(1, SeqCst) + 1;
+                        if nth >= 100 && settled.load(SeqCst) {
+                            highest.fetch_max(now, SeqCst);
+                        }
+                        std::thread::sleep(Duration::from_micros(100));
+                        running.fetch_sub(1, SeqCst);
+                        if done.fetch_add(1, SeqCst) == 200 {
+                            settled.store(true, SeqCst);
+                        }
+                    });
+                }
+            });
+            assert_eq!(done.load(SeqCst), 400);
+            // The one that waits for the scope may come back beside them.
+            assert!(highest.load(SeqCst) <= most + 1, "{policy}: {} of {most}", highest.load(SeqCst));
+        }
+        pool.set_active_threads(4).unwrap();
+        // All four are needed at once.
+        let together = std::sync::Barrier::new(4);
+        if policy.sharing().is_some_and(|(sharing, _)| sharing.plain_alone) {
+            pool.broadcast(|_| _ = together.wait());
+        }
+        pool.shutdown();
+    }
+    let plain = ThreadPoolBuilder::new().num_threads(2).policy(Policy::plain()).build().unwrap();
+    assert_eq!(plain.set_active_threads(1), Err(ActiveThreadsError::SharesNoCores(Policy::plain())));
+    plain.shutdown();
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    match child::role().as_deref() {
+        None => {}
+        Some("rest") => rest(),
+        Some("rest without work") => rest_without_work(),
+        Some("end") => end(),
+        Some("weigh") => weigh(),
+        Some("resize") => resize(),
+        Some("capped") => capped(),
+        Some("active") => active(),
+        Some(other) => panic!("no role is called '{other}'"),
+    }
+}

@@ -1,0 +1,94 @@
+//! What a process that takes no part asks of a program.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use comity_os::clock::now_ns;
+use comity_os::futex;
+use comity_protocol::orders::{MOST_PAUSE, RequestWord};
+
+use crate::fault;
+use crate::layout::{OBEYS, TAKEN};
+use crate::map::{Location, Map, TableError};
+use crate::member::ring;
+use crate::snapshot::Program;
+
+/// One thing that a program is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// To count so much; `None`: as it says itself.
+    Weight(Option<u32>),
+    /// To use so many cores at most; `None`: as many as it says itself.
+    Cores(Option<u32>),
+    /// To rest for so long from now on, but for no longer than [`MOST_PAUSE`](crate::MOST_PAUSE).
+    Pause(Duration),
+    /// To rest no longer.
+    Resume,
+}
+
+/// Why a program was not asked.
+#[derive(Debug)]
+pub enum RequestError {
+    /// The table cannot be used.
+    Table(TableError),
+    /// The program is not in its place any more.
+    Gone,
+    /// It obeys nothing: it is of an older build, or has joined a moment ago.
+    Deaf,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestError::Table(error) => error.fmt(f),
+            RequestError::Gone => f.write_str("the program has left the table meanwhile"),
+            RequestError::Deaf => f.write_str(
+                "the program obeys no requests: it was built with an older version of comity, or has joined a moment ago",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// Asks a program that a [`Snapshot`](crate::Snapshot) has shown, and no other that has taken its place since, and rings its bell. It
+/// obeys within two of its quanta, also one that has nothing to do.
+///
+/// Whoever may write the table may ask: whether the user may is for the caller to decide.
+///
+/// # Errors
+/// See [`RequestError`]; nothing is asked then.
+pub fn request(location: &Location, program: &Program, requests: &[Request]) -> Result<(), RequestError> {
+    let map = Map::open_existing(location).map_err(RequestError::Table)?.ok_or(RequestError::Gone)?;
+    let slot = &map.layout().slots[program.slot.index()];
+    let tenure = program.tenure.ok_or(RequestError::Gone)?;
+    let is_there = slot.state.load(Ordering::Acquire) == TAKEN && slot.tenure.load(Ordering::Acquire) == tenure;
+    if !is_there {
+        return Err(RequestError::Gone);
+    }
+    if slot.features.load(Ordering::Acquire) & OBEYS == 0 {
+        return Err(RequestError::Deaf);
+    }
+    // From here on another program may take the place: what is stored is of the tenure that was meant, so it asks that one nothing. Whether
+    // this process dies between two stores, or before it rings, each word is as it was or as it is to be, and is read at the latest by
+    // the program's next look.
+    for request in requests {
+        fault::point("asking");
+        let (word, asked) = match *request {
+            Request::Weight(weight) => (&slot.asked_weight, RequestWord::new(tenure, weight.unwrap_or(0).into())),
+            Request::Cores(cores) => (&slot.asked_cores, RequestWord::new(tenure, cores.unwrap_or(0).into())),
+            Request::Pause(length) => {
+                let until = now_ns().saturating_add(length.min(MOST_PAUSE).as_nanos() as u64);
+                (&slot.asked_pause, RequestWord::pause(tenure, until))
+            }
+            Request::Resume => (&slot.asked_pause, RequestWord::new(tenure, 0)),
+        };
+        word.store(asked.to_bits(), Ordering::Release);
+        fault::point("asked");
+    }
+    slot.asks.fetch_add(1, Ordering::Release);
+    futex::wake_one_shared(&slot.asks);
+    ring(slot);
+    Ok(())
+}
