@@ -21,6 +21,7 @@ pub mod platform;
 pub mod quantum;
 pub mod sleep;
 mod standing;
+pub mod table;
 
 pub use core_set::{CORES, CoreSet, SharedCoreSet};
 pub use core_word::{CoreWord, SlotId};

@@ -11,7 +11,7 @@ use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_os::{SharedCoreSet, futex, lock};
-use comity_policy::allotment::{Claim, deq};
+use comity_policy::allotment::Claim;
 
 use crate::fault;
 use crate::layout::{CORES, CPU_TIME, FREE, Layout, OBEYS, SLOTS, SWITCHES, Slot, TAKEN};
@@ -19,7 +19,12 @@ use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::text;
 use crate::{CoreSet, CoreWord, SlotId};
 use comity_protocol::orders::Requests;
-use comity_protocol::{Party, STOPPED_AFTER, Standing, TURN, partition};
+use comity_protocol::table::{self, Report};
+use comity_protocol::{Party, STOPPED_AFTER, Standing};
+
+mod view;
+
+use view::View;
 
 /// So many others are asked in each round whether they live.
 const FEW: usize = 8;
@@ -173,10 +178,7 @@ impl Member {
         slot.state.store(TAKEN, Ordering::Release);
         self.is_in.store(true, Ordering::Release);
         fault::point("joined");
-        // A program that was alone looks rarely. Where several are at work, none is, and each ring costs a look at all.
-        let active = self.active_others(now);
-        let are_several = active.iter().any(|party| party.claim.program != active[0].claim.program);
-        if !are_several {
+        if table::is_joining_told(self.profile.program, &reports(self.layout(), now)) {
             let others = used(self.layout()).filter(|slot| *slot != place);
             others.for_each(|slot| self.ring(slot));
         }
@@ -255,13 +257,14 @@ impl Member {
         }
         // Each time: a claim may have been on its way.
         let Some(me) = self.place() else { return changes };
+        let view = self.view(me, now_ns());
         let lost = (0..CORES).filter(|core| !cores.contains(*core));
         let released = lost.filter(|core| {
             let word = load(&self.layout().cores[*core]);
             let released = word.released(me).is_some_and(|next| self.exchange(*core, word, next));
             if released {
                 count(&self.own().released);
-                self.offer(*core, word.owner());
+                table::offer(&view, *core, word.owner());
             }
             released
         });
@@ -329,41 +332,13 @@ impl Member {
         fault::point("desire-reported");
         self.bury_the_dead(now);
         self.note_the_stopped(now);
-        let parties = parties(self.layout(), now);
-        self.grant(&parties, now);
-        let alone = parties.iter().all(|party| party.claim.program == self.profile.program);
-        let others = self.active_others(now);
-        Standing {
-            alone,
-            share_milli: self.share_beside(&others),
-            programs: others.len() as u32 + 1,
-            ..self.standing(now)
-        }
+        let weight = weight(self.own());
+        table::round(&self.view(self.slot(), now), self.profile.program, weight, &reports(self.layout(), now), now)
     }
 
-    /// The other programs that do something, whether they hold cores or share time. What those would desire that hold none is not
-    /// known: as much as they can get.
-    fn active_others(&self, now: u64) -> Vec<Party> {
-        let layout = self.layout();
-        let active = used(layout).filter_map(|id| {
-            let slot = &layout.slots[id.index()];
-            let program = slot.program.load(Ordering::Relaxed);
-            let is_active = slot.desire.load(Ordering::Relaxed) > 0 || slot.awake.load(Ordering::Relaxed) > 0;
-            let is_there = slot.state.load(Ordering::Acquire) == TAKEN && !is_stopped(layout, id, now);
-            (is_active && is_there && program != self.profile.program).then(|| party(layout, id, CORES as u32))
-        });
-        active.collect()
-    }
-
-    /// What this program would get if it and all others could use all that there is, without rounding to whole cores.
-    fn share_beside(&self, others: &[Party]) -> u32 {
-        let may_use = self.may_use();
-        let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
-        let weight = self.own().weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT);
-        let own = Claim { program: self.profile.program, weight, desire: may_use.len() as u32 * 1000 };
-        let in_milli = |party: &Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
-        let claims: Vec<Claim> = std::iter::once(own).chain(others.iter().map(in_milli)).collect();
-        deq(cores * 1000, &claims, 0)[0]
+    /// The table at this time, to the program at this place.
+    fn view(&self, me: SlotId, now: u64) -> View<'_> {
+        View { member: self, me, now }
     }
 
     /// Takes back what the dead held. The lock of a slot is free if its program is dead, or has just left.
@@ -428,49 +403,6 @@ impl Member {
         }
     }
 
-    fn grant(&self, parties: &[Party], now: u64) {
-        let cores = &self.layout().cores;
-        let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
-        let before: Vec<CoreWord> = cores[..end].iter().map(load).collect();
-        let owners: Vec<Option<SlotId>> = before.iter().map(|word| word.owner()).collect();
-        // With many programs for each core all would change hands before most have noticed.
-        let rounds = (parties.len() / end.max(1)).max(1) as u64;
-        let turn = now / (TURN.as_nanos() as u64 * rounds);
-        let after = partition(parties, &owners, |core| before[core].holder(), turn);
-        for ((core, before), owner) in cores.iter().zip(before).zip(after) {
-            // Whoever was faster has seen what is newer.
-            if let Some(next) = before.granted(owner) {
-                exchange(core, before, next);
-                fault::point("owners-half-written");
-            }
-        }
-    }
-
-    fn standing(&self, now: u64) -> Standing {
-        let (mut standing, me) = (Standing::default(), self.slot());
-        for core in self.may_use().iter() {
-            let word = load(&self.layout().cores[core]);
-            let own = word.owner() == Some(me);
-            let free = self.usable_word(word, now).is_some();
-            let held = word.holder() == Some(me);
-            standing.owned += u32::from(own);
-            standing.held += u32::from(held);
-            standing.free += u32::from(free);
-            standing.own_free += u32::from(free && own);
-            standing.lent += u32::from(own && !free && !held);
-        }
-        standing
-    }
-
-    /// The state of a core that nobody uses, or only a program that is stopped.
-    fn usable_word(&self, word: CoreWord, now: u64) -> Option<CoreWord> {
-        match word.holder() {
-            None => Some(word),
-            Some(holder) if holder != self.slot() && is_stopped(self.layout(), holder, now) => word.seized(holder),
-            Some(_) => None,
-        }
-    }
-
     // ---- At any time. ----
 
     /// The cores that this program holds.
@@ -491,8 +423,7 @@ impl Member {
 
     /// Whether there is a core that this program may use and nobody does.
     pub fn any_free(&self) -> bool {
-        let now = now_ns();
-        self.may_use().iter().any(|core| self.usable_word(load(&self.layout().cores[core]), now).is_some())
+        table::any_free(&self.view(self.slot(), now_ns()))
     }
 
     /// Begins to use a core that nobody uses, an own one if there is one, and with `own_only` no other.
@@ -500,54 +431,20 @@ impl Member {
         let (me, now) = (self.place()?, now_ns());
         // Before its coordinator comes by again, nobody should take it for stopped.
         self.own().heartbeat.store(now, Ordering::Relaxed);
-        let own = |word: CoreWord| word.owner() == Some(me);
-        let claim = |wanted: &dyn Fn(CoreWord) -> bool| {
-            self.change(|word| self.usable_word(word, now).filter(|_| wanted(word))?.claimed(me))
-        };
-        let mut core = claim(&own);
-        if core.is_none() && !own_only {
-            // One that is nobody's own before one that its owner may take back at once.
-            core = claim(&|word| word.owner().is_none()).or_else(|| claim(&|_| true));
-        }
-        let (core, _) = core?;
-        count(&self.own().claimed);
-        fault::point("core-claimed");
-        Some(core)
+        table::claim(&self.view(me, now), own_only).map(|(core, _)| core)
     }
 
     /// Takes back a core that another program uses, and tells that program.
     pub fn take_back(&self) -> Option<usize> {
-        let me = self.place()?;
-        self.own().heartbeat.store(now_ns(), Ordering::Relaxed);
-        let (core, before) = self.change(|word| word.taken_back(me))?;
-        count(&self.own().taken_back);
-        fault::point("core-taken-back");
-        if let Some(borrower) = before.holder() {
-            self.ring(borrower);
-        }
-        Some(core)
+        let (me, now) = (self.place()?, now_ns());
+        self.own().heartbeat.store(now, Ordering::Relaxed);
+        table::take_back(&self.view(me, now)).map(|(core, _)| core)
     }
 
     /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else any. It
     /// is free, and a program that waits for one is told.
     pub fn release(&self, core: Option<usize>) -> Option<usize> {
-        let me = self.place()?;
-        let release = |wanted: &dyn Fn(usize, CoreWord) -> bool| {
-            let cores = self.may_use().iter();
-            cores.into_iter().find_map(|core| {
-                let word = load(&self.layout().cores[core]);
-                let next = word.released(me).filter(|_| wanted(core, word))?;
-                self.exchange(core, word, next).then_some((core, word))
-            })
-        };
-        let (released, before) = match core {
-            Some(core) => release(&|held, _| held == core),
-            None => release(&|_, word| word.owner() != Some(me)).or_else(|| release(&|_, _| true)),
-        }?;
-        count(&self.own().released);
-        fault::point("core-released");
-        self.offer(released, before.owner());
-        Some(released)
+        table::release(&self.view(self.place()?, now_ns()), core).map(|(core, _)| core)
     }
 
     /// Notes that so many cores were taken from this program.
@@ -556,15 +453,6 @@ impl Member {
             self.own().lost.fetch_add(cores.into(), Ordering::Relaxed);
         }
         fault::point("core-lost");
-    }
-
-    /// Changes the first core for which there is a `next` state; returns it and its state before.
-    fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
-        self.may_use().iter().find_map(|core| {
-            let word = load(&self.layout().cores[core]);
-            let next = next(word)?;
-            self.exchange(core, word, next).then_some((core, word))
-        })
     }
 
     fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
@@ -578,29 +466,17 @@ impl Member {
     // ---- Waiting and telling. ----
 
     /// From now on this program is told when a core becomes free; or no longer. Who looks for a free core after it has said
-    /// that it wants one misses none: see the fence in `offer`.
+    /// that it wants one misses none.
     pub fn want(&self, wants: bool) {
         self.wants.store(wants, Ordering::Relaxed);
-        let wanting = &self.layout().header.wanting;
-        let Some(me) = self.place() else { return };
-        if has_bit(wanting, me) != wants {
-            if wants {
-                set_bit(wanting, me)
-            } else {
-                clear_bit(wanting, me)
-            }
-            fence(Ordering::SeqCst);
+        if let Some(me) = self.place() {
+            table::want(&self.view(me, now_ns()), wants);
         }
     }
 
     /// This program leaves the cores that are free to others: tells those who want one.
     pub fn decline(&self) {
-        let now = now_ns();
-        for core in self.may_use().iter() {
-            if let Some(word) = self.usable_word(load(&self.layout().cores[core]), now) {
-                self.offer(core, word.owner());
-            }
-        }
+        table::decline(&self.view(self.slot(), now_ns()));
     }
 
     /// Whether another program waits for a core.
@@ -611,27 +487,6 @@ impl Member {
             word.load(Ordering::Relaxed) & !own != 0
         };
         wanting.iter().enumerate().any(others)
-    }
-
-    /// A core became free: tells its owner, if that waits for one, or else the next program that does. One that is stopped, or
-    /// may not use this core, would keep the news from those who can do something with it.
-    fn offer(&self, core: usize, owner: Option<SlotId>) {
-        let wanting = &self.layout().header.wanting;
-        // The core's word before the look for those who want one; they look for a core after they have said so.
-        fence(Ordering::SeqCst);
-        if wanting.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
-            return;
-        }
-        let me = self.slot();
-        let others = (1..SLOTS).filter_map(|after| SlotId::new((me.index() + after) % SLOTS));
-        let mut candidates = owner.into_iter().filter(|owner| *owner != me).chain(others);
-        let (layout, now) = (self.layout(), now_ns());
-        let can_use = |slot: SlotId| {
-            CoreSet::load(&layout.slots[slot.index()].may_use).contains(core) && !is_stopped(layout, slot, now)
-        };
-        if let Some(slot) = candidates.find(|slot| has_bit(wanting, *slot) && can_use(*slot)) {
-            self.ring(slot);
-        }
     }
 
     /// Rings another program's bell.
@@ -751,25 +606,24 @@ fn bury(layout: &Layout, slot: SlotId) -> bool {
     true
 }
 
-/// The programs that have work.
-fn parties(layout: &Layout, now: u64) -> Vec<Party> {
+/// What the programs say that are there and not stopped.
+fn reports(layout: &Layout, now: u64) -> Vec<Report> {
     used(layout)
         .filter_map(|id| {
             let slot = &layout.slots[id.index()];
             let desire = slot.desire.load(Ordering::Acquire);
-            if desire == 0 || slot.state.load(Ordering::Acquire) != TAKEN || is_stopped(layout, id, now) {
-                return None;
-            }
-            Some(party(layout, id, desire))
+            let is_there = slot.state.load(Ordering::Acquire) == TAKEN && !is_stopped(layout, id, now);
+            is_there.then(|| {
+                let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight: weight(slot), desire };
+                let party = Party { slot: id, claim, may_use: CoreSet::load(&slot.may_use) };
+                Report { party, awake: slot.awake.load(Ordering::Relaxed) }
+            })
         })
         .collect()
 }
 
-fn party(layout: &Layout, id: SlotId, desire: u32) -> Party {
-    let slot = &layout.slots[id.index()];
-    let weight = slot.weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT);
-    let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight, desire };
-    Party { slot: id, claim, may_use: CoreSet::load(&slot.may_use) }
+fn weight(slot: &Slot) -> u32 {
+    slot.weight.load(Ordering::Relaxed).clamp(1, MOST_WEIGHT)
 }
 
 pub(crate) fn is_stopped(layout: &Layout, slot: SlotId, now: u64) -> bool {

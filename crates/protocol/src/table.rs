@@ -1,0 +1,285 @@
+//! The core table as one program sees it: which core it claims, takes back or releases, which program it tells, what
+//! its round decides.
+//!
+//! | step | in this order |
+//! |---|---|
+//! | [`claim`] | a free core of its own, then one without an owner, then any; with `own_only` only the first |
+//! | [`take_back`] | one of its own that another program uses; that program is told |
+//! | [`release`] | the core that is named; or one that is not its own, then any; a program that waits for one is told |
+//! | [`decline`] | nothing changes; for each free core a program that waits for one is told |
+//! | [`round`] | the owners of the cores follow what all desire; then the program looks how it stands |
+//!
+//! A core that a stopped program uses counts as free. Each change is one compare-and-swap; where another program was
+//! faster, the next core is tried.
+//!
+//! **Lemma (a core and a program that waits).** No program waits while it misses a core that became free. The releaser
+//! writes the core's word, fences, and reads who waits ([`offer`]). The program that waits says so, fences, and reads
+//! the cores' words ([`want`]). So at least one of the two sees what the other wrote.
+
+use alloc::vec::Vec;
+
+use comity_policy::allotment::{Claim, deq};
+
+use crate::{CoreSet, CoreWord, Party, SLOTS, SlotId, Standing, TURN, partition};
+
+/// The table, and a program's place in it.
+///
+/// Each method that changes something is an effect, carried out before the next is decided.
+pub trait Table {
+    /// The program's place.
+    fn slot(&self) -> SlotId;
+
+    /// The cores that the program may use.
+    fn cores(&self) -> CoreSet;
+
+    /// The core's word.
+    fn load(&self, core: usize) -> CoreWord;
+
+    /// A program uses the core from now on, or none does, if its word is still as it was `before`. False: it is not.
+    fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool;
+
+    /// Another program is entitled to the core from now on, if its word is still as it was `before`. If not, another
+    /// program was faster, and has seen what is newer.
+    fn grant(&self, core: usize, before: CoreWord, next: CoreWord);
+
+    /// Whether the program at another place has been silent for so long that its cores are lent.
+    fn is_stopped(&self, slot: SlotId) -> bool;
+
+    /// What the program has just done, before any other is told of it.
+    fn note(&self, change: Change);
+
+    /// Orders the words of cores and what [`Table::set_wants`] writes: all that was written before, before all that is
+    /// read after.
+    fn fence(&self);
+
+    /// Whether the program at this place waits for a core.
+    fn wants(&self, slot: SlotId) -> bool;
+
+    /// Whether any other program waits for a core.
+    fn is_core_wanted(&self) -> bool;
+
+    /// The program waits for a core from now on, or no longer.
+    fn set_wants(&self, wants: bool);
+
+    /// Whether the program at this place may use the core.
+    fn may_use(&self, slot: SlotId, core: usize) -> bool;
+
+    /// Rings the bell of the program at another place.
+    fn ring(&self, slot: SlotId);
+}
+
+/// What a program did with a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It claimed a free one.
+    Claimed(usize),
+    /// It took one back.
+    TakenBack(usize),
+    /// It released one.
+    Released(usize),
+}
+
+/// What a program that is in the table, and not stopped, says of itself there.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Its place, and what it asks for: a `desire` of 0 if it holds no cores and wants none.
+    pub party: Party,
+    /// How many of its workers are awake.
+    pub awake: u32,
+}
+
+impl Report {
+    fn has_claim(&self) -> bool {
+        self.party.claim.desire > 0
+    }
+
+    /// Whether it does something, whether it holds cores or shares time.
+    fn is_active(&self) -> bool {
+        self.has_claim() || self.awake > 0
+    }
+}
+
+/// Begins to use a core that no program uses, an own one if there is one, and with `own_only` no other. Returns it and
+/// its word before.
+pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
+    let me = table.slot();
+    let claim = |wanted: &dyn Fn(Option<SlotId>) -> bool| {
+        change(table, |word| usable(table, word).filter(|_| wanted(word.owner()))?.claimed(me))
+    };
+    let mut claimed = claim(&|owner| owner == Some(me));
+    if claimed.is_none() && !own_only {
+        // A core without an owner before one that its owner may take back at once.
+        claimed = claim(&|owner| owner.is_none()).or_else(|| claim(&|_| true));
+    }
+    let (core, before) = claimed?;
+    table.note(Change::Claimed(core));
+    Some((core, before))
+}
+
+/// Takes back a core that another program uses, and tells that program. Returns the core and its word before.
+pub fn take_back(table: &impl Table) -> Option<(usize, CoreWord)> {
+    let me = table.slot();
+    let (core, before) = change(table, |word| word.taken_back(me))?;
+    table.note(Change::TakenBack(core));
+    if let Some(borrower) = before.holder() {
+        table.ring(borrower);
+    }
+    Some((core, before))
+}
+
+/// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else
+/// any. A program that waits for one is told. Returns the core and its word before.
+pub fn release(table: &impl Table, core: Option<usize>) -> Option<(usize, CoreWord)> {
+    let me = table.slot();
+    let (core, before) = match core {
+        Some(core) if table.cores().contains(core) => change_one(table, core, |word| word.released(me)),
+        Some(_) => None,
+        None => {
+            let others = change(table, |word| word.released(me).filter(|_| word.owner() != Some(me)));
+            others.or_else(|| change(table, |word| word.released(me)))
+        }
+    }?;
+    table.note(Change::Released(core));
+    offer(table, core, before.owner());
+    Some((core, before))
+}
+
+/// The program leaves the cores that are free to others: tells those that want one.
+pub fn decline(table: &impl Table) {
+    for core in table.cores().iter() {
+        if let Some(word) = usable(table, table.load(core)) {
+            offer(table, core, word.owner());
+        }
+    }
+}
+
+/// A core became free: tells its owner, if that waits for one, or else the next program that does. One that is stopped,
+/// or may not use this core, would keep the news from those that can do something with it.
+pub fn offer(table: &impl Table, core: usize, owner: Option<SlotId>) {
+    // Lemma above: the core's word before the look for those that want one.
+    table.fence();
+    if !table.is_core_wanted() {
+        return;
+    }
+    let can_use = |slot: SlotId| table.wants(slot) && table.may_use(slot, core) && !table.is_stopped(slot);
+    if let Some(slot) = told(table.slot(), owner, can_use) {
+        table.ring(slot);
+    }
+}
+
+/// From now on the program is told when a core becomes free; or no longer. A program that looks for a free core after
+/// it has said that it wants one misses none.
+pub fn want(table: &impl Table, wants: bool) {
+    if table.wants(table.slot()) != wants {
+        table.set_wants(wants);
+        // Lemma above: this before the look at the cores.
+        table.fence();
+    }
+}
+
+/// Whether there is a core that the program may use and no program does.
+pub fn any_free(table: &impl Table) -> bool {
+    table.cores().iter().any(|core| usable(table, table.load(core)).is_some())
+}
+
+/// The word of a core that no program uses, or only one that is stopped.
+pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
+    match word.holder() {
+        None => Some(word),
+        Some(holder) if holder != table.slot() && table.is_stopped(holder) => word.seized(holder),
+        Some(_) => None,
+    }
+}
+
+/// Brings the owners of the cores up to date with what all programs report, and looks how things stand for the program
+/// whose `table` this is, and which counts as much as `weight`. The time is in nanoseconds of the clock that all have
+/// in common.
+pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], now: u64) -> Standing {
+    let parties: Vec<Party> = reports.iter().filter(|report| report.has_claim()).map(|report| report.party).collect();
+    grant(table, &parties, now);
+    let others: Vec<&Party> = active_others(program, reports).collect();
+    Standing {
+        alone: parties.iter().all(|party| party.claim.program == program),
+        share_milli: share_milli(table.cores(), program, weight, &others),
+        programs: others.len() as u32 + 1,
+        ..standing(table)
+    }
+}
+
+/// Whether the others are told that the program has joined. A program that was alone looks rarely. Where several are at
+/// work, none is alone, and each ring costs a look at all.
+pub fn is_joining_told(program: u64, reports: &[Report]) -> bool {
+    let mut others = active_others(program, reports).map(|party| party.claim.program);
+    let first = others.next();
+    others.all(|other| Some(other) == first)
+}
+
+/// Changes the first core for which there is a `next` state. Returns it and its word before.
+fn change(table: &impl Table, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
+    table.cores().iter().find_map(|core| change_one(table, core, &next))
+}
+
+fn change_one(
+    table: &impl Table,
+    core: usize,
+    next: impl Fn(CoreWord) -> Option<CoreWord>,
+) -> Option<(usize, CoreWord)> {
+    let before = table.load(core);
+    table.exchange(core, before, next(before)?).then_some((core, before))
+}
+
+/// The program that is told of a free core: its owner, or the first of the others that `can_use` it, round from the one
+/// that tells.
+fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> Option<SlotId> {
+    let others = (1..SLOTS).filter_map(|after| SlotId::new((me.index() + after) % SLOTS));
+    owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
+}
+
+/// Where no program desires any, the owners stay as they are.
+fn grant(table: &impl Table, parties: &[Party], now: u64) {
+    let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
+    let before: Vec<CoreWord> = (0..end).map(|core| table.load(core)).collect();
+    let owners: Vec<Option<SlotId>> = before.iter().map(|word| word.owner()).collect();
+    // With many programs for each core all would change hands before most have noticed.
+    let rounds = (parties.len() / end.max(1)).max(1) as u64;
+    let turn = now / (TURN.as_nanos() as u64 * rounds);
+    let after = partition(parties, &owners, |core| before[core].holder(), turn);
+    for (core, (before, owner)) in before.into_iter().zip(after).enumerate() {
+        if let Some(next) = before.granted(owner) {
+            table.grant(core, before, next);
+        }
+    }
+}
+
+/// The parties of other programs that do something.
+fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Party> {
+    let others = reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program);
+    others.map(|report| &report.party)
+}
+
+/// What the program would get if it and all others could use all that there is, without rounding to whole cores. What
+/// those would desire that hold none is not known.
+fn share_milli(may_use: CoreSet, program: u64, weight: u32, others: &[&Party]) -> u32 {
+    let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
+    let own = Claim { program, weight, desire: may_use.len() as u32 * 1000 };
+    let in_milli = |party: &&Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
+    let claims: Vec<Claim> = core::iter::once(own).chain(others.iter().map(in_milli)).collect();
+    deq(cores * 1000, &claims, 0)[0]
+}
+
+/// What the words of the cores say.
+fn standing(table: &impl Table) -> Standing {
+    let (mut standing, me) = (Standing::default(), table.slot());
+    for core in table.cores().iter() {
+        let word = table.load(core);
+        let own = word.owner() == Some(me);
+        let free = usable(table, word).is_some();
+        let held = word.holder() == Some(me);
+        standing.owned += u32::from(own);
+        standing.held += u32::from(held);
+        standing.free += u32::from(free);
+        standing.own_free += u32::from(free && own);
+        standing.lent += u32::from(own && !free && !held);
+    }
+    standing
+}

@@ -1,0 +1,309 @@
+//! Which core a program claims, takes back or releases, which program it tells, and what its round decides.
+
+use std::cell::{Cell, RefCell};
+
+use comity_policy::allotment::Claim;
+use comity_protocol::table::{self, Change, Report, Table};
+use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN};
+
+/// What a step did, in its order.
+#[derive(Clone, Debug, PartialEq)]
+enum Effect {
+    Exchanged(usize),
+    Granted(usize),
+    Noted(Change),
+    Fenced,
+    Looked,
+    Wants(bool),
+    Rang(usize),
+}
+use Effect::{Exchanged, Fenced, Granted, Looked, Noted, Rang, Wants};
+
+/// A table to the program at place 1.
+struct Fixture {
+    words: Vec<Cell<CoreWord>>,
+    cores: CoreSet,
+    stopped: Vec<usize>,
+    wanting: RefCell<Vec<usize>>,
+    /// Cores that the program at a place may not use.
+    barred: Vec<(usize, usize)>,
+    /// Another program changes the core just before the first exchange.
+    contended: Cell<Option<usize>>,
+    effects: RefCell<Vec<Effect>>,
+}
+
+const ME: usize = 1;
+
+fn slot(index: usize) -> SlotId {
+    SlotId::new(index).unwrap()
+}
+
+/// Owner and holder of each core.
+fn table(words: &[(Option<usize>, Option<usize>)]) -> Fixture {
+    let word = |(owner, holder): &(Option<usize>, Option<usize>)| {
+        let word = CoreWord::UNUSED;
+        let word = word.granted(owner.map(slot)).unwrap_or(word);
+        Cell::new(holder.map_or(word, |holder| word.claimed(slot(holder)).unwrap()))
+    };
+    Fixture {
+        words: words.iter().map(word).collect(),
+        cores: (0..words.len()).collect(),
+        stopped: Vec::new(),
+        wanting: RefCell::default(),
+        barred: Vec::new(),
+        contended: Cell::default(),
+        effects: RefCell::default(),
+    }
+}
+
+impl Fixture {
+    fn done(&self, effect: Effect) {
+        self.effects.borrow_mut().push(effect);
+    }
+
+    fn effects(&self) -> Vec<Effect> {
+        self.effects.take()
+    }
+
+    fn word(&self, core: usize) -> (Option<usize>, Option<usize>) {
+        let word = self.words[core].get();
+        (word.owner().map(SlotId::index), word.holder().map(SlotId::index))
+    }
+}
+
+impl Table for Fixture {
+    fn slot(&self) -> SlotId {
+        slot(ME)
+    }
+
+    fn cores(&self) -> CoreSet {
+        self.cores
+    }
+
+    fn load(&self, core: usize) -> CoreWord {
+        self.words[core].get()
+    }
+
+    fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
+        if self.contended.take().is_some_and(|contended| contended == core) {
+            return false;
+        }
+        assert_eq!(self.words[core].replace(next), before);
+        self.done(Exchanged(core));
+        true
+    }
+
+    fn grant(&self, core: usize, before: CoreWord, next: CoreWord) {
+        assert_eq!(self.words[core].replace(next), before);
+        self.done(Granted(core));
+    }
+
+    fn is_stopped(&self, slot: SlotId) -> bool {
+        self.stopped.contains(&slot.index())
+    }
+
+    fn note(&self, change: Change) {
+        self.done(Noted(change));
+    }
+
+    fn fence(&self) {
+        self.done(Fenced);
+    }
+
+    fn wants(&self, slot: SlotId) -> bool {
+        self.wanting.borrow().contains(&slot.index())
+    }
+
+    fn is_core_wanted(&self) -> bool {
+        self.done(Looked);
+        self.wanting.borrow().iter().any(|slot| *slot != ME)
+    }
+
+    fn set_wants(&self, wants: bool) {
+        self.wanting.borrow_mut().retain(|slot| *slot != ME);
+        self.wanting.borrow_mut().extend(wants.then_some(ME));
+        self.done(Wants(wants));
+    }
+
+    fn may_use(&self, slot: SlotId, core: usize) -> bool {
+        !self.barred.contains(&(slot.index(), core))
+    }
+
+    fn ring(&self, slot: SlotId) {
+        self.done(Rang(slot.index()));
+    }
+}
+
+#[test]
+fn an_own_core_is_claimed_first_then_one_without_an_owner_then_any() {
+    let table = table(&[(Some(2), None), (None, None), (Some(1), None), (None, Some(3))]);
+    let claim = |own_only| table::claim(&table, own_only).map(|(core, _)| core);
+    assert_eq!(claim(false), Some(2));
+    assert_eq!(table.effects(), [Exchanged(2), Noted(Change::Claimed(2))]);
+    assert_eq!(claim(true), None);
+    assert_eq!([claim(false), claim(false), claim(false)], [Some(1), Some(0), None]);
+    assert_eq!(table.word(3), (None, Some(3)));
+}
+
+#[test]
+fn a_core_that_another_program_was_faster_to_change_is_passed_over() {
+    let table = table(&[(None, None), (None, None)]);
+    table.contended.set(Some(0));
+    assert_eq!(table::claim(&table, false).map(|(core, _)| core), Some(1));
+}
+
+#[test]
+fn only_cores_that_the_program_may_use_are_claimed_and_released() {
+    let mut table = table(&[(None, None), (None, Some(1))]);
+    table.cores = CoreSet::EMPTY;
+    assert!(!table::any_free(&table));
+    assert_eq!(
+        (table::claim(&table, false), table::release(&table, None), table::release(&table, Some(1))),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn what_a_stopped_program_uses_is_free_but_not_to_itself() {
+    let mut table = table(&[(Some(2), Some(2)), (None, Some(1))]);
+    assert!(!table::any_free(&table));
+    table.stopped = vec![1, 2];
+    assert!(table::any_free(&table));
+    let (core, before) = table::claim(&table, false).unwrap();
+    assert_eq!((core, before.holder()), (0, Some(slot(2))));
+    assert_eq!(table.word(0), (Some(2), Some(1)));
+    assert!(!table::any_free(&table));
+}
+
+#[test]
+fn the_borrower_is_told_once_its_core_is_taken_back() {
+    let table = table(&[(Some(1), Some(1)), (Some(2), Some(3)), (Some(1), Some(3))]);
+    assert_eq!(table::take_back(&table).map(|(core, _)| core), Some(2));
+    assert_eq!(table.effects(), [Exchanged(2), Noted(Change::TakenBack(2)), Rang(3)]);
+    assert_eq!((table.word(2), table::take_back(&table)), ((Some(1), Some(1)), None));
+}
+
+#[test]
+fn a_core_of_another_is_released_first_and_the_one_that_is_named_only_if_held() {
+    let table = table(&[(Some(1), Some(1)), (Some(2), Some(1)), (None, Some(3)), (Some(1), Some(1))]);
+    let release = |core| table::release(&table, core).map(|(core, _)| core);
+    assert_eq!([release(Some(2)), release(Some(3)), release(None)], [None, Some(3), Some(1)]);
+    assert_eq!([release(None), release(None)], [Some(0), None]);
+    assert_eq!(table.word(2), (None, Some(3)));
+}
+
+#[test]
+fn the_releaser_fences_between_the_core_and_the_look_for_those_that_wait() {
+    let table = table(&[(Some(2), Some(1))]);
+    table.wanting.replace(vec![0, 2, 5]);
+    table::release(&table, Some(0)).unwrap();
+    assert_eq!(table.effects(), [Exchanged(0), Noted(Change::Released(0)), Fenced, Looked, Rang(2)]);
+}
+
+#[test]
+fn the_program_that_waits_fences_once_it_has_said_so() {
+    let table = table(&[]);
+    [true, true, false].into_iter().for_each(|wants| table::want(&table, wants));
+    assert_eq!(table.effects(), [Wants(true), Fenced, Wants(false), Fenced]);
+}
+
+#[test]
+fn the_owner_is_told_if_it_waits_or_else_the_next_program_that_can_use_the_core() {
+    let told = |owner: Option<usize>, wanting: &[usize], barred: &[usize], stopped: &[usize]| {
+        let mut table = table(&[(None, None)]);
+        table.wanting.replace(wanting.to_vec());
+        table.barred = barred.iter().map(|slot| (*slot, 0)).collect();
+        table.stopped = stopped.to_vec();
+        table::offer(&table, 0, owner.map(slot));
+        let rung = |effect| if let Rang(slot) = effect { Some(slot) } else { None };
+        table.effects().into_iter().filter_map(rung).collect::<Vec<_>>()
+    };
+    assert_eq!(told(Some(7), &[0, 3, 7], &[], &[]), [7]);
+    assert_eq!(told(Some(7), &[0, 3], &[], &[]), [3]);
+    assert_eq!(told(None, &[0, 255], &[], &[]), [255]);
+    assert_eq!(told(None, &[0], &[], &[]), [0]);
+    assert_eq!(told(Some(7), &[3, 4, 7, 9], &[7, 3], &[4]), [9]);
+    // The program that tells is not told.
+    assert_eq!(told(Some(ME), &[ME], &[], &[]), []);
+    assert_eq!(told(Some(ME), &[ME, 0], &[], &[]), [0]);
+}
+
+#[test]
+fn what_is_declined_is_offered_core_by_core() {
+    let table = table(&[(Some(2), None), (Some(2), Some(2)), (Some(3), None)]);
+    table.wanting.replace(vec![2, 3]);
+    table::decline(&table);
+    assert_eq!(table.effects(), [Fenced, Looked, Rang(2), Fenced, Looked, Rang(3)]);
+}
+
+fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> Report {
+    let claim = Claim { program, weight: 100, desire };
+    Report { party: Party { slot: slot(index), claim, may_use: (0..cores).collect() }, awake }
+}
+
+#[test]
+fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands() {
+    let table = table(&[(Some(1), Some(1)), (Some(1), None), (Some(1), Some(2)), (Some(1), None)]);
+    let standing = table::round(&table, 10, 100, &[report(1, 10, 4, 1, 4), report(2, 20, 4, 1, 4)], 0);
+    assert_eq!(table.effects(), [Granted(2), Granted(3)]);
+    let expected =
+        Standing { owned: 2, held: 1, free: 2, own_free: 1, lent: 0, alone: false, share_milli: 2000, programs: 2 };
+    assert_eq!(standing, expected);
+}
+
+#[test]
+fn a_core_that_a_stopped_borrower_uses_is_free_and_not_lent() {
+    let mut table = table(&[(Some(1), Some(2)), (Some(1), Some(3))]);
+    table.stopped = vec![3];
+    let Standing { owned, free, own_free, lent, .. } = table::round(&table, 10, 100, &[report(1, 10, 2, 1, 2)], 0);
+    assert_eq!([owned, free, own_free, lent], [2, 1, 1, 1]);
+}
+
+#[test]
+fn a_program_that_shares_time_has_a_share_and_no_cores() {
+    let table = table(&[(None, None); 4]);
+    let reports = [report(1, 10, 4, 1, 4), report(2, 20, 0, 3, 4), report(3, 30, 0, 0, 4)];
+    let standing = table::round(&table, 10, 100, &reports, 0);
+    assert_eq!((standing.owned, standing.alone, standing.programs, standing.share_milli), (4, true, 2, 2000));
+    // A program that counts three times as much.
+    assert_eq!(table::round(&table, 10, 300, &reports, 0).share_milli, 3000);
+}
+
+#[test]
+fn parties_of_one_process_are_alone_together() {
+    let table = table(&[(None, None); 4]);
+    let standing = table::round(&table, 10, 100, &[report(1, 10, 4, 4, 4), report(2, 10, 4, 4, 4)], 0);
+    assert_eq!((standing.alone, standing.programs, standing.owned, standing.share_milli), (true, 1, 2, 4000));
+}
+
+#[test]
+fn the_owners_stay_where_no_program_desires_a_core_and_beyond_those_that_any_may_use() {
+    let table = table(&[(Some(2), None), (Some(3), None)]);
+    table::round(&table, 10, 100, &[report(1, 10, 0, 1, 2)], 0);
+    assert_eq!(table.effects(), []);
+    table::round(&table, 10, 100, &[report(1, 10, 1, 1, 1)], 0);
+    assert_eq!((table.word(0).0, table.word(1).0), (Some(1), Some(3)));
+}
+
+#[test]
+fn cores_go_round_the_slower_the_more_programs_there_are_for_each() {
+    let reports: Vec<Report> = (0..8).map(|nth| report(nth, nth as u64, 1, 1, 1)).collect();
+    let turn = TURN.as_nanos() as u64;
+    let table = table(&[(None, None)]);
+    let owner = |now| {
+        table::round(&table, 1, 100, &reports, now);
+        table.word(0).0.unwrap()
+    };
+    let owners: Vec<usize> = (0..32).map(|quarter| owner(quarter * 2 * turn)).collect();
+    assert!(owners.chunks(4).all(|turn| turn.iter().all(|owner| *owner == turn[0])), "{owners:?}");
+    assert!(owners.chunks(4).map(|turn| turn[0]).collect::<std::collections::HashSet<_>>().len() > 4, "{owners:?}");
+}
+
+#[test]
+fn others_are_told_of_a_program_that_joins_unless_several_are_at_work() {
+    let [own, one, idle] = [report(1, 10, 4, 1, 4), report(2, 20, 0, 1, 4), report(3, 30, 0, 0, 4)];
+    assert!(table::is_joining_told(10, &[own]));
+    assert!(table::is_joining_told(10, &[own, one, idle]));
+    assert!(table::is_joining_told(10, &[own, one, report(4, 20, 2, 0, 4)]));
+    assert!(!table::is_joining_told(10, &[own, one, report(4, 40, 2, 0, 4)]));
+}
