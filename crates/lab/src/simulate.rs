@@ -13,8 +13,8 @@ use comity_console::{Failure, output};
 use comity_sim::conversation::{Line, replay};
 use comity_sim::experiments::Runner;
 use comity_sim::experiments::fit::{Estimate, mean};
-use comity_sim::host::Counts;
 use comity_sim::scenario::{Model, Outcome, ProgramOutcome, Scenario, Written};
+use comity_sim::threads::Counts;
 use serde::Serialize;
 
 use crate::sweep::{self, Stop, Sweep};

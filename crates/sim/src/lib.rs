@@ -1,8 +1,11 @@
 //! Comity's simulator: machines that one does not have, on which the same policies run.
 //!
-//! The machine of the A-STEAL paper ([`machine`]) has processors that work, steal or mug in each time step, and gives them to
-//! jobs for a quantum at a time. Its thieves, its feedback and its allotments are those of `comity-policy`, which also run on
-//! threads.
+//! Two machines stay apart, for each is as fine as its scale allows, and both drive `comity-policy` and `comity-protocol`:
+//!
+//! - [`quanta`], the machine of the A-STEAL paper: in each time step a processor works, steals or mugs, and jobs get processors for a
+//!   quantum at a time. For 10⁵ processors.
+//! - [`threads`], a host: cores with run queues, on which the worker threads of several programs take turns, sleep, and share the
+//!   cores by the core table. For a thousand cores.
 //!
 //! Deterministic: one seed gives one outcome, whatever runs beside what, optimised or not (`tests/determinism.rs`). What is
 //! not ours to fix: `rand_distr` and `statrs` take logarithms and exponentials from the system's C library.
@@ -14,11 +17,10 @@ pub const REVISION: u32 = 3;
 pub mod availability;
 pub mod conversation;
 pub mod experiments;
-pub mod host;
-pub mod job;
-pub mod machine;
 pub mod network;
 pub mod program;
+pub mod quanta;
 pub mod random;
 pub mod scenario;
+pub mod threads;
 pub mod workload;

@@ -1,7 +1,7 @@
 //! A machine, its programs and what goes wrong, as somebody writes it down; and what comes of it.
 //!
-//! `scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::machine`]), which has no sleepers
-//! and so takes only policies whose thieves never sleep; or a host ([`crate::host`]), which takes all.
+//! `scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]), which has no sleepers
+//! and so takes only policies whose thieves never sleep; or a host ([`crate::threads`]), which takes all.
 
 mod run;
 
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 pub use run::{Outcome, ProgramOutcome, Recorder};
 
-use crate::host::{Costs, Host};
-use crate::job::Deques;
-use crate::machine::{Feedback, ThreadScheduler};
+use crate::quanta::job::Deques;
+use crate::quanta::{Feedback, ThreadScheduler};
+use crate::threads::{Costs, Host};
 
 /// A scenario as it is written. [`Scenario::new`] looks whether it makes sense.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -6,8 +6,8 @@ use comity_policy::{Account, Coordinator, Orders, Policy};
 use comity_sim::experiments::Serial;
 use comity_sim::experiments::a_steal::{Practical, SECONDS_PER_QUANTUM, Setting, time, time_waste, utilization, waste};
 use comity_sim::experiments::claim::Claim;
-use comity_sim::job::Deques;
-use comity_sim::machine::{Feedback, ThreadScheduler};
+use comity_sim::quanta::job::Deques;
+use comity_sim::quanta::{Feedback, ThreadScheduler};
 
 /// One of so many of the paper's runs.
 fn setting(one_in: usize, a_steal: fn(u32) -> ThreadScheduler) -> Setting {

@@ -1,9 +1,9 @@
 //! Small random scenarios with faults, under every policy that the machine takes: what must hold is looked at in every quantum.
 //! `COMITY_SCENARIOS` is how many, 2000 otherwise.
 
-use comity_sim::host::Costs;
 use comity_sim::random::stream;
 use comity_sim::scenario::{Allot, Fault, Kind, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork};
+use comity_sim::threads::Costs;
 use rand::RngExt;
 
 const POLICIES: [&str; 9] = [

@@ -1,10 +1,10 @@
-//! The job of `comity_sim::job` against one that looks at every processor in every step.
+//! The job of `comity_sim::quanta::job` against one that looks at every processor in every step.
 
 use std::collections::VecDeque;
 
 use comity_policy::{Action, Event, Policy, Thief, WorkerId};
-use comity_sim::job::{Cycles, Deques, Job};
 use comity_sim::program::{Fork, ForkJoin, Program};
+use comity_sim::quanta::job::{Cycles, Deques, Job};
 use comity_sim::random::stream;
 use proptest::prelude::*;
 use rand::RngExt;

@@ -1,9 +1,9 @@
 //! What is proved of work stealing, as an oracle: bounds that no schedule passes, and those that a good one keeps.
 
 use comity_sim::availability::Profile;
-use comity_sim::job::Cycles;
-use comity_sim::machine::{ThreadScheduler, run_alone};
 use comity_sim::program::{Fork, ForkJoin, Program};
+use comity_sim::quanta::job::Cycles;
+use comity_sim::quanta::{ThreadScheduler, run_alone};
 use comity_sim::random::stream;
 use proptest::prelude::*;
 

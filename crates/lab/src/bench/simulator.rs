@@ -12,11 +12,11 @@ use comity_console::machine::{self, Machine, Versions};
 use comity_console::output::ResultFile;
 use comity_policy::Policy;
 use comity_sim::availability::Profile;
-use comity_sim::host::{Costs, Host};
-use comity_sim::machine::{ThreadScheduler, run_alone};
 use comity_sim::program::{Fork, ForkJoin};
+use comity_sim::quanta::{ThreadScheduler, run_alone};
 use comity_sim::random::stream;
 use comity_sim::scenario::Model;
+use comity_sim::threads::{Costs, Host};
 use serde::{Deserialize, Serialize};
 
 use super::course::{self, Block, Course};

@@ -16,8 +16,8 @@ pub use jobs::{Jobs, Shape};
 pub use profiles::{Family, Practical, SECONDS_PER_QUANTUM};
 pub use single::Outcome;
 
-use crate::machine::ThreadScheduler;
 use crate::program::Fork;
+use crate::quanta::ThreadScheduler;
 
 /// What all four experiments are run with.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use comity_policy::Policy;
 use serde::{Deserialize, Serialize};
 
 use super::Runner;
-use crate::host::{Costs, Host};
 use crate::network::Network;
+use crate::threads::{Costs, Host};
 
 /// The CPUs of the paper's machine.
 pub const CPUS: u32 = 8;

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork};
 use crate::conversation::Line;
-use crate::host::{Counts, Host, Lateness};
-use crate::job::Cycles;
-use crate::machine::{Server, ThreadScheduler};
 use crate::network::Network;
 use crate::program::{Fork, ForkJoin, Program};
+use crate::quanta::job::Cycles;
+use crate::quanta::{Server, ThreadScheduler};
 use crate::random::stream;
+use crate::threads::{Counts, Host, Lateness};
 
 /// Is told what thieves are told and answer.
 pub type Recorder = Box<dyn FnMut(Line)>;

@@ -8,8 +8,8 @@ use super::single::Single;
 use super::{DELTA, Draws, Family, Jobs, Outcome, Setting};
 use crate::experiments::Runner;
 use crate::experiments::fit::{Estimate, mean};
-use crate::machine::{Feedback, ThreadScheduler};
 use crate::program::Fork;
+use crate::quanta::{Feedback, ThreadScheduler};
 
 /// A point of a figure.
 #[derive(Clone, Debug)]

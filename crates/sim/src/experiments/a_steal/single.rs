@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Family, Setting, Shape};
 use crate::availability::Profile;
-use crate::job::Cycles;
-use crate::machine::{ThreadScheduler, run_alone};
 use crate::program::Program;
+use crate::quanta::job::Cycles;
+use crate::quanta::{ThreadScheduler, run_alone};
 
 /// What came of one job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]

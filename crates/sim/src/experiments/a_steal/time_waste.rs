@@ -7,7 +7,7 @@ use super::single::Single;
 use super::{DELTA, Draws, Family, Outcome, Setting};
 use crate::experiments::Runner;
 use crate::experiments::claim::Claim;
-use crate::machine::ThreadScheduler;
+use crate::quanta::ThreadScheduler;
 
 /// One of the two machines.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{DELTA, Draws, Setting};
 use crate::experiments::Runner;
 use crate::experiments::claim::Claim;
-use crate::machine::{Server, ThreadScheduler};
+use crate::quanta::{Server, ThreadScheduler};
 
 /// P.
 const PROCESSORS: u32 = 1_000;

@@ -6,7 +6,7 @@
 //! two of them others come, as on threads. What it costs is in [`Costs`]; a coordinator's look and a push cost nothing.
 //!
 //! ```text
-//! host.rs      the clock, who comes, what goes wrong
+//! threads.rs   the clock, who comes, what goes wrong
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
 //! pool.rs      a program: its tasks, its workers, what they do with a task
 //! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
@@ -41,9 +41,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Line;
-use crate::job::Cycles;
 use crate::network::Network;
 use crate::program::Program;
+use crate::quanta::job::Cycles;
 use crate::random::stream;
 use kernel::Core;
 use pool::{Pool, Work};

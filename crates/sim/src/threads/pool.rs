@@ -14,9 +14,9 @@ use super::quota::Quota;
 use super::worker::{Doing, Rest, Worker};
 use super::{Counts, Fate, Host, Thread};
 use crate::conversation::Line;
-use crate::job::Cycles;
 use crate::network::{Done, Network, Next};
 use crate::program::{Program, Strand};
+use crate::quanta::job::Cycles;
 
 /// What a program is.
 pub(super) enum Work {

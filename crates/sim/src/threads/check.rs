@@ -353,11 +353,11 @@ mod tests {
     use comity_policy::Room;
     use comity_protocol::activation::Terms;
 
-    use crate::host::Costs;
-    use crate::host::coordinator::Share;
-    use crate::host::spell::Queues;
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
+    use crate::threads::Costs;
+    use crate::threads::coordinator::Share;
+    use crate::threads::spell::Queues;
 
     /// Two programs in the middle of a parallel phase, on four cores that they share by the table.
     fn host() -> Host {

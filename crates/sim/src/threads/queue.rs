@@ -86,8 +86,8 @@ mod tests {
 
     use super::*;
     use crate::conversation::Line;
-    use crate::host::Costs;
     use crate::network::Network;
+    use crate::threads::Costs;
 
     fn host(policy: &str, costs: Costs) -> Host {
         let mut host = Host::new(4, costs, 1);

@@ -107,8 +107,8 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Costs;
     use crate::program::{Fork, ForkJoin};
+    use crate::threads::Costs;
 
     #[test]
     fn a_program_has_its_quota_in_each_period_and_no_more() {

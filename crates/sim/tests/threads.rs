@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use comity_policy::{Place, Policy, Waking};
 use comity_sim::conversation::{Line, replay};
-use comity_sim::host::{Costs, Counts, Fate, Host, Lateness};
 use comity_sim::network::{Done, Network, Next, Step, Then};
 use comity_sim::program::{Fork, ForkJoin, Program};
 use comity_sim::random::stream;
+use comity_sim::threads::{Costs, Counts, Fate, Host, Lateness};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 

@@ -1,6 +1,8 @@
 //! The two levels of A-STEAL §1: a job scheduler allots processors to jobs for a quantum at a time, and each job's thread
 //! scheduler runs the job on them.
 
+pub mod job;
+
 use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Account, Coordinator, Orders, Policy};
 use rand::Rng;
@@ -8,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Binomial, Distribution};
 
 use crate::availability::Profile;
-use crate::job::{Cycles, Deques, Job};
 use crate::program::Program;
+use crate::quanta::job::{Cycles, Deques, Job};
 
 /// A thread scheduler: how a job runs on its processors, and what it tells the job scheduler.
 #[derive(Clone, Copy, Debug)]
