@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::coordinator;
-use crate::masks;
-use crate::raw::current;
+use crate::cores::masks;
+use crate::sharing::coordinator;
+use crate::workers::current;
 
 /// Forks between this process and the one in which the first pool was built.
 static GENERATION: AtomicU64 = AtomicU64::new(0);

@@ -33,45 +33,30 @@
 //! task is lost. If both halves of a [`join`] panic, the left one's panic wins; of several in a [`scope`], the first.
 //! A task that nobody waits for ([`spawn`]) reports to the pool's panic handler; without one, the process aborts.
 
-mod broadcast;
-mod builder;
-mod coordinator;
-mod counters;
-mod for_range;
+mod api;
+mod blocking;
+mod cores;
 mod fork;
-mod global;
-mod join;
-mod masks;
-mod mender;
-mod observer;
-mod place;
-mod pool;
-mod program;
 mod raw;
-mod scope;
-mod share;
-mod shared;
-mod signal;
-mod sleep;
-mod spawn;
-mod thief;
-mod trace;
-mod watch;
-mod worker;
+mod sharing;
+mod watching;
+mod workers;
 
 pub use comity_policy::{Policy, PolicyError};
 
-pub use broadcast::{BroadcastContext, broadcast, spawn_broadcast};
-pub use builder::{BuildError, MAX_THREADS, ThreadBuilder, ThreadPoolBuilder, default_num_threads, default_policy};
-pub use counters::WorkerCounters;
-pub use for_range::for_range;
-pub use join::{FnContext, join, join_context, on_worker};
-pub use pool::{
+pub use api::broadcast::{BroadcastContext, broadcast, spawn_broadcast};
+pub use api::builder::{
+    BuildError, MAX_THREADS, ThreadBuilder, ThreadPoolBuilder, default_num_threads, default_policy,
+};
+pub use api::for_range::for_range;
+pub use api::join::{FnContext, join, join_context, on_worker};
+pub use api::pool::{
     ActiveThreadsError, ThreadPool, current_num_threads, current_thread_has_pending_tasks, current_thread_index,
     yield_local, yield_now,
 };
-pub use raw::resumable::{BorrowedWaker, Resumable, Resume};
-pub use scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
-pub use signal::Signal;
-pub use spawn::{spawn, spawn_fifo};
-pub use worker::{Worker, Yield};
+pub use api::scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
+pub use api::spawn::{spawn, spawn_fifo};
+pub use blocking::resumable::{BorrowedWaker, Resumable, Resume};
+pub use blocking::signal::Signal;
+pub use watching::counters::WorkerCounters;
+pub use workers::worker::{Worker, Yield};

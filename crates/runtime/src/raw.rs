@@ -1,10 +1,7 @@
-//! The unsafe parts: jobs as bare pointers, the deque that holds them, latches that outlive their waiters' frames, the
-//! current worker.
+//! The unsafe parts: jobs as bare pointers, the deque that holds them, latches that outlive their waiters' frames.
 
-pub(crate) mod current;
 pub(crate) mod deque;
 pub(crate) mod inbox;
 pub(crate) mod job;
 pub(crate) mod latch;
-pub(crate) mod resumable;
 pub(crate) mod sync;

@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use crossbeam_deque::Injector;
 
 use super::latch::{JoinLatch, Latch};
-use crate::shared::take;
-use crate::worker::Worker;
+use crate::workers::shared::take;
+use crate::workers::worker::Worker;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;

@@ -14,9 +14,9 @@ use comity_os::futex;
 use comity_policy::WorkerId;
 
 use super::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use crate::shared::Shared;
-use crate::sleep::Sleep;
-use crate::worker::Worker;
+use crate::workers::shared::Shared;
+use crate::workers::sleep::Sleep;
+use crate::workers::worker::Worker;
 
 /// Something that can be set once.
 pub(crate) trait Latch {

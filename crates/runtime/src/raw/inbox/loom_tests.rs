@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::worker::Worker;
+use crate::workers::worker::Worker;
 
 /// A job that only counts.
 #[repr(C)]

@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::*;
 use crate::raw::sync::Threads;
-use crate::sleep::{Admission, Work, park};
+use crate::workers::sleep::{Admission, Work, park};
 use comity_policy::Waking;
 
 const W0: WorkerId = WorkerId(0);

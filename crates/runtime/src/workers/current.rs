@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::ptr;
 
-use crate::shared::Peer;
-use crate::worker::{Own, Worker};
+use crate::workers::shared::Peer;
+use crate::workers::worker::{Own, Worker};
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };

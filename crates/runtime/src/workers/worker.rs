@@ -11,9 +11,9 @@ use crossbeam_deque::Worker as Spawns;
 
 use crate::raw::job::JobRef;
 use crate::raw::latch::{JoinLatch, Probe};
-use crate::shared::{AbortOnDrop, Peer, Shared, View, take};
-use crate::trace::Taking;
-use crate::watch::Doing;
+use crate::watching::trace::Taking;
+use crate::watching::watch::Doing;
+use crate::workers::shared::{AbortOnDrop, Peer, Shared, View, take};
 
 /// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };

@@ -7,9 +7,9 @@ use std::thread::{self, Thread};
 
 use comity_policy::WorkerId;
 
-use crate::raw::current;
 use crate::raw::latch::Probe;
-use crate::shared::Shared;
+use crate::workers::current;
+use crate::workers::shared::Shared;
 
 /// Raised by any thread, waited for by the one that made it: what `block_on` sleeps on. It can be made a
 /// [`Waker`](std::task::Waker).

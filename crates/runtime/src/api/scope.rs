@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use comity_os::lock;
 
-use crate::broadcast::BroadcastContext;
-use crate::global::global;
-use crate::raw::current;
+use crate::api::broadcast::BroadcastContext;
+use crate::api::global::global;
 use crate::raw::job::{HeapJob, JobFifo, JobRef, Payload};
 use crate::raw::latch::{CountLatch, Latch, Waiter};
-use crate::shared::{Shared, drop_lost};
-use crate::worker::Worker;
+use crate::workers::current;
+use crate::workers::shared::{Shared, drop_lost};
+use crate::workers::worker::Worker;
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {

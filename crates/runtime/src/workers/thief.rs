@@ -6,9 +6,9 @@ use std::time::Instant;
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome};
 
 use crate::raw::job::JobRef;
-use crate::shared::{AbortOnDrop, View, take};
-use crate::trace;
-use crate::worker::Worker;
+use crate::watching::trace;
+use crate::workers::shared::{AbortOnDrop, View, take};
+use crate::workers::worker::Worker;
 
 impl Worker {
     /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.

@@ -2,12 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::global::global;
-use crate::raw::current;
+use crate::api::global::global;
 use crate::raw::deque::Popped;
 use crate::raw::job::{JoinJob, Payload};
-use crate::shared::drop_lost;
-use crate::worker::Worker;
+use crate::workers::current;
+use crate::workers::shared::drop_lost;
+use crate::workers::worker::Worker;
 
 /// Runs both closures, potentially in parallel, and returns both results.
 ///

@@ -17,13 +17,13 @@ use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Policy, Room, Sleeper};
 use comity_table::{CoreSet, Location, Member, Own};
 
-use crate::coordinator;
+use crate::cores::masks;
+use crate::cores::share::{Cores, Terms};
 use crate::fork::PerProcess;
-use crate::masks;
-use crate::mender::Spell;
-use crate::share::{Cores, Terms};
-use crate::shared::Shared;
-use crate::trace::{self, Holding, Mode, Trace};
+use crate::sharing::coordinator;
+use crate::sharing::mender::Spell;
+use crate::watching::trace::{self, Holding, Mode, Trace};
+use crate::workers::shared::Shared;
 
 /// How long a program without pools waits for the next.
 const LINGER: Duration = Duration::from_millis(100);

@@ -14,9 +14,9 @@ use comity_os::cpu_clock::{ThreadId, Times};
 use comity_os::{at_exit, clock, fork, lock};
 use comity_policy::{Policy, WorkerId};
 
+use crate::cores::masks;
+use crate::cores::share::Terms;
 use crate::fork::PerProcess;
-use crate::masks;
-use crate::share::Terms;
 use file::Output;
 
 /// How often the tracer comes by: at most, and where nothing happens.

@@ -8,9 +8,9 @@ use comity_protocol::activation::Activation;
 pub(crate) use comity_protocol::activation::Up;
 pub(crate) use comity_protocol::activation::{Books, Cores, Pool, State, Terms};
 
-use crate::masks;
-use crate::program::Part;
+use crate::cores::masks;
 use crate::raw::sync::Threads;
+use crate::sharing::program::Part;
 
 /// What one pool has of its program's share of the machine.
 pub(crate) type Share<C = Part> = Activation<Threads, C>;

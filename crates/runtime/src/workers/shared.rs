@@ -17,21 +17,21 @@ use comity_table::Own as Terms;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
-use crate::counters::{Counter, Live};
+use crate::cores::masks::Masks;
+use crate::cores::share::{self, Pool, Share};
 use crate::fork;
-use crate::masks::Masks;
-use crate::program::{self, Part, PoolId, Program};
-use crate::raw::current;
 use crate::raw::deque::Deque;
 use crate::raw::inbox::Inbox;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
 use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::{SetOnce, Threads, Waker};
-use crate::share::{self, Pool, Share};
-use crate::sleep::{Sleep, Work};
-use crate::trace::Recorder;
-use crate::watch::Activity;
-use crate::worker::{Own, Worker};
+use crate::sharing::program::{self, Part, PoolId, Program};
+use crate::watching::counters::{Counter, Live};
+use crate::watching::trace::Recorder;
+use crate::watching::watch::Activity;
+use crate::workers::current;
+use crate::workers::sleep::{Sleep, Work};
+use crate::workers::worker::{Own, Worker};
 
 /// How long a thief's question may go unanswered before it raids, in nanoseconds. An owner that pushes answers in less
 /// than 1 µs; a raid costs each running worker 1 to 2 µs.

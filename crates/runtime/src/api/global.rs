@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use comity_os::lock;
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::builder::{BuildError, ThreadPoolBuilder};
+use crate::api::builder::{BuildError, ThreadPoolBuilder};
+use crate::api::pool::ThreadPool;
 use crate::fork::PerProcess;
-use crate::pool::ThreadPool;
 
 /// Where one process has its global pool, which is never freed.
 struct Place {

@@ -19,12 +19,12 @@ use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
 use comity_table::{InForce, Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
-use crate::mender::Mender;
-use crate::observer::{self, Locked, process_clock};
-use crate::program::{PoolId, Program};
-use crate::share::{Cores, Share, Terms};
-use crate::shared::{Shared, View};
-use crate::sleep::Work as _;
+use crate::cores::share::{Cores, Share, Terms};
+use crate::sharing::mender::Mender;
+use crate::sharing::observer::{self, Locked, process_clock};
+use crate::sharing::program::{PoolId, Program};
+use crate::workers::shared::{Shared, View};
+use crate::workers::sleep::Work as _;
 
 /// How soon a program tries again that found the table full.
 const TRY_AGAIN: Duration = Duration::from_secs(1);

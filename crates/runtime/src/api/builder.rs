@@ -15,15 +15,15 @@ use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use comity_table::{CORES, Own as Terms};
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
-use crate::global;
-use crate::masks;
-use crate::pool::ThreadPool;
-use crate::raw::current;
+use crate::api::global;
+use crate::api::pool::ThreadPool;
+use crate::cores::masks;
 use crate::raw::job::JobRef;
-use crate::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
-use crate::trace;
-use crate::watch;
-use crate::worker::{Own, Turn};
+use crate::watching::trace;
+use crate::watching::watch;
+use crate::workers::current;
+use crate::workers::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
+use crate::workers::worker::{Own, Turn};
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 65_535;

@@ -1,10 +1,10 @@
 //! Tasks that nobody waits for.
 
-use crate::global::global;
-use crate::raw::current;
+use crate::api::global::global;
 use crate::raw::job::{HeapJob, JobFifo, JobRef};
 use crate::raw::sync::Waker;
-use crate::shared::Shared;
+use crate::workers::current;
+use crate::workers::shared::Shared;
 
 /// Runs `task` some time on the current pool, or on the global one outside of any.
 ///

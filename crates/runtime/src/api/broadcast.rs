@@ -3,11 +3,11 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use crate::global::global;
-use crate::raw::current;
+use crate::api::global::global;
 use crate::raw::job::StackJob;
 use crate::raw::latch::{CountLatch, CountLatchRef, Waiter};
-use crate::shared::Shared;
+use crate::workers::current;
+use crate::workers::shared::Shared;
 
 /// Which of how many a broadcast's call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

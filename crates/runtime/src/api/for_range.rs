@@ -4,9 +4,9 @@ use std::mem;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::join::on_worker;
-use crate::shared::drop_lost;
-use crate::worker::Worker;
+use crate::api::join::on_worker;
+use crate::workers::shared::drop_lost;
+use crate::workers::worker::Worker;
 
 /// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
 /// parallel. The blocks are the same on every run, whatever the number of workers.

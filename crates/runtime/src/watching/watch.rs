@@ -15,7 +15,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::{fork, stack};
 use comity_policy::WorkerId;
 
-use crate::shared::{Peer, Shared};
+use crate::workers::shared::{Peer, Shared};
 
 /// How long a blocked thread is given to look at its own stack.
 const PATIENCE: Duration = Duration::from_secs(1);

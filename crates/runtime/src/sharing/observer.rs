@@ -10,8 +10,8 @@ use comity_os::throttle::Throttle;
 use comity_policy::{Sleeper, WorkerId};
 use comity_protocol::observer::{Sample, Times, Workers};
 
-use crate::share::{Books, Share, State};
-use crate::shared::{Peer, Shared};
+use crate::cores::share::{Books, Share, State};
+use crate::workers::shared::{Peer, Shared};
 
 /// A pool's workers, with the lock of its books.
 pub(crate) struct Locked<'a> {

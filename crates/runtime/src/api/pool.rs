@@ -6,13 +6,13 @@ use std::thread::JoinHandle;
 
 use comity_policy::Policy;
 
-use crate::broadcast::BroadcastContext;
-use crate::counters::WorkerCounters;
-use crate::global::global;
-use crate::raw::current;
-use crate::scope::{self, Scope, ScopeFifo};
-use crate::shared::{Shared, View};
-use crate::worker::{Worker, Yield};
+use crate::api::broadcast::BroadcastContext;
+use crate::api::global::global;
+use crate::api::scope::{self, Scope, ScopeFifo};
+use crate::watching::counters::WorkerCounters;
+use crate::workers::current;
+use crate::workers::shared::{Shared, View};
+use crate::workers::worker::{Worker, Yield};
 
 /// A pool of workers under one policy.
 ///

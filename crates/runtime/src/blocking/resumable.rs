@@ -10,13 +10,13 @@ use std::task::{Wake, Waker};
 
 use comity_policy::WorkerId;
 
-use super::current;
-use super::inbox::{Linked, LinkedRef};
-use super::job::Header;
-use crate::global::global;
-use crate::pool::ThreadPool;
-use crate::shared::{AbortOnDrop, Shared};
-use crate::worker::Worker;
+use crate::api::global::global;
+use crate::api::pool::ThreadPool;
+use crate::raw::inbox::{Linked, LinkedRef};
+use crate::raw::job::Header;
+use crate::workers::current;
+use crate::workers::shared::{AbortOnDrop, Shared};
+use crate::workers::worker::Worker;
 
 /// `Resumable::last` before it has run.
 const NOWHERE: u32 = u32::MAX;

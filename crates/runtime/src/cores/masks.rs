@@ -16,10 +16,10 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, SharedCoreSet, lock};
 use comity_policy::WorkerId;
 
-use crate::mender::Spell;
-use crate::raw::current;
-use crate::share::{Books, State};
-use crate::shared::Shared;
+use crate::cores::share::{Books, State};
+use crate::sharing::mender::Spell;
+use crate::workers::current;
+use crate::workers::shared::Shared;
 
 /// The masks of one pool's workers.
 pub(crate) struct Masks {
@@ -133,12 +133,12 @@ impl Masks {
 
 /// With the books' lock.
 impl Shared {
-    /// As [`Pool::confine`](crate::share::Pool::confine).
+    /// As [`Pool::confine`](crate::cores::share::Pool::confine).
     pub(crate) fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
         self.set_mask(worker, |entry, thread, granted, for_child| entry.confine(thread, granted, cores, for_child))
     }
 
-    /// As [`Pool::lead`](crate::share::Pool::lead): one that runs is confined for the moment in which it moves.
+    /// As [`Pool::lead`](crate::cores::share::Pool::lead): one that runs is confined for the moment in which it moves.
     pub(crate) fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
         self.set_mask(worker, |entry, thread, granted, for_child| {
             entry.sleeps = sleeps;
@@ -167,7 +167,7 @@ impl Shared {
         is_known
     }
 
-    /// As [`Pool::up`](crate::share::Pool::up): one that slept with a narrow mask has tasks again.
+    /// As [`Pool::up`](crate::cores::share::Pool::up): one that slept with a narrow mask has tasks again.
     pub(crate) fn is_up(&self, worker: WorkerId) {
         let entry = &mut self.masks.kept().entries[worker.index()];
         entry.sleeps = false;

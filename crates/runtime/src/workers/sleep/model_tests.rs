@@ -14,8 +14,8 @@ use comity_table::CoreSet;
 use proptest::prelude::*;
 
 use super::{Admission, Sleep, Woken, Work, park};
+use crate::cores::share::{self, Cores, Pool, Share, State, Terms, Up};
 use crate::raw::sync::{Threads, Waker};
-use crate::share::{self, Cores, Pool, Share, State, Terms, Up};
 
 /// A task of the model program.
 #[derive(Clone, Debug)]

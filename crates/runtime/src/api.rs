@@ -1,0 +1,11 @@
+//! What users call: a pool, its builder, and the ways of giving it tasks. The free functions use the current worker's pool, or the
+//! global one.
+
+pub(crate) mod broadcast;
+pub(crate) mod builder;
+pub(crate) mod for_range;
+pub(crate) mod global;
+pub(crate) mod join;
+pub(crate) mod pool;
+pub(crate) mod scope;
+pub(crate) mod spawn;

@@ -1,0 +1,4 @@
+//! Which cores a pool's workers have: who is awake on which core, and where each thread may run.
+
+pub(crate) mod masks;
+pub(crate) mod share;
