@@ -4,10 +4,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::api::global::global;
-use crate::raw::job::StackJob;
-use crate::raw::latch::{CountLatch, CountLatchRef, Waiter};
+use crate::raw::latch::{CountLatch, CountLatchRef};
 use crate::workers::current;
 use crate::workers::shared::Shared;
+use crate::workers::worker::{StackJob, Worker};
 
 /// Which of how many a broadcast's call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Shared {
         R: Send,
     {
         current::with(|worker| {
-            let latch = CountLatch::new(self.workers() as usize, Waiter::new(self, worker));
+            let latch = CountLatch::new(self.workers() as usize, Worker::waiter(worker, self));
             let job = |context| StackJob::new(move || op(context), CountLatchRef(&latch));
             let jobs: Vec<_> = self.contexts().map(job).collect();
             // SAFETY: the jobs stay where they are until the latch has counted all of them down.

@@ -18,12 +18,11 @@ use crossbeam_deque::{Stealer, Worker as Spawns};
 use crate::api::global;
 use crate::api::pool::ThreadPool;
 use crate::cores::masks;
-use crate::raw::job::JobRef;
 use crate::watching::trace;
 use crate::watching::watch;
 use crate::workers::current;
 use crate::workers::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
-use crate::workers::worker::{Own, Turn};
+use crate::workers::worker::{JobRef, Own, Turn};
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 65_535;

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::api::global::global;
 use crate::raw::deque::Popped;
-use crate::raw::job::{JoinJob, Payload};
+use crate::raw::job::Payload;
 use crate::workers::current;
 use crate::workers::shared::drop_lost;
-use crate::workers::worker::Worker;
+use crate::workers::worker::{JoinJob, Worker};
 
 /// Runs both closures, potentially in parallel, and returns both results.
 ///

@@ -8,11 +8,11 @@ use comity_os::lock;
 
 use crate::api::broadcast::BroadcastContext;
 use crate::api::global::global;
-use crate::raw::job::{HeapJob, JobFifo, JobRef, Payload};
-use crate::raw::latch::{CountLatch, Latch, Waiter};
+use crate::raw::job::Payload;
+use crate::raw::latch::{CountLatch, Latch};
 use crate::workers::current;
 use crate::workers::shared::{Shared, drop_lost};
-use crate::workers::worker::Worker;
+use crate::workers::worker::{HeapJob, JobFifo, JobRef, Worker};
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {
@@ -193,7 +193,7 @@ struct Group {
 impl Group {
     fn new(pool: &Arc<Shared>, worker: Option<&Worker>) -> Group {
         Group {
-            unfinished: CountLatch::new(1, Waiter::new(pool, worker)),
+            unfinished: CountLatch::new(1, Worker::waiter(worker, pool)),
             pool: Arc::clone(pool),
             panic: Mutex::new(None),
         }

@@ -1,10 +1,10 @@
 //! Tasks that nobody waits for.
 
 use crate::api::global::global;
-use crate::raw::job::{HeapJob, JobFifo, JobRef};
 use crate::raw::sync::Waker;
 use crate::workers::current;
 use crate::workers::shared::Shared;
+use crate::workers::worker::{HeapJob, JobFifo, JobRef};
 
 /// Runs `task` some time on the current pool, or on the global one outside of any.
 ///
@@ -61,9 +61,12 @@ impl Shared {
     pub(crate) fn queue(&self, job: JobRef, fifo: Option<&JobFifo>) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.shared(), self) => {
-                // SAFETY: a fifo outlives the jobs that it holds: a scope's, because the scope waits for them; a worker's,
-                // because they keep the pool running.
-                worker.push_spawn(fifo.map_or(job, |fifo| unsafe { fifo.push(job) }));
+                worker.push_spawn(match fifo {
+                    // SAFETY: a fifo outlives the jobs that it holds: a scope's, because the scope waits for them; a worker's,
+                    // because they keep the pool running.
+                    Some(fifo) => unsafe { fifo.push(job) },
+                    None => job,
+                });
             }
             _ => self.inject(job, Waker::GoesOn),
         });

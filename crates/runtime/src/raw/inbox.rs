@@ -15,55 +15,54 @@ use super::sync::{AtomicPtr, AtomicUsize, Ordering};
 
 /// What a job begins with that can lie in an inbox.
 #[repr(C)]
-pub(crate) struct Linked {
-    header: Header,
+pub(crate) struct Linked<W> {
+    header: Header<W>,
     /// The next older in the inbox; whoever has the job writes it.
-    older: AtomicPtr<Linked>,
+    older: AtomicPtr<Linked<W>>,
 }
 
-impl Linked {
-    pub(crate) fn new(header: Header) -> Linked {
+impl<W> Linked<W> {
+    pub(crate) fn new(header: Header<W>) -> Linked<W> {
         Linked { header, older: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 
 /// A job that can lie in an inbox.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LinkedRef(NonNull<Linked>);
+pub(crate) struct LinkedRef<W>(NonNull<Linked<W>>);
 
 // SAFETY: as for `JobRef`, which it can be made.
-unsafe impl Send for LinkedRef {}
+unsafe impl<W> Send for LinkedRef<W> {}
 
-impl LinkedRef {
+impl<W> LinkedRef<W> {
     /// # Safety
     /// The job lives until it has been executed, and this is the one reference that is executed.
-    pub(crate) unsafe fn new(linked: NonNull<Linked>) -> LinkedRef {
+    pub(crate) unsafe fn new(linked: NonNull<Linked<W>>) -> LinkedRef<W> {
         LinkedRef(linked)
     }
 
-    pub(crate) fn job(self) -> JobRef {
+    pub(crate) fn job(self) -> JobRef<W> {
         JobRef::of(self.0.cast())
     }
 
-    fn older(&self) -> &AtomicPtr<Linked> {
+    fn older(&self) -> &AtomicPtr<Linked<W>> {
         // SAFETY: whoever has the reference has the job, which is alive.
         unsafe { &(*self.0.as_ptr()).older }
     }
 }
 
 /// The stack.
-pub(crate) struct Inbox {
-    newest: CachePadded<Newest>,
+pub(crate) struct Inbox<W> {
+    newest: CachePadded<Newest<W>>,
 }
 
-struct Newest {
-    job: AtomicPtr<Linked>,
+struct Newest<W> {
+    job: AtomicPtr<Linked<W>>,
     /// How many there are, about.
     len: AtomicUsize,
 }
 
-impl Inbox {
-    pub(crate) fn new() -> Inbox {
+impl<W> Inbox<W> {
+    pub(crate) fn new() -> Inbox<W> {
         Inbox { newest: CachePadded::new(Newest { job: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0) }) }
     }
 
@@ -76,7 +75,7 @@ impl Inbox {
         if self.is_empty() { 0 } else { self.newest.len.load(Ordering::Relaxed).max(1) }
     }
 
-    pub(crate) fn push(&self, job: LinkedRef) {
+    pub(crate) fn push(&self, job: LinkedRef<W>) {
         self.newest.len.fetch_add(1, Ordering::Relaxed);
         let mut newest = self.newest.job.load(Ordering::Relaxed);
         loop {
@@ -90,7 +89,7 @@ impl Inbox {
     }
 
     /// Takes all jobs.
-    pub(crate) fn take(&self) -> Taken {
+    pub(crate) fn take(&self) -> Taken<W> {
         if self.is_empty() {
             return Taken(ptr::null_mut());
         }
@@ -108,12 +107,12 @@ impl Inbox {
 }
 
 /// What was taken from an inbox, the oldest first.
-pub(crate) struct Taken(*mut Linked);
+pub(crate) struct Taken<W>(*mut Linked<W>);
 
-impl Iterator for Taken {
-    type Item = LinkedRef;
+impl<W> Iterator for Taken<W> {
+    type Item = LinkedRef<W>;
 
-    fn next(&mut self) -> Option<LinkedRef> {
+    fn next(&mut self) -> Option<LinkedRef<W>> {
         let job = LinkedRef(NonNull::new(self.0)?);
         self.0 = job.older().load(Ordering::Relaxed);
         Some(job)

@@ -1,4 +1,4 @@
-//! Tasks as the queues hold them: one word each.
+//! Tasks as the queues hold them: one word each. `W` is the worker that runs them.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -6,38 +6,35 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-use crossbeam_deque::Injector;
+use crossbeam_deque::{Injector, Steal};
 
-use super::latch::{JoinLatch, Latch};
-use crate::workers::shared::take;
-use crate::workers::worker::Worker;
+use super::latch::{AsWorker, JoinLatch, Latch};
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// The first field of every job, so that a pointer to it is a pointer to the job.
 #[repr(C)]
-pub(crate) struct Header {
+pub(crate) struct Header<W> {
     /// Runs the job that this is the header of, once, on this worker.
-    execute: unsafe fn(NonNull<Header>, &Worker),
+    execute: unsafe fn(NonNull<Header<W>>, &W),
 }
 
 /// A pointer to a job that waits to be executed exactly once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JobRef(NonNull<Header>);
+pub(crate) struct JobRef<W>(NonNull<Header<W>>);
 
 // SAFETY: a job is created only from closures that are `Send`, and whoever holds the one `JobRef` executes it.
-unsafe impl Send for JobRef {}
+unsafe impl<W> Send for JobRef<W> {}
 
-impl Header {
-    pub(crate) fn new(execute: unsafe fn(NonNull<Header>, &Worker)) -> Header {
+impl<W> Header<W> {
+    pub(crate) fn new(execute: unsafe fn(NonNull<Header<W>>, &W)) -> Header<W> {
         Header { execute }
     }
 }
 
-impl JobRef {
+impl<W> JobRef<W> {
     /// The reference to the job behind `header`, as the deques hold it.
-    pub(crate) fn of(header: NonNull<Header>) -> JobRef {
+    pub(crate) fn of(header: NonNull<Header<W>>) -> JobRef<W> {
         JobRef(header)
     }
 
@@ -46,7 +43,7 @@ impl JobRef {
     /// # Safety
     /// Called at most once per job, while the job is alive: for a job in a stack frame, that frame must wait for its
     /// latch.
-    pub(crate) unsafe fn execute(self, worker: &Worker) {
+    pub(crate) unsafe fn execute(self, worker: &W) {
         // SAFETY: by the caller's promise the job behind the pointer is alive, and `execute` is its own function.
         unsafe { (self.0.as_ref().execute)(self.0, worker) }
     }
@@ -60,21 +57,22 @@ impl JobRef {
 /// | `task` | moved out by whoever runs it | the same |
 /// | `outcome` | a thief, before it sets the latch | the owner, after the latch is set |
 #[repr(C)]
-pub(crate) struct JoinJob<F, R> {
-    header: Header,
+pub(crate) struct JoinJob<W, F, R> {
+    header: Header<W>,
     /// Set when a thief is done with the job.
-    pub(crate) latch: JoinLatch,
+    pub(crate) latch: JoinLatch<W>,
     task: UnsafeCell<ManuallyDrop<F>>,
     outcome: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
 }
 
-impl<F, R> JoinJob<F, R>
+impl<W, F, R> JoinJob<W, F, R>
 where
-    F: FnOnce(&Worker, bool) -> R + Send,
+    W: AsWorker,
+    F: FnOnce(&W, bool) -> R + Send,
     R: Send,
 {
     #[inline(always)]
-    pub(crate) fn new(owner: Option<&Worker>, task: F) -> JoinJob<F, R> {
+    pub(crate) fn new(owner: Option<&W>, task: F) -> JoinJob<W, F, R> {
         JoinJob {
             header: Header { execute: Self::execute },
             latch: JoinLatch::new(owner),
@@ -85,7 +83,7 @@ where
 
     /// What the deque holds.
     #[inline(always)]
-    pub(crate) fn header(&self) -> NonNull<Header> {
+    pub(crate) fn header(&self) -> NonNull<Header<W>> {
         NonNull::from(self).cast()
     }
 
@@ -94,7 +92,7 @@ where
     /// # Safety
     /// The job was pushed and came back from the deque; called once, and then nothing else is.
     #[inline(always)]
-    pub(crate) unsafe fn run_inline(&self, owner: &Worker) -> R {
+    pub(crate) unsafe fn run_inline(&self, owner: &W) -> R {
         // SAFETY: nobody else has the job.
         let task = unsafe { self.take() };
         task(owner, false)
@@ -130,7 +128,7 @@ where
 
     /// # Safety
     /// `header` is that of a live `JoinJob` of this type, executed for the first time.
-    unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
+    unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         let this: *const Self = header.as_ptr().cast();
         // SAFETY: the job is alive until its latch is set below, and the reference is executed once, so nobody else
         // touches `task` and `outcome` now.
@@ -141,6 +139,17 @@ where
             (*(*this).outcome.get()).write(outcome);
             // The owner's frame may end as soon as the latch is set: nothing of `this` is used afterwards.
             JoinLatch::set(&raw const (*this).latch, worker, owner);
+        }
+    }
+}
+
+/// Takes one job, trying again while another thread is in the way.
+pub(crate) fn take<T>(mut attempt: impl FnMut() -> Steal<T>) -> Option<T> {
+    loop {
+        match attempt() {
+            Steal::Success(job) => return Some(job),
+            Steal::Empty => return None,
+            Steal::Retry => std::hint::spin_loop(),
         }
     }
 }
@@ -159,21 +168,21 @@ enum Outcome<R> {
 /// | `task` | emptied by whoever executes | the same |
 /// | `outcome` | whoever executes, before the latch is set | the owner, after the latch is set |
 #[repr(C)]
-pub(crate) struct StackJob<L, F, R> {
-    header: Header,
+pub(crate) struct StackJob<W, L, F, R> {
+    header: Header<W>,
     /// Set when the job is done.
     pub(crate) latch: L,
     task: UnsafeCell<Option<F>>,
     outcome: UnsafeCell<Outcome<R>>,
 }
 
-impl<L, F, R> StackJob<L, F, R>
+impl<W, L, F, R> StackJob<W, L, F, R>
 where
     L: Latch,
     F: FnOnce() -> R + Send,
     R: Send,
 {
-    pub(crate) fn new(task: F, latch: L) -> StackJob<L, F, R> {
+    pub(crate) fn new(task: F, latch: L) -> StackJob<W, L, F, R> {
         StackJob {
             header: Header { execute: Self::execute },
             latch,
@@ -186,7 +195,7 @@ where
     ///
     /// # Safety
     /// The job must not move, and must live until its latch is set or the reference has been taken back unexecuted.
-    pub(crate) unsafe fn as_job_ref(&self) -> JobRef {
+    pub(crate) unsafe fn as_job_ref(&self) -> JobRef<W> {
         JobRef(NonNull::from(self).cast())
     }
 
@@ -209,7 +218,7 @@ where
 
     /// # Safety
     /// `header` is that of a live `StackJob` of this type, executed for the first time.
-    unsafe fn execute(header: NonNull<Header>, _: &Worker) {
+    unsafe fn execute(header: NonNull<Header<W>>, _: &W) {
         let this: *const Self = header.as_ptr().cast();
         // SAFETY: the job is alive until its latch is set below, and the reference is executed once, so nobody else
         // touches `task` and `outcome` now.
@@ -228,13 +237,13 @@ where
 /// Jobs that are to run in the order in which they were pushed, though they are queued where the newest comes first: what is
 /// queued is, for each of them, the turn of the oldest.
 #[repr(C)]
-pub(crate) struct JobFifo {
-    header: Header,
-    jobs: Injector<JobRef>,
+pub(crate) struct JobFifo<W> {
+    header: Header<W>,
+    jobs: Injector<JobRef<W>>,
 }
 
-impl JobFifo {
-    pub(crate) fn new() -> JobFifo {
+impl<W> JobFifo<W> {
+    pub(crate) fn new() -> JobFifo<W> {
         JobFifo { header: Header { execute: Self::execute }, jobs: Injector::new() }
     }
 
@@ -242,16 +251,16 @@ impl JobFifo {
     ///
     /// # Safety
     /// The fifo must not move, and must live until the reference has been executed.
-    pub(crate) unsafe fn push(&self, job: JobRef) -> JobRef {
+    pub(crate) unsafe fn push(&self, job: JobRef<W>) -> JobRef<W> {
         self.jobs.push(job);
         JobRef(NonNull::from(self).cast())
     }
 
     /// # Safety
     /// `header` is that of a live `JobFifo`, with a reference from [`JobFifo::push`] that is executed for the first time.
-    unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
+    unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         // SAFETY: the header is the first field of a live `JobFifo`.
-        let this = unsafe { header.cast::<JobFifo>().as_ref() };
+        let this = unsafe { header.cast::<JobFifo<W>>().as_ref() };
         let oldest = take(|| this.jobs.steal()).expect("as many turns as jobs");
         // SAFETY: each job comes out of the queue once, and is alive as its own pusher promised.
         unsafe { oldest.execute(worker) }
@@ -260,24 +269,24 @@ impl JobFifo {
 
 /// A job on the heap that nobody waits for by its own: its closure tells whoever must know. One allocation.
 #[repr(C)]
-pub(crate) struct HeapJob<F> {
-    header: Header,
+pub(crate) struct HeapJob<W, F> {
+    header: Header<W>,
     task: F,
 }
 
-impl<F: FnOnce() + Send> HeapJob<F> {
+impl<W, F: FnOnce() + Send> HeapJob<W, F> {
     /// A reference to be executed once. `task` must not unwind.
     ///
     /// # Safety
     /// Everything that `task` borrows must live until it has run.
-    pub(crate) unsafe fn new_ref(task: F) -> JobRef {
+    pub(crate) unsafe fn new_ref(task: F) -> JobRef<W> {
         let job = Box::new(HeapJob { header: Header { execute: Self::execute }, task });
         JobRef(NonNull::from(Box::leak(job)).cast())
     }
 
     /// # Safety
     /// `header` is that of a `HeapJob` of this type from [`HeapJob::new_ref`], executed for the first time.
-    unsafe fn execute(header: NonNull<Header>, _: &Worker) {
+    unsafe fn execute(header: NonNull<Header<W>>, _: &W) {
         // SAFETY: the pointer came from a leaked box and is turned back once.
         let job = unsafe { Box::from_raw(header.as_ptr().cast::<Self>()) };
         (job.task)();

@@ -13,10 +13,7 @@ use std::sync::atomic::AtomicU32;
 use comity_os::futex;
 use comity_policy::WorkerId;
 
-use super::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use crate::workers::shared::Shared;
-use crate::workers::sleep::Sleep;
-use crate::workers::worker::Worker;
+use super::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, Sleep};
 
 /// Something that can be set once.
 pub(crate) trait Latch {
@@ -33,26 +30,37 @@ pub(crate) trait Probe {
     fn probe(&self) -> bool;
 }
 
+/// What jobs and latches know of a worker.
+pub(crate) trait AsWorker {
+    fn id(&self) -> WorkerId;
+
+    /// The sleep protocol of its pool.
+    fn sleep(&self) -> &Sleep;
+
+    /// Serves the pool until the latch is set.
+    fn wait_until(&self, latch: &impl Probe);
+}
+
 /// The latch of a join's right half: one word, written once on the way that nobody steals.
 ///
 /// Its states are the owner's address; then, if a thief takes the job, which one; and in the end [`JoinLatch::DONE`].
-pub(crate) struct JoinLatch {
-    state: AtomicPtr<Worker>,
+pub(crate) struct JoinLatch<W> {
+    state: AtomicPtr<W>,
 }
 
-impl JoinLatch {
+impl<W: AsWorker> JoinLatch<W> {
     const DONE: usize = 1;
     /// Added to twice a thief's number. An owner's address is even.
     const STOLEN: usize = 3;
 
     /// Without an owner there is no join: the latch is not used.
     #[inline(always)]
-    pub(crate) fn new(owner: Option<&Worker>) -> JoinLatch {
+    pub(crate) fn new(owner: Option<&W>) -> JoinLatch<W> {
         JoinLatch { state: AtomicPtr::new(owner.map_or(ptr::null(), ptr::from_ref).cast_mut()) }
     }
 
     /// The job was taken by `thief`, which runs it now. Returns the owner, a worker of the same pool.
-    pub(crate) fn begin(&self, thief: &Worker) -> WorkerId {
+    pub(crate) fn begin(&self, thief: &W) -> WorkerId {
         let owner = self.state.load(Ordering::Relaxed);
         let stolen = ptr::without_provenance_mut(2 * thief.id().index() + Self::STOLEN);
         self.state.store(stolen, Ordering::Relaxed);
@@ -70,14 +78,14 @@ impl JoinLatch {
     ///
     /// # Safety
     /// `this` points to a live latch on which `thief` has begun. It may be gone when this returns.
-    pub(crate) unsafe fn set(this: *const JoinLatch, thief: &Worker, owner: WorkerId) {
+    pub(crate) unsafe fn set(this: *const JoinLatch<W>, thief: &W, owner: WorkerId) {
         // SAFETY: the latch is live until it says DONE.
         unsafe { (*this).state.store(ptr::without_provenance_mut(Self::DONE), Ordering::Release) }
-        thief.shared().sleep.wake_for_business(owner);
+        thief.sleep().wake_for_business(owner);
     }
 }
 
-impl Probe for JoinLatch {
+impl<W: AsWorker> Probe for JoinLatch<W> {
     #[inline]
     fn probe(&self) -> bool {
         self.state.load(Ordering::Acquire).addr() == Self::DONE
@@ -125,12 +133,14 @@ impl Probe for WorkerLatch {
 /// Waited for by a worker, set by a thread that need not be of its pool, and so keeps that pool alive.
 pub(crate) struct CrossLatch {
     inner: WorkerLatch,
-    pool: Arc<Shared>,
+    /// The waiter's pool.
+    pool: Arc<dyn Send + Sync>,
 }
 
 impl CrossLatch {
-    pub(crate) fn new(pool: Arc<Shared>, waiter: WorkerId) -> CrossLatch {
-        CrossLatch { inner: WorkerLatch::new(&pool.sleep, waiter), pool }
+    /// `pool`: what keeps `waiter`, a worker, and its sleep protocol alive.
+    pub(crate) fn new(waiter: &impl AsWorker, pool: Arc<dyn Send + Sync>) -> CrossLatch {
+        CrossLatch { inner: WorkerLatch::new(waiter.sleep(), waiter.id()), pool }
     }
 }
 
@@ -192,26 +202,13 @@ pub(crate) struct CountLatch {
     waiter: Waiter,
 }
 
-impl Waiter {
-    /// The waiter for jobs of `pool`: this thread, which is `worker`, if it is one.
-    pub(crate) fn new(pool: &Arc<Shared>, worker: Option<&Worker>) -> Waiter {
-        match worker {
-            Some(worker) if Arc::ptr_eq(worker.shared(), pool) => {
-                Waiter::Worker(WorkerLatch::new(&pool.sleep, worker.id()))
-            }
-            Some(worker) => Waiter::OtherPool(CrossLatch::new(Arc::clone(worker.shared()), worker.id())),
-            None => Waiter::Thread(ThreadLatch::default()),
-        }
-    }
-}
-
 impl CountLatch {
     pub(crate) fn new(count: usize, waiter: Waiter) -> CountLatch {
         CountLatch { count: AtomicUsize::new(count), waiter }
     }
 
     /// Waits for zero. `worker`: this thread, as it was when the waiter was made.
-    pub(crate) fn wait(&self, worker: Option<&Worker>) {
+    pub(crate) fn wait(&self, worker: Option<&impl AsWorker>) {
         match (&self.waiter, worker) {
             (Waiter::Worker(latch), Some(worker)) => worker.wait_until(latch),
             (Waiter::OtherPool(latch), Some(worker)) => worker.wait_until(latch),

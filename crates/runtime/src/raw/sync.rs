@@ -168,6 +168,32 @@ impl Platform for Threads {
     }
 }
 
+/// The sleep protocol of one pool.
+pub(crate) type Sleep = comity_protocol::sleep::Sleep<Threads>;
+
+/// Rests until woken, as a dialogue has a worker do. `None`: the timeout is over and the worker is still announced.
+#[cfg(test)]
+pub(crate) fn park(
+    sleep: &Sleep,
+    me: WorkerId,
+    timeout: Option<std::time::Duration>,
+) -> Option<comity_protocol::sleep::Woken> {
+    use comity_protocol::sleep::Parking;
+
+    let mut is_over = false;
+    loop {
+        match sleep.park(me) {
+            Parking::Over(woken) => return Some(woken),
+            Parking::Waits { looks_again: true, .. } if is_over => return None,
+            Parking::Waits { at_rest, looks_again } => {
+                let timeout = timeout.filter(|_| looks_again);
+                sleep.parker(me).wait(at_rest, timeout);
+                is_over = timeout.is_some();
+            }
+        }
+    }
+}
+
 /// An atomic as a word: each method is its own.
 macro_rules! word {
     ($name:ident, $atomic:ty, $value:ty) => {

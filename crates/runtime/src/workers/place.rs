@@ -2,10 +2,10 @@
 
 use comity_policy::{Unblocked, WorkerId};
 
-use crate::raw::inbox::LinkedRef;
 use crate::raw::sync::Waker;
 use crate::workers::current;
 use crate::workers::shared::{Shared, View};
+use crate::workers::worker::LinkedRef;
 
 impl Shared {
     /// Queues a task that can go on, and last ran on the worker `last`, where the policy says.

@@ -21,9 +21,8 @@ use crate::cores::masks::Masks;
 use crate::cores::share::{self, Pool, Share};
 use crate::fork;
 use crate::raw::deque::Deque;
-use crate::raw::inbox::Inbox;
-use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
-use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
+use crate::raw::job::take;
+use crate::raw::latch::{CountLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::{SetOnce, Threads, Waker};
 use crate::sharing::program::{self, Part, PoolId, Program};
 use crate::watching::counters::{Counter, Live};
@@ -31,7 +30,7 @@ use crate::watching::trace::Recorder;
 use crate::watching::watch::Activity;
 use crate::workers::current;
 use crate::workers::sleep::{Sleep, Work};
-use crate::workers::worker::{Own, Worker};
+use crate::workers::worker::{Header, Inbox, JobFifo, JobRef, Own, StackJob, Worker};
 
 /// How long a thief's question may go unanswered before it raids, in nanoseconds. An owner that pushes answers in less
 /// than 1 µs; a raid costs each running worker 1 to 2 µs.
@@ -303,7 +302,7 @@ impl Shared {
 
     /// Waits until every worker has its thread.
     pub(crate) fn wait_until_started(&self) {
-        self.started.wait(None);
+        self.started.wait(None::<&Worker>);
     }
 
     /// Whether the pool's threads are in this process, and not in one that this process was forked from.
@@ -453,7 +452,7 @@ impl Shared {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(Arc::as_ptr(worker.shared()), Arc::as_ptr(self)) => task(),
             Some(worker) => {
-                let job = StackJob::new(task, CrossLatch::new(Arc::clone(worker.shared()), worker.id()));
+                let job = StackJob::new(task, worker.cross_latch());
                 // SAFETY: this frame waits for the latch before it ends.
                 self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
                 worker.wait_until(&job.latch);
@@ -493,17 +492,6 @@ impl Shared {
             },
         };
         Victim { id: worker, role, run_status, wakeups_owed: peer.wakeups_owed.load(Ordering::Relaxed) }
-    }
-}
-
-/// Takes one job, trying again while another thread is in the way.
-pub(crate) fn take<T>(mut attempt: impl FnMut() -> Steal<T>) -> Option<T> {
-    loop {
-        match attempt() {
-            Steal::Success(job) => return Some(job),
-            Steal::Empty => return None,
-            Steal::Retry => std::hint::spin_loop(),
-        }
     }
 }
 

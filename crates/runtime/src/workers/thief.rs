@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome};
 
-use crate::raw::job::JobRef;
+use crate::raw::job::take;
 use crate::watching::trace;
-use crate::workers::shared::{AbortOnDrop, View, take};
-use crate::workers::worker::Worker;
+use crate::workers::shared::{AbortOnDrop, View};
+use crate::workers::worker::{JobRef, Worker};
 
 impl Worker {
     /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.

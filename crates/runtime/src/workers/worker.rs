@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 use comity_policy::{Thief, WorkerId};
 use crossbeam_deque::Worker as Spawns;
 
-use crate::raw::job::JobRef;
-use crate::raw::latch::{JoinLatch, Probe};
+use crate::raw;
+use crate::raw::job::take;
+use crate::raw::latch::{AsWorker, CrossLatch, Probe, ThreadLatch, Waiter, WorkerLatch};
 use crate::watching::trace::Taking;
 use crate::watching::watch::Doing;
-use crate::workers::shared::{AbortOnDrop, Peer, Shared, View, take};
+use crate::workers::shared::{AbortOnDrop, Peer, Shared, View};
+use crate::workers::sleep::Sleep;
 
 /// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
@@ -28,6 +30,18 @@ const MOST_NAPS: u32 = 20;
 /// After so many jobs in a row a worker takes one that would wait longest otherwise: a task from outside, the oldest of its own, or one
 /// that waits for a peer that is in the middle of something long. Prime, so that it falls in with no rhythm of a program's.
 const TURN: u32 = 61;
+
+// What `raw` is generic in.
+pub(crate) type Header = raw::job::Header<Worker>;
+pub(crate) type JobRef = raw::job::JobRef<Worker>;
+pub(crate) type JoinJob<F, R> = raw::job::JoinJob<Worker, F, R>;
+pub(crate) type StackJob<L, F, R> = raw::job::StackJob<Worker, L, F, R>;
+pub(crate) type HeapJob<F> = raw::job::HeapJob<Worker, F>;
+pub(crate) type JobFifo = raw::job::JobFifo<Worker>;
+pub(crate) type Inbox = raw::inbox::Inbox<Worker>;
+pub(crate) type Linked = raw::inbox::Linked<Worker>;
+pub(crate) type LinkedRef = raw::inbox::LinkedRef<Worker>;
+type JoinLatch = raw::latch::JoinLatch<Worker>;
 
 /// The worker that runs on this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
 ///
@@ -83,6 +97,22 @@ impl Peer {
     }
 }
 
+impl AsWorker for Worker {
+    #[inline]
+    fn id(&self) -> WorkerId {
+        self.id()
+    }
+
+    #[inline]
+    fn sleep(&self) -> &Sleep {
+        &self.shared().sleep
+    }
+
+    fn wait_until(&self, latch: &impl Probe) {
+        self.wait_until(latch);
+    }
+}
+
 impl Worker {
     pub(crate) fn id(&self) -> WorkerId {
         self.peer.id
@@ -100,6 +130,22 @@ impl Worker {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.own().shared
+    }
+
+    /// What this worker waits with for a job in another pool.
+    pub(crate) fn cross_latch(&self) -> CrossLatch {
+        CrossLatch::new(self, Arc::clone(self.shared()) as _)
+    }
+
+    /// The waiter for jobs of `pool`: this thread, which is `worker`, if it is one.
+    pub(crate) fn waiter(worker: Option<&Worker>, pool: &Arc<Shared>) -> Waiter {
+        match worker {
+            Some(worker) if Arc::ptr_eq(worker.shared(), pool) => {
+                Waiter::Worker(WorkerLatch::new(&pool.sleep, worker.id()))
+            }
+            Some(worker) => Waiter::OtherPool(worker.cross_latch()),
+            None => Waiter::Thread(ThreadLatch::default()),
+        }
     }
 
     /// Makes a task available to thieves that no frame of this worker waits for by itself.

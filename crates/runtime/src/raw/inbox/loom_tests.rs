@@ -5,16 +5,15 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::workers::worker::Worker;
 
 /// A job that only counts.
 #[repr(C)]
 struct Job {
-    linked: Linked,
+    linked: Linked<()>,
     taken: UnsafeCell<u32>,
 }
 
-fn never(_: NonNull<Header>, _: &Worker) {
+fn never(_: NonNull<Header<()>>, _: &()) {
     unreachable!("a counted job is not executed");
 }
 
@@ -23,14 +22,14 @@ fn jobs(count: usize) -> Vec<*mut Job> {
     (0..count).map(|_| Box::into_raw(Box::new(job()))).collect()
 }
 
-fn push(inbox: &Inbox, job: usize) {
-    let job = NonNull::new(job as *mut Linked).unwrap();
+fn push(inbox: &Inbox<()>, job: usize) {
+    let job = NonNull::new(job as *mut Linked<()>).unwrap();
     // SAFETY: `end` frees it, after everybody is done.
     inbox.push(unsafe { LinkedRef::new(job) });
 }
 
 /// Takes what is there, and says of each that it was taken: a race on that, loom would see.
-fn take(inbox: &Inbox) {
+fn take(inbox: &Inbox<()>) {
     for job in inbox.take() {
         let job: NonNull<Job> = job.0.cast();
         // SAFETY: the job is alive, and whoever has taken it is the only one to touch it.
@@ -38,7 +37,7 @@ fn take(inbox: &Inbox) {
     }
 }
 
-fn end(inbox: &Inbox, jobs: Vec<*mut Job>) {
+fn end(inbox: &Inbox<()>, jobs: Vec<*mut Job>) {
     take(inbox);
     assert!(inbox.is_empty());
     for job in jobs {

@@ -6,9 +6,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::raw::sync::Threads;
-use crate::workers::sleep::{Admission, Work, park};
+use crate::raw::sync::{Threads, park};
 use comity_policy::Waking;
+use comity_protocol::sleep::{Admission, Work};
 
 const W0: WorkerId = WorkerId(0);
 
