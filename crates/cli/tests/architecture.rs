@@ -129,6 +129,7 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
                 "api/spawn",
                 "api/broadcast",
                 "workers/current",
+                "workers/inject",
                 "workers/shared",
                 "workers/worker",
                 "blocking/resumable",

@@ -82,6 +82,48 @@ pub trait Cores {
     fn note_lost(&self, cores: u32);
 }
 
+impl<C: Cores + ?Sized> Cores for Box<C> {
+    fn held(&self) -> CoreSet {
+        (**self).held()
+    }
+
+    fn held_by_program(&self) -> CoreSet {
+        (**self).held_by_program()
+    }
+
+    fn claim(&self, own_only: bool) -> Option<usize> {
+        (**self).claim(own_only)
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        (**self).take_back()
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        (**self).release(core)
+    }
+
+    fn any_free(&self) -> bool {
+        (**self).any_free()
+    }
+
+    fn want(&self, wants: bool) {
+        (**self).want(wants);
+    }
+
+    fn decline(&self) {
+        (**self).decline();
+    }
+
+    fn is_core_wanted(&self) -> bool {
+        (**self).is_core_wanted()
+    }
+
+    fn note_lost(&self, cores: u32) {
+        (**self).note_lost(cores);
+    }
+}
+
 /// The pool: its queues, its sleep protocol, and its workers' threads.
 pub trait Pool: Work {
     /// What its sleep protocol runs on.

@@ -9,3 +9,4 @@ pub(crate) mod join;
 pub(crate) mod pool;
 pub(crate) mod scope;
 pub(crate) mod spawn;
+pub(crate) mod this_thread;

@@ -1,12 +1,8 @@
-//! What a fork leaves of the pools: in the child there is only the thread that forked.
+//! Which of a line of forked processes this is, and what each of them has one of.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::atomic::AtomicCell;
-
-use crate::cores::masks;
-use crate::sharing::coordinator;
-use crate::workers::current;
 
 /// Forks between this process and the one in which the first pool was built.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -16,19 +12,15 @@ pub(crate) fn generation() -> u64 {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Relaxed) {
         // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is no harm.
-        comity_os::fork::call_in_children(in_child);
+        comity_os::fork::call_in_children(count);
         WATCHED.store(true, Ordering::Relaxed);
     }
     GENERATION.load(Ordering::Relaxed)
 }
 
 /// Runs in each forked child, where locks may be held by threads that are not there.
-extern "C" fn in_child() {
+extern "C" fn count() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    coordinator::in_child();
-    masks::in_child();
-    // A worker that forks is none in the child: its peers are gone.
-    current::forget();
 }
 
 /// One value in each of a line of forked processes, never freed. A lock would not do: after a fork it may be held by a thread that is

@@ -50,13 +50,14 @@ pub use api::builder::{
 };
 pub use api::for_range::for_range;
 pub use api::join::{FnContext, join, join_context, on_worker};
-pub use api::pool::{
-    ActiveThreadsError, ThreadPool, current_num_threads, current_thread_has_pending_tasks, current_thread_index,
-    yield_local, yield_now,
-};
+pub use api::pool::{ActiveThreadsError, ThreadPool};
 pub use api::scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
 pub use api::spawn::{spawn, spawn_fifo};
+pub use api::this_thread::{
+    current_num_threads, current_thread_has_pending_tasks, current_thread_index, yield_local, yield_now,
+};
 pub use blocking::resumable::{BorrowedWaker, Resumable, Resume};
 pub use blocking::signal::Signal;
 pub use watching::counters::WorkerCounters;
-pub use workers::worker::{Worker, Yield};
+pub use workers::shared::Worker;
+pub use workers::worker::Yield;

@@ -1,5 +1,6 @@
 //! What can be seen of a pool from outside: counters, a report of who waits where, and a timeline.
 
+pub(crate) mod activity;
 pub(crate) mod counters;
 pub(crate) mod trace;
 pub(crate) mod watch;

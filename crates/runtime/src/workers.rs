@@ -1,8 +1,11 @@
 //! A pool's workers: what they share, how each gets, runs and waits for tasks, and how it rests.
 
 pub(crate) mod current;
+pub(crate) mod inject;
+pub(crate) mod mask;
 pub(crate) mod place;
 pub(crate) mod shared;
 pub(crate) mod sleep;
 pub(crate) mod thief;
+pub(crate) mod view;
 pub(crate) mod worker;

@@ -4,10 +4,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use crate::api::global::global;
+use crate::api::pool::ThreadPool;
 use crate::raw::latch::{CountLatch, CountLatchRef};
 use crate::workers::current;
-use crate::workers::shared::Shared;
-use crate::workers::worker::{StackJob, Worker};
+use crate::workers::shared::{Shared, StackJob, Worker};
 
 /// Which of how many a broadcast's call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,25 @@ where
         Some(worker) => worker.shared().spawn_broadcast(op),
         None => global().spawn_broadcast(op),
     });
+}
+
+impl ThreadPool {
+    /// [`broadcast`](crate::broadcast) to this pool.
+    pub fn broadcast<F, R>(&self, op: F) -> Vec<R>
+    where
+        F: Fn(BroadcastContext) -> R + Sync,
+        R: Send,
+    {
+        self.shared().broadcast(&op)
+    }
+
+    /// [`spawn_broadcast`](crate::spawn_broadcast) to this pool.
+    pub fn spawn_broadcast<F>(&self, op: F)
+    where
+        F: Fn(BroadcastContext) + Send + Sync + 'static,
+    {
+        self.shared().spawn_broadcast(op);
+    }
 }
 
 impl Shared {

@@ -12,17 +12,18 @@ use std::time::{Duration, Instant};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{fork, thread_limit};
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
-use comity_table::{CORES, Own as Terms};
+use comity_table::{CORES, Own as ProgramsOwn};
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
-use crate::api::global;
 use crate::api::pool::ThreadPool;
 use crate::cores::masks;
+use crate::raw::abort::AbortOnDrop;
+use crate::sharing::coordinator;
 use crate::watching::trace;
 use crate::watching::watch;
 use crate::workers::current;
-use crate::workers::shared::{AbortOnDrop, Handlers, Shared, WorkerHandler};
-use crate::workers::worker::{JobRef, Own, Turn};
+use crate::workers::mask;
+use crate::workers::shared::{Enrolment, Handlers, JobRef, Own, Shared, Turn, WorkerHandler};
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 65_535;
@@ -169,12 +170,14 @@ impl ThreadPoolBuilder {
         if self.use_current_thread && current::with(|worker| worker.is_some()) {
             return Err(BuildError::CurrentThreadInPool);
         }
+        mask::heed_forks();
         let num_threads = self.heed(within_limit(self.choose_num_threads()?), usable_cores)?;
         let policy = self.choose_policy()?;
         let watch = self.heed(watch_period(), || None)?;
         let weight = self.heed(choose_weight(), || USUAL_WEIGHT)?;
         let cores = self.heed(choose_cores(), || None)?;
-        let trace = self.heed(trace::begin().map_err(BuildError::TraceVariable), || None)?;
+        let starter = mask::narrow();
+        let trace = self.heed(trace::begin(starter).map_err(BuildError::TraceVariable), || None)?;
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
@@ -185,14 +188,14 @@ impl ThreadPoolBuilder {
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
+        let enrolment = Enrolment { own: ProgramsOwn { weight, cores }, enroll: coordinator::enroll };
         let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
         let shared =
-            Shared::new(policy, stealers, handlers, self.use_current_thread, Terms { weight, cores }, recorder);
+            Shared::new(policy, stealers, handlers, self.use_current_thread, mask::roams(), enrolment, recorder);
         // From here on the handle ends those that have started, should anything fail or panic.
         let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
 
         let mut own_worker = None;
-        let starter = masks::narrow();
         for (index, spawns) in spawns.into_iter().enumerate() {
             let id = WorkerId(index as u32);
             let worker = ThreadBuilder {
@@ -215,33 +218,13 @@ impl ThreadPoolBuilder {
             worker.adopt();
         }
         if let Some(period) = watch {
-            watch::start(&shared, period);
+            watch::start(Arc::downgrade(&shared), period);
         }
         if self.use_current_thread {
             // What is forked there comes from nowhere else.
             shared.begin();
         }
         Ok(pool)
-    }
-
-    /// Builds the pool that the free functions use outside of any other, and waits until its threads run.
-    ///
-    /// # Errors
-    /// See [`BuildError`]; the global pool is built at most once.
-    pub fn build_global(self) -> Result<(), BuildError> {
-        global::build(|| self.build())
-    }
-
-    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`]. Every worker must be made to run before
-    /// this returns.
-    ///
-    /// # Errors
-    /// As both.
-    pub fn build_global_with<F>(self, spawn: F) -> Result<(), BuildError>
-    where
-        F: FnMut(ThreadBuilder) -> io::Result<()>,
-    {
-        global::build(|| self.build_with(spawn))
     }
 
     /// A builder of pools like this one, but for its handlers and names.
@@ -325,7 +308,7 @@ fn usual_num_threads() -> usize {
 }
 
 fn usable_cores() -> usize {
-    let usable = comity_os::cores::usable_of(masks::roams().len()).get();
+    let usable = comity_os::cores::usable_of(mask::roams().len()).get();
     choose_cores().ok().flatten().map_or(usable, |most| usable.min(most as usize))
 }
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::api::join::on_worker;
-use crate::workers::shared::drop_lost;
-use crate::workers::worker::Worker;
+use crate::raw::abort::drop_lost;
+use crate::workers::shared::Worker;
 
 /// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
 /// parallel. The blocks are the same on every run, whatever the number of workers.

@@ -1,11 +1,12 @@
 //! The pool of the free functions outside of any other, one per process.
 
+use std::io;
 use std::sync::Mutex;
 
 use comity_os::lock;
 use crossbeam_utils::atomic::AtomicCell;
 
-use crate::api::builder::{BuildError, ThreadPoolBuilder};
+use crate::api::builder::{BuildError, ThreadBuilder, ThreadPoolBuilder};
 use crate::api::pool::ThreadPool;
 use crate::fork::PerProcess;
 
@@ -57,8 +58,30 @@ impl Place {
     }
 }
 
+impl ThreadPoolBuilder {
+    /// Builds the pool that the free functions use outside of any other, and waits until its threads run.
+    ///
+    /// # Errors
+    /// See [`BuildError`]; the global pool is built at most once.
+    pub fn build_global(self) -> Result<(), BuildError> {
+        build(|| self.build())
+    }
+
+    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`]. Every worker must be made to run before
+    /// this returns.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn build_global_with<F>(self, spawn: F) -> Result<(), BuildError>
+    where
+        F: FnMut(ThreadBuilder) -> io::Result<()>,
+    {
+        build(|| self.build_with(spawn))
+    }
+}
+
 /// Makes what `build` returns the global pool, and waits until its threads run.
-pub(crate) fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), BuildError> {
+fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), BuildError> {
     let place = place();
     let building = lock(&place.building);
     if place.pool.load().is_some() {

@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::api::global::global;
+use crate::api::pool::ThreadPool;
+use crate::raw::abort::drop_lost;
 use crate::raw::deque::Popped;
 use crate::raw::job::Payload;
 use crate::workers::current;
-use crate::workers::shared::drop_lost;
-use crate::workers::worker::{JoinJob, Worker};
+use crate::workers::shared::{JoinJob, Worker};
 
 /// Runs both closures, potentially in parallel, and returns both results.
 ///
@@ -119,6 +120,19 @@ where
         Some(worker) => f(worker),
         None => global().install(|| on_worker(f)),
     })
+}
+
+impl ThreadPool {
+    /// [`join`](crate::join) in this pool.
+    pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
+    where
+        A: FnOnce() -> RA + Send,
+        B: FnOnce() -> RB + Send,
+        RA: Send,
+        RB: Send,
+    {
+        self.install(|| join(a, b))
+    }
 }
 
 impl Worker {

@@ -6,13 +6,11 @@ use std::thread::JoinHandle;
 
 use comity_policy::Policy;
 
-use crate::api::broadcast::BroadcastContext;
-use crate::api::global::global;
-use crate::api::scope::{self, Scope, ScopeFifo};
 use crate::watching::counters::WorkerCounters;
 use crate::workers::current;
-use crate::workers::shared::{Shared, View};
-use crate::workers::worker::{Worker, Yield};
+use crate::workers::shared::{Shared, Worker};
+use crate::workers::view::View;
+use crate::workers::worker::Yield;
 
 /// A pool of workers under one policy.
 ///
@@ -54,84 +52,6 @@ impl ThreadPool {
         R: Send,
     {
         self.shared.run(task)
-    }
-
-    /// [`join`](crate::join) in this pool.
-    pub fn join<A, B, RA, RB>(&self, a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce() -> RA + Send,
-        B: FnOnce() -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        self.install(|| crate::join(a, b))
-    }
-
-    /// [`scope`](crate::scope) in this pool.
-    pub fn scope<'scope, F, R>(&self, body: F) -> R
-    where
-        F: FnOnce(&Scope<'scope>) -> R + Send,
-        R: Send,
-    {
-        self.install(|| crate::scope(body))
-    }
-
-    /// [`scope_fifo`](crate::scope_fifo) in this pool.
-    pub fn scope_fifo<'scope, F, R>(&self, body: F) -> R
-    where
-        F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
-        R: Send,
-    {
-        self.install(|| crate::scope_fifo(body))
-    }
-
-    /// [`in_place_scope`](crate::in_place_scope): `body` runs on this thread, its tasks in this pool.
-    pub fn in_place_scope<'scope, F, R>(&self, body: F) -> R
-    where
-        F: FnOnce(&Scope<'scope>) -> R,
-    {
-        current::with(|worker| scope::scope_in(&self.shared, worker, body))
-    }
-
-    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo): `body` runs on this thread, its tasks in this pool.
-    pub fn in_place_scope_fifo<'scope, F, R>(&self, body: F) -> R
-    where
-        F: FnOnce(&ScopeFifo<'scope>) -> R,
-    {
-        current::with(|worker| scope::scope_fifo_in(&self.shared, worker, body))
-    }
-
-    /// [`spawn`](crate::spawn) into this pool.
-    pub fn spawn<F>(&self, task: F)
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.shared.spawn(task);
-    }
-
-    /// [`spawn_fifo`](crate::spawn_fifo) into this pool.
-    pub fn spawn_fifo<F>(&self, task: F)
-    where
-        F: FnOnce() + Send + 'static,
-    {
-        self.shared.spawn_fifo(task);
-    }
-
-    /// [`broadcast`](crate::broadcast) to this pool.
-    pub fn broadcast<F, R>(&self, op: F) -> Vec<R>
-    where
-        F: Fn(BroadcastContext) -> R + Sync,
-        R: Send,
-    {
-        self.shared.broadcast(&op)
-    }
-
-    /// [`spawn_broadcast`](crate::spawn_broadcast) to this pool.
-    pub fn spawn_broadcast<F>(&self, op: F)
-    where
-        F: Fn(BroadcastContext) + Send + Sync + 'static,
-    {
-        self.shared.spawn_broadcast(op);
     }
 
     /// [`yield_now`](crate::yield_now()), if this thread is a worker of this pool.
@@ -213,7 +133,7 @@ impl ThreadPool {
         for thread in threads {
             thread.join().expect("a worker does not unwind");
         }
-        if let Some((program, _)) = shared.program() {
+        if let Some(program) = shared.program() {
             program.wait_if_deserted();
         }
     }
@@ -274,32 +194,3 @@ impl fmt::Display for ActiveThreadsError {
 }
 
 impl std::error::Error for ActiveThreadsError {}
-
-/// The number of workers of the current pool, or of the global one outside of any.
-pub fn current_num_threads() -> usize {
-    current::with(|worker| match worker {
-        Some(worker) => worker.shared().workers() as usize,
-        None => global().current_num_threads(),
-    })
-}
-
-/// This thread's index in its pool, from 0; `None` outside of any.
-pub fn current_thread_index() -> Option<usize> {
-    current::with(|worker| Some(worker?.id().index()))
-}
-
-/// Whether this thread's worker has tasks that nobody has begun; `None` outside of any pool.
-pub fn current_thread_has_pending_tasks() -> Option<bool> {
-    current::with(|worker| Some(worker?.has_pending_tasks()))
-}
-
-/// Runs one task that is queued anywhere in this thread's pool, if there is one; `None` outside of any pool. For a task
-/// that waits for something by looking at it: others run meanwhile.
-pub fn yield_now() -> Option<Yield> {
-    current::with(|worker| Some(worker?.yield_now()))
-}
-
-/// As [`yield_now()`], but only for tasks that are queued at this thread's own worker.
-pub fn yield_local() -> Option<Yield> {
-    current::with(|worker| Some(worker?.yield_local()))
-}

@@ -8,11 +8,12 @@ use comity_os::lock;
 
 use crate::api::broadcast::BroadcastContext;
 use crate::api::global::global;
+use crate::api::pool::ThreadPool;
+use crate::raw::abort::drop_lost;
 use crate::raw::job::Payload;
 use crate::raw::latch::{CountLatch, Latch};
 use crate::workers::current;
-use crate::workers::shared::{Shared, drop_lost};
-use crate::workers::worker::{HeapJob, JobFifo, JobRef, Worker};
+use crate::workers::shared::{HeapJob, JobFifo, JobRef, Shared, Worker};
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {
@@ -90,8 +91,44 @@ where
     })
 }
 
+impl ThreadPool {
+    /// [`scope`](crate::scope) in this pool.
+    pub fn scope<'scope, F, R>(&self, body: F) -> R
+    where
+        F: FnOnce(&Scope<'scope>) -> R + Send,
+        R: Send,
+    {
+        self.install(|| scope(body))
+    }
+
+    /// [`scope_fifo`](crate::scope_fifo) in this pool.
+    pub fn scope_fifo<'scope, F, R>(&self, body: F) -> R
+    where
+        F: FnOnce(&ScopeFifo<'scope>) -> R + Send,
+        R: Send,
+    {
+        self.install(|| scope_fifo(body))
+    }
+
+    /// [`in_place_scope`](crate::in_place_scope): `body` runs on this thread, its tasks in this pool.
+    pub fn in_place_scope<'scope, F, R>(&self, body: F) -> R
+    where
+        F: FnOnce(&Scope<'scope>) -> R,
+    {
+        current::with(|worker| scope_in(self.shared(), worker, body))
+    }
+
+    /// [`in_place_scope_fifo`](crate::in_place_scope_fifo): `body` runs on this thread, its tasks in this pool.
+    pub fn in_place_scope_fifo<'scope, F, R>(&self, body: F) -> R
+    where
+        F: FnOnce(&ScopeFifo<'scope>) -> R,
+    {
+        current::with(|worker| scope_fifo_in(self.shared(), worker, body))
+    }
+}
+
 /// A scope of `pool`, whose body runs on this thread, which is `worker`, if it is one.
-pub(crate) fn scope_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
+fn scope_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
@@ -101,7 +138,7 @@ where
 }
 
 /// As [`scope_in`].
-pub(crate) fn scope_fifo_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
+fn scope_fifo_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R,
 {

@@ -1,10 +1,10 @@
 //! Tasks that nobody waits for.
 
 use crate::api::global::global;
+use crate::api::pool::ThreadPool;
 use crate::raw::sync::Waker;
 use crate::workers::current;
-use crate::workers::shared::Shared;
-use crate::workers::worker::{HeapJob, JobFifo, JobRef};
+use crate::workers::shared::{HeapJob, JobFifo, JobRef, Shared};
 
 /// Runs `task` some time on the current pool, or on the global one outside of any.
 ///
@@ -29,6 +29,24 @@ where
         Some(worker) => worker.shared().spawn_fifo(task),
         None => global().spawn_fifo(task),
     });
+}
+
+impl ThreadPool {
+    /// [`spawn`](crate::spawn) into this pool.
+    pub fn spawn<F>(&self, task: F)
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.shared().spawn(task);
+    }
+
+    /// [`spawn_fifo`](crate::spawn_fifo) into this pool.
+    pub fn spawn_fifo<F>(&self, task: F)
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.shared().spawn_fifo(task);
+    }
 }
 
 impl Shared {

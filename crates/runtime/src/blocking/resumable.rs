@@ -12,9 +12,9 @@ use comity_policy::WorkerId;
 
 use crate::api::global::global;
 use crate::api::pool::ThreadPool;
+use crate::raw::abort::AbortOnDrop;
 use crate::workers::current;
-use crate::workers::shared::{AbortOnDrop, Shared};
-use crate::workers::worker::{Header, Linked, LinkedRef, Worker};
+use crate::workers::shared::{Header, Linked, LinkedRef, Shared, Worker};
 
 /// `Resumable::last` before it has run.
 const NOWHERE: u32 = u32::MAX;

@@ -1,7 +1,7 @@
 //! The masks of a pool's threads: where they run, by whose wish, and what that means for what they start.
 //!
-//! The books (`share`) say where a worker's thread is to run, and the functions here see to it. A thread's own wish, and that of an
-//! administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread starts while its mask is narrow inherits it; `mender`
+//! The books (`comity_protocol::activation`) say where a worker's thread is to run, and the functions here see to it. A thread's own wish, and that of an
+//! administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread starts while its mask is narrow inherits it; `sharing::mender`
 //! puts that right.
 //!
 //! The masks have a lock of their own, for a thread that asks for its own mask needs no books. It is taken within the books' lock,
@@ -15,17 +15,23 @@ use comity_os::census;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, SharedCoreSet, lock};
 use comity_policy::WorkerId;
-
-use crate::cores::share::{Books, State};
-use crate::sharing::mender::Spell;
-use crate::workers::current;
-use crate::workers::shared::Shared;
+use comity_protocol::activation::{Books, State};
 
 /// The masks of one pool's workers.
 pub(crate) struct Masks {
     kept: Mutex<Kept>,
     /// By worker. Beside the lock, for a forked child to read, where the lock may be held for ever.
     for_children: Box<[ForChild]>,
+}
+
+/// A time in which a worker's thread has had a narrow mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spell {
+    pub(crate) cores: CoreSet,
+    /// What the program wanted instead; `None`: all cores.
+    pub(crate) own: Option<CoreSet>,
+    /// When it began, as [`census::now`] has it.
+    pub(crate) since: u64,
 }
 
 /// What the lock guards.
@@ -41,7 +47,7 @@ struct Entry {
     mask: Mask,
     /// Its thread was confined while it slept, and has not been up since.
     sleeps: bool,
-    /// The narrow masks that its thread has had since the last [`Shared::spells`].
+    /// The narrow masks that its thread has had since the last [`Masks::spells`].
     spells: Vec<Spell>,
 }
 
@@ -120,7 +126,7 @@ impl Masks {
         lock(&self.kept)
     }
 
-    /// Whether a worker's thread has a narrow mask, or has had one since [`Shared::spells`].
+    /// Whether a worker's thread has a narrow mask, or has had one since [`Masks::spells`].
     pub(crate) fn is_narrow(&self) -> bool {
         self.kept().entries.iter().any(|entry| !entry.spells.is_empty())
     }
@@ -132,15 +138,29 @@ impl Masks {
 }
 
 /// With the books' lock.
-impl Shared {
-    /// As [`Pool::confine`](crate::cores::share::Pool::confine).
-    pub(crate) fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
-        self.set_mask(worker, |entry, thread, granted, for_child| entry.confine(thread, granted, cores, for_child))
+impl Masks {
+    /// As [`Pool::confine`](comity_protocol::activation::Pool::confine), of the worker that runs on `thread`. `granted`: what is known
+    /// of the cores that the system grants.
+    pub(crate) fn confine(
+        &self,
+        worker: WorkerId,
+        thread: ThreadId,
+        granted: impl FnOnce() -> CoreSet,
+        cores: Option<CoreSet>,
+    ) -> bool {
+        self.set(worker, granted, |entry, granted, for_child| entry.confine(thread, granted, cores, for_child))
     }
 
-    /// As [`Pool::lead`](crate::cores::share::Pool::lead): one that runs is confined for the moment in which it moves.
-    pub(crate) fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
-        self.set_mask(worker, |entry, thread, granted, for_child| {
+    /// As [`Pool::lead`](comity_protocol::activation::Pool::lead): one that runs is confined for the moment in which it moves.
+    pub(crate) fn lead(
+        &self,
+        worker: WorkerId,
+        thread: ThreadId,
+        granted: impl FnOnce() -> CoreSet,
+        core: usize,
+        sleeps: bool,
+    ) -> bool {
+        self.set(worker, granted, |entry, granted, for_child| {
             entry.sleeps = sleeps;
             entry.confine(thread, granted, Some([core].into_iter().collect()), for_child);
             if !sleeps {
@@ -149,40 +169,42 @@ impl Shared {
         })
     }
 
-    /// False: the worker has no thread yet, or it is not known what the system grants.
-    fn set_mask(&self, worker: WorkerId, set: impl FnOnce(&mut Entry, ThreadId, &mut CoreSet, &ForChild)) -> bool {
-        let Some(thread) = self.peer(worker).thread() else { return false };
-        let mut kept = self.masks.kept();
+    /// False: it is not known what the system grants.
+    fn set(
+        &self,
+        worker: WorkerId,
+        known: impl FnOnce() -> CoreSet,
+        set: impl FnOnce(&mut Entry, &mut CoreSet, &ForChild),
+    ) -> bool {
+        let mut kept = self.kept();
         let Kept { entries, granted } = &mut *kept;
         // A pool that came later learns it from its program.
-        if granted.is_empty()
-            && let Some((program, _)) = self.program()
-        {
-            *granted = CoreSet::load(&program.granted);
+        if granted.is_empty() {
+            *granted = known();
         }
         let is_known = !granted.is_empty();
         if is_known {
-            set(&mut entries[worker.index()], thread, granted, &self.masks.for_children[worker.index()]);
+            set(&mut entries[worker.index()], granted, &self.for_children[worker.index()]);
         }
         is_known
     }
 
-    /// As [`Pool::up`](crate::cores::share::Pool::up): one that slept with a narrow mask has tasks again.
+    /// As [`Pool::up`](comity_protocol::activation::Pool::up): one that slept with a narrow mask has tasks again.
     pub(crate) fn is_up(&self, worker: WorkerId) {
-        let entry = &mut self.masks.kept().entries[worker.index()];
+        let entry = &mut self.kept().entries[worker.index()];
         entry.sleeps = false;
         entry.begin_spell();
     }
 
     /// Where the threads of the pool's program may run by now, of which the system grants `granted`.
-    pub(crate) fn look_at_masks(&self, books: &mut Books, granted: CoreSet) {
+    pub(crate) fn look(&self, thread: impl Fn(WorkerId) -> Option<ThreadId>, books: &mut Books, granted: CoreSet) {
         let mut may_use = CoreSet::EMPTY;
-        let mut kept = self.masks.kept();
+        let mut kept = self.kept();
         kept.granted = granted;
         let Kept { entries, granted } = &mut *kept;
         for worker in books.workers() {
-            let Some(thread) = self.peer(worker).thread() else { continue };
-            let (entry, for_child) = (&mut entries[worker.index()], &self.masks.for_children[worker.index()]);
+            let Some(thread) = thread(worker) else { continue };
+            let (entry, for_child) = (&mut entries[worker.index()], &self.for_children[worker.index()]);
             if entry.learn(thread, granted, for_child) {
                 entry.confine(thread, granted, books.confined(worker), for_child);
             }
@@ -194,42 +216,43 @@ impl Shared {
     }
 
     /// The workers' threads, each with the narrow masks that it has had since the last time.
-    pub(crate) fn spells(&self, books: &Books) -> Vec<(ThreadId, Vec<Spell>)> {
-        let mut kept = self.masks.kept();
-        let workers = self.peers.iter().zip(&mut kept.entries).filter_map(|(peer, entry)| {
-            let thread = peer.thread()?;
+    pub(crate) fn spells(
+        &self,
+        thread: impl Fn(WorkerId) -> Option<ThreadId>,
+        books: &Books,
+    ) -> Vec<(ThreadId, Vec<Spell>)> {
+        let mut kept = self.kept();
+        let workers = (0..).map(WorkerId).zip(&mut kept.entries).filter_map(|(worker, entry)| {
+            let thread = thread(worker)?;
             let spells = std::mem::take(&mut entry.spells);
             // What it has now it may hand on until the next time, if it has tasks.
             let goes_on = |spell: &&Spell| {
                 let lasts = spell.cores == entry.mask.place() && entry.mask.is_narrow();
-                lasts && books.is(peer.id, State::Awake)
+                lasts && books.is(worker, State::Awake)
             };
             entry.spells = spells.iter().filter(goes_on).copied().collect();
             Some((thread, spells))
         });
         workers.collect()
     }
+
+    /// The mask of a worker that asks for its own, and what the system grants.
+    pub(crate) fn of(&self, me: WorkerId) -> (Mask, CoreSet) {
+        let kept = self.kept();
+        (kept.entries[me.index()].mask, kept.granted)
+    }
+
+    /// In a forked child, on the thread of the worker that forked: where it runs of its own accord, if it was confined. Not from what
+    /// the lock guards: one that another thread of the parent's has is never given back here.
+    pub(crate) fn in_child(&self, me: WorkerId, found: CoreSet) -> Option<CoreSet> {
+        let mask = &self.for_children[me.index()];
+        let is_ours = CoreSet::load(&mask.noted).intersection(found) == found;
+        (mask.is_narrow.load(Ordering::Acquire) && is_ours).then(|| CoreSet::load(&mask.own))
+    }
 }
 
 /// A narrow mask, and what the program wants instead; `None`: all cores.
 pub(crate) type Narrow = (CoreSet, Option<CoreSet>);
-
-/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where the program has
-/// just set another.
-fn narrow_mask() -> Option<(Mask, CoreSet)> {
-    current::with(|worker| {
-        let worker = worker?;
-        let kept = worker.shared().masks.kept();
-        let mask = kept.entries[worker.id().index()].mask;
-        let is_ours = mask.is_narrow() && mask.explains(affinity::of(ThreadId::current()), kept.granted);
-        is_ours.then_some((mask, kept.granted))
-    })
-}
-
-/// Whether the calling thread is a worker's that was confined: what it starts is not to stay there for ever.
-pub(crate) fn narrow() -> Option<Narrow> {
-    narrow_mask().map(|(mask, _)| (affinity::of(ThreadId::current()), mask.own()))
-}
 
 /// The calling thread roams if it was started by one that is narrow.
 pub(crate) fn widen(starter: Option<Narrow>) {
@@ -238,27 +261,5 @@ pub(crate) fn widen(starter: Option<Narrow>) {
         && affinity::of(me) == narrow
     {
         affinity::confine(me, own.unwrap_or(CoreSet::ALL));
-    }
-}
-
-/// Where the calling thread runs of its own accord.
-pub(crate) fn roams() -> CoreSet {
-    let as_worker = narrow_mask().map(|(mask, granted)| mask.roams(granted));
-    as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
-}
-
-/// Runs in each forked child, on the thread that forked.
-pub(crate) fn in_child() {
-    let me = ThreadId::current();
-    let own = current::with(|worker| {
-        let worker = worker?;
-        // Not from what the lock guards: one that another thread of the parent's has is never given back here.
-        let mask = &worker.shared().masks.for_children[worker.id().index()];
-        let found = affinity::of(me);
-        let is_ours = CoreSet::load(&mask.noted).intersection(found) == found;
-        (mask.is_narrow.load(Ordering::Acquire) && is_ours).then(|| CoreSet::load(&mask.own))
-    });
-    if let Some(own) = own {
-        affinity::confine(me, own);
     }
 }

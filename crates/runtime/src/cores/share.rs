@@ -1,24 +1,24 @@
 //! Who is awake on which core (`comity_protocol::activation`), on threads: the cores are the program's part of the core table, and
 //! where threads run is kept by `masks`.
 
-use comity_os::cores;
+use comity_os::{CoreSet, cores};
 use comity_policy::Policy;
 use comity_protocol::activation::Activation;
+pub(crate) use comity_protocol::activation::{Books, Cores, State, Terms};
 #[cfg(test)]
-pub(crate) use comity_protocol::activation::Up;
-pub(crate) use comity_protocol::activation::{Books, Cores, Pool, State, Terms};
+pub(crate) use comity_protocol::activation::{Pool, Up};
 
-use crate::cores::masks;
 use crate::raw::sync::Threads;
-use crate::sharing::program::Part;
+
+/// A pool's part of what its program has in the core table.
+pub(crate) type Part = Box<dyn Cores + Send + Sync>;
 
 /// What one pool has of its program's share of the machine.
 pub(crate) type Share<C = Part> = Activation<Threads, C>;
 
-/// `None`: the operating system shares out time.
-pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool) -> Option<Share<C>> {
+/// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out time.
+pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool, may_use: CoreSet) -> Option<Share<C>> {
     let (sharing, _) = policy.sharing()?;
-    let may_use = masks::roams();
     let usable = cores::usable_of(may_use.len()).get();
     Some(Activation::new(&Threads, sharing, workers, adopts, may_use, usable.try_into().unwrap_or(u32::MAX)))
 }

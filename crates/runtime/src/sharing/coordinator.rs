@@ -7,24 +7,29 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
-use comity_os::{CoreSet, affinity, cores, quota};
+use comity_os::{CoreSet, affinity, cores, fork, quota};
 use comity_policy::{Mode, Room};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
-use comity_table::{InForce, Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
+use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
+use crate::cores::masks;
 use crate::cores::share::{Cores, Share, Terms};
+use crate::fork::PerProcess;
 use crate::sharing::mender::Mender;
 use crate::sharing::observer::{self, Locked, process_clock};
-use crate::sharing::program::{PoolId, Program};
-use crate::workers::shared::{Shared, View};
+use crate::sharing::program::{self, PoolId, Program};
+use crate::workers::mask;
+use crate::workers::shared::Shared;
 use crate::workers::sleep::Work as _;
+use crate::workers::view::View;
 
 /// How soon a program tries again that found the table full.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -36,8 +41,23 @@ const LIMITS: Duration = Duration::from_secs(1);
 const MEND: Duration = Duration::from_millis(50);
 const _: () = assert!(2 * MEND.as_millis() <= 100 && 2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
+/// The pool, which has its first task, takes part in its program from now on.
+pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
+    let started = program::enroll(pool, own, |program| {
+        let thread = thread::Builder::new().name("comity-share".to_owned());
+        let (program, starter) = (Arc::clone(program), mask::narrow());
+        fork::spawn(thread, move || {
+            masks::widen(starter);
+            keep(&program);
+        })
+    });
+    if let Err(error) = started {
+        goes_without(&format!("gets no coordinator, for there is no thread: {error}"));
+    }
+}
+
 /// The body of the coordinator's thread: it ends when the program's pools have.
-pub(crate) fn keep(program: &Arc<Program>) {
+fn keep(program: &Arc<Program>) {
     let (_, quantum) = program.policy.sharing().expect("only pools that share cores have a program");
     if program.lends() {
         // What ends within a quantum has nothing to share.
@@ -96,7 +116,7 @@ fn has_work(program: &Program) -> bool {
 }
 
 /// Sharing is a courtesy: without it a program goes on as it would have without Comity.
-pub(crate) fn goes_without(why: &str) {
+fn goes_without(why: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     say_once(&SAID, &format!("{why}; this program goes on without sharing cores"));
 }
@@ -125,19 +145,11 @@ fn profile(program: &Program) -> Profile {
     }
 }
 
-/// The number of this process; 0: not drawn yet. No lock, which a fork might leave locked.
-static PROGRAM: AtomicU64 = AtomicU64::new(0);
-
-/// What a process has in the table under several policies is one program.
+/// The number of this process: what it has in the table under several policies is one program. A forked child is another, and draws one
+/// of its own.
 fn this_program() -> u64 {
-    let drawn = draw_program().max(1);
-    let before = PROGRAM.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed);
-    before.map_or_else(|program| program, |_| drawn)
-}
-
-/// Runs in each forked child: it is another program, and draws a number of its own.
-pub(crate) fn in_child() {
-    PROGRAM.store(0, Ordering::Relaxed);
+    static PROGRAM: PerProcess<u64> = PerProcess::new();
+    *PROGRAM.get(|_| draw_program().max(1))
 }
 
 /// One pool at one look.
@@ -268,7 +280,8 @@ impl<'a> Coordinator<'a> {
         self.mended = Instant::now();
         let mut workers = Vec::new();
         for pool in pools {
-            workers.extend(pool.shared.spells(&pool.share().books()));
+            let thread = |worker| pool.shared.peer(worker).thread();
+            workers.extend(pool.shared.masks.spells(thread, &pool.share().books()));
         }
         self.mender.look(&workers, self.program.take_ended());
     }
@@ -305,7 +318,7 @@ impl Driver<'_> {
         let mut may_use = CoreSet::EMPTY;
         for pool in self.pools {
             let mut books = pool.share().books();
-            pool.shared.look_at_masks(&mut books, granted);
+            pool.shared.masks.look(|worker| pool.shared.peer(worker).thread(), &mut books, granted);
             may_use = may_use.union(books.may_use);
         }
         if self.member.set_may_use(may_use) {

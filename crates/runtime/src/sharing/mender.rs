@@ -15,18 +15,10 @@ use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
 
+use crate::cores::masks::Spell;
+
 /// At so many looks a child is looked at: it may have been about to start another.
 const LOOKS: u32 = 2;
-
-/// A time in which a worker's thread has had a narrow mask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spell {
-    pub(crate) cores: CoreSet,
-    /// What the program wanted instead; `None`: all cores.
-    pub(crate) own: Option<CoreSet>,
-    /// When it began, as [`census::now`] has it.
-    pub(crate) since: u64,
-}
 
 /// See the module.
 #[derive(Debug)]

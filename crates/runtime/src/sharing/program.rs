@@ -7,21 +7,21 @@
 //! Which of its cores a program's pools use is written down in [`Division`], under one lock, which is taken where a pool claims or
 //! releases a core and by the coordinator.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use comity_os::{SharedCoreSet, fork, futex, lock};
+use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Policy, Room, Sleeper};
 use comity_table::{CoreSet, Location, Member, Own};
 
-use crate::cores::masks;
+use crate::cores::masks::Spell;
+use crate::cores::membership::Membership;
 use crate::cores::share::{Cores, Terms};
 use crate::fork::PerProcess;
-use crate::sharing::coordinator;
-use crate::sharing::mender::Spell;
 use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::shared::Shared;
 
@@ -143,9 +143,16 @@ fn registry() -> &'static Mutex<Vec<Arc<Program>>> {
     REGISTRY.get(|_| Mutex::default())
 }
 
-/// The pool, which has its first task, takes part in its program from now on.
-pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
-    let Some(location) = Location::from_environment() else { return };
+/// The pool, which has its first task, takes part in its program from now on. `start` starts the coordinator of a program that has none.
+///
+/// # Errors
+/// If there is no thread for it. The next pool tries again.
+pub(crate) fn enroll(
+    pool: &Arc<Shared>,
+    own: Own,
+    start: impl FnOnce(&Arc<Program>) -> io::Result<JoinHandle<()>>,
+) -> io::Result<()> {
+    let Some(location) = Location::from_environment() else { return Ok(()) };
     let mut programs = lock(registry());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
@@ -156,25 +163,16 @@ pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
     program.add(pool);
     let mut pools = program.pools();
     if pools.life == Life::Unborn {
-        let name = thread::Builder::new().name("comity-share".to_owned());
-        let starter = masks::narrow();
-        let started = fork::spawn(name, {
-            let program = Arc::clone(&program);
-            move || {
-                masks::widen(starter);
-                coordinator::keep(&program);
-            }
-        });
-        match started {
+        match start(&program) {
             Ok(thread) => (pools.thread, pools.life) = (Some(thread), Life::Running),
             Err(error) => {
-                // The next pool tries again.
                 pools.life = Life::Ended;
                 programs.retain(|other| !Arc::ptr_eq(other, &program));
-                coordinator::goes_without(&format!("gets no coordinator, for there is no thread: {error}"));
+                return Err(error);
             }
         }
     }
+    Ok(())
 }
 
 impl Program {
@@ -236,7 +234,7 @@ impl Program {
         pools.deserted = None;
         pools.list.push((id, Arc::clone(pool)));
         self.tell_of_change();
-        pool.enroll(Arc::clone(self), id);
+        pool.enroll(Box::new(Enrolled { program: Arc::clone(self), pool: id }));
         self.admit(&pools, id, pool);
         drop(pools);
         self.poke();
@@ -248,17 +246,17 @@ impl Program {
             share.stand(pools.terms);
             share.bound(pools.cap);
             share.close(pools.are_closed);
-            share.enter(Part {
+            share.enter(Box::new(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
                 pool: id,
                 wants: AtomicBool::new(false),
-            });
+            }));
         }
     }
 
     /// The pool has ended.
-    pub(crate) fn remove(&self, id: PoolId) {
+    fn remove(&self, id: PoolId) {
         let mut pools = self.pools();
         let gone = pools.list.iter().position(|(other, _)| *other == id).map(|nth| pools.list.remove(nth));
         if pools.list.is_empty() {
@@ -284,7 +282,7 @@ impl Program {
     }
 
     /// Waits until the coordinator has ended, if there is no pool for it any more.
-    pub(crate) fn wait_if_deserted(&self) {
+    fn wait_if_deserted(&self) {
         self.pools().waiting += 1;
         self.poke();
         let thread = loop {
@@ -460,7 +458,7 @@ impl Program {
         self.dormant.store(dormant, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_dormant(&self) -> bool {
+    fn is_dormant(&self) -> bool {
         self.dormant.load(Ordering::SeqCst)
     }
 
@@ -481,8 +479,34 @@ impl Program {
     }
 }
 
+/// A pool's program, to the pool.
+struct Enrolled {
+    program: Arc<Program>,
+    pool: PoolId,
+}
+
+impl Membership for Enrolled {
+    fn granted(&self) -> CoreSet {
+        CoreSet::load(&self.program.granted)
+    }
+
+    fn worker_is_up(&self) {
+        if self.program.is_dormant() {
+            self.program.poke();
+        }
+    }
+
+    fn leave(&self) {
+        self.program.remove(self.pool);
+    }
+
+    fn wait_if_deserted(&self) {
+        self.program.wait_if_deserted();
+    }
+}
+
 /// A pool's part of what its program has in the table.
-pub(crate) struct Part {
+struct Part {
     program: Arc<Program>,
     member: Arc<Member>,
     pool: PoolId,

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use comity_os::cpu_clock::{ThreadId, Times};
 use comity_os::{at_exit, clock, fork, lock};
 use comity_policy::{Policy, WorkerId};
+use comity_protocol::activation::Terms;
 
-use crate::cores::masks;
-use crate::cores::share::Terms;
+use crate::cores::masks::{self, Narrow};
 use crate::fork::PerProcess;
 use file::Output;
 
@@ -174,11 +174,11 @@ pub(crate) struct Trace {
 /// Whether this process has a trace. Made under a lock of the process's own.
 static TRACE: PerProcess<Mutex<Option<&'static Trace>>> = PerProcess::new();
 
-/// The process's trace, opened at the first call if `COMITY_TRACE` asks for one.
+/// The process's trace, opened at the first call if `COMITY_TRACE` asks for one. `starter`: the caller's mask, if it is narrow.
 ///
 /// # Errors
 /// A sentence without the variable's name and `=`.
-pub(crate) fn begin() -> Result<Option<&'static Trace>, String> {
+pub(crate) fn begin(starter: Option<Narrow>) -> Result<Option<&'static Trace>, String> {
     let Some(name) = comity_os::environment::variable("COMITY_TRACE") else { return Ok(None) };
     let mut place = lock(TRACE.get(|_| Mutex::default()));
     if place.is_none() {
@@ -197,7 +197,6 @@ pub(crate) fn begin() -> Result<Option<&'static Trace>, String> {
             format!("{}: {what}: {error}", name.to_string_lossy())
         };
         at_exit::call_at_exit(at_exit).map_err(|error| failed("the end of the program cannot be heard of", error))?;
-        let starter = masks::narrow();
         let thread = std::thread::Builder::new().name("comity-trace".to_owned());
         fork::spawn(thread, move || {
             masks::widen(starter);

@@ -6,8 +6,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,95 +14,58 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::{fork, stack};
 use comity_policy::WorkerId;
 
-use crate::workers::shared::{Peer, Shared};
+use super::activity::Doing;
 
 /// How long a blocked thread is given to look at its own stack.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a worker is doing. Its owner writes it where it begins to wait and where it takes a queued
-/// job, never at a push or a pop.
-#[derive(Default)]
-pub(crate) struct Activity {
-    /// See [`Doing::encode`].
-    doing: AtomicU32,
-    /// See [`Activity::waits`].
-    waits: AtomicU32,
+/// A pool, as its watch sees it.
+pub(crate) trait Watched: Send + Sync + 'static {
+    fn has_ended(&self) -> bool;
+
+    /// Whether the pool's program rests.
+    fn is_closed(&self) -> bool;
+
+    /// How many tasks nobody has begun.
+    fn queued(&self) -> usize;
+
+    /// Each worker, as it is now.
+    fn workers(&self) -> Vec<Seen>;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
-    /// What a program asked for, or what a program does on a thread that a pool has adopted.
-    Task,
-    /// Without a task that waits, it looks for one, or sleeps.
-    Looking,
-    /// It waits for a scope, a broadcast or another pool.
-    Waiting,
-    /// It waits for the right half of a join, which this worker runs.
-    WaitingFor(WorkerId),
-}
-
-impl Doing {
-    fn encode(self) -> u32 {
-        match self {
-            Doing::Task => 0,
-            Doing::Looking => 1,
-            Doing::Waiting => 2,
-            Doing::WaitingFor(WorkerId(thief)) => 3 + thief,
-        }
-    }
-
-    fn decode(code: u32) -> Doing {
-        match code {
-            0 => Doing::Task,
-            1 => Doing::Looking,
-            2 => Doing::Waiting,
-            thief => Doing::WaitingFor(WorkerId(thief - 3)),
-        }
-    }
-}
-
-impl Activity {
-    pub(crate) fn set(&self, doing: Doing) {
-        self.doing.store(doing.encode(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> Doing {
-        Doing::decode(self.doing.load(Ordering::Relaxed))
-    }
-
-    /// Frames on its stack that wait for something, the main loop not among them.
-    pub(crate) fn waits(&self) -> u32 {
-        self.waits.load(Ordering::Relaxed)
-    }
-
-    /// One more frame waits, or with `-1` one less.
-    pub(crate) fn count_wait(&self, change: i32) {
-        self.waits.store(self.waits().wrapping_add_signed(change), Ordering::Relaxed);
-    }
+/// One worker.
+pub(crate) struct Seen {
+    pub(crate) id: WorkerId,
+    /// `None`: it has not started.
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) doing: Doing,
+    /// As [`Activity::waits`](super::activity::Activity::waits).
+    pub(crate) waits: u32,
+    /// Tasks that it has stolen.
+    pub(crate) steals: u64,
 }
 
 /// Starts to watch a pool that has its threads, until it ends.
-pub(crate) fn start(pool: &Arc<Shared>, period: Duration) {
-    let pool = Arc::downgrade(pool);
+pub(crate) fn start(pool: Weak<impl Watched>, period: Duration) {
     let watch = fork::spawn(thread::Builder::new().name("comity-watch".to_owned()), move || watch(&pool, period));
     if let Err(error) = watch {
         say(&format!("comity: COMITY_WATCH is without effect on a pool: it gets no thread: {error}\n"));
     }
 }
 
-fn watch(pool: &Weak<Shared>, period: Duration) {
+fn watch(pool: &Weak<impl Watched>, period: Duration) {
     let mut last = None;
     let mut since = Instant::now();
     let mut said = false;
     loop {
         thread::sleep(period / 8);
         let Some(pool) = pool.upgrade().filter(|pool| !pool.has_ended()) else { return };
-        let look = || pool.peers.iter().map(|peer| Snapshot::of(peer)).collect::<Vec<_>>();
+        let look = || pool.workers().iter().map(Snapshot::of).collect::<Vec<_>>();
         let now = look();
         if last.as_ref() != Some(&now) {
             (last, since, said) = (Some(now), Instant::now(), false);
-        } else if !said && since.elapsed() >= period && has_something_to_do(&pool) {
-            say(&report(&pool, since.elapsed()));
+        } else if !said && since.elapsed() >= period && has_something_to_do(&*pool) {
+            say(&report(&*pool, since.elapsed()));
             // Those who were asked used processor time to answer.
             (last, said) = (Some(look()), true);
         }
@@ -120,46 +82,42 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(peer: &Peer) -> Snapshot {
-        let doing = peer.activity.get();
-        let used = peer.thread().filter(|_| doing == Doing::Task).and_then(ThreadId::cpu_time);
-        Snapshot { doing, used, steals: peer.counters.read().steals }
+    fn of(worker: &Seen) -> Snapshot {
+        let Seen { doing, steals, .. } = *worker;
+        let used = worker.thread.filter(|_| doing == Doing::Task).and_then(ThreadId::cpu_time);
+        Snapshot { doing, used, steals }
     }
 }
 
 /// Whether a task is queued, or one that is blocked lies on top of a frame that waits. Else a blocked task is the program's
 /// own business; and one that rests as it was asked to stands still.
-fn has_something_to_do(pool: &Shared) -> bool {
+fn has_something_to_do(pool: &impl Watched) -> bool {
     if pool.is_closed() {
         return false;
     }
-    queued(pool) > 0 || pool.peers.iter().any(|peer| peer.activity.get() == Doing::Task && peer.activity.waits() > 0)
+    pool.queued() > 0 || pool.workers().iter().any(|worker| worker.doing == Doing::Task && worker.waits > 0)
 }
 
-fn queued(pool: &Shared) -> usize {
-    pool.peers.iter().map(|peer| peer.queued()).sum::<usize>() + pool.injector.len()
-}
-
-fn report(pool: &Shared, stands_still: Duration) -> String {
+fn report(pool: &impl Watched, stands_still: Duration) -> String {
+    let workers = pool.workers();
     let mut report = format!(
         "comity: a pool of {} workers has made no progress for {:.1} s; queued tasks: {}\n",
-        pool.workers(),
+        workers.len(),
         stands_still.as_secs_f64(),
-        queued(pool),
+        pool.queued(),
     );
-    for peer in &pool.peers {
-        let waits = peer.activity.waits();
-        let Some(thread) = peer.thread() else {
-            let _ = writeln!(report, "comity: worker {} has never got a thread", peer.id.0);
+    for Seen { id, thread, doing, waits, .. } in workers {
+        let Some(thread) = thread else {
+            let _ = writeln!(report, "comity: worker {} has never got a thread", id.0);
             continue;
         };
-        let _ = write!(report, "comity: worker {} (thread {}) ", peer.id.0, thread.as_raw());
+        let _ = write!(report, "comity: worker {} (thread {}) ", id.0, thread.as_raw());
         let below = |waits| match waits {
             0 => String::new(),
             1 => ", on top of a frame that waits".to_owned(),
             more => format!(", on top of {more} frames that wait"),
         };
-        match peer.activity.get() {
+        match doing {
             Doing::Looking => report.push_str("has no task\n"),
             Doing::Waiting => {
                 let _ = writeln!(

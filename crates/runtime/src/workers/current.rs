@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use crate::workers::shared::Peer;
-use crate::workers::worker::{Own, Worker};
+use crate::workers::shared::{Own, Peer, Worker};
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };

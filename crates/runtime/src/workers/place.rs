@@ -4,8 +4,8 @@ use comity_policy::{Unblocked, WorkerId};
 
 use crate::raw::sync::Waker;
 use crate::workers::current;
-use crate::workers::shared::{Shared, View};
-use crate::workers::worker::LinkedRef;
+use crate::workers::shared::{LinkedRef, Shared};
+use crate::workers::view::View;
 
 impl Shared {
     /// Queues a task that can go on, and last ran on the worker `last`, where the policy says.

@@ -1,40 +1,51 @@
 //! What the workers of one pool share.
 
 use std::any::Any;
-use std::io::Write;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
+use comity_os::CoreSet;
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{CoreSet, lock};
-use comity_policy::{Policy, Role, RunStatus, Victim, WorkerId};
-use comity_protocol::dialogue::Crew;
+use comity_policy::{Policy, Role, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::platform::Once as _;
-use comity_table::Own as Terms;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
 use crate::cores::masks::Masks;
-use crate::cores::share::{self, Pool, Share};
+use crate::cores::membership::Membership;
+use crate::cores::share::{self, Share};
 use crate::fork;
+use crate::raw;
+use crate::raw::abort::AbortOnDrop;
 use crate::raw::deque::Deque;
 use crate::raw::job::take;
 use crate::raw::latch::{CountLatch, Latch, ThreadLatch, Waiter};
-use crate::raw::sync::{SetOnce, Threads, Waker};
-use crate::sharing::program::{self, Part, PoolId, Program};
+use crate::raw::sync::{SetOnce, Threads};
+use crate::watching::activity::Activity;
 use crate::watching::counters::{Counter, Live};
 use crate::watching::trace::Recorder;
-use crate::watching::watch::Activity;
-use crate::workers::current;
-use crate::workers::sleep::{Sleep, Work};
-use crate::workers::worker::{Header, Inbox, JobFifo, JobRef, Own, StackJob, Worker};
+use crate::workers::sleep::Sleep;
 
 /// How long a thief's question may go unanswered before it raids, in nanoseconds. An owner that pushes answers in less
 /// than 1 µs; a raid costs each running worker 1 to 2 µs.
 const PATIENCE: u64 = 20_000;
+
+// What `raw` is generic in.
+pub(crate) type Header = raw::job::Header<Worker>;
+pub(crate) type JobRef = raw::job::JobRef<Worker>;
+pub(crate) type JoinJob<F, R> = raw::job::JoinJob<Worker, F, R>;
+pub(crate) type StackJob<L, F, R> = raw::job::StackJob<Worker, L, F, R>;
+pub(crate) type HeapJob<F> = raw::job::HeapJob<Worker, F>;
+pub(crate) type JobFifo = raw::job::JobFifo<Worker>;
+pub(crate) type Inbox = raw::inbox::Inbox<Worker>;
+pub(crate) type Linked = raw::inbox::Linked<Worker>;
+pub(crate) type LinkedRef = raw::inbox::LinkedRef<Worker>;
+pub(crate) type JoinLatch = raw::latch::JoinLatch<Worker>;
 
 /// Told the payload of a panic that nobody waits for.
 pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
@@ -191,6 +202,87 @@ impl Peer {
     }
 }
 
+/// The worker that runs on this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
+///
+/// Passing it along saves each [`join`](crate::join()) the way through the thread's local storage. It stays on its thread:
+/// it is neither `Send` nor `Sync`.
+#[repr(transparent)]
+pub struct Worker {
+    pub(crate) peer: Peer,
+    on_its_thread: PhantomData<*mut ()>,
+}
+
+/// What belongs to a worker's thread alone.
+pub(crate) struct Own {
+    pub(crate) shared: Arc<Shared>,
+    /// Tasks that no frame of this worker waits for by itself: those of `spawn` and of scopes.
+    pub(crate) spawns: Spawns<JobRef>,
+    /// What this worker does when it has no task. Borrowed during one spell as a thief, and no task runs in a spell.
+    pub(crate) thief: RefCell<Box<dyn Thief>>,
+    /// When the last spell as a thief ended.
+    pub(crate) busy_since: Cell<Instant>,
+    /// Whether the thread was a program's own before: it is in no main loop.
+    pub(crate) adopted: bool,
+    /// Jobs on this worker's stack that it laid there while it waited for something else.
+    pub(crate) stolen_depth: Cell<u32>,
+    /// What is to come first some time.
+    pub(crate) turn: Turn,
+}
+
+/// What a worker that always has tasks must not forget.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// Whether this worker has run work that blocks. Without any, nothing comes again and again, and what was spawned runs in the order that
+    /// rayon's users count on.
+    pub(crate) needed: Cell<bool>,
+    /// Jobs since the last turn.
+    pub(crate) jobs: Cell<u32>,
+    /// Counts the turns.
+    pub(crate) turns: Cell<u32>,
+    /// A peer, and how many jobs it had taken at the last look.
+    pub(crate) looked_at: Cell<(u32, u64)>,
+}
+
+impl Peer {
+    /// Lends `own` to this worker, until [`Peer::leave`].
+    pub(crate) fn enter(&self, own: &Own) -> &Worker {
+        self.own.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
+        // SAFETY: `Worker` is a transparent `Peer`; the caller is `current::enter`, on the worker's thread.
+        unsafe { &*std::ptr::from_ref(self).cast::<Worker>() }
+    }
+
+    pub(crate) fn leave(&self) {
+        self.own.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    pub(crate) fn id(&self) -> WorkerId {
+        self.peer.id
+    }
+
+    /// This worker's index in its pool, from 0.
+    pub fn index(&self) -> usize {
+        self.id().index()
+    }
+
+    pub(crate) fn own(&self) -> &Own {
+        // SAFETY: a `Worker` is seen only inside of `current::enter`, on its thread, which lends what this points to.
+        unsafe { &*self.peer.own.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.own().shared
+    }
+}
+
+/// How a pool comes to its program, with its first task.
+pub(crate) struct Enrolment {
+    /// What the pool says of the program, should it be the first of it.
+    pub(crate) own: comity_table::Own,
+    pub(crate) enroll: fn(&Arc<Shared>, comity_table::Own),
+}
+
 /// The pool itself. Each worker thread holds a reference, and so does the handle.
 pub(crate) struct Shared {
     pub(crate) policy: Policy,
@@ -199,22 +291,21 @@ pub(crate) struct Shared {
     pub(crate) share: Option<Share>,
     pub(crate) masks: Masks,
     /// The program that the pool belongs to, once it has had a task.
-    program: SetOnce<(Arc<Program>, PoolId)>,
+    program: SetOnce<Box<dyn Membership>>,
     pub(crate) peers: Box<[CachePadded<Peer>]>,
     /// Tasks from threads that are not workers of this pool.
     pub(crate) injector: Injector<JobRef>,
     pub(crate) handlers: Handlers,
     /// What keeps the pool running: one for the handle, one for each spawned task that has not finished.
-    reasons_to_run: AtomicUsize,
+    pub(super) reasons_to_run: AtomicUsize,
     ended: AtomicBool,
     /// Counts the workers that have no thread yet.
     started: CountLatch,
     /// Held while a broadcast is handed out, so that all workers see broadcasts in the same order.
-    broadcasts: Mutex<()>,
+    pub(super) broadcasts: Mutex<()>,
     born: Instant,
     me: Weak<Shared>,
-    /// What the pool says of its program, should it be the first of it.
-    terms: Terms,
+    enrolment: Enrolment,
     /// Whether it ever had a task.
     begun: AtomicBool,
     /// The process that the threads are in, as [`fork::generation`] counts.
@@ -224,13 +315,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// `adopts`: worker 0 is a thread of the program's own.
+    /// `adopts`: worker 0 is a thread of the program's own. `may_use`: where the thread that builds the pool runs of its own accord.
     pub(crate) fn new(
         policy: Policy,
         spawns: Vec<Stealer<JobRef>>,
         handlers: Handlers,
         adopts: bool,
-        terms: Terms,
+        may_use: CoreSet,
+        enrolment: Enrolment,
         recorder: Option<Arc<Recorder>>,
     ) -> Arc<Shared> {
         let row = policy.row();
@@ -239,11 +331,11 @@ impl Shared {
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
-            terms,
+            enrolment,
             begun: AtomicBool::new(false),
             policy,
             sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
-            share: share::of(policy, workers, adopts),
+            share: share::of(policy, workers, adopts, may_use),
             masks: Masks::new(workers),
             program: SetOnce::default(),
             peers: (0..workers).zip(spawns).map(peer).collect(),
@@ -264,7 +356,7 @@ impl Shared {
     }
 
     /// Makes the next push of every worker look for sleepers. What was written before is visible to them.
-    fn ring_bells(&self) {
+    pub(super) fn ring_bells(&self) {
         // Against the fence in `Deque::silence`: either the bell is seen to be silent, or its owner sees what was written.
         fence(Ordering::SeqCst);
         self.peers.iter().for_each(|peer| peer.deque.ring());
@@ -310,20 +402,6 @@ impl Shared {
         self.process == fork::generation()
     }
 
-    /// One more reason to run.
-    ///
-    /// # Panics
-    /// If the pool has ended, unless this is a thread that it has adopted: that goes on, and runs its tasks when it yields.
-    pub(crate) fn add_reason_to_run(&self) {
-        let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
-        if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            let is_ours = |worker: &Worker| std::ptr::eq(&**worker.shared(), self) && worker.own().adopted;
-            let goes_on = current::with(|worker| worker.is_some_and(is_ours));
-            assert!(goes_on, "a task cannot be spawned into a pool that has ended");
-            self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     /// One reason less; without any, the workers end.
     pub(crate) fn drop_reason_to_run(&self) {
         if self.reasons_to_run.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -344,18 +422,18 @@ impl Shared {
     }
 
     fn leave_program(&self) {
-        if let Some((program, pool)) = self.program() {
-            program.remove(*pool);
+        if let Some(program) = self.program() {
+            program.leave();
         }
     }
 
     /// The pool belongs to this program.
-    pub(crate) fn enroll(&self, program: Arc<Program>, pool: PoolId) {
-        self.program.set((program, pool));
+    pub(crate) fn enroll(&self, program: Box<dyn Membership>) {
+        self.program.set(program);
     }
 
-    pub(crate) fn program(&self) -> Option<&(Arc<Program>, PoolId)> {
-        self.program.get()
+    pub(crate) fn program(&self) -> Option<&dyn Membership> {
+        self.program.get().map(|program| &**program)
     }
 
     /// The pool has a task: from the first one on it takes part in the core table.
@@ -372,7 +450,7 @@ impl Shared {
             && self.share.is_some()
             && let Some(pool) = self.me.upgrade()
         {
-            program::enroll(&pool, self.terms);
+            (self.enrolment.enroll)(&pool, self.enrolment.own);
             // It may have ended meanwhile: `end` looks for the program after it has said so.
             fence(Ordering::SeqCst);
             if self.has_ended() {
@@ -408,66 +486,6 @@ impl Shared {
         }
     }
 
-    // ---- Tasks from outside. ----
-
-    /// Hands in a task from a thread that is not a worker of this pool.
-    ///
-    /// # Panics
-    /// In a process that was forked from the pool's, where nobody would ever run it.
-    pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
-        self.assert_of_this_process();
-        self.injector.push(job);
-        self.sleep.after_injection(submitter, &View { shared: self, awaited: &|| false });
-        self.begin();
-    }
-
-    /// Hands each worker its job of a broadcast.
-    ///
-    /// # Panics
-    /// As [`Shared::inject`].
-    pub(crate) fn deliver(&self, jobs: impl Iterator<Item = JobRef>) {
-        self.assert_of_this_process();
-        let in_order = lock(&self.broadcasts);
-        for (peer, job) in self.peers.iter().zip(jobs) {
-            peer.inbox.push(job);
-        }
-        drop(in_order);
-        for peer in &self.peers {
-            self.sleep.wake_for_business(peer.id);
-        }
-        self.begin();
-    }
-
-    /// # Panics
-    /// As [`Shared::inject`]. Called before anything is counted that would never be counted down.
-    pub(crate) fn assert_of_this_process(&self) {
-        assert!(
-            self.is_of_this_process(),
-            "this pool was built before the process forked, and its threads are in the parent; build another"
-        );
-    }
-
-    /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own meanwhile.
-    pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
-        current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.shared()), Arc::as_ptr(self)) => task(),
-            Some(worker) => {
-                let job = StackJob::new(task, worker.cross_latch());
-                // SAFETY: this frame waits for the latch before it ends.
-                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
-                worker.wait_until(&job.latch);
-                job.into_result()
-            }
-            None => {
-                let job = StackJob::new(task, ThreadLatch::default());
-                // SAFETY: this frame waits for the latch before it ends.
-                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
-                job.latch.wait();
-                job.into_result()
-            }
-        })
-    }
-
     // ---- What thieves ask. ----
 
     /// The outcome of inspecting a worker. The run status is read for busy workers only: it costs up to 0.9 µs.
@@ -493,88 +511,4 @@ impl Shared {
         };
         Victim { id: worker, role, run_status, wakeups_owed: peer.wakeups_owed.load(Ordering::Relaxed) }
     }
-}
-
-/// The pool's queues as the sleep protocol sees them, for a worker that waits for `awaited`.
-pub(crate) struct View<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) awaited: &'a dyn Fn() -> bool,
-}
-
-impl Work for View<'_> {
-    fn deques_have_task(&self) -> bool {
-        self.shared.peers.iter().any(|peer| peer.has_task())
-    }
-
-    fn injector_has_task(&self) -> bool {
-        !self.shared.injector.is_empty()
-    }
-
-    fn ring_bells(&self) {
-        self.shared.ring_bells();
-    }
-
-    fn has_business(&self, worker: WorkerId) -> bool {
-        let peer = self.shared.peer(worker);
-        // In a closed pool what others have brought waits as any task does.
-        let has_tasks = || !peer.inbox.is_empty() || !peer.placed.is_empty();
-        (self.awaited)() || (has_tasks() && !self.shared.is_closed())
-    }
-}
-
-impl Pool for View<'_> {
-    type Platform = Threads;
-
-    fn sleep(&self) -> &Sleep {
-        &self.shared.sleep
-    }
-
-    fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
-        self.shared.confine(worker, cores)
-    }
-
-    fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
-        self.shared.lead(worker, core, sleeps)
-    }
-
-    fn up(&self, me: WorkerId) {
-        self.shared.is_up(me);
-    }
-
-    fn worker_is_up(&self) {
-        if let Some((program, _)) = self.shared.program().filter(|(program, _)| program.is_dormant()) {
-            program.poke();
-        }
-    }
-}
-
-impl Crew for View<'_> {
-    type Cores = Part;
-
-    fn workers(&self) -> u32 {
-        self.shared.workers()
-    }
-
-    fn activation(&self) -> Option<&Share> {
-        self.shared.share.as_ref()
-    }
-}
-
-/// Aborts the process with a sentence unless it is forgotten: for code that must not unwind.
-pub(crate) struct AbortOnDrop(pub(crate) &'static str);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        // In one piece: other threads may be writing too, and the end is near.
-        let _ = std::io::stderr().write_all(format!("comity: {}; aborting\n", self.0).as_bytes());
-        std::process::abort();
-    }
-}
-
-/// Drops what a panic left that nobody will hear of. That may run anything; if it panics, the process ends, for there
-/// is nobody to tell, and those who wait for the caller would wait for ever.
-pub(crate) fn drop_lost<T>(lost: T) {
-    let abort = AbortOnDrop("what a panic left behind panicked when it was dropped, after another panic");
-    drop(lost);
-    std::mem::forget(abort);
 }

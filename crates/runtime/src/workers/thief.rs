@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome};
 
+use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
 use crate::watching::trace;
-use crate::workers::shared::{AbortOnDrop, View};
-use crate::workers::worker::{JobRef, Worker};
+use crate::workers::shared::{JobRef, Worker};
+use crate::workers::view::View;
 
 impl Worker {
     /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.

@@ -1,21 +1,19 @@
 //! One worker: its queues, and how it waits.
 
-use std::cell::{Cell, RefCell};
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use comity_policy::{Thief, WorkerId};
-use crossbeam_deque::Worker as Spawns;
+use comity_policy::WorkerId;
 
-use crate::raw;
+use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
 use crate::raw::latch::{AsWorker, CrossLatch, Probe, ThreadLatch, Waiter, WorkerLatch};
+use crate::watching::activity::Doing;
 use crate::watching::trace::Taking;
-use crate::watching::watch::Doing;
-use crate::workers::shared::{AbortOnDrop, Peer, Shared, View};
+use crate::workers::shared::{JobRef, JoinLatch, Shared, Worker};
 use crate::workers::sleep::Sleep;
+use crate::workers::view::View;
 
 /// The most jobs that may lie unfinished on one worker's stack without need: a bound on how far it grows.
 const DEEPEST: u32 = if cfg!(test) { 2 } else { 64 };
@@ -30,72 +28,6 @@ const MOST_NAPS: u32 = 20;
 /// After so many jobs in a row a worker takes one that would wait longest otherwise: a task from outside, the oldest of its own, or one
 /// that waits for a peer that is in the middle of something long. Prime, so that it falls in with no rhythm of a program's.
 const TURN: u32 = 61;
-
-// What `raw` is generic in.
-pub(crate) type Header = raw::job::Header<Worker>;
-pub(crate) type JobRef = raw::job::JobRef<Worker>;
-pub(crate) type JoinJob<F, R> = raw::job::JoinJob<Worker, F, R>;
-pub(crate) type StackJob<L, F, R> = raw::job::StackJob<Worker, L, F, R>;
-pub(crate) type HeapJob<F> = raw::job::HeapJob<Worker, F>;
-pub(crate) type JobFifo = raw::job::JobFifo<Worker>;
-pub(crate) type Inbox = raw::inbox::Inbox<Worker>;
-pub(crate) type Linked = raw::inbox::Linked<Worker>;
-pub(crate) type LinkedRef = raw::inbox::LinkedRef<Worker>;
-type JoinLatch = raw::latch::JoinLatch<Worker>;
-
-/// The worker that runs on this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
-///
-/// Passing it along saves each [`join`](crate::join()) the way through the thread's local storage. It stays on its thread:
-/// it is neither `Send` nor `Sync`.
-#[repr(transparent)]
-pub struct Worker {
-    pub(crate) peer: Peer,
-    on_its_thread: PhantomData<*mut ()>,
-}
-
-/// What belongs to a worker's thread alone.
-pub(crate) struct Own {
-    pub(crate) shared: Arc<Shared>,
-    /// Tasks that no frame of this worker waits for by itself: those of `spawn` and of scopes.
-    pub(crate) spawns: Spawns<JobRef>,
-    /// What this worker does when it has no task. Borrowed during one spell as a thief, and no task runs in a spell.
-    pub(crate) thief: RefCell<Box<dyn Thief>>,
-    /// When the last spell as a thief ended.
-    pub(crate) busy_since: Cell<Instant>,
-    /// Whether the thread was a program's own before: it is in no main loop.
-    pub(crate) adopted: bool,
-    /// Jobs on this worker's stack that it laid there while it waited for something else.
-    pub(crate) stolen_depth: Cell<u32>,
-    /// What is to come first some time.
-    pub(crate) turn: Turn,
-}
-
-/// What a worker that always has tasks must not forget.
-#[derive(Default)]
-pub(crate) struct Turn {
-    /// Whether this worker has run work that blocks. Without any, nothing comes again and again, and what was spawned runs in the order that
-    /// rayon's users count on.
-    pub(crate) needed: Cell<bool>,
-    /// Jobs since the last turn.
-    jobs: Cell<u32>,
-    /// Counts the turns.
-    turns: Cell<u32>,
-    /// A peer, and how many jobs it had taken at the last look.
-    looked_at: Cell<(u32, u64)>,
-}
-
-impl Peer {
-    /// Lends `own` to this worker, until [`Peer::leave`].
-    pub(crate) fn enter(&self, own: &Own) -> &Worker {
-        self.own.store(std::ptr::from_ref(own).cast_mut(), Ordering::Relaxed);
-        // SAFETY: `Worker` is a transparent `Peer`; the caller is `current::enter`, on the worker's thread.
-        unsafe { &*std::ptr::from_ref(self).cast::<Worker>() }
-    }
-
-    pub(crate) fn leave(&self) {
-        self.own.store(std::ptr::null_mut(), Ordering::Relaxed);
-    }
-}
 
 impl AsWorker for Worker {
     #[inline]
@@ -114,24 +46,6 @@ impl AsWorker for Worker {
 }
 
 impl Worker {
-    pub(crate) fn id(&self) -> WorkerId {
-        self.peer.id
-    }
-
-    /// This worker's index in its pool, from 0.
-    pub fn index(&self) -> usize {
-        self.id().index()
-    }
-
-    pub(crate) fn own(&self) -> &Own {
-        // SAFETY: a `Worker` is seen only inside of `current::enter`, on its thread, which lends what this points to.
-        unsafe { &*self.peer.own.load(Ordering::Relaxed) }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.own().shared
-    }
-
     /// What this worker waits with for a job in another pool.
     pub(crate) fn cross_latch(&self) -> CrossLatch {
         CrossLatch::new(self, Arc::clone(self.shared()) as _)

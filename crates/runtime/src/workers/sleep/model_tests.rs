@@ -7,6 +7,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 
+use comity_os::affinity;
+use comity_os::cpu_clock::ThreadId;
 use comity_policy::{
     Action, Event, Policy, Role, Room, RunStatus, SleepRefusal, Sleeper, Thief, Victim, WakeReason, Waking, WorkerId,
 };
@@ -276,7 +278,7 @@ impl World {
     fn new(policy: Policy, workers: u32, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
         let sleep = Sleep::new(Threads, workers, policy.row().waking, policy.row().counts_roles);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
-        let share = share::of(policy, workers, false);
+        let share = share::of(policy, workers, false, affinity::of(ThreadId::current()));
         if let Some(share) = &share {
             share.enter(Machine {
                 cores: 3,

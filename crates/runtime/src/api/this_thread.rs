@@ -1,0 +1,34 @@
+//! What the calling thread is to the pools.
+
+use crate::api::global::global;
+use crate::workers::current;
+use crate::workers::worker::Yield;
+
+/// The number of workers of the current pool, or of the global one outside of any.
+pub fn current_num_threads() -> usize {
+    current::with(|worker| match worker {
+        Some(worker) => worker.shared().workers() as usize,
+        None => global().current_num_threads(),
+    })
+}
+
+/// This thread's index in its pool, from 0; `None` outside of any.
+pub fn current_thread_index() -> Option<usize> {
+    current::with(|worker| Some(worker?.id().index()))
+}
+
+/// Whether this thread's worker has tasks that nobody has begun; `None` outside of any pool.
+pub fn current_thread_has_pending_tasks() -> Option<bool> {
+    current::with(|worker| Some(worker?.has_pending_tasks()))
+}
+
+/// Runs one task that is queued anywhere in this thread's pool, if there is one; `None` outside of any pool. For a task
+/// that waits for something by looking at it: others run meanwhile.
+pub fn yield_now() -> Option<Yield> {
+    current::with(|worker| Some(worker?.yield_now()))
+}
+
+/// As [`yield_now()`], but only for tasks that are queued at this thread's own worker.
+pub fn yield_local() -> Option<Yield> {
+    current::with(|worker| Some(worker?.yield_local()))
+}

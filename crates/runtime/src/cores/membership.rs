@@ -1,0 +1,18 @@
+//! The program that a pool belongs to, as the pool sees it.
+
+use comity_os::CoreSet;
+
+/// What a pool asks of its program, and tells it.
+pub(crate) trait Membership: Send + Sync {
+    /// The cores that the system lets the program use; none until that is known.
+    fn granted(&self) -> CoreSet;
+
+    /// A worker of the pool is up: a coordinator that sleeps because no pool had work is to be woken.
+    fn worker_is_up(&self);
+
+    /// The pool has ended.
+    fn leave(&self);
+
+    /// Waits until the coordinator has ended, if there is no pool for it any more.
+    fn wait_if_deserted(&self);
+}

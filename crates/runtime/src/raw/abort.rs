@@ -1,0 +1,22 @@
+//! What must not unwind.
+
+use std::io::Write as _;
+
+/// Aborts the process with a sentence unless it is forgotten: for code that must not unwind.
+pub(crate) struct AbortOnDrop(pub(crate) &'static str);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        // In one piece: other threads may be writing too, and the end is near.
+        let _ = std::io::stderr().write_all(format!("comity: {}; aborting\n", self.0).as_bytes());
+        std::process::abort();
+    }
+}
+
+/// Drops what a panic left that nobody will hear of. That may run anything; if it panics, the process ends, for there
+/// is nobody to tell, and those who wait for the caller would wait for ever.
+pub(crate) fn drop_lost<T>(lost: T) {
+    let abort = AbortOnDrop("what a panic left behind panicked when it was dropped, after another panic");
+    drop(lost);
+    std::mem::forget(abort);
+}

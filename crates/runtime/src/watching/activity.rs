@@ -1,0 +1,67 @@
+//! What a worker is doing, as a watch sees it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use comity_policy::WorkerId;
+
+/// What a worker is doing. Its owner writes it where it begins to wait and where it takes a queued
+/// job, never at a push or a pop.
+#[derive(Default)]
+pub(crate) struct Activity {
+    /// See [`Doing::encode`].
+    doing: AtomicU32,
+    /// See [`Activity::waits`].
+    waits: AtomicU32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// What a program asked for, or what a program does on a thread that a pool has adopted.
+    Task,
+    /// Without a task that waits, it looks for one, or sleeps.
+    Looking,
+    /// It waits for a scope, a broadcast or another pool.
+    Waiting,
+    /// It waits for the right half of a join, which this worker runs.
+    WaitingFor(WorkerId),
+}
+
+impl Doing {
+    fn encode(self) -> u32 {
+        match self {
+            Doing::Task => 0,
+            Doing::Looking => 1,
+            Doing::Waiting => 2,
+            Doing::WaitingFor(WorkerId(thief)) => 3 + thief,
+        }
+    }
+
+    fn decode(code: u32) -> Doing {
+        match code {
+            0 => Doing::Task,
+            1 => Doing::Looking,
+            2 => Doing::Waiting,
+            thief => Doing::WaitingFor(WorkerId(thief - 3)),
+        }
+    }
+}
+
+impl Activity {
+    pub(crate) fn set(&self, doing: Doing) {
+        self.doing.store(doing.encode(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Doing {
+        Doing::decode(self.doing.load(Ordering::Relaxed))
+    }
+
+    /// Frames on its stack that wait for something, the main loop not among them.
+    pub(crate) fn waits(&self) -> u32 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// One more frame waits, or with `-1` one less.
+    pub(crate) fn count_wait(&self, change: i32) {
+        self.waits.store(self.waits().wrapping_add_signed(change), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,86 @@
+//! How tasks come to a pool from outside of its workers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use comity_os::lock;
+
+use crate::raw::latch::ThreadLatch;
+use crate::raw::sync::Waker;
+use crate::workers::current;
+use crate::workers::shared::{JobRef, Shared, StackJob, Worker};
+use crate::workers::view::View;
+
+impl Shared {
+    /// One more reason to run.
+    ///
+    /// # Panics
+    /// If the pool has ended, unless this is a thread that it has adopted: that goes on, and runs its tasks when it yields.
+    pub(crate) fn add_reason_to_run(&self) {
+        let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
+        if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            let is_ours = |worker: &Worker| std::ptr::eq(&**worker.shared(), self) && worker.own().adopted;
+            let goes_on = current::with(|worker| worker.is_some_and(is_ours));
+            assert!(goes_on, "a task cannot be spawned into a pool that has ended");
+            self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Hands in a task from a thread that is not a worker of this pool.
+    ///
+    /// # Panics
+    /// In a process that was forked from the pool's, where nobody would ever run it.
+    pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
+        self.assert_of_this_process();
+        self.injector.push(job);
+        self.sleep.after_injection(submitter, &View { shared: self, awaited: &|| false });
+        self.begin();
+    }
+
+    /// Hands each worker its job of a broadcast.
+    ///
+    /// # Panics
+    /// As [`Shared::inject`].
+    pub(crate) fn deliver(&self, jobs: impl Iterator<Item = JobRef>) {
+        self.assert_of_this_process();
+        let in_order = lock(&self.broadcasts);
+        for (peer, job) in self.peers.iter().zip(jobs) {
+            peer.inbox.push(job);
+        }
+        drop(in_order);
+        for peer in &self.peers {
+            self.sleep.wake_for_business(peer.id);
+        }
+        self.begin();
+    }
+
+    /// # Panics
+    /// As [`Shared::inject`]. Called before anything is counted that would never be counted down.
+    pub(crate) fn assert_of_this_process(&self) {
+        assert!(
+            self.is_of_this_process(),
+            "this pool was built before the process forked, and its threads are in the parent; build another"
+        );
+    }
+
+    /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own meanwhile.
+    pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
+        current::with(|worker| match worker {
+            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.shared()), Arc::as_ptr(self)) => task(),
+            Some(worker) => {
+                let job = StackJob::new(task, worker.cross_latch());
+                // SAFETY: this frame waits for the latch before it ends.
+                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
+                worker.wait_until(&job.latch);
+                job.into_result()
+            }
+            None => {
+                let job = StackJob::new(task, ThreadLatch::default());
+                // SAFETY: this frame waits for the latch before it ends.
+                self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
+                job.latch.wait();
+                job.into_result()
+            }
+        })
+    }
+}

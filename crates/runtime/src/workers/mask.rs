@@ -1,0 +1,56 @@
+//! The mask of the calling thread, which may be a worker's, and what a fork leaves of that.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use comity_os::CoreSet;
+use comity_os::affinity::{self, Mask};
+use comity_os::cpu_clock::ThreadId;
+
+use crate::cores::masks::Narrow;
+use crate::workers::current;
+
+/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where the program has
+/// just set another.
+fn narrow_mask() -> Option<(Mask, CoreSet)> {
+    current::with(|worker| {
+        let worker = worker?;
+        let (mask, granted) = worker.shared().masks.of(worker.id());
+        let is_ours = mask.is_narrow() && mask.explains(affinity::of(ThreadId::current()), granted);
+        is_ours.then_some((mask, granted))
+    })
+}
+
+/// Whether the calling thread is a worker's that was confined: what it starts is not to stay there for ever.
+pub(crate) fn narrow() -> Option<Narrow> {
+    narrow_mask().map(|(mask, _)| (affinity::of(ThreadId::current()), mask.own()))
+}
+
+/// Where the calling thread runs of its own accord.
+pub(crate) fn roams() -> CoreSet {
+    let as_worker = narrow_mask().map(|(mask, granted)| mask.roams(granted));
+    as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
+}
+
+/// From now on a worker that forks is none in the child, and runs there where its program wants it to. Called before there is a worker.
+pub(crate) fn heed_forks() {
+    static HEEDED: AtomicBool = AtomicBool::new(false);
+    if !HEEDED.load(Ordering::Relaxed) {
+        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is no harm.
+        comity_os::fork::call_in_children(in_child);
+        HEEDED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs in each forked child, on the thread that forked, where locks may be held by threads that are not there.
+extern "C" fn in_child() {
+    let me = ThreadId::current();
+    let own = current::with(|worker| {
+        let worker = worker?;
+        worker.shared().masks.in_child(worker.id(), affinity::of(me))
+    });
+    if let Some(own) = own {
+        affinity::confine(me, own);
+    }
+    // Its peers are gone.
+    current::forget();
+}
