@@ -7,9 +7,35 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "architecture/imports.rs"]
+mod imports;
+
+use imports::{Imports, cycle, upward};
+
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
 const ORDER: [&str; 11] =
     ["policy", "protocol", "sim", "os", "table", "runtime", "flow", "kernels", "console", "cli", "lab"];
+
+/// The rooms of `runtime`, from that which imports nothing; within a room any file may import another, but no cycle.
+const ROOMS: [&str; 8] = ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
+
+/// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
+const PROTOCOL: [&str; 14] = [
+    "platform",
+    "core_set",
+    "core_word",
+    "standing",
+    "partition",
+    "table",
+    "orders",
+    "sleep",
+    "activation",
+    "dialogue",
+    "observer",
+    "demand",
+    "quantum",
+    "command",
+];
 
 fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -54,6 +80,104 @@ fn nobody_imports_upwards() {
             assert!(place(&other) < place(folder), "crates/{folder} must not depend on crates/{other}");
         }
     }
+}
+
+fn imports_of(package: &str) -> Imports {
+    let sources = workspace().join("crates").join(package).join("src");
+    Imports::read(&|file| fs::read_to_string(sources.join(file)).ok())
+}
+
+#[test]
+fn no_room_of_the_runtime_imports_upwards_and_no_file_what_imports_it() {
+    let files = imports_of("runtime").at_depth(2);
+    assert!(files.len() > 30 && files["api::join"].contains("raw::deque"), "{files:?}: the search is broken");
+    assert_eq!(upward(&files, &ROOMS), [""; 0]);
+    assert_eq!(cycle(&files), None);
+}
+
+#[test]
+fn no_module_of_the_protocol_imports_upwards() {
+    let modules = imports_of("protocol").at_depth(1);
+    assert_eq!(modules.len(), PROTOCOL.len(), "{modules:?}");
+    assert_eq!(upward(&modules, &PROTOCOL), [""; 0]);
+    // The order has no place for one; said once more by what finds them.
+    assert_eq!(cycle(&modules), None);
+}
+
+/// One way of waking is not a branch in another.
+#[test]
+fn no_way_of_waking_imports_another() {
+    let files = imports_of("protocol").at_depth(2);
+    let ways = ["sleep::every_push", "sleep::hungry", "sleep::nobody_sleeps", "sleep::watchdog"];
+    for way in ways {
+        let others = files[way].iter().filter(|imported| ways.contains(&imported.as_str()));
+        assert_eq!(others.count(), 0, "{way}: {:?}", files[way]);
+    }
+}
+
+/// A crate of two rooms, where `low` is to import nothing of `high`.
+fn made_up(low: &str, high: &str, other: &str) -> Imports {
+    let files = [
+        ("lib.rs", "mod low; mod high; pub use high::thing::Thing;"),
+        ("low.rs", "pub mod base;"),
+        ("low/base.rs", low),
+        ("high.rs", "pub mod thing; pub mod other;"),
+        ("high/thing.rs", high),
+        ("high/other.rs", other),
+    ];
+    let files: Vec<(&str, String)> = files.into_iter().map(|(file, text)| (file, text.to_owned())).collect();
+    Imports::read(&|wanted| files.iter().find(|(file, _)| *file == wanted).map(|(_, text)| text.clone()))
+}
+
+#[test]
+fn an_import_upwards_is_found_in_whatever_form() {
+    let above = ["low::base → high::thing"];
+    for text in [
+        "use crate::high::thing::Thing;",
+        "use crate::{high::{thing::{self, Thing as Other}}};",
+        "use crate::high::thing::*;",
+        "use super::super::high::thing::Thing;",
+        "fn f() { crate::high::thing::make(); }",
+        "fn f(_: &crate::high::thing::Thing) {}",
+        "use crate::high as up; fn f() { up::thing::make(); }",
+        "fn f() { println!(\"{}\", [crate::high::thing::make()]); }",
+        // What `lib.rs` has from there.
+        "fn f(_: crate::Thing) {}",
+    ] {
+        let graph = made_up(text, "", "").at_depth(2);
+        let found: Vec<String> =
+            upward(&graph, &["low", "high"]).into_iter().filter(|found| found.contains("thing")).collect();
+        assert_eq!(found, above, "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_import_upwards_is_not_found() {
+    for text in [
+        "pub(in crate::low) struct Mine; pub(super) struct Ours;",
+        "//! As [`Thing`](crate::high::thing::Thing).\nuse std::fmt; fn f(_: other::high::thing::Thing) {}",
+        "#[cfg(test)] mod tests { use crate::high::thing::Thing; }",
+        "#[cfg(all(test, not(loom)))] use crate::high::thing::Thing;",
+        "#[cfg(test)] fn f() { crate::high::thing::make(); }",
+    ] {
+        let graph = made_up(text, "use crate::low::base;", "use super::thing::Thing;").at_depth(2);
+        assert_eq!(upward(&graph, &["low", "high"]), [""; 0], "{text}");
+        assert_eq!(cycle(&graph), None, "{text}");
+        assert!(graph["high::thing"].contains("low::base") && graph["high::other"].contains("high::thing"));
+    }
+    // What is not only for tests counts.
+    let graph = made_up("#[cfg(not(test))] use crate::high::thing::Thing;", "", "").at_depth(2);
+    assert_eq!(upward(&graph, &["low", "high"]), ["low::base → high::thing"]);
+}
+
+#[test]
+fn a_cycle_is_found_within_a_room_and_across() {
+    let within = made_up("", "fn f() { super::other::g(); }", "use crate::high::thing;").at_depth(2);
+    assert_eq!(cycle(&within).unwrap(), ["high::other", "high::thing"]);
+    assert_eq!(upward(&within, &["low", "high"]), [""; 0]);
+    let across = made_up("use crate::high::other;", "use crate::low::base;", "use super::thing;");
+    assert_eq!(cycle(&across.at_depth(2)).unwrap(), ["high::other", "high::thing", "low::base"]);
+    assert_eq!(cycle(&across.at_depth(1)).unwrap(), ["high", "low"]);
 }
 
 /// It stands outside of the workspace, because that links the crate whose place it takes.
