@@ -254,7 +254,7 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
                 "api/broadcast",
                 "workers/current",
                 "workers/inject",
-                "workers/shared",
+                "workers/registry",
                 "workers/worker",
                 "blocking/resumable",
             ]

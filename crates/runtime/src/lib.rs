@@ -59,5 +59,5 @@ pub use api::this_thread::{
 pub use blocking::resumable::{BorrowedWaker, Resumable, Resume};
 pub use blocking::signal::Signal;
 pub use watching::counters::WorkerCounters;
-pub use workers::shared::Worker;
+pub use workers::registry::Worker;
 pub use workers::worker::Yield;

@@ -4,7 +4,7 @@ pub(crate) mod current;
 pub(crate) mod inject;
 pub(crate) mod mask;
 pub(crate) mod place;
-pub(crate) mod shared;
+pub(crate) mod registry;
 pub(crate) mod sleep;
 pub(crate) mod thief;
 pub(crate) mod view;

@@ -7,7 +7,7 @@ use crate::api::global::global;
 use crate::api::pool::ThreadPool;
 use crate::raw::latch::{CountLatch, CountLatchRef};
 use crate::workers::current;
-use crate::workers::shared::{Shared, StackJob, Worker};
+use crate::workers::registry::{Registry, StackJob, Worker};
 
 /// Which of how many a broadcast's call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ where
     R: Send,
 {
     current::with(|worker| match worker {
-        Some(worker) => worker.shared().broadcast(&op),
+        Some(worker) => worker.registry().broadcast(&op),
         None => global().broadcast(op),
     })
 }
@@ -53,7 +53,7 @@ where
     F: Fn(BroadcastContext) + Send + Sync + 'static,
 {
     current::with(|worker| match worker {
-        Some(worker) => worker.shared().spawn_broadcast(op),
+        Some(worker) => worker.registry().spawn_broadcast(op),
         None => global().spawn_broadcast(op),
     });
 }
@@ -65,7 +65,7 @@ impl ThreadPool {
         F: Fn(BroadcastContext) -> R + Sync,
         R: Send,
     {
-        self.shared().broadcast(&op)
+        self.registry().broadcast(&op)
     }
 
     /// [`spawn_broadcast`](crate::spawn_broadcast) to this pool.
@@ -73,11 +73,11 @@ impl ThreadPool {
     where
         F: Fn(BroadcastContext) + Send + Sync + 'static,
     {
-        self.shared().spawn_broadcast(op);
+        self.registry().spawn_broadcast(op);
     }
 }
 
-impl Shared {
+impl Registry {
     /// One context for each worker.
     pub(crate) fn contexts(&self) -> impl Iterator<Item = BroadcastContext> + use<> {
         let num_threads = self.workers() as usize;

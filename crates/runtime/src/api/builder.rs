@@ -23,7 +23,7 @@ use crate::watching::trace;
 use crate::watching::watch;
 use crate::workers::current;
 use crate::workers::mask;
-use crate::workers::shared::{Enrolment, Handlers, JobRef, Own, Shared, Turn, WorkerHandler};
+use crate::workers::registry::{Enrolment, Handlers, JobRef, Own, Registry, Turn, WorkerHandler};
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 65_535;
@@ -190,10 +190,10 @@ impl ThreadPoolBuilder {
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
         let enrolment = Enrolment { own: ProgramsOwn { weight, cores }, enroll: coordinator::enroll };
         let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
-        let shared =
-            Shared::new(policy, stealers, handlers, self.use_current_thread, mask::roams(), enrolment, recorder);
+        let registry =
+            Registry::new(policy, stealers, handlers, self.use_current_thread, mask::roams(), enrolment, recorder);
         // From here on the handle ends those that have started, should anything fail or panic.
-        let pool = ThreadPool::new(Arc::clone(&shared), self.stack_size, self.breadth_first);
+        let pool = ThreadPool::new(Arc::clone(&registry), self.stack_size, self.breadth_first);
 
         let mut own_worker = None;
         for (index, spawns) in spawns.into_iter().enumerate() {
@@ -202,8 +202,8 @@ impl ThreadPoolBuilder {
                 id,
                 name: self.thread_name.as_mut().map(|name| name(index)),
                 stack_size: self.stack_size,
-                thief: policy.thief(id, shared.workers(), seed),
-                shared: Arc::clone(&shared),
+                thief: policy.thief(id, registry.workers(), seed),
+                registry: Arc::clone(&registry),
                 spawns,
                 starter,
             };
@@ -218,11 +218,11 @@ impl ThreadPoolBuilder {
             worker.adopt();
         }
         if let Some(period) = watch {
-            watch::start(Arc::downgrade(&shared), period);
+            watch::start(Arc::downgrade(&registry), period);
         }
         if self.use_current_thread {
             // What is forked there comes from nowhere else.
-            shared.begin();
+            registry.begin();
         }
         Ok(pool)
     }
@@ -360,7 +360,7 @@ pub struct ThreadBuilder {
     name: Option<String>,
     stack_size: Option<usize>,
     thief: Box<dyn Thief>,
-    shared: Arc<Shared>,
+    registry: Arc<Registry>,
     spawns: Spawns<JobRef>,
     /// Who built the pool, if it was narrow: the thread will find itself there unless the program puts it elsewhere.
     starter: Option<masks::Narrow>,
@@ -398,23 +398,23 @@ impl ThreadBuilder {
     pub fn run(self) {
         let starter = self.starter;
         let (id, own) = self.into_own();
-        let shared = Arc::clone(&own.shared);
+        let registry = Arc::clone(&own.registry);
         let call = |handler: &Option<Box<WorkerHandler>>, no_handler| {
             if let Some(handler) = handler {
-                shared.catch_panic(|| handler(id.index()), no_handler);
+                registry.catch_panic(|| handler(id.index()), no_handler);
             }
         };
         masks::widen(starter);
-        current::enter(own.shared.peer(id), &own, |worker| {
-            shared.has_started(id, ThreadId::current());
-            call(&shared.handlers.start, "a pool's start handler panicked");
+        current::enter(own.registry.peer(id), &own, |worker| {
+            registry.has_started(id, ThreadId::current());
+            call(&registry.handlers.start, "a pool's start handler panicked");
             let abort = AbortOnDrop("a worker panicked outside of any task: this is a bug in comity");
             worker.run();
             std::mem::forget(abort);
-            if let Some(recorder) = &shared.recorder {
+            if let Some(recorder) = &registry.recorder {
                 recorder.ended(id);
             }
-            call(&shared.handlers.exit, "a pool's exit handler panicked");
+            call(&registry.handlers.exit, "a pool's exit handler panicked");
         });
     }
 
@@ -422,13 +422,13 @@ impl ThreadBuilder {
     fn adopt(self) {
         let (id, own) = self.into_own();
         let own: &'static Own = Box::leak(Box::new(Own { adopted: true, ..own }));
-        current::adopt(own.shared.peer(id), own);
-        own.shared.has_started(id, ThreadId::current());
+        current::adopt(own.registry.peer(id), own);
+        own.registry.has_started(id, ThreadId::current());
     }
 
     fn into_own(self) -> (WorkerId, Own) {
         let own = Own {
-            shared: self.shared,
+            registry: self.registry,
             spawns: self.spawns,
             thief: RefCell::new(self.thief),
             busy_since: Cell::new(Instant::now()),

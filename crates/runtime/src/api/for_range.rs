@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::api::join::on_worker;
 use crate::raw::abort::drop_lost;
-use crate::workers::shared::Worker;
+use crate::workers::registry::Worker;
 
 /// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
 /// parallel. The blocks are the same on every run, whatever the number of workers.
@@ -35,8 +35,8 @@ where
     assert!(grain > 0, "a grain of zero would never end");
     if !range.is_empty() {
         on_worker(|worker| {
-            let coarse = range.len() / (4 * worker.shared().workers() as usize);
-            let hears = worker.peer.deque.can_be_silent() && worker.shared().sleep.bell_may_stop();
+            let coarse = range.len() / (4 * worker.registry().workers() as usize);
+            let hears = worker.peer.deque.can_be_silent() && worker.registry().sleep.bell_may_stop();
             split_lazily(worker, range, &Loop { grain, coarse, hears, body: &body });
         });
     }

@@ -8,7 +8,7 @@ use crate::raw::abort::drop_lost;
 use crate::raw::deque::Popped;
 use crate::raw::job::Payload;
 use crate::workers::current;
-use crate::workers::shared::{JoinJob, Worker};
+use crate::workers::registry::{JoinJob, Worker};
 
 /// Runs both closures, potentially in parallel, and returns both results.
 ///

@@ -8,7 +8,7 @@ use comity_policy::Policy;
 
 use crate::watching::counters::WorkerCounters;
 use crate::workers::current;
-use crate::workers::shared::{Shared, Worker};
+use crate::workers::registry::{Registry, Worker};
 use crate::workers::view::View;
 use crate::workers::worker::Yield;
 
@@ -17,7 +17,7 @@ use crate::workers::worker::Yield;
 /// Dropping the handle ends the pool: its workers run what was spawned and end, without the dropping thread waiting for
 /// them. [`ThreadPool::shutdown`] waits.
 pub struct ThreadPool {
-    shared: Arc<Shared>,
+    registry: Arc<Registry>,
     threads: Vec<JoinHandle<()>>,
     /// How it was built, for those who build one like it.
     pub(crate) stack_size: Option<usize>,
@@ -26,8 +26,8 @@ pub struct ThreadPool {
 }
 
 impl ThreadPool {
-    pub(crate) fn new(shared: Arc<Shared>, stack_size: Option<usize>, breadth_first: bool) -> ThreadPool {
-        ThreadPool { shared, threads: Vec::new(), stack_size, breadth_first }
+    pub(crate) fn new(registry: Arc<Registry>, stack_size: Option<usize>, breadth_first: bool) -> ThreadPool {
+        ThreadPool { registry, threads: Vec::new(), stack_size, breadth_first }
     }
 
     /// Gives the handle the threads that [`ThreadPool::shutdown`] waits for.
@@ -38,7 +38,7 @@ impl ThreadPool {
 
     /// Waits until every worker has a thread that runs.
     pub(crate) fn wait_until_started(&self) {
-        self.shared.wait_until_started();
+        self.registry.wait_until_started();
     }
 
     /// Runs `task` on a worker of this pool and returns its result. [`join`](crate::join), [`scope`](crate::scope) and
@@ -51,7 +51,7 @@ impl ThreadPool {
         F: FnOnce() -> R + Send,
         R: Send,
     {
-        self.shared.run(task)
+        self.registry.run(task)
     }
 
     /// [`yield_now`](crate::yield_now()), if this thread is a worker of this pool.
@@ -77,16 +77,16 @@ impl ThreadPool {
         if !(1..=workers).contains(&most) {
             return Err(ActiveThreadsError::OutOfRange { most, workers });
         }
-        let share = self.shared.share.as_ref().ok_or(ActiveThreadsError::SharesNoCores(self.policy()))?;
-        self.shared.assert_of_this_process();
-        let view = View { shared: &self.shared, awaited: &|| false };
-        share.set_active(&view, most as u32, self.shared.queued());
+        let share = self.registry.share.as_ref().ok_or(ActiveThreadsError::SharesNoCores(self.policy()))?;
+        self.registry.assert_of_this_process();
+        let view = View { registry: &self.registry, awaited: &|| false };
+        share.set_active(&view, most as u32, self.registry.queued());
         Ok(())
     }
 
     /// The number of workers. Constant.
     pub fn current_num_threads(&self) -> usize {
-        self.shared.workers() as usize
+        self.registry.workers() as usize
     }
 
     /// This thread's index in this pool, if it is one of its workers.
@@ -100,23 +100,23 @@ impl ThreadPool {
         self.if_current(Worker::has_pending_tasks)
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// What `ask` answers for this thread's worker, if it is one of this pool.
     fn if_current<R>(&self, ask: impl FnOnce(&Worker) -> R) -> Option<R> {
-        current::with(|worker| worker.filter(|worker| Arc::ptr_eq(worker.shared(), &self.shared)).map(ask))
+        current::with(|worker| worker.filter(|worker| Arc::ptr_eq(worker.registry(), &self.registry)).map(ask))
     }
 
     /// The policy that the pool was built with.
     pub fn policy(&self) -> Policy {
-        self.shared.policy
+        self.registry.policy
     }
 
     /// What each worker has done so far, by index.
     pub fn counters(&self) -> Vec<WorkerCounters> {
-        self.shared.peers.iter().map(|peer| peer.counters.read()).collect()
+        self.registry.peers.iter().map(|peer| peer.counters.read()).collect()
     }
 
     /// Ends the pool and waits until the threads have ended that [`build`](crate::ThreadPoolBuilder::build) started.
@@ -124,16 +124,16 @@ impl ThreadPool {
     /// # Panics
     /// If called by one of these threads, which would wait for itself; and in a process that was forked from the pool's.
     pub fn shutdown(mut self) {
-        self.shared.assert_of_this_process();
+        self.registry.assert_of_this_process();
         let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
         assert!(!is_one_of_them, "a pool cannot be shut down by one of its own workers");
         let threads = std::mem::take(&mut self.threads);
-        let shared = Arc::clone(&self.shared);
+        let registry = Arc::clone(&self.registry);
         drop(self);
         for thread in threads {
             thread.join().expect("a worker does not unwind");
         }
-        if let Some(program) = shared.program() {
+        if let Some(program) = registry.program() {
             program.wait_if_deserted();
         }
     }
@@ -150,11 +150,11 @@ impl fmt::Debug for ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
-        if self.shared.is_of_this_process() {
+        if self.registry.is_of_this_process() {
             // The threads are let go before they can end: glibc's `pthread_detach` may read what a thread that ends has freed
             // (its bug 19951).
             self.threads.clear();
-            self.shared.drop_reason_to_run();
+            self.registry.drop_reason_to_run();
         } else {
             // There is nobody to tell in a process that was forked from the pool's, and other threads may go by the names
             // that these had.

@@ -13,7 +13,7 @@ use crate::raw::abort::drop_lost;
 use crate::raw::job::Payload;
 use crate::raw::latch::{CountLatch, Latch};
 use crate::workers::current;
-use crate::workers::shared::{HeapJob, JobFifo, JobRef, Shared, Worker};
+use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry, Worker};
 
 /// Spawns tasks that may borrow what outlives `'scope`. See [`scope`].
 pub struct Scope<'scope> {
@@ -52,7 +52,7 @@ where
     R: Send,
 {
     current::with(|worker| match worker {
-        Some(worker) => scope_in(worker.shared(), Some(worker), body),
+        Some(worker) => scope_in(worker.registry(), Some(worker), body),
         None => global().install(|| scope(body)),
     })
 }
@@ -64,7 +64,7 @@ where
     R: Send,
 {
     current::with(|worker| match worker {
-        Some(worker) => scope_fifo_in(worker.shared(), Some(worker), body),
+        Some(worker) => scope_fifo_in(worker.registry(), Some(worker), body),
         None => global().install(|| scope_fifo(body)),
     })
 }
@@ -75,7 +75,7 @@ where
     F: FnOnce(&Scope<'scope>) -> R,
 {
     current::with(|worker| match worker {
-        Some(worker) => scope_in(worker.shared(), Some(worker), body),
+        Some(worker) => scope_in(worker.registry(), Some(worker), body),
         None => global().in_place_scope(body),
     })
 }
@@ -86,7 +86,7 @@ where
     F: FnOnce(&ScopeFifo<'scope>) -> R,
 {
     current::with(|worker| match worker {
-        Some(worker) => scope_fifo_in(worker.shared(), Some(worker), body),
+        Some(worker) => scope_fifo_in(worker.registry(), Some(worker), body),
         None => global().in_place_scope_fifo(body),
     })
 }
@@ -115,7 +115,7 @@ impl ThreadPool {
     where
         F: FnOnce(&Scope<'scope>) -> R,
     {
-        current::with(|worker| scope_in(self.shared(), worker, body))
+        current::with(|worker| scope_in(self.registry(), worker, body))
     }
 
     /// [`in_place_scope_fifo`](crate::in_place_scope_fifo): `body` runs on this thread, its tasks in this pool.
@@ -123,12 +123,12 @@ impl ThreadPool {
     where
         F: FnOnce(&ScopeFifo<'scope>) -> R,
     {
-        current::with(|worker| scope_fifo_in(self.shared(), worker, body))
+        current::with(|worker| scope_fifo_in(self.registry(), worker, body))
     }
 }
 
 /// A scope of `pool`, whose body runs on this thread, which is `worker`, if it is one.
-fn scope_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
+fn scope_in<'scope, F, R>(pool: &Arc<Registry>, worker: Option<&Worker>, body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
 {
@@ -138,7 +138,7 @@ where
 }
 
 /// As [`scope_in`].
-fn scope_fifo_in<'scope, F, R>(pool: &Arc<Shared>, worker: Option<&Worker>, body: F) -> R
+fn scope_fifo_in<'scope, F, R>(pool: &Arc<Registry>, worker: Option<&Worker>, body: F) -> R
 where
     F: FnOnce(&ScopeFifo<'scope>) -> R,
 {
@@ -183,7 +183,7 @@ impl<'scope> ScopeFifo<'scope> {
         let job = unsafe { self.group.task(move || task(home.get())) };
         let pool = &self.group.pool;
         current::with(|worker| {
-            let worker = worker.filter(|worker| Arc::ptr_eq(worker.shared(), pool));
+            let worker = worker.filter(|worker| Arc::ptr_eq(worker.registry(), pool));
             pool.queue(job, worker.map(|worker| &self.fifos[worker.index()]));
         });
     }
@@ -220,7 +220,7 @@ impl<S> Home<S> {
 
 /// The tasks of one scope.
 struct Group {
-    pool: Arc<Shared>,
+    pool: Arc<Registry>,
     /// The body and the tasks that have not finished.
     unfinished: CountLatch,
     /// The first panic.
@@ -228,7 +228,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(pool: &Arc<Shared>, worker: Option<&Worker>) -> Group {
+    fn new(pool: &Arc<Registry>, worker: Option<&Worker>) -> Group {
         Group {
             unfinished: CountLatch::new(1, Worker::waiter(worker, pool)),
             pool: Arc::clone(pool),

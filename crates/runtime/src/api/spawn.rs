@@ -4,7 +4,7 @@ use crate::api::global::global;
 use crate::api::pool::ThreadPool;
 use crate::raw::sync::Waker;
 use crate::workers::current;
-use crate::workers::shared::{HeapJob, JobFifo, JobRef, Shared};
+use crate::workers::registry::{HeapJob, JobFifo, JobRef, Registry};
 
 /// Runs `task` some time on the current pool, or on the global one outside of any.
 ///
@@ -15,7 +15,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     current::with(|worker| match worker {
-        Some(worker) => worker.shared().spawn(task),
+        Some(worker) => worker.registry().spawn(task),
         None => global().spawn(task),
     });
 }
@@ -26,7 +26,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     current::with(|worker| match worker {
-        Some(worker) => worker.shared().spawn_fifo(task),
+        Some(worker) => worker.registry().spawn_fifo(task),
         None => global().spawn_fifo(task),
     });
 }
@@ -37,7 +37,7 @@ impl ThreadPool {
     where
         F: FnOnce() + Send + 'static,
     {
-        self.shared().spawn(task);
+        self.registry().spawn(task);
     }
 
     /// [`spawn_fifo`](crate::spawn_fifo) into this pool.
@@ -45,11 +45,11 @@ impl ThreadPool {
     where
         F: FnOnce() + Send + 'static,
     {
-        self.shared().spawn_fifo(task);
+        self.registry().spawn_fifo(task);
     }
 }
 
-impl Shared {
+impl Registry {
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         self.queue(self.reason_to_run(task), None);
     }
@@ -65,7 +65,7 @@ impl Shared {
         self.add_reason_to_run();
         let job = move || {
             current::with(|worker| {
-                let pool = worker.expect("a task runs on a worker of its pool").shared();
+                let pool = worker.expect("a task runs on a worker of its pool").registry();
                 pool.catch_panic(task, "a task that nobody waits for panicked, and the pool has no panic handler");
                 pool.drop_reason_to_run();
             });
@@ -78,7 +78,7 @@ impl Shared {
     /// what is queued is the turn of the oldest job in it.
     pub(crate) fn queue(&self, job: JobRef, fifo: Option<&JobFifo>) {
         current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(&**worker.shared(), self) => {
+            Some(worker) if std::ptr::eq(&**worker.registry(), self) => {
                 worker.push_spawn(match fifo {
                     // SAFETY: a fifo outlives the jobs that it holds: a scope's, because the scope waits for them; a worker's,
                     // because they keep the pool running.

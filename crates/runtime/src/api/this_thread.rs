@@ -7,7 +7,7 @@ use crate::workers::worker::Yield;
 /// The number of workers of the current pool, or of the global one outside of any.
 pub fn current_num_threads() -> usize {
     current::with(|worker| match worker {
-        Some(worker) => worker.shared().workers() as usize,
+        Some(worker) => worker.registry().workers() as usize,
         None => global().current_num_threads(),
     })
 }

@@ -14,7 +14,7 @@ use crate::api::global::global;
 use crate::api::pool::ThreadPool;
 use crate::raw::abort::AbortOnDrop;
 use crate::workers::current;
-use crate::workers::shared::{Header, Linked, LinkedRef, Shared, Worker};
+use crate::workers::registry::{Header, Linked, LinkedRef, Registry, Worker};
 
 /// `Resumable::last` before it has run.
 const NOWHERE: u32 = u32::MAX;
@@ -43,7 +43,7 @@ pub struct Resumable<T> {
     queued: AtomicBool,
     /// Whether it keeps the pool running.
     unfinished: AtomicBool,
-    pool: Arc<Shared>,
+    pool: Arc<Registry>,
     body: ManuallyDrop<T>,
 }
 
@@ -51,7 +51,7 @@ impl<T: Resume> Resumable<T> {
     /// Work for the pool that this thread is a worker of, or for the global one.
     pub fn new(body: T) -> Arc<Resumable<T>> {
         current::with(|worker| match worker {
-            Some(worker) => Resumable::of(worker.shared(), body),
+            Some(worker) => Resumable::of(worker.registry(), body),
             None => Resumable::new_in(global(), body),
         })
     }
@@ -61,10 +61,10 @@ impl<T: Resume> Resumable<T> {
     /// # Panics
     /// In a process that was forked from the pool's.
     pub fn new_in(pool: &ThreadPool, body: T) -> Arc<Resumable<T>> {
-        Resumable::of(pool.shared(), body)
+        Resumable::of(pool.registry(), body)
     }
 
-    fn of(pool: &Arc<Shared>, body: T) -> Arc<Resumable<T>> {
+    fn of(pool: &Arc<Registry>, body: T) -> Arc<Resumable<T>> {
         pool.assert_of_this_process();
         pool.add_reason_to_run();
         Arc::new(Resumable {

@@ -9,7 +9,7 @@ use comity_policy::WorkerId;
 
 use crate::raw::latch::Probe;
 use crate::workers::current;
-use crate::workers::shared::Shared;
+use crate::workers::registry::Registry;
 
 /// Raised by any thread, waited for by the one that made it: what `block_on` sleeps on. It can be made a
 /// [`Waker`](std::task::Waker).
@@ -19,7 +19,7 @@ pub struct Signal {
 }
 
 enum Waiter {
-    Worker(Arc<Shared>, WorkerId),
+    Worker(Arc<Registry>, WorkerId),
     Thread(Thread),
 }
 
@@ -27,7 +27,7 @@ impl Signal {
     /// A signal for this thread to wait for.
     pub fn new() -> Arc<Signal> {
         let waiter = current::with(|worker| match worker {
-            Some(worker) => Waiter::Worker(Arc::clone(worker.shared()), worker.id()),
+            Some(worker) => Waiter::Worker(Arc::clone(worker.registry()), worker.id()),
             None => Waiter::Thread(thread::current()),
         });
         Arc::new(Signal { raised: AtomicBool::new(false), waiter })
@@ -40,7 +40,7 @@ impl Signal {
     pub fn wait(&self) {
         match &self.waiter {
             Waiter::Worker(pool, id) => current::with(|worker| {
-                let is_maker = |worker: &&crate::Worker| Arc::ptr_eq(worker.shared(), pool) && worker.id() == *id;
+                let is_maker = |worker: &&crate::Worker| Arc::ptr_eq(worker.registry(), pool) && worker.id() == *id;
                 let worker = worker.filter(is_maker).expect("a signal is waited for by the thread that made it");
                 worker.wait_for_anything(self);
             }),

@@ -27,7 +27,7 @@ use crate::sharing::mender::Mender;
 use crate::sharing::observer::{self, Locked, process_clock};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::workers::mask;
-use crate::workers::shared::Shared;
+use crate::workers::registry::Registry;
 use crate::workers::sleep::Work as _;
 use crate::workers::view::View;
 
@@ -42,7 +42,7 @@ const MEND: Duration = Duration::from_millis(50);
 const _: () = assert!(2 * MEND.as_millis() <= 100 && 2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// The pool, which has its first task, takes part in its program from now on.
-pub(crate) fn enroll(pool: &Arc<Shared>, own: Own) {
+pub(crate) fn enroll(pool: &Arc<Registry>, own: Own) {
     let started = program::enroll(pool, own, |program| {
         let thread = thread::Builder::new().name("comity-share".to_owned());
         let (program, starter) = (Arc::clone(program), mask::narrow());
@@ -108,7 +108,7 @@ fn keep(program: &Arc<Program>) {
 
 /// Whether a worker is awake, or should be.
 fn has_work(program: &Program) -> bool {
-    let has_work = |pool: &Shared| {
+    let has_work = |pool: &Registry| {
         let awake = pool.share.as_ref().map_or(0, |share| share.books().awake());
         awake > 0 || pool.queued() > 0
     };
@@ -155,22 +155,22 @@ fn this_program() -> u64 {
 /// One pool at one look.
 struct Pool {
     id: PoolId,
-    shared: Arc<Shared>,
+    registry: Arc<Registry>,
     queued: usize,
 }
 
 impl Pool {
     fn share(&self) -> &Share {
-        self.shared.share.as_ref().expect("a pool of a program shares cores")
+        self.registry.share.as_ref().expect("a pool of a program shares cores")
     }
 
     fn view(&self) -> View<'_> {
-        View { shared: &self.shared, awaited: &|| false }
+        View { registry: &self.registry, awaited: &|| false }
     }
 
     fn lock(&self) -> Locked<'_> {
         let share = self.share();
-        Locked { shared: &self.shared, share, books: share.books(), queued: self.queued }
+        Locked { registry: &self.registry, share, books: share.books(), queued: self.queued }
     }
 }
 
@@ -199,7 +199,7 @@ impl<'a> Coordinator<'a> {
 
     fn pools(&self) -> Vec<Pool> {
         let pools = self.program.list().into_iter();
-        pools.map(|(id, shared)| Pool { id, queued: shared.queued(), shared }).collect()
+        pools.map(|(id, registry)| Pool { id, queued: registry.queued(), registry }).collect()
     }
 
     /// Has the coordination decide something on the program.
@@ -268,7 +268,7 @@ impl<'a> Coordinator<'a> {
         if self.mended.elapsed() >= MEND {
             self.mend(pools);
         }
-        let is_narrow = pools.iter().any(|pool| pool.shared.masks.is_narrow());
+        let is_narrow = pools.iter().any(|pool| pool.registry.masks.is_narrow());
         if is_narrow || self.mender.is_busy() {
             let to_mend = MEND.saturating_sub(self.mended.elapsed());
             self.coordination.look_by(self.coordination.looked() + to_mend.as_nanos() as u64);
@@ -280,8 +280,8 @@ impl<'a> Coordinator<'a> {
         self.mended = Instant::now();
         let mut workers = Vec::new();
         for pool in pools {
-            let thread = |worker| pool.shared.peer(worker).thread();
-            workers.extend(pool.shared.masks.spells(thread, &pool.share().books()));
+            let thread = |worker| pool.registry.peer(worker).thread();
+            workers.extend(pool.registry.masks.spells(thread, &pool.share().books()));
         }
         self.mender.look(&workers, self.program.take_ended());
     }
@@ -318,7 +318,7 @@ impl Driver<'_> {
         let mut may_use = CoreSet::EMPTY;
         for pool in self.pools {
             let mut books = pool.share().books();
-            pool.shared.masks.look(|worker| pool.shared.peer(worker).thread(), &mut books, granted);
+            pool.registry.masks.look(|worker| pool.registry.peer(worker).thread(), &mut books, granted);
             may_use = may_use.union(books.may_use);
         }
         if self.member.set_may_use(may_use) {
@@ -381,7 +381,7 @@ impl quantum::Program for Driver<'_> {
     fn divide(&mut self) {
         let desire = |pool: &Pool| {
             let awake = pool.share().books().awake();
-            if awake > 0 || pool.queued > 0 { pool.shared.workers() } else { 0 }
+            if awake > 0 || pool.queued > 0 { pool.registry.workers() } else { 0 }
         };
         let desires: Vec<(PoolId, u32)> = self.pools.iter().map(|pool| (pool.id, desire(pool))).collect();
         let desires: Vec<_> = desires.into_iter().filter(|(_, desire)| *desire > 0).collect();
@@ -429,9 +429,9 @@ impl Process for Driver<'_> {
 
     fn busy_ns(&mut self) -> u64 {
         let of = |pool: &Pool| {
-            let now = pool.shared.now();
+            let now = pool.registry.now();
             let books = pool.share().books();
-            books.workers().map(|worker| pool.shared.peer(worker).busy_ns(now)).sum::<u64>()
+            books.workers().map(|worker| pool.registry.peer(worker).busy_ns(now)).sum::<u64>()
         };
         self.pools.iter().map(of).sum()
     }

@@ -11,11 +11,11 @@ use comity_policy::{Sleeper, WorkerId};
 use comity_protocol::observer::{Sample, Times, Workers};
 
 use crate::cores::share::{Books, Share, State};
-use crate::workers::shared::{Peer, Shared};
+use crate::workers::registry::{Peer, Registry};
 
 /// A pool's workers, with the lock of its books.
 pub(crate) struct Locked<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) registry: &'a Registry,
     pub(crate) share: &'a Share,
     pub(crate) books: MutexGuard<'a, Books>,
     /// Tasks that no worker had begun when the look began.
@@ -24,13 +24,13 @@ pub(crate) struct Locked<'a> {
 
 impl Locked<'_> {
     fn peer(&self, worker: WorkerId) -> &Peer {
-        self.shared.peer(worker)
+        self.registry.peer(worker)
     }
 }
 
 impl Workers for Locked<'_> {
     fn workers(&self) -> u32 {
-        self.shared.workers()
+        self.registry.workers()
     }
 
     fn awake(&self) -> u32 {
@@ -65,10 +65,10 @@ impl Workers for Locked<'_> {
 
     fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
         let peer = self.peer(worker);
-        let is_busy = is_awake && self.shared.sleep.is_busy(worker);
+        let is_busy = is_awake && self.registry.sleep.is_busy(worker);
         let progress = [peer.queued() as u64, peer.counters.steals.get(), peer.busy_since.load(Ordering::Relaxed)];
         let clock = peer.thread().filter(|_| is_busy).and_then(|thread| thread.cpu_time());
-        Sample { is_busy, busy_ns: peer.busy_ns(self.shared.now()), clock_ns: clock.map(nanos), progress }
+        Sample { is_busy, busy_ns: peer.busy_ns(self.registry.now()), clock_ns: clock.map(nanos), progress }
     }
 
     fn times(&self, worker: WorkerId) -> Option<Times> {

@@ -23,7 +23,7 @@ use crate::cores::membership::Membership;
 use crate::cores::share::{Cores, Terms};
 use crate::fork::PerProcess;
 use crate::watching::trace::{self, Holding, Mode, Trace};
-use crate::workers::shared::Shared;
+use crate::workers::registry::Registry;
 
 /// How long a program without pools waits for the next.
 const LINGER: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ pub(crate) struct Program {
 }
 
 struct Pools {
-    list: Vec<(PoolId, Arc<Shared>)>,
+    list: Vec<(PoolId, Arc<Registry>)>,
     next: u64,
     /// What the coordinator's last look said to all pools.
     terms: Terms,
@@ -138,9 +138,9 @@ impl Division {
 }
 
 /// The programs of this process.
-fn registry() -> &'static Mutex<Vec<Arc<Program>>> {
-    static REGISTRY: PerProcess<Mutex<Vec<Arc<Program>>>> = PerProcess::new();
-    REGISTRY.get(|_| Mutex::default())
+fn programs() -> &'static Mutex<Vec<Arc<Program>>> {
+    static PROGRAMS: PerProcess<Mutex<Vec<Arc<Program>>>> = PerProcess::new();
+    PROGRAMS.get(|_| Mutex::default())
 }
 
 /// The pool, which has its first task, takes part in its program from now on. `start` starts the coordinator of a program that has none.
@@ -148,12 +148,12 @@ fn registry() -> &'static Mutex<Vec<Arc<Program>>> {
 /// # Errors
 /// If there is no thread for it. The next pool tries again.
 pub(crate) fn enroll(
-    pool: &Arc<Shared>,
+    pool: &Arc<Registry>,
     own: Own,
     start: impl FnOnce(&Arc<Program>) -> io::Result<JoinHandle<()>>,
 ) -> io::Result<()> {
     let Some(location) = Location::from_environment() else { return Ok(()) };
-    let mut programs = lock(registry());
+    let mut programs = lock(programs());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
         let program = Arc::new(Program::new(pool.policy, location, own));
@@ -227,7 +227,7 @@ impl Program {
 
     // ---- Pools come and go. ----
 
-    fn add(self: &Arc<Self>, pool: &Arc<Shared>) {
+    fn add(self: &Arc<Self>, pool: &Arc<Registry>) {
         let mut pools = self.pools();
         let id = PoolId(pools.next);
         pools.next += 1;
@@ -241,7 +241,7 @@ impl Program {
     }
 
     /// A pool counts cores from now on, if its program is in the table.
-    fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Shared) {
+    fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Registry) {
         if let (Some(share), Some(member)) = (&pool.share, &pools.member) {
             share.stand(pools.terms);
             share.bound(pools.cap);
@@ -306,13 +306,13 @@ impl Program {
     }
 
     /// The pools that have not ended.
-    pub(crate) fn list(&self) -> Vec<(PoolId, Arc<Shared>)> {
+    pub(crate) fn list(&self) -> Vec<(PoolId, Arc<Registry>)> {
         self.pools().list.clone()
     }
 
     /// Whether there is no pool any more, and none has come for a while: then the coordinator ends, and the next pool gets another.
     pub(crate) fn ends(&self) -> bool {
-        let mut programs = lock(registry());
+        let mut programs = lock(programs());
         let mut pools = self.pools();
         let is_over = |deserted: Instant| pools.waiting > 0 || deserted.elapsed() >= LINGER;
         if !(pools.list.is_empty() && pools.deserted.is_some_and(is_over)) {

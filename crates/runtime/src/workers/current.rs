@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use crate::workers::shared::{Own, Peer, Worker};
+use crate::workers::registry::{Own, Peer, Worker};
 
 thread_local! {
     static CURRENT: Cell<*const Worker> = const { Cell::new(ptr::null()) };

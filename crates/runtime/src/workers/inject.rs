@@ -8,10 +8,10 @@ use comity_os::lock;
 use crate::raw::latch::ThreadLatch;
 use crate::raw::sync::Waker;
 use crate::workers::current;
-use crate::workers::shared::{JobRef, Shared, StackJob, Worker};
+use crate::workers::registry::{JobRef, Registry, StackJob, Worker};
 use crate::workers::view::View;
 
-impl Shared {
+impl Registry {
     /// One more reason to run.
     ///
     /// # Panics
@@ -19,7 +19,7 @@ impl Shared {
     pub(crate) fn add_reason_to_run(&self) {
         let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
         if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
-            let is_ours = |worker: &Worker| std::ptr::eq(&**worker.shared(), self) && worker.own().adopted;
+            let is_ours = |worker: &Worker| std::ptr::eq(&**worker.registry(), self) && worker.own().adopted;
             let goes_on = current::with(|worker| worker.is_some_and(is_ours));
             assert!(goes_on, "a task cannot be spawned into a pool that has ended");
             self.reasons_to_run.fetch_add(1, Ordering::Relaxed);
@@ -33,14 +33,14 @@ impl Shared {
     pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
         self.assert_of_this_process();
         self.injector.push(job);
-        self.sleep.after_injection(submitter, &View { shared: self, awaited: &|| false });
+        self.sleep.after_injection(submitter, &View { registry: self, awaited: &|| false });
         self.begin();
     }
 
     /// Hands each worker its job of a broadcast.
     ///
     /// # Panics
-    /// As [`Shared::inject`].
+    /// As [`Registry::inject`].
     pub(crate) fn deliver(&self, jobs: impl Iterator<Item = JobRef>) {
         self.assert_of_this_process();
         let in_order = lock(&self.broadcasts);
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// # Panics
-    /// As [`Shared::inject`]. Called before anything is counted that would never be counted down.
+    /// As [`Registry::inject`]. Called before anything is counted that would never be counted down.
     pub(crate) fn assert_of_this_process(&self) {
         assert!(
             self.is_of_this_process(),
@@ -66,7 +66,7 @@ impl Shared {
     /// Runs `task` on a worker of this pool and waits for it. A worker of another pool serves its own meanwhile.
     pub(crate) fn run<R: Send>(self: &Arc<Self>, task: impl FnOnce() -> R + Send) -> R {
         current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.shared()), Arc::as_ptr(self)) => task(),
+            Some(worker) if std::ptr::eq(Arc::as_ptr(worker.registry()), Arc::as_ptr(self)) => task(),
             Some(worker) => {
                 let job = StackJob::new(task, worker.cross_latch());
                 // SAFETY: this frame waits for the latch before it ends.

@@ -14,7 +14,7 @@ use crate::workers::current;
 fn narrow_mask() -> Option<(Mask, CoreSet)> {
     current::with(|worker| {
         let worker = worker?;
-        let (mask, granted) = worker.shared().masks.of(worker.id());
+        let (mask, granted) = worker.registry().masks.of(worker.id());
         let is_ours = mask.is_narrow() && mask.explains(affinity::of(ThreadId::current()), granted);
         is_ours.then_some((mask, granted))
     })
@@ -46,7 +46,7 @@ extern "C" fn in_child() {
     let me = ThreadId::current();
     let own = current::with(|worker| {
         let worker = worker?;
-        worker.shared().masks.in_child(worker.id(), affinity::of(me))
+        worker.registry().masks.in_child(worker.id(), affinity::of(me))
     });
     if let Some(own) = own {
         affinity::confine(me, own);

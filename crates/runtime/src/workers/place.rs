@@ -4,20 +4,20 @@ use comity_policy::{Unblocked, WorkerId};
 
 use crate::raw::sync::Waker;
 use crate::workers::current;
-use crate::workers::shared::{LinkedRef, Shared};
+use crate::workers::registry::{LinkedRef, Registry};
 use crate::workers::view::View;
 
-impl Shared {
+impl Registry {
     /// Queues a task that can go on, and last ran on the worker `last`, where the policy says.
     pub(crate) fn place(&self, job: LinkedRef, last: Option<WorkerId>) {
         current::with(|worker| {
-            let worker = worker.filter(|worker| std::ptr::eq(&**worker.shared(), self));
+            let worker = worker.filter(|worker| std::ptr::eq(&**worker.registry(), self));
             let another = last.filter(|last| worker.is_none_or(|worker| worker.id() != *last));
             match (another.filter(|last| self.goes_to(*last, worker.map(|worker| worker.has_own_tasks()))), worker) {
                 (Some(last), _) => {
                     self.peer(last).placed.push(job);
                     let me = worker.map(|worker| worker.id());
-                    self.sleep.after_placing(last, me, &View { shared: self, awaited: &|| false });
+                    self.sleep.after_placing(last, me, &View { registry: self, awaited: &|| false });
                 }
                 (None, Some(worker)) => worker.push_spawn(job.job()),
                 (None, None) => self.inject(job.job(), Waker::GoesOn),
@@ -39,10 +39,10 @@ impl Shared {
     /// Queues a task that lets others run first.
     pub(crate) fn queue_last(&self, job: LinkedRef) {
         current::with(|worker| match worker {
-            Some(worker) if std::ptr::eq(&**worker.shared(), self) => {
+            Some(worker) if std::ptr::eq(&**worker.registry(), self) => {
                 // Its worker comes to these when it has nothing else.
                 worker.peer.placed.push(job);
-                self.sleep.after_spawn(worker.id(), &View { shared: self, awaited: &|| false });
+                self.sleep.after_spawn(worker.id(), &View { registry: self, awaited: &|| false });
             }
             _ => self.inject(job.job(), Waker::GoesOn),
         });

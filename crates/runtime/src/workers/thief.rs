@@ -8,14 +8,14 @@ use comity_protocol::dialogue::{Dialogue, Effect, Outcome};
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
 use crate::watching::trace;
-use crate::workers::shared::{JobRef, Worker};
+use crate::workers::registry::{JobRef, Worker};
 use crate::workers::view::View;
 
 impl Worker {
     /// Looks for a task until there is one, or until `awaited` holds, or there is other business of this worker's own.
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
-        let owed = &self.shared().peer(self.id()).wakeups_owed;
+        let owed = &self.registry().peer(self.id()).wakeups_owed;
         let begin = |view: &View<'_>| Dialogue::begin(self.id(), owed.swap(0, Ordering::Relaxed), view);
         self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
     }
@@ -26,7 +26,7 @@ impl Worker {
     pub(crate) fn rest_while_closed(&self, awaited: &dyn Fn() -> bool) {
         // As in `answer_bell`.
         let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
-        let goes_on = || !self.shared().is_closed() || awaited();
+        let goes_on = || !self.registry().is_closed() || awaited();
         self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
         std::mem::forget(abort);
     }
@@ -38,14 +38,14 @@ impl Worker {
         begin: impl FnOnce(&View<'_>) -> Dialogue,
         owes: impl FnOnce(u32),
     ) -> Option<JobRef> {
-        let (shared, id) = (&**self.shared(), self.id());
-        let peer = shared.peer(id);
+        let (registry, id) = (&**self.registry(), self.id());
+        let peer = registry.peer(id);
         let began = Instant::now();
         peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
         peer.busy_since.store(0, Ordering::Relaxed);
-        let view = View { shared, awaited };
+        let view = View { registry, awaited };
         let mut dialogue = begin(&view);
-        if let Some(recorder) = &shared.recorder {
+        if let Some(recorder) = &registry.recorder {
             recorder.enter(id, trace::State::Thief, began);
         }
 
@@ -56,10 +56,10 @@ impl Worker {
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
         self.own().busy_since.set(ended);
-        if let Some(recorder) = &shared.recorder {
+        if let Some(recorder) = &registry.recorder {
             recorder.enter(id, trace::State::Task, ended);
         }
-        peer.busy_since.store(shared.nanos_at(ended), Ordering::Relaxed);
+        peer.busy_since.store(registry.nanos_at(ended), Ordering::Relaxed);
         spell.found
     }
 }
@@ -75,8 +75,8 @@ struct Spell<'a> {
 impl Spell<'_> {
     /// Holds the dialogue to its end; returns the wake-ups that stay owed.
     fn hold(&mut self, dialogue: &mut Dialogue, view: &View<'_>) -> u32 {
-        let shared = self.worker.shared();
-        let counters = &shared.peer(self.worker.id()).counters;
+        let registry = self.worker.registry();
+        let counters = &registry.peer(self.worker.id()).counters;
         let mut thief = self.worker.own().thief.borrow_mut();
         let mut outcome = Outcome::Done;
         loop {
@@ -84,16 +84,16 @@ impl Spell<'_> {
                 Effect::Begin { wakeups_owed } => return wakeups_owed,
                 Effect::StealFrom(victim) if victim == self.worker.id() => Outcome::Nothing,
                 Effect::StealFrom(victim) => match self.keep(self.worker.rob(victim)) {
-                    Outcome::Nothing if shared.peer(victim).has_task() => Outcome::Missed,
+                    Outcome::Nothing if registry.peer(victim).has_task() => Outcome::Missed,
                     outcome => outcome,
                 },
-                Effect::TakeInjected => self.keep(take(|| shared.injector.steal())),
+                Effect::TakeInjected => self.keep(take(|| registry.injector.steal())),
                 Effect::Mug(victim) => self.keep(self.worker.mug(victim)),
-                Effect::Inspect(victim) => Outcome::Seen(shared.inspect(victim)),
-                Effect::ClaimWakeup(from) if shared.peer(from).claim_wakeup() => Outcome::Found,
+                Effect::Inspect(victim) => Outcome::Seen(registry.inspect(victim)),
+                Effect::ClaimWakeup(from) if registry.peer(from).claim_wakeup() => Outcome::Found,
                 Effect::ClaimWakeup(_) => Outcome::Nothing,
                 Effect::Wake { whom, appoint } => {
-                    let woken = shared.sleep.wake_peer(self.worker.id(), whom, appoint);
+                    let woken = registry.sleep.wake_peer(self.worker.id(), whom, appoint);
                     counters.wakeups.add(u64::from(woken.is_some()));
                     Outcome::Woke(woken)
                 }
@@ -110,7 +110,7 @@ impl Spell<'_> {
                 Effect::Step(_) => Outcome::Done,
                 Effect::Wait { at_rest, timeout, is_retired } => {
                     let as_what = if is_retired { trace::State::Retired } else { trace::State::Asleep };
-                    self.rest(as_what, || shared.sleep.parker(self.worker.id()).wait(at_rest, timeout));
+                    self.rest(as_what, || registry.sleep.parker(self.worker.id()).wait(at_rest, timeout));
                     Outcome::Waited { has_timeout: timeout.is_some() }
                 }
             };
@@ -124,19 +124,19 @@ impl Spell<'_> {
 
     /// Keeps account of a wait.
     fn rest(&mut self, as_what: trace::State, wait: impl FnOnce()) {
-        let (shared, id) = (self.worker.shared(), self.worker.id());
-        let counters = &shared.peer(id).counters;
+        let (registry, id) = (self.worker.registry(), self.worker.id());
+        let counters = &registry.peer(id).counters;
         let parked = Instant::now();
-        if let Some(recorder) = &shared.recorder {
+        if let Some(recorder) = &registry.recorder {
             recorder.enter(id, as_what, parked);
         }
         wait();
         let slept = parked.elapsed();
-        if let Some(recorder) = &shared.recorder {
+        if let Some(recorder) = &registry.recorder {
             recorder.enter(id, trace::State::Thief, parked + slept);
         }
         counters.asleep_ns.add_time(slept);
-        counters.sleeps.add(u64::from(!shared.sleep.is_at_rest(id)));
+        counters.sleeps.add(u64::from(!registry.sleep.is_at_rest(id)));
         self.began += slept;
     }
 }

@@ -8,40 +8,40 @@ use comity_protocol::dialogue::Crew;
 use crate::cores::share::{Part, Share};
 use crate::raw::sync::Threads;
 use crate::watching::watch::{Seen, Watched};
-use crate::workers::shared::{Peer, Shared};
+use crate::workers::registry::{Peer, Registry};
 use crate::workers::sleep::{Sleep, Work};
 
 /// The pool's queues as the sleep protocol sees them, for a worker that waits for `awaited`.
 pub(crate) struct View<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) registry: &'a Registry,
     pub(crate) awaited: &'a dyn Fn() -> bool,
 }
 
 impl View<'_> {
     /// What the pool's program knows of the cores that the system grants.
     fn granted(&self) -> CoreSet {
-        self.shared.program().map_or(CoreSet::EMPTY, |program| program.granted())
+        self.registry.program().map_or(CoreSet::EMPTY, |program| program.granted())
     }
 }
 
 impl Work for View<'_> {
     fn deques_have_task(&self) -> bool {
-        self.shared.peers.iter().any(|peer| peer.has_task())
+        self.registry.peers.iter().any(|peer| peer.has_task())
     }
 
     fn injector_has_task(&self) -> bool {
-        !self.shared.injector.is_empty()
+        !self.registry.injector.is_empty()
     }
 
     fn ring_bells(&self) {
-        self.shared.ring_bells();
+        self.registry.ring_bells();
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        let peer = self.shared.peer(worker);
+        let peer = self.registry.peer(worker);
         // In a closed pool what others have brought waits as any task does.
         let has_tasks = || !peer.inbox.is_empty() || !peer.placed.is_empty();
-        (self.awaited)() || (has_tasks() && !self.shared.is_closed())
+        (self.awaited)() || (has_tasks() && !self.registry.is_closed())
     }
 }
 
@@ -49,25 +49,25 @@ impl Pool for View<'_> {
     type Platform = Threads;
 
     fn sleep(&self) -> &Sleep {
-        &self.shared.sleep
+        &self.registry.sleep
     }
 
     fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
-        let Some(thread) = self.shared.peer(worker).thread() else { return false };
-        self.shared.masks.confine(worker, thread, || self.granted(), cores)
+        let Some(thread) = self.registry.peer(worker).thread() else { return false };
+        self.registry.masks.confine(worker, thread, || self.granted(), cores)
     }
 
     fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
-        let Some(thread) = self.shared.peer(worker).thread() else { return false };
-        self.shared.masks.lead(worker, thread, || self.granted(), core, sleeps)
+        let Some(thread) = self.registry.peer(worker).thread() else { return false };
+        self.registry.masks.lead(worker, thread, || self.granted(), core, sleeps)
     }
 
     fn up(&self, me: WorkerId) {
-        self.shared.masks.is_up(me);
+        self.registry.masks.is_up(me);
     }
 
     fn worker_is_up(&self) {
-        if let Some(program) = self.shared.program() {
+        if let Some(program) = self.registry.program() {
             program.worker_is_up();
         }
     }
@@ -77,15 +77,15 @@ impl Crew for View<'_> {
     type Cores = Part;
 
     fn workers(&self) -> u32 {
-        self.shared.workers()
+        self.registry.workers()
     }
 
     fn activation(&self) -> Option<&Share> {
-        self.shared.share.as_ref()
+        self.registry.share.as_ref()
     }
 }
 
-impl Watched for Shared {
+impl Watched for Registry {
     fn has_ended(&self) -> bool {
         self.has_ended()
     }

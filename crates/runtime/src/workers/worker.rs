@@ -11,7 +11,7 @@ use crate::raw::job::take;
 use crate::raw::latch::{AsWorker, CrossLatch, Probe, ThreadLatch, Waiter, WorkerLatch};
 use crate::watching::activity::Doing;
 use crate::watching::trace::Taking;
-use crate::workers::shared::{JobRef, JoinLatch, Shared, Worker};
+use crate::workers::registry::{JobRef, JoinLatch, Registry, Worker};
 use crate::workers::sleep::Sleep;
 use crate::workers::view::View;
 
@@ -37,7 +37,7 @@ impl AsWorker for Worker {
 
     #[inline]
     fn sleep(&self) -> &Sleep {
-        &self.shared().sleep
+        &self.registry().sleep
     }
 
     fn wait_until(&self, latch: &impl Probe) {
@@ -48,13 +48,13 @@ impl AsWorker for Worker {
 impl Worker {
     /// What this worker waits with for a job in another pool.
     pub(crate) fn cross_latch(&self) -> CrossLatch {
-        CrossLatch::new(self, Arc::clone(self.shared()) as _)
+        CrossLatch::new(self, Arc::clone(self.registry()) as _)
     }
 
     /// The waiter for jobs of `pool`: this thread, which is `worker`, if it is one.
-    pub(crate) fn waiter(worker: Option<&Worker>, pool: &Arc<Shared>) -> Waiter {
+    pub(crate) fn waiter(worker: Option<&Worker>, pool: &Arc<Registry>) -> Waiter {
         match worker {
-            Some(worker) if Arc::ptr_eq(worker.shared(), pool) => {
+            Some(worker) if Arc::ptr_eq(worker.registry(), pool) => {
                 Waiter::Worker(WorkerLatch::new(&pool.sleep, worker.id()))
             }
             Some(worker) => Waiter::OtherPool(worker.cross_latch()),
@@ -66,7 +66,7 @@ impl Worker {
     pub(crate) fn push_spawn(&self, job: JobRef) {
         let own = self.own();
         own.spawns.push(job);
-        own.shared.sleep.after_spawn(self.id(), &View { shared: &own.shared, awaited: &|| false });
+        own.registry.sleep.after_spawn(self.id(), &View { registry: &own.registry, awaited: &|| false });
     }
 
     /// After a push that the bell calls for, or that the deque must grow for: stops the bell, answers it, and looks for
@@ -76,7 +76,7 @@ impl Worker {
     pub(crate) fn answer_bell(&self) {
         // A panic from here would unwind through frames that other threads still borrow from.
         let abort = AbortOnDrop("a worker's deque failed, as said above, and other threads hold tasks of it");
-        let sleep = &self.shared().sleep;
+        let sleep = &self.registry().sleep;
         // SAFETY: the owner.
         unsafe {
             if sleep.bell_may_stop() {
@@ -84,9 +84,9 @@ impl Worker {
             }
             self.peer.deque.answer();
         }
-        sleep.push_met_bell(self.id(), &View { shared: self.shared(), awaited: &|| false });
+        sleep.push_met_bell(self.id(), &View { registry: self.registry(), awaited: &|| false });
         std::mem::forget(abort);
-        if self.shared().is_closed() {
+        if self.registry().is_closed() {
             self.rest_while_closed(&|| false);
         }
     }
@@ -125,7 +125,7 @@ impl Worker {
         activity.count_wait(1);
         let mut naps = 0;
         while !done() {
-            if self.shared().is_closed() {
+            if self.registry().is_closed() {
                 activity.set(doing);
                 self.rest_while_closed(done);
                 continue;
@@ -194,15 +194,15 @@ impl Worker {
         }
         if carried {
             // Who looked while they were on their way has not seen them.
-            own.shared.sleep.after_spawn(self.id(), &View { shared: &own.shared, awaited: &|| false });
+            own.registry.sleep.after_spawn(self.id(), &View { registry: &own.registry, awaited: &|| false });
         }
         Some(newest.job())
     }
 
     /// Takes the oldest task that was placed at a worker. The others stay where they were placed.
     fn rob_placed(&self, victim: WorkerId) -> Option<JobRef> {
-        let shared = self.shared();
-        let peer = shared.peer(victim);
+        let registry = self.registry();
+        let peer = registry.peer(victim);
         let mut placed = peer.placed.take();
         let oldest = placed.next()?;
         let mut put_back = false;
@@ -214,7 +214,7 @@ impl Worker {
             // Who looked meanwhile, the victim first, has not seen them; and this worker may be a thief, which a sleeper does not
             // rely on where `membarrier` is refused.
             fence(Ordering::SeqCst);
-            shared.sleep.after_placing(victim, Some(self.id()), &View { shared, awaited: &|| false });
+            registry.sleep.after_placing(victim, Some(self.id()), &View { registry, awaited: &|| false });
         }
         Some(oldest.job())
     }
@@ -232,10 +232,10 @@ impl Worker {
         }
         turn.jobs.set(0);
         turn.turns.set(turn.turns.get().wrapping_add(1));
-        let from_outside = || take(|| self.peer.inbox.steal()).or_else(|| take(|| self.shared().injector.steal()));
+        let from_outside = || take(|| self.peer.inbox.steal()).or_else(|| take(|| self.registry().injector.steal()));
         match turn.turns.get() % 4 {
             0 => from_outside(),
-            1 => take(|| self.shared().peer(self.id()).spawned()),
+            1 => take(|| self.registry().peer(self.id()).spawned()),
             2 => self.rob_placed(self.id()),
             _ => self.job_of_the_stuck(),
         }
@@ -244,16 +244,16 @@ impl Worker {
     /// A task that others have placed at a peer that has begun none since this worker's last look at it. So the escape from a worker that is busy for
     /// long costs no clock: long is what takes longer than some hundred tasks here.
     fn job_of_the_stuck(&self) -> Option<JobRef> {
-        let shared = self.shared();
+        let registry = self.registry();
         let looked_at = &self.own().turn.looked_at;
         let (peer, jobs) = looked_at.get();
-        let stuck = shared.peer(WorkerId(peer));
+        let stuck = registry.peer(WorkerId(peer));
         let waits = || stuck.id != self.id() && stuck.jobs.get() == jobs;
         let job = if waits() { self.rob_placed(stuck.id).or_else(|| take(|| stuck.spawned())) } else { None };
         self.peer.counters.steals.add(u64::from(job.is_some()));
         self.peer.counters.steal_attempts.add(u64::from(waits()));
-        let next = (peer + 1) % shared.workers();
-        looked_at.set((next, shared.peer(WorkerId(next)).jobs.get()));
+        let next = (peer + 1) % registry.workers();
+        looked_at.set((next, registry.peer(WorkerId(next)).jobs.get()));
         job
     }
 
@@ -284,13 +284,13 @@ impl Worker {
     fn job_beyond_the_bound(&self, joins: bool) -> Option<JobRef> {
         // SAFETY: the owner.
         let own = if joins { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
-        own.or_else(|| take(|| self.shared().injector.steal()))
+        own.or_else(|| take(|| self.registry().injector.steal()))
     }
 
     /// Takes a task of the thief that runs what this worker waits for: a part of it. A thief that is not in the middle
     /// of something long answers before this gives up. How often it is tried the policy says.
     fn steal_back(&self, done: &dyn Fn() -> bool, thief: &dyn Fn() -> Option<WorkerId>) -> Option<JobRef> {
-        for _ in 0..self.shared().policy.row().steal_backs {
+        for _ in 0..self.registry().policy.row().steal_backs {
             let thief = thief().filter(|thief| *thief != self.id())?;
             let stolen = self.rob(thief);
             if stolen.is_some() || done() {
@@ -308,7 +308,7 @@ impl Worker {
 
     /// See [`yield_local`](crate::yield_local()).
     pub(crate) fn yield_local(&self) -> Yield {
-        if self.shared().is_closed() {
+        if self.registry().is_closed() {
             return Yield::Idle;
         }
         self.run_one(self.local_job())
@@ -316,14 +316,14 @@ impl Worker {
 
     /// See [`yield_now`](crate::yield_now()).
     pub(crate) fn yield_now(&self) -> Yield {
-        if self.shared().is_closed() {
+        if self.registry().is_closed() {
             return Yield::Idle;
         }
-        let peers = &self.shared().peers;
+        let peers = &self.registry().peers;
         // Those after this one first, so that not everybody begins with worker 0.
         let (before, after) = peers.split_at(self.index());
         let rob = || after[1..].iter().chain(before).find_map(|peer| self.rob(peer.id));
-        let job = self.local_job().or_else(rob).or_else(|| take(|| self.shared().injector.steal()));
+        let job = self.local_job().or_else(rob).or_else(|| take(|| self.registry().injector.steal()));
         self.run_one(job)
     }
 
@@ -353,23 +353,23 @@ impl Worker {
 
     /// Attempts to steal from a peer.
     pub(crate) fn rob(&self, victim: WorkerId) -> Option<JobRef> {
-        let (shared, counters) = (self.shared(), &self.peer.counters);
+        let (registry, counters) = (self.registry(), &self.peer.counters);
         counters.steal_attempts.add(1);
         let own = self.own();
         // In a frame that waits, its own tasks come first: what a batch brings would be taken for such.
-        let batch = if self.peer.activity.waits() == 0 { shared.policy.row().batch } else { 1 };
-        let peer = shared.peer(victim);
+        let batch = if self.peer.activity.waits() == 0 { registry.policy.row().batch } else { 1 };
+        let peer = registry.peer(victim);
         let stolen = peer.rob_shared(&own.spawns, batch.into()).or_else(|| self.rob_placed(victim));
-        let stolen = stolen.or_else(|| peer.rob_private(self.id(), || shared.now()));
+        let stolen = stolen.or_else(|| peer.rob_private(self.id(), || registry.now()));
         counters.steals.add(u64::from(stolen.is_some()));
-        if let Some(recorder) = shared.recorder.as_ref().filter(|_| stolen.is_some()) {
+        if let Some(recorder) = registry.recorder.as_ref().filter(|_| stolen.is_some()) {
             recorder.took(self.id(), Taking::Steal, victim);
         }
         if batch > 1 && stolen.is_some() && !own.spawns.is_empty() {
             // Who looked while the batch was on its way has not seen it. A full fence, since this thief does not count as
             // busy: where `membarrier` is refused, that sleeper would not look again.
             fence(Ordering::SeqCst);
-            shared.sleep.after_spawn(self.id(), &View { shared, awaited: &|| false });
+            registry.sleep.after_spawn(self.id(), &View { registry, awaited: &|| false });
         }
         stolen
     }
@@ -380,17 +380,17 @@ impl Worker {
         if self.peer.activity.waits() > 0 {
             return self.rob(victim);
         }
-        let (shared, own) = (self.shared(), self.own());
+        let (registry, own) = (self.registry(), self.own());
         self.peer.counters.steal_attempts.add(1);
-        let mugged = shared.peer(victim).mug(self.id(), &own.spawns);
+        let mugged = registry.peer(victim).mug(self.id(), &own.spawns);
         self.peer.counters.steals.add(u64::from(mugged.is_some()));
-        if let Some(recorder) = shared.recorder.as_ref().filter(|_| mugged.is_some()) {
+        if let Some(recorder) = registry.recorder.as_ref().filter(|_| mugged.is_some()) {
             recorder.took(self.id(), Taking::Mug, victim);
         }
         if !own.spawns.is_empty() {
             // As after a batch.
             fence(Ordering::SeqCst);
-            shared.sleep.after_spawn(self.id(), &View { shared, awaited: &|| false });
+            registry.sleep.after_spawn(self.id(), &View { registry, awaited: &|| false });
         }
         mugged
     }
@@ -399,11 +399,11 @@ impl Worker {
     pub(crate) fn run(&self) {
         let now = Instant::now();
         self.own().busy_since.set(now);
-        self.peer.busy_since.store(self.shared().nanos_at(now), Ordering::Relaxed);
+        self.peer.busy_since.store(self.registry().nanos_at(now), Ordering::Relaxed);
         // Not a wait of any task's.
         self.peer.activity.count_wait(-1);
         // A batch may still lie here when the pool ends, if what waits for it keeps no pool running.
-        self.serve(&|| self.shared().has_ended() && !self.has_own_tasks(), None, true, Doing::Looking);
+        self.serve(&|| self.registry().has_ended() && !self.has_own_tasks(), None, true, Doing::Looking);
         let nothing_is_queued = !self.has_own_tasks() && self.peer.deque.is_empty();
         assert!(nothing_is_queued, "a pool ends only when nothing is queued");
     }

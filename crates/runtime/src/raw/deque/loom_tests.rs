@@ -249,7 +249,7 @@ fn loom_who_finds_the_bell_ringing_is_heard_too() {
         model.deque.ring();
         let ringer = thread::spawn({
             let (model, hunger) = (model.clone(), hunger.clone());
-            // As `Shared::ring_bells`.
+            // As `Registry::ring_bells`.
             move || {
                 hunger.store(1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);

@@ -39,7 +39,7 @@ impl Work for Pool {
         self.ended.load(Ordering::Acquire) || worker == W1 && self.placed.load(Ordering::Acquire) > 0
     }
 
-    /// As `Shared::ring_bells` and `Deque::ring`, but for those who never push here.
+    /// As `Registry::ring_bells` and `Deque::ring`, but for those who never push here.
     fn ring_bells(&self) {
         fence(Ordering::SeqCst);
         for bell in &self.bells {

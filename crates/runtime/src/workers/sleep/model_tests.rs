@@ -44,7 +44,7 @@ struct Queues {
     ended: bool,
 }
 
-/// A worker's view, as `shared::View` is in the product.
+/// A worker's view, as `view::View` is in the product.
 struct Seen<'a>(&'a Queues);
 
 impl Work for Seen<'_> {
@@ -406,7 +406,7 @@ impl World {
         }
     }
 
-    /// Where a task is placed, if it is: as `Shared::place` does, not at a worker without a core.
+    /// Where a task is placed, if it is: as `Registry::place` does, not at a worker without a core.
     fn lot_of_place(&mut self) -> Option<WorkerId> {
         let last = WorkerId(self.below(self.workers.len()) as u32);
         (self.below(2) == 0 && !self.sleep.is_retired(last)).then_some(last)
@@ -826,7 +826,7 @@ impl World {
         Err(self.fail(&format!("{left} tasks are left, or a pool without work stays awake, after {BOUND} steps")))
     }
 
-    /// Ends the pool, as `Shared::end` does.
+    /// Ends the pool, as `Registry::end` does.
     fn end(&mut self) -> Result<(), TestCaseError> {
         if let Some(share) = &self.share {
             share.end();

@@ -214,7 +214,7 @@ pub struct Worker {
 
 /// What belongs to a worker's thread alone.
 pub(crate) struct Own {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) registry: Arc<Registry>,
     /// Tasks that no frame of this worker waits for by itself: those of `spawn` and of scopes.
     pub(crate) spawns: Spawns<JobRef>,
     /// What this worker does when it has no task. Borrowed during one spell as a thief, and no task runs in a spell.
@@ -271,8 +271,8 @@ impl Worker {
         unsafe { &*self.peer.own.load(Ordering::Relaxed) }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.own().shared
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.own().registry
     }
 }
 
@@ -280,11 +280,11 @@ impl Worker {
 pub(crate) struct Enrolment {
     /// What the pool says of the program, should it be the first of it.
     pub(crate) own: comity_table::Own,
-    pub(crate) enroll: fn(&Arc<Shared>, comity_table::Own),
+    pub(crate) enroll: fn(&Arc<Registry>, comity_table::Own),
 }
 
 /// The pool itself. Each worker thread holds a reference, and so does the handle.
-pub(crate) struct Shared {
+pub(crate) struct Registry {
     pub(crate) policy: Policy,
     pub(crate) sleep: Sleep,
     /// The pool's part in the core table. `None`: the operating system shares out time.
@@ -304,7 +304,7 @@ pub(crate) struct Shared {
     /// Held while a broadcast is handed out, so that all workers see broadcasts in the same order.
     pub(super) broadcasts: Mutex<()>,
     born: Instant,
-    me: Weak<Shared>,
+    me: Weak<Registry>,
     enrolment: Enrolment,
     /// Whether it ever had a task.
     begun: AtomicBool,
@@ -314,7 +314,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
-impl Shared {
+impl Registry {
     /// `adopts`: worker 0 is a thread of the program's own. `may_use`: where the thread that builds the pool runs of its own accord.
     pub(crate) fn new(
         policy: Policy,
@@ -324,12 +324,12 @@ impl Shared {
         may_use: CoreSet,
         enrolment: Enrolment,
         recorder: Option<Arc<Recorder>>,
-    ) -> Arc<Shared> {
+    ) -> Arc<Registry> {
         let row = policy.row();
         let workers = u32::try_from(spawns.len()).expect("the builder bounds the number of workers");
         let raids = comity_os::barrier::is_available();
         let peer = |(id, spawns)| CachePadded::new(Peer::new(WorkerId(id), spawns, raids));
-        let shared = Arc::new_cyclic(|me| Shared {
+        let registry = Arc::new_cyclic(|me| Registry {
             me: Weak::clone(me),
             enrolment,
             begun: AtomicBool::new(false),
@@ -349,10 +349,10 @@ impl Shared {
             process: fork::generation(),
             recorder,
         });
-        if !shared.sleep.bell_may_stop() {
-            shared.ring_bells();
+        if !registry.sleep.bell_may_stop() {
+            registry.ring_bells();
         }
-        shared
+        registry
     }
 
     /// Makes the next push of every worker look for sleepers. What was written before is visible to them.
