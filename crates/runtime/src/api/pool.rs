@@ -77,10 +77,10 @@ impl ThreadPool {
         if !(1..=workers).contains(&most) {
             return Err(ActiveThreadsError::OutOfRange { most, workers });
         }
-        let share = self.registry.share.as_ref().ok_or(ActiveThreadsError::SharesNoCores(self.policy()))?;
+        let activation = self.registry.activation.as_ref().ok_or(ActiveThreadsError::SharesNoCores(self.policy()))?;
         self.registry.assert_of_this_process();
         let view = View { registry: &self.registry, awaited: &|| false };
-        share.set_active(&view, most as u32, self.registry.queued());
+        activation.set_active(&view, most as u32, self.registry.queued());
         Ok(())
     }
 

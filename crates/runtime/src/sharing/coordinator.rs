@@ -20,8 +20,8 @@ use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
 use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
+use crate::cores::activation::{Activation, Cores, Terms};
 use crate::cores::masks;
-use crate::cores::share::{Cores, Share, Terms};
 use crate::fork::PerProcess;
 use crate::sharing::mender::Mender;
 use crate::sharing::observer::{self, Locked, process_clock};
@@ -109,7 +109,7 @@ fn keep(program: &Arc<Program>) {
 /// Whether a worker is awake, or should be.
 fn has_work(program: &Program) -> bool {
     let has_work = |pool: &Registry| {
-        let awake = pool.share.as_ref().map_or(0, |share| share.books().awake());
+        let awake = pool.activation.as_ref().map_or(0, |activation| activation.books().awake());
         awake > 0 || pool.queued() > 0
     };
     program.list().iter().any(|(_, pool)| has_work(pool))
@@ -140,8 +140,8 @@ fn profile(program: &Program) -> Profile {
         workers: pools.iter().fold(0, |sum, (_, pool)| sum + pool.workers()),
         may_use: pools
             .iter()
-            .filter_map(|(_, pool)| pool.share.as_ref())
-            .fold(CoreSet::EMPTY, |all, share| all.union(share.books().may_use)),
+            .filter_map(|(_, pool)| pool.activation.as_ref())
+            .fold(CoreSet::EMPTY, |all, activation| all.union(activation.books().may_use)),
     }
 }
 
@@ -160,8 +160,8 @@ struct Pool {
 }
 
 impl Pool {
-    fn share(&self) -> &Share {
-        self.registry.share.as_ref().expect("a pool of a program shares cores")
+    fn activation(&self) -> &Activation {
+        self.registry.activation.as_ref().expect("a pool of a program shares cores")
     }
 
     fn view(&self) -> View<'_> {
@@ -169,8 +169,8 @@ impl Pool {
     }
 
     fn lock(&self) -> Locked<'_> {
-        let share = self.share();
-        Locked { registry: &self.registry, share, books: share.books(), queued: self.queued }
+        let activation = self.activation();
+        Locked { registry: &self.registry, activation, books: activation.books(), queued: self.queued }
     }
 }
 
@@ -281,7 +281,7 @@ impl<'a> Coordinator<'a> {
         let mut workers = Vec::new();
         for pool in pools {
             let thread = |worker| pool.registry.peer(worker).thread();
-            workers.extend(pool.registry.masks.spells(thread, &pool.share().books()));
+            workers.extend(pool.registry.masks.spells(thread, &pool.activation().books()));
         }
         self.mender.look(&workers, self.program.take_ended());
     }
@@ -317,14 +317,14 @@ impl Driver<'_> {
         granted.store(&self.program.granted);
         let mut may_use = CoreSet::EMPTY;
         for pool in self.pools {
-            let mut books = pool.share().books();
+            let mut books = pool.activation().books();
             pool.registry.masks.look(|worker| pool.registry.peer(worker).thread(), &mut books, granted);
             may_use = may_use.union(books.may_use);
         }
         if self.member.set_may_use(may_use) {
             for pool in self.pools {
-                if let Some(part) = pool.share().member() {
-                    pool.share().note_moves(&mut pool.share().books(), part);
+                if let Some(part) = pool.activation().member() {
+                    pool.activation().note_moves(&mut pool.activation().books(), part);
                 }
             }
         }
@@ -366,7 +366,7 @@ impl quantum::Program for Driver<'_> {
 
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
         let told = self.in_force();
-        let has_work = |pool: &&Pool| pool.queued > 0 || pool.share().books().awake() > 0;
+        let has_work = |pool: &&Pool| pool.queued > 0 || pool.activation().books().awake() > 0;
         let at_work = self.pools.iter().filter(has_work).count();
         self.program.bound(told.cores.map_or(usize::MAX, |_| usable as usize));
         let terms = Terms { alone, by_time: mode == Mode::Time, room, usable };
@@ -380,7 +380,7 @@ impl quantum::Program for Driver<'_> {
     /// Where several pools have work, each gets its part of the program's cores.
     fn divide(&mut self) {
         let desire = |pool: &Pool| {
-            let awake = pool.share().books().awake();
+            let awake = pool.activation().books().awake();
             if awake > 0 || pool.queued > 0 { pool.registry.workers() } else { 0 }
         };
         let desires: Vec<(PoolId, u32)> = self.pools.iter().map(|pool| (pool.id, desire(pool))).collect();
@@ -430,7 +430,7 @@ impl Process for Driver<'_> {
     fn busy_ns(&mut self) -> u64 {
         let of = |pool: &Pool| {
             let now = pool.registry.now();
-            let books = pool.share().books();
+            let books = pool.activation().books();
             books.workers().map(|worker| pool.registry.peer(worker).busy_ns(now)).sum::<u64>()
         };
         self.pools.iter().map(of).sum()
@@ -459,7 +459,7 @@ impl quantum::Pools for Driver<'_> {
 
     fn rung(&mut self, nth: usize) -> bool {
         let pool = &self.pools[nth];
-        pool.share().rung(&mut pool.share().books(), &pool.view(), pool.queued)
+        pool.activation().rung(&mut pool.activation().books(), &pool.view(), pool.queued)
     }
 
     fn want_nothing(&mut self) {
@@ -468,18 +468,18 @@ impl quantum::Pools for Driver<'_> {
 
     fn leave_off(&mut self, nth: usize) {
         let pool = &self.pools[nth];
-        let share = pool.share();
-        let mut books = share.books();
-        share.set_alone(true);
-        if let Some(part) = share.member() {
-            while books.awake() == 0 && share.release(&mut books, part, None) {}
+        let activation = pool.activation();
+        let mut books = activation.books();
+        activation.set_alone(true);
+        if let Some(part) = activation.member() {
+            while books.awake() == 0 && activation.release(&mut books, part, None) {}
         }
-        share.balance(&mut books, &pool.view());
+        activation.balance(&mut books, &pool.view());
     }
 
     fn reopen(&mut self, nth: usize) {
         let pool = &self.pools[nth];
-        pool.share().reopen(&pool.view());
+        pool.activation().reopen(&pool.view());
     }
 }
 
@@ -499,40 +499,40 @@ impl quantum::Staff for Staff<'_> {
     }
 
     fn most(&self) -> u32 {
-        self.locked.share.most()
+        self.locked.activation.most()
     }
 
     fn held(&self) -> CoreSet {
-        self.locked.share.member().map_or(CoreSet::EMPTY, Cores::held_by_program)
+        self.locked.activation.member().map_or(CoreSet::EMPTY, Cores::held_by_program)
     }
 
     fn claim(&mut self, own_only: bool) -> bool {
-        let Locked { share, books, .. } = &mut self.locked;
-        share.member().is_some_and(|part| share.claim(books, part, own_only))
+        let Locked { activation, books, .. } = &mut self.locked;
+        activation.member().is_some_and(|part| activation.claim(books, part, own_only))
     }
 
     fn take_back(&mut self) -> bool {
-        let Locked { share, books, .. } = &mut self.locked;
-        share.member().is_some_and(|part| share.take_back(books, part))
+        let Locked { activation, books, .. } = &mut self.locked;
+        activation.member().is_some_and(|part| activation.take_back(books, part))
     }
 
     fn release(&mut self, core: usize) {
-        let Locked { share, books, .. } = &mut self.locked;
-        if let Some(part) = share.member() {
-            share.release(books, part, Some(core));
+        let Locked { activation, books, .. } = &mut self.locked;
+        if let Some(part) = activation.member() {
+            activation.release(books, part, Some(core));
         }
     }
 
     fn employ(&mut self) {
-        let (Locked { share, books, queued, .. }, view) = (&mut self.locked, self.pool.view());
+        let (Locked { activation, books, queued, .. }, view) = (&mut self.locked, self.pool.view());
         // Other pools of the program may have been given some of its cores.
-        if let Some(part) = share.member() {
-            share.note_moves(books, part);
+        if let Some(part) = activation.member() {
+            activation.note_moves(books, part);
         }
         if books.retired() > 0 {
             // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
             view.ring_bells();
         }
-        share.employ(books, &view, *queued);
+        activation.employ(books, &view, *queued);
     }
 }

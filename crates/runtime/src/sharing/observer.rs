@@ -10,13 +10,13 @@ use comity_os::throttle::Throttle;
 use comity_policy::{Sleeper, WorkerId};
 use comity_protocol::observer::{Sample, Times, Workers};
 
-use crate::cores::share::{Books, Share, State};
+use crate::cores::activation::{Activation, Books, State};
 use crate::workers::registry::{Peer, Registry};
 
 /// A pool's workers, with the lock of its books.
 pub(crate) struct Locked<'a> {
     pub(crate) registry: &'a Registry,
-    pub(crate) share: &'a Share,
+    pub(crate) activation: &'a Activation,
     pub(crate) books: MutexGuard<'a, Books>,
     /// Tasks that no worker had begun when the look began.
     pub(crate) queued: usize,
@@ -42,7 +42,7 @@ impl Workers for Locked<'_> {
     }
 
     fn most(&self) -> u32 {
-        self.share.most()
+        self.activation.most()
     }
 
     fn queued(&self) -> u64 {
@@ -50,12 +50,12 @@ impl Workers for Locked<'_> {
     }
 
     fn lends(&self) -> bool {
-        self.share.sharing.sleeper == Sleeper::LendsCore
+        self.activation.sharing.sleeper == Sleeper::LendsCore
     }
 
     fn note_losses(&mut self) {
-        if let Some(part) = self.share.member() {
-            self.share.note_losses(&mut self.books, part);
+        if let Some(part) = self.activation.member() {
+            self.activation.note_losses(&mut self.books, part);
         }
     }
 

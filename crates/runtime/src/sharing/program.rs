@@ -18,9 +18,9 @@ use comity_policy::allotment::{Claim, deq};
 use comity_policy::{Policy, Room, Sleeper};
 use comity_table::{CoreSet, Location, Member, Own};
 
+use crate::cores::activation::{Cores, Terms};
 use crate::cores::masks::Spell;
 use crate::cores::membership::Membership;
-use crate::cores::share::{Cores, Terms};
 use crate::fork::PerProcess;
 use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::registry::Registry;
@@ -242,11 +242,11 @@ impl Program {
 
     /// A pool counts cores from now on, if its program is in the table.
     fn admit(self: &Arc<Self>, pools: &Pools, id: PoolId, pool: &Registry) {
-        if let (Some(share), Some(member)) = (&pool.share, &pools.member) {
-            share.stand(pools.terms);
-            share.bound(pools.cap);
-            share.close(pools.are_closed);
-            share.enter(Box::new(Part {
+        if let (Some(activation), Some(member)) = (&pool.activation, &pools.member) {
+            activation.stand(pools.terms);
+            activation.bound(pools.cap);
+            activation.close(pools.are_closed);
+            activation.enter(Box::new(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
                 pool: id,
@@ -362,9 +362,9 @@ impl Program {
         }
         let mut pools = self.pools();
         (pools.terms, pools.cap) = (terms, cap);
-        for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
-            share.stand(terms);
-            share.bound(cap);
+        for activation in pools.list.iter().filter_map(|(_, pool)| pool.activation.as_ref()) {
+            activation.stand(terms);
+            activation.bound(cap);
         }
     }
 
@@ -372,8 +372,8 @@ impl Program {
     pub(crate) fn close(&self, closed: bool) {
         let mut pools = self.pools();
         pools.are_closed = closed;
-        for share in pools.list.iter().filter_map(|(_, pool)| pool.share.as_ref()) {
-            share.close(closed);
+        for activation in pools.list.iter().filter_map(|(_, pool)| pool.activation.as_ref()) {
+            activation.close(closed);
         }
     }
 

@@ -16,9 +16,9 @@ use comity_protocol::platform::Once as _;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
+use crate::cores::activation::{self, Activation};
 use crate::cores::masks::Masks;
 use crate::cores::membership::Membership;
-use crate::cores::share::{self, Share};
 use crate::fork;
 use crate::raw;
 use crate::raw::abort::AbortOnDrop;
@@ -288,7 +288,7 @@ pub(crate) struct Registry {
     pub(crate) policy: Policy,
     pub(crate) sleep: Sleep,
     /// The pool's part in the core table. `None`: the operating system shares out time.
-    pub(crate) share: Option<Share>,
+    pub(crate) activation: Option<Activation>,
     pub(crate) masks: Masks,
     /// The program that the pool belongs to, once it has had a task.
     program: SetOnce<Box<dyn Membership>>,
@@ -335,7 +335,7 @@ impl Registry {
             begun: AtomicBool::new(false),
             policy,
             sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
-            share: share::of(policy, workers, adopts, may_use),
+            activation: activation::of(policy, workers, adopts, may_use),
             masks: Masks::new(workers),
             program: SetOnce::default(),
             peers: (0..workers).zip(spawns).map(peer).collect(),
@@ -410,8 +410,8 @@ impl Registry {
     }
 
     pub(crate) fn end(&self) {
-        if let Some(share) = &self.share {
-            share.end();
+        if let Some(activation) = &self.activation {
+            activation.end();
         }
         self.ended.store(true, Ordering::Release);
         for worker in 0..self.workers() {
@@ -447,7 +447,7 @@ impl Registry {
     #[cold]
     fn take_part(&self) {
         if !self.begun.swap(true, Ordering::Relaxed)
-            && self.share.is_some()
+            && self.activation.is_some()
             && let Some(pool) = self.me.upgrade()
         {
             (self.enrolment.enroll)(&pool, self.enrolment.own);
@@ -466,7 +466,7 @@ impl Registry {
 
     /// Whether the pool's program rests, so that no worker may begin a task.
     pub(crate) fn is_closed(&self) -> bool {
-        self.share.as_ref().is_some_and(Share::is_closed)
+        self.activation.as_ref().is_some_and(Activation::is_closed)
     }
 
     pub(crate) fn has_ended(&self) -> bool {

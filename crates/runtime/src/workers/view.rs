@@ -5,7 +5,7 @@ use comity_policy::WorkerId;
 use comity_protocol::activation::Pool;
 use comity_protocol::dialogue::Crew;
 
-use crate::cores::share::{Part, Share};
+use crate::cores::activation::{Activation, Part};
 use crate::raw::sync::Threads;
 use crate::watching::watch::{Seen, Watched};
 use crate::workers::registry::{Peer, Registry};
@@ -80,8 +80,8 @@ impl Crew for View<'_> {
         self.registry.workers()
     }
 
-    fn activation(&self) -> Option<&Share> {
-        self.registry.share.as_ref()
+    fn activation(&self) -> Option<&Activation> {
+        self.registry.activation.as_ref()
     }
 }
 

@@ -16,7 +16,7 @@ use comity_table::CoreSet;
 use proptest::prelude::*;
 
 use super::{Admission, Sleep, Woken, Work, park};
-use crate::cores::share::{self, Cores, Pool, Share, State, Terms, Up};
+use crate::cores::activation::{self, Activation, Cores, Pool, State, Terms, Up};
 use crate::raw::sync::{Threads, Waker};
 
 /// A task of the model program.
@@ -247,7 +247,7 @@ struct World {
     policy: Policy,
     sleep: Sleep,
     /// If the policy shares cores.
-    share: Option<Share<Machine>>,
+    share: Option<Activation<Machine>>,
     queues: Queues,
     workers: Vec<Worker>,
     program: Vec<Task>,
@@ -278,7 +278,7 @@ impl World {
     fn new(policy: Policy, workers: u32, program: Vec<Task>, roots: Vec<usize>, seed: u64) -> World {
         let sleep = Sleep::new(Threads, workers, policy.row().waking, policy.row().counts_roles);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
-        let share = share::of(policy, workers, false, affinity::of(ThreadId::current()));
+        let share = activation::of(policy, workers, false, affinity::of(ThreadId::current()));
         if let Some(share) = &share {
             share.enter(Machine {
                 cores: 3,
@@ -683,9 +683,9 @@ impl World {
             }
             Action::Wake { whom, appoint } => Event::PeerWoken(self.sleep.wake_peer(me, whom, appoint)),
             Action::Sleep => {
-                let leaves = |share: &Share<Machine>| share.sharing.sleeper == Sleeper::LeavesCore;
+                let leaves = |share: &Activation<Machine>| share.sharing.sleeper == Sleeper::LeavesCore;
                 if self.share.as_ref().is_some_and(leaves) {
-                    let plain = |share: &Share<Machine>| share.sharing.plain_alone && share.is_alone();
+                    let plain = |share: &Activation<Machine>| share.sharing.plain_alone && share.is_alone();
                     if self.share.as_ref().is_some_and(plain) {
                         if self.sleep.anyone_busy() {
                             return self.thief(worker, Event::SleepRefused(SleepRefusal::Alone));
@@ -699,7 +699,7 @@ impl World {
             }
         };
         if self.workers[worker].held.is_none()
-            && self.share.as_ref().is_some_and(Share::has_excess)
+            && self.share.as_ref().is_some_and(Activation::has_excess)
             && let Some(at) = self.retire(worker, false)
         {
             return at;

@@ -3,7 +3,6 @@
 
 use comity_os::{CoreSet, cores};
 use comity_policy::Policy;
-use comity_protocol::activation::Activation;
 pub(crate) use comity_protocol::activation::{Books, Cores, State, Terms};
 #[cfg(test)]
 pub(crate) use comity_protocol::activation::{Pool, Up};
@@ -14,10 +13,10 @@ use crate::raw::sync::Threads;
 pub(crate) type Part = Box<dyn Cores + Send + Sync>;
 
 /// What one pool has of its program's share of the machine.
-pub(crate) type Share<C = Part> = Activation<Threads, C>;
+pub(crate) type Activation<C = Part> = comity_protocol::activation::Activation<Threads, C>;
 
 /// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out time.
-pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool, may_use: CoreSet) -> Option<Share<C>> {
+pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool, may_use: CoreSet) -> Option<Activation<C>> {
     let (sharing, _) = policy.sharing()?;
     let usable = cores::usable_of(may_use.len()).get();
     Some(Activation::new(&Threads, sharing, workers, adopts, may_use, usable.try_into().unwrap_or(u32::MAX)))
