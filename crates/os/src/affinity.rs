@@ -70,7 +70,7 @@ impl Mask {
     }
 
     /// What was noted: where the thread is to be set to.
-    pub fn place(&self) -> CoreSet {
+    pub fn cores(&self) -> CoreSet {
         self.noted.unwrap_or(CoreSet::ALL)
     }
 
@@ -111,7 +111,7 @@ impl Mask {
             (Some(own), Some(cores)) => Some(own.intersection(cores)).filter(|both| !both.is_empty()).or(Some(own)),
         };
         let before = std::mem::replace(&mut self.noted, noted);
-        (before != noted).then(|| self.place())
+        (before != noted).then(|| self.cores())
     }
 }
 

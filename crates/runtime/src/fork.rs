@@ -25,9 +25,9 @@ extern "C" fn count() {
 
 /// One value in each of a line of forked processes, never freed. A lock would not do: after a fork it may be held by a thread that is
 /// not there.
-pub(crate) struct PerProcess<T: 'static>(AtomicCell<Option<Place<T>>>);
+pub(crate) struct PerProcess<T: 'static>(AtomicCell<Option<Kept<T>>>);
 
-struct Place<T: 'static>(&'static Made<T>);
+struct Kept<T: 'static>(&'static Made<T>);
 
 struct Made<T> {
     /// As [`generation`] counts.
@@ -35,23 +35,23 @@ struct Made<T> {
     value: T,
 }
 
-const _: () = assert!(AtomicCell::<Option<Place<()>>>::is_lock_free());
+const _: () = assert!(AtomicCell::<Option<Kept<()>>>::is_lock_free());
 
-impl<T> Clone for Place<T> {
-    fn clone(&self) -> Place<T> {
+impl<T> Clone for Kept<T> {
+    fn clone(&self) -> Kept<T> {
         *self
     }
 }
 
-impl<T> Copy for Place<T> {}
+impl<T> Copy for Kept<T> {}
 
-impl<T> PartialEq for Place<T> {
-    fn eq(&self, other: &Place<T>) -> bool {
+impl<T> PartialEq for Kept<T> {
+    fn eq(&self, other: &Kept<T>) -> bool {
         std::ptr::eq(self.0, other.0)
     }
 }
 
-impl<T> Eq for Place<T> {}
+impl<T> Eq for Kept<T> {}
 
 impl<T: Sync> PerProcess<T> {
     pub(crate) const fn new() -> PerProcess<T> {
@@ -64,10 +64,10 @@ impl<T: Sync> PerProcess<T> {
         let process = generation();
         let before = self.0.load();
         match before {
-            Some(Place(made)) if made.process == process => &made.value,
+            Some(Kept(made)) if made.process == process => &made.value,
             _ => {
-                let value = make(before.map(|place| &place.0.value));
-                let fresh = Place(Box::leak(Box::new(Made { process, value })));
+                let value = make(before.map(|kept| &kept.0.value));
+                let fresh = Kept(Box::leak(Box::new(Made { process, value })));
                 match self.0.compare_exchange(before, Some(fresh)) {
                     Ok(_) => &fresh.0.value,
                     Err(faster) => &faster.expect("what is made is never taken away").0.value,
@@ -79,6 +79,6 @@ impl<T: Sync> PerProcess<T> {
     /// This process's value, if there is one.
     pub(crate) fn existing(&self) -> Option<&'static T> {
         let process = generation();
-        self.0.load().filter(|place| place.0.process == process).map(|place| &place.0.value)
+        self.0.load().filter(|kept| kept.0.process == process).map(|kept| &kept.0.value)
     }
 }

@@ -283,7 +283,7 @@ impl Tree {
         let put = [self.target, self.before].into_iter().flatten().map(|cores| {
             let mut mask = self.roams.mask;
             mask.note(Some(cores));
-            Thread { mask, found: mask.place() }
+            Thread { mask, found: mask.cores() }
         });
         let mut all: Vec<Thread> = std::iter::once(self.roams).chain(put).collect();
         for thread in self.processes.values().flat_map(|process| process.threads.values()) {
@@ -331,7 +331,7 @@ impl Tree {
             }
             let mut now = found;
             if mask.note(self.target).is_some() || asks {
-                if !affinity::confine(thread, mask.place()) {
+                if !affinity::confine(thread, mask.cores()) {
                     // The system grants it none of these, or it has ended.
                     let granted = affinity::free(thread);
                     process.granted = if granted.is_empty() { process.granted } else { granted };

@@ -11,21 +11,21 @@ use crate::api::pool::ThreadPool;
 use crate::fork::PerProcess;
 
 /// Where one process has its global pool, which is never freed.
-struct Place {
+struct Global {
     /// Set once, under the lock below.
     pool: AtomicCell<Option<&'static ThreadPool>>,
     /// Held by whoever builds the pool.
     building: Mutex<()>,
     /// That of the process that this one was forked from.
-    parent: Option<&'static Place>,
+    parent: Option<&'static Global>,
 }
 
 const _: () = assert!(AtomicCell::<Option<&ThreadPool>>::is_lock_free());
 
-/// The place of this process, a new one after a fork.
-fn place() -> &'static Place {
-    static PLACE: PerProcess<Place> = PerProcess::new();
-    PLACE.get(|parent| Place { pool: AtomicCell::new(None), building: Mutex::new(()), parent })
+/// That of this process, a new one after a fork.
+fn of_process() -> &'static Global {
+    static GLOBAL: PerProcess<Global> = PerProcess::new();
+    GLOBAL.get(|parent| Global { pool: AtomicCell::new(None), building: Mutex::new(()), parent })
 }
 
 /// The pool of the free functions outside of any other, built at first use. After a fork the child gets one of its own,
@@ -36,20 +36,20 @@ fn place() -> &'static Place {
 /// than the process can have, the process ends with the exit
 /// code 2 and a line on standard error; with the feature `lenient` the line is told and the default taken.
 pub(crate) fn global() -> &'static ThreadPool {
-    let place = place();
-    if let Some(pool) = place.pool.load() {
+    let ours = of_process();
+    if let Some(pool) = ours.pool.load() {
         return pool;
     }
-    let _building = lock(&place.building);
+    let _building = lock(&ours.building);
     // Somebody else may have built it meanwhile.
-    place.pool.load().unwrap_or_else(|| {
-        let parents = place.parent.and_then(|parent| parent.pool.load());
+    ours.pool.load().unwrap_or_else(|| {
+        let parents = ours.parent.and_then(|parent| parent.pool.load());
         let builder = parents.map_or_else(ThreadPoolBuilder::new, ThreadPoolBuilder::like);
-        place.keep(builder.build_implicitly())
+        ours.keep(builder.build_implicitly())
     })
 }
 
-impl Place {
+impl Global {
     /// Makes this the pool. Only with the lock, and only once.
     fn keep(&self, pool: ThreadPool) -> &'static ThreadPool {
         let pool: &'static ThreadPool = Box::leak(Box::new(pool));
@@ -82,12 +82,12 @@ impl ThreadPoolBuilder {
 
 /// Makes what `build` returns the global pool, and waits until its threads run.
 fn build(build: impl FnOnce() -> Result<ThreadPool, BuildError>) -> Result<(), BuildError> {
-    let place = place();
-    let building = lock(&place.building);
-    if place.pool.load().is_some() {
+    let ours = of_process();
+    let building = lock(&ours.building);
+    if ours.pool.load().is_some() {
         return Err(BuildError::GlobalPoolExists);
     }
-    let pool = place.keep(build()?);
+    let pool = ours.keep(build()?);
     // A thread may want the pool before it becomes a worker.
     drop(building);
     pool.wait_until_started();

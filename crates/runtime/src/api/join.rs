@@ -166,16 +166,16 @@ impl Worker {
     {
         let deque = &self.peer.deque;
         // SAFETY: the owner; on every path the job is popped before this frame ends, and if a thief has it, waited for.
-        let place = unsafe { deque.push(job.header()) };
-        if deque.calls(place) {
+        let index = unsafe { deque.push(job.header()) };
+        if deque.calls(index) {
             self.answer_bell();
         }
         let result_a = match catch_unwind(AssertUnwindSafe(|| a(self, false))) {
             Ok(result) => result,
-            Err(payload) => self.after_panic(job, place, payload),
+            Err(payload) => self.after_panic(job, index, payload),
         };
         // SAFETY: the owner, with the last push of this frame; `a` has popped all that it pushed.
-        match unsafe { deque.pop(place) } {
+        match unsafe { deque.pop(index) } {
             // SAFETY: the job is this frame's again.
             Popped::Back => (result_a, unsafe { job.run_inline(self) }),
             Popped::Stolen => {
@@ -189,13 +189,13 @@ impl Worker {
     /// The left half panicked: the right one borrows from the same frames, so it must end first. Its panic is lost.
     #[cold]
     #[inline(never)]
-    fn after_panic<F, R>(&self, job: &JoinJob<F, R>, place: usize, payload: Payload) -> !
+    fn after_panic<F, R>(&self, job: &JoinJob<F, R>, index: usize, payload: Payload) -> !
     where
         F: FnOnce(&Worker, bool) -> R + Send,
         R: Send,
     {
         // SAFETY: the owner, with the last push of this frame; what was pushed after it was popped as the panic went by.
-        let lost = match unsafe { self.peer.deque.pop(place) } {
+        let lost = match unsafe { self.peer.deque.pop(index) } {
             // SAFETY: the job is this frame's again.
             Popped::Back => catch_unwind(AssertUnwindSafe(|| unsafe { job.run_inline(self) })),
             Popped::Stolen => {

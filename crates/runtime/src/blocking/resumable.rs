@@ -37,7 +37,7 @@ pub trait Resume: Send + Sync + Sized + 'static {
 #[repr(C, align(64))]
 pub struct Resumable<T> {
     linked: Linked,
-    /// The worker that it last ran on, for the policy's place.
+    /// The worker that it last ran on, for the policy's [`Place`](comity_policy::Place).
     last: AtomicU32,
     /// Whether it lies in a queue: an inbox has room for it once.
     queued: AtomicBool,

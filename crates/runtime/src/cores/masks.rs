@@ -61,7 +61,7 @@ struct ForChild {
 
 impl ForChild {
     fn tell(&self, mask: &Mask) {
-        mask.place().store(&self.noted);
+        mask.cores().store(&self.noted);
         mask.own().unwrap_or(CoreSet::ALL).store(&self.own);
         self.is_narrow.store(mask.is_narrow(), Ordering::Release);
     }
@@ -104,7 +104,7 @@ impl Entry {
 
     /// What starts from now on may inherit the mask.
     fn begin_spell(&mut self) {
-        let (cores, own) = (self.mask.place(), self.mask.own());
+        let (cores, own) = (self.mask.cores(), self.mask.own());
         let is_known = self.spells.iter().any(|spell| spell.cores == cores && spell.own == own);
         // One that sleeps starts nothing.
         if self.mask.is_narrow() && !is_known && !self.sleeps {
@@ -227,7 +227,7 @@ impl Masks {
             let spells = std::mem::take(&mut entry.spells);
             // What it has now it may hand on until the next time, if it has tasks.
             let goes_on = |spell: &&Spell| {
-                let lasts = spell.cores == entry.mask.place() && entry.mask.is_narrow();
+                let lasts = spell.cores == entry.mask.cores() && entry.mask.is_narrow();
                 lasts && books.is(worker, State::Awake)
             };
             entry.spells = spells.iter().filter(goes_on).copied().collect();

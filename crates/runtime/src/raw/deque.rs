@@ -33,10 +33,10 @@ const SLOTS: usize = if cfg!(loom) { 2 } else { 1024 };
 /// The most slots, what the indices in [`Shown`] can tell: a stack of 512 MiB and more.
 const MOST_SLOTS: usize = 1 << 22;
 
-/// `limit` while the bell rings: every place is beyond.
+/// `limit` while the bell rings: every index is beyond.
 const RINGING: usize = 0;
 
-/// `floor` while the owner may not pop without asking: every place is below.
+/// `floor` while the owner may not pop without asking: every index is below.
 const CLOSED: usize = usize::MAX;
 
 /// Who may take from the private part, as [`Shown`] names it.
@@ -127,55 +127,55 @@ impl<T> Deque<T> {
 
     // ---- The owner. ----
 
-    /// Pushes a task; returns its place. If [`Deque::calls`] says so of the place, [`Deque::answer`] must follow.
+    /// Pushes a task; returns its index. If [`Deque::calls`] says so of the index, [`Deque::answer`] must follow.
     ///
     /// # Safety
-    /// Called by the owner alone; the place that this returns goes to [`Deque::pop`] after those of all later pushes.
+    /// Called by the owner alone; the index that this returns goes to [`Deque::pop`] after those of all later pushes.
     #[inline(always)]
     pub(crate) unsafe fn push(&self, task: NonNull<T>) -> usize {
         let own = &*self.own;
-        let place = own.head.load(Ordering::Relaxed);
-        debug_assert!(place < own.capacity.load(Ordering::Relaxed));
+        let index = own.head.load(Ordering::Relaxed);
+        debug_assert!(index < own.capacity.load(Ordering::Relaxed));
         // SAFETY: the head stays within the slots: the push into the last one makes room for the next.
-        unsafe { &*own.slots.load(Ordering::Relaxed).add(place) }.store(task.as_ptr(), Ordering::Relaxed);
+        unsafe { &*own.slots.load(Ordering::Relaxed).add(index) }.store(task.as_ptr(), Ordering::Relaxed);
         // Lemma D1: with the task comes all that it points to.
-        own.head.store(place + 1, Ordering::Release);
+        own.head.store(index + 1, Ordering::Release);
         light();
-        place
+        index
     }
 
-    /// Whether the bell rings, or the task at `place`, just pushed, took the last slot.
+    /// Whether the bell rings, or the task at `index`, just pushed, took the last slot.
     #[inline(always)]
-    pub(crate) fn calls(&self, place: usize) -> bool {
-        place >= self.own.limit.load(Ordering::Relaxed)
+    pub(crate) fn calls(&self, index: usize) -> bool {
+        index >= self.own.limit.load(Ordering::Relaxed)
     }
 
-    /// Takes back the task at `place`, the newest, if nobody took it.
+    /// Takes back the task at `index`, the newest, if nobody took it.
     ///
     /// # Safety
-    /// Called by the owner alone; `place` came from the last push that has not been popped.
+    /// Called by the owner alone; `index` came from the last push that has not been popped.
     #[inline(always)]
-    pub(crate) unsafe fn pop(&self, place: usize) -> Popped {
+    pub(crate) unsafe fn pop(&self, index: usize) -> Popped {
         let own = &*self.own;
-        debug_assert!(own.head.load(Ordering::Relaxed) == place + 1);
-        own.head.store(place, Ordering::Release);
+        debug_assert!(own.head.load(Ordering::Relaxed) == index + 1);
+        own.head.store(index, Ordering::Release);
         // Lemma D3: either this load sees the closed floor, or the raider sees the head that was just stored.
         light();
-        if place >= own.floor.load(Ordering::Relaxed) { Popped::Back } else { self.pop_shown(place) }
+        if index >= own.floor.load(Ordering::Relaxed) { Popped::Back } else { self.pop_shown(index) }
     }
 
     /// The task may be shared or stolen, or a raid may be on its way.
     #[cold]
     #[inline(never)]
-    fn pop_shown(&self, place: usize) -> Popped {
+    fn pop_shown(&self, index: usize) -> Popped {
         let shown = self.move_split(|shown| {
-            if shown.tail > place {
+            if shown.tail > index {
                 return shown;
             }
-            let left = place - shown.tail;
+            let left = index - shown.tail;
             let split = if !self.own.raids {
                 // Nothing may become private again.
-                shown.split.min(place)
+                shown.split.min(index)
             } else if shown.mover != NOBODY || self.rings() {
                 // This may call a raid off, and an owner may pop for long and not push: so it answers here too.
                 shown.tail + left.div_ceil(2)
@@ -188,20 +188,20 @@ impl<T> Deque<T> {
         if shown.split > shown.tail {
             self.asked_at.store(0, Ordering::Relaxed);
         }
-        if shown.tail <= place {
+        if shown.tail <= index {
             return Popped::Back;
         }
         // Lemma D2: a slot is free again when its thief has read it.
-        self.wait_for_readers(place..place + 1);
-        self.move_split(|shown| Shown { tail: place, split: place, ..shown });
+        self.wait_for_readers(index..index + 1);
+        self.move_split(|shown| Shown { tail: index, split: index, ..shown });
         Popped::Stolen
     }
 
     /// Waits until the slots, which thieves have claimed, have been read.
     fn wait_for_readers(&self, claimed: Range<usize>) {
-        for place in claimed {
+        for index in claimed {
             let mut tries = 0;
-            while !self.slot(place).load(Ordering::Acquire).is_null() {
+            while !self.slot(index).load(Ordering::Acquire).is_null() {
                 stall(tries);
                 tries += 1;
             }
@@ -209,9 +209,9 @@ impl<T> Deque<T> {
     }
 
     /// A slot that the caller has a right to look at: the owner, or a thief between its claim and its reading.
-    fn slot(&self, place: usize) -> &AtomicPtr<T> {
-        // SAFETY: places are below the head, and the slots stay where they are while somebody has a claim (Lemma D5).
-        unsafe { &*self.own.slots.load(Ordering::Relaxed).add(place) }
+    fn slot(&self, index: usize) -> &AtomicPtr<T> {
+        // SAFETY: indices are below the head, and the slots stay where they are while somebody has a claim (Lemma D5).
+        unsafe { &*self.own.slots.load(Ordering::Relaxed).add(index) }
     }
 
     /// Twice as many slots.
@@ -226,9 +226,9 @@ impl<T> Deque<T> {
         // Lemma D5: nothing is shared and no raid begins, so nobody can claim; and those who have claimed have read.
         let (before, shown) = self.begin_move(|shown| Shown { split: shown.tail, ..shown });
         self.wait_for_readers(0..shown.tail);
-        for place in shown.tail..capacity {
+        for index in shown.tail..capacity {
             // SAFETY: both have that many slots.
-            unsafe { (*new.add(place)).store((*old.add(place)).load(Ordering::Relaxed), Ordering::Relaxed) }
+            unsafe { (*new.add(index)).store((*old.add(index)).load(Ordering::Relaxed), Ordering::Relaxed) }
         }
         self.own.slots.store(new, Ordering::Relaxed);
         self.own.capacity.store(2 * capacity, Ordering::Relaxed);
@@ -362,9 +362,9 @@ impl<T> Deque<T> {
             match self.shown.compare_exchange_weak(now, left.pack(), Ordering::AcqRel, Ordering::Acquire) {
                 Err(meanwhile) => now = meanwhile,
                 Ok(_) => {
-                    for place in claimed {
+                    for index in claimed {
                         // Lemma D2: nobody writes the slot between the claim and its clearing.
-                        let slot = self.slot(place);
+                        let slot = self.slot(index);
                         let task = slot.load(Ordering::Relaxed);
                         slot.store(ptr::null_mut(), Ordering::Release);
                         take(NonNull::new(task).expect("a claimed slot holds a task"));

@@ -1,4 +1,4 @@
-//! What a process is to the core table: all of its pools under one policy are one program, with one place, one coordinator and one
+//! What a process is to the core table: all of its pools under one policy are one program, with one slot, one coordinator and one
 //! share.
 //!
 //! A pool takes part from its first task on. The coordinator's thread begins then, and joins the table a quantum later if there is

@@ -180,8 +180,8 @@ static TRACE: PerProcess<Mutex<Option<&'static Trace>>> = PerProcess::new();
 /// A sentence without the variable's name and `=`.
 pub(crate) fn begin(starter: Option<Narrow>) -> Result<Option<&'static Trace>, String> {
     let Some(name) = comity_os::environment::variable("COMITY_TRACE") else { return Ok(None) };
-    let mut place = lock(TRACE.get(|_| Mutex::default()));
-    if place.is_none() {
+    let mut ours = lock(TRACE.get(|_| Mutex::default()));
+    if ours.is_none() {
         let output = Output::open(&name)?;
         let trace: &'static Trace = Box::leak(Box::new(Trace {
             base: (Instant::now(), clock::now_ns()),
@@ -203,21 +203,21 @@ pub(crate) fn begin(starter: Option<Narrow>) -> Result<Option<&'static Trace>, S
             trace.keep();
         })
         .map_err(|error| failed("no thread writes it", error))?;
-        *place = Some(trace);
+        *ours = Some(trace);
     }
-    Ok(*place)
+    Ok(*ours)
 }
 
 /// The trace of this process, if a pool has begun one.
 pub(crate) fn current() -> Option<&'static Trace> {
-    TRACE.existing().and_then(|place| *lock(place))
+    TRACE.existing().and_then(|ours| *lock(ours))
 }
 
 extern "C" fn at_exit() {
     // In a forked child this is none. What panics here must not unwind into the C library.
     let _ = std::panic::catch_unwind(|| {
-        let place = TRACE.existing().and_then(lock_soon);
-        if let Some(trace) = place.and_then(|place| *place)
+        let ours = TRACE.existing().and_then(lock_soon);
+        if let Some(trace) = ours.and_then(|ours| *ours)
             && let Some(mut tracer) = lock_soon(&trace.tracer)
         {
             tracer.visit(trace, Visit::Last);

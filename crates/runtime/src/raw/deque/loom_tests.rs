@@ -40,19 +40,19 @@ impl Model {
         // SAFETY: loom checks; the owner alone calls this.
         unsafe {
             self.tasks[nth].what.with_mut(|what| *what = nth as u32 + 1);
-            let place = self.deque.push(NonNull::from(&self.tasks[nth]));
-            if self.deque.calls(place) {
+            let index = self.deque.push(NonNull::from(&self.tasks[nth]));
+            if self.deque.calls(index) {
                 self.deque.silence();
                 self.deque.answer();
             }
-            place
+            index
         }
     }
 
     /// A pop by the frame that pushed the task. Whether it came back.
-    fn pop(&self, nth: usize, place: usize) -> bool {
+    fn pop(&self, nth: usize, index: usize) -> bool {
         // SAFETY: loom checks; the owner alone calls this.
-        let back = unsafe { self.deque.pop(place) } == Popped::Back;
+        let back = unsafe { self.deque.pop(index) } == Popped::Back;
         if back {
             self.take(NonNull::from(&self.tasks[nth]));
         }
@@ -99,9 +99,9 @@ fn beside_an_owner(tasks: usize, raids: bool, most_preemptions: usize, thief: fn
         });
         let mut back = 0;
         for round in 0..2 {
-            let places: Vec<usize> = (0..tasks).map(|nth| model.push(round * tasks + nth)).collect();
-            for (nth, place) in places.into_iter().enumerate().rev() {
-                back += usize::from(model.pop(round * tasks + nth, place));
+            let indices: Vec<usize> = (0..tasks).map(|nth| model.push(round * tasks + nth)).collect();
+            for (nth, index) in indices.into_iter().enumerate().rev() {
+                back += usize::from(model.pop(round * tasks + nth, index));
             }
         }
         let stolen = thief.join().unwrap();
@@ -170,8 +170,8 @@ fn loom_two_raiders() {
         });
         let mut back = 0;
         for nth in 0..2 {
-            let place = model.push(nth);
-            back += usize::from(model.pop(nth, place));
+            let index = model.push(nth);
+            back += usize::from(model.pop(nth, index));
         }
         let stolen: usize = raiders.into_iter().map(|raider| raider.join().unwrap()).sum();
         assert_eq!(back + stolen, 2);
@@ -212,11 +212,11 @@ fn loom_an_owner_takes_its_oldest_beside_a_thief() {
                 model.steal()
             }
         });
-        let places = [model.push(0), model.push(1)];
+        let indices = [model.push(0), model.push(1)];
         // SAFETY: the owner.
         let oldest = unsafe { model.deque.take_oldest() };
         let taken = oldest.into_iter().map(|task| model.take(task)).count();
-        let back = usize::from(model.pop(1, places[1])) + usize::from(model.pop(0, places[0]));
+        let back = usize::from(model.pop(1, indices[1])) + usize::from(model.pop(0, indices[0]));
         assert_eq!(taken + back + thief.join().unwrap(), 2);
     });
 }
@@ -290,7 +290,7 @@ fn loom_a_bell_goes_on_while_the_deque_grows() {
 fn loom_a_pop_beside_a_raid_shares() {
     explore(4, || {
         let model = Model::new(3, true);
-        let places = [0, 1, 2].map(|nth| model.push(nth));
+        let indices = [0, 1, 2].map(|nth| model.push(nth));
         // What the growing deque shared is gone; two private tasks are left.
         assert_eq!(model.steal(), 1);
         let raider = thread::spawn({
@@ -300,7 +300,7 @@ fn loom_a_pop_beside_a_raid_shares() {
                 model.deque.raid(0);
             }
         });
-        let back = model.pop(2, places[2]);
+        let back = model.pop(2, indices[2]);
         raider.join().unwrap();
         assert!(model.steal() == 1 || !back, "a task is left, and it is not shared");
     });

@@ -18,9 +18,9 @@ fn take(task: NonNull<AtomicU32>) {
 /// What an owner does with its stack of frames: pushes when `true`, pops when `false`.
 fn run_owner(deque: &Deque<AtomicU32>, tasks: &[AtomicU32], steps: impl IntoIterator<Item = bool>) -> usize {
     let (mut frames, mut next, mut back) = (Vec::new(), 0, 0);
-    let pop = |(place, task): (usize, NonNull<AtomicU32>)| {
+    let pop = |(index, task): (usize, NonNull<AtomicU32>)| {
         // SAFETY: this thread is the owner, and pops in the opposite order of its pushes.
-        let came_back = unsafe { deque.pop(place) } == Popped::Back;
+        let came_back = unsafe { deque.pop(index) } == Popped::Back;
         if came_back {
             take(task);
         }
@@ -32,9 +32,9 @@ fn run_owner(deque: &Deque<AtomicU32>, tasks: &[AtomicU32], steps: impl IntoIter
             next += 1;
             // SAFETY: this thread is the owner.
             unsafe {
-                let place = deque.push(task);
-                frames.push((place, task));
-                if deque.calls(place) {
+                let index = deque.push(task);
+                frames.push((index, task));
+                if deque.calls(index) {
                     deque.silence();
                     deque.answer();
                 }
@@ -94,7 +94,7 @@ fn a_raid_reaches_what_is_private_and_no_more() {
     let deque = Deque::new(true);
     let tasks: Vec<AtomicU32> = (0..8).map(|_| AtomicU32::new(UNTAKEN)).collect();
     // SAFETY: this thread is the owner.
-    let places: Vec<usize> = tasks.iter().map(|task| unsafe { deque.push(NonNull::from(task)) }).collect();
+    let indices: Vec<usize> = tasks.iter().map(|task| unsafe { deque.push(NonNull::from(task)) }).collect();
     assert_eq!(deque.len(), 8);
     assert!(deque.steal().is_none(), "nobody has asked, so nothing is shared");
     deque.raid(3);
@@ -104,9 +104,9 @@ fn a_raid_reaches_what_is_private_and_no_more() {
         mugged += 1;
     });
     assert_eq!((mugged, deque.len()), (8, 0));
-    for place in places.into_iter().rev() {
+    for index in indices.into_iter().rev() {
         // SAFETY: this thread is the owner.
-        assert_eq!(unsafe { deque.pop(place) }, Popped::Stolen);
+        assert_eq!(unsafe { deque.pop(index) }, Popped::Stolen);
     }
 }
 
@@ -161,18 +161,18 @@ proptest! {
                     let task = NonNull::from(&tasks[next]);
                     // SAFETY: this thread is the owner.
                     unsafe {
-                        let place = deque.push(task);
-                        frames.push((place, task));
-                        if deque.calls(place) {
+                        let index = deque.push(task);
+                        frames.push((index, task));
+                        if deque.calls(index) {
                             deque.silence();
                             deque.answer();
                         }
                     }
                     model.push_back(task);
                 }
-                3 => if let Some((place, task)) = frames.pop() {
+                3 => if let Some((index, task)) = frames.pop() {
                     // SAFETY: this thread is the owner.
-                    let popped = unsafe { deque.pop(place) };
+                    let popped = unsafe { deque.pop(index) };
                     let expected = if model.back() == Some(&task) { model.pop_back(); Popped::Back } else { Popped::Stolen };
                     prop_assert_eq!(popped, expected);
                 },
