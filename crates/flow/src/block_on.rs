@@ -5,18 +5,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use comity::Signal;
+use comity::Parker;
 
 /// Runs `future` on this thread until it is ready. A worker of a pool serves its pool while the future is pending: it may run
 /// other tasks on top of this one, which goes on when they return. So a task rather awaits.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    let signal = Signal::new();
-    let waker = Waker::from(Arc::clone(&signal));
+    let parker = Parker::new();
+    let waker = Waker::from(Arc::clone(&parker));
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(result) => return result,
-            Poll::Pending => signal.wait(),
+            Poll::Pending => parker.park(),
         }
     }
 }
