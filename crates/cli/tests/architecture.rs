@@ -256,7 +256,7 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
                 "workers/inject",
                 "workers/registry",
                 "workers/worker",
-                "blocking/resumable",
+                "blocking/runnable",
             ]
             .iter()
             .any(|name| path == format!("runtime/src/{name}.rs"))

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use comity::{Resumable, Resume, ThreadPool};
+use comity::{Resume, Runnable, ThreadPool};
 use futures_util::task::AtomicWaker;
 
 use crate::state::{Begun, Pended, State};
@@ -24,7 +24,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    start(Resumable::new(Body::new(future)))
+    start(Runnable::new(Body::new(future)))
 }
 
 /// [`spawn`] into this pool.
@@ -36,15 +36,15 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    start(Resumable::new_in(pool, Body::new(future)))
+    start(Runnable::new_in(pool, Body::new(future)))
 }
 
-fn start<F>(body: Arc<Resumable<Body<F>>>) -> Task<F::Output>
+fn start<F>(body: Arc<Runnable<Body<F>>>) -> Task<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    Arc::clone(&body).unblock();
+    Arc::clone(&body).schedule();
     Task { body: Some(body) }
 }
 
@@ -168,7 +168,7 @@ where
     }
 
     /// `None`: still pending.
-    fn poll(this: &Arc<Resumable<Self>>) -> Option<Result<F::Output, Payload>> {
+    fn poll(this: &Arc<Runnable<Self>>) -> Option<Result<F::Output, Payload>> {
         let mut stage = this.stage();
         let Stage::Future(future) = &mut *stage else { unreachable!("a task that has ended is not queued") };
         let waker = this.waker();
@@ -180,7 +180,7 @@ where
     }
 
     /// Drops the future, and leaves what came of it.
-    fn end(this: &Arc<Resumable<Self>>, result: Option<Result<F::Output, Payload>>) {
+    fn end(this: &Arc<Runnable<Self>>, result: Option<Result<F::Output, Payload>>) {
         let future = std::mem::replace(&mut *this.stage(), Stage::Empty);
         // It may do anything, even wake the task.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
@@ -203,7 +203,7 @@ trait Left {
     fn drop_what_is_left(&self);
 }
 
-impl<F> Left for Resumable<Body<F>>
+impl<F> Left for Runnable<Body<F>>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -226,7 +226,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn resume(this: &Arc<Resumable<Self>>) {
+    fn resume(this: &Arc<Runnable<Self>>) {
         if this.state.begin() == Begun::Cancelled {
             return Body::end(this, None);
         }
@@ -245,14 +245,14 @@ where
     }
 }
 
-impl<F> Ended<F::Output> for Resumable<Body<F>>
+impl<F> Ended<F::Output> for Runnable<Body<F>>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     fn cancel(self: Arc<Self>) {
         if self.state.cancel() {
-            self.unblock();
+            self.schedule();
         }
     }
 

@@ -57,7 +57,7 @@ pub use api::this_thread::{
     current_num_threads, current_thread_has_pending_tasks, current_thread_index, yield_local, yield_now,
 };
 pub use blocking::parker::Parker;
-pub use blocking::resumable::{BorrowedWaker, Resumable, Resume};
+pub use blocking::runnable::{BorrowedWaker, Resume, Runnable};
 pub use watching::counters::WorkerCounters;
 pub use workers::registry::Worker;
 pub use workers::worker::Yield;

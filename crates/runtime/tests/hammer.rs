@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use comity::{Policy, Resumable, Resume, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
+use comity::{Policy, Resume, Runnable, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
 use quicksort::quicksort;
 
 const WORKERS: usize = 4;
@@ -213,14 +213,14 @@ fn spawned_tasks() {
 
 /// One of those among whom a parcel goes around. Nothing orders what is in it but that each unblocks the next.
 struct Station {
-    stations: Arc<OnceLock<Vec<Weak<Resumable<Station>>>>>,
+    stations: Arc<OnceLock<Vec<Weak<Runnable<Station>>>>>,
     nth: usize,
     parcel: AtomicPtr<Vec<usize>>,
     left: Arc<AtomicUsize>,
 }
 
 impl Resume for Station {
-    fn resume(this: &Arc<Resumable<Station>>) {
+    fn resume(this: &Arc<Runnable<Station>>) {
         let parcel = this.parcel.swap(std::ptr::null_mut(), Ordering::Relaxed);
         // SAFETY: there is one parcel, and it is where the last station has left it.
         let mut parcel = unsafe { Box::from_raw(parcel) };
@@ -234,7 +234,7 @@ impl Resume for Station {
         let stations = this.stations.get().expect("as above");
         let next = stations[parcel.len() % stations.len()].upgrade().expect("they live until the parcel is at its end");
         next.parcel.store(Box::into_raw(parcel), Ordering::Relaxed);
-        next.unblock();
+        next.schedule();
     }
 
     fn wake(&self) -> bool {
@@ -244,7 +244,7 @@ impl Resume for Station {
 
 fn rounds_of_a_parcel() {
     let left = Arc::new(AtomicUsize::new(3));
-    let rings: Vec<Vec<Arc<Resumable<Station>>>> = (0..3)
+    let rings: Vec<Vec<Arc<Runnable<Station>>>> = (0..3)
         .map(|_| {
             let stations = Arc::new(OnceLock::new());
             let station = |nth| Station {
@@ -253,10 +253,10 @@ fn rounds_of_a_parcel() {
                 parcel: AtomicPtr::new(std::ptr::null_mut()),
                 left: Arc::clone(&left),
             };
-            let ring: Vec<_> = (0..7).map(|nth| Resumable::new(station(nth))).collect();
+            let ring: Vec<_> = (0..7).map(|nth| Runnable::new(station(nth))).collect();
             assert!(stations.set(ring.iter().map(Arc::downgrade).collect()).is_ok());
             ring[0].parcel.store(Box::into_raw(Box::default()), Ordering::Relaxed);
-            Arc::clone(&ring[0]).unblock();
+            Arc::clone(&ring[0]).schedule();
             ring
         })
         .collect();

@@ -16,26 +16,26 @@ use crate::raw::abort::AbortOnDrop;
 use crate::workers::current;
 use crate::workers::registry::{Header, Linked, LinkedRef, Registry, Worker};
 
-/// `Resumable::last` before it has run.
+/// `Runnable::last` before it has run.
 const NOWHERE: u32 = u32::MAX;
 
 /// What an executor puts into a pool: work that runs for a while, blocks, and runs again when something has unblocked it.
 ///
-/// The pool runs [`resume`](Resume::resume) after the work was [queued](Resumable::unblock), on any worker. Work that is queued again
+/// The pool runs [`resume`](Resume::resume) after the work was [queued](Runnable::schedule), on any worker. Work that is queued again
 /// before its turn has come runs once for both; queued while it runs, it may run on two workers at once: an executor that
 /// does not want that queues it when it has blocked.
 pub trait Resume: Send + Sync + Sized + 'static {
     /// Goes on until the work blocks or ends. Must not unwind: the process would abort.
-    fn resume(this: &Arc<Resumable<Self>>);
+    fn resume(this: &Arc<Runnable<Self>>);
 
     /// What the work waited for has come, says a waker, on any thread. True: the work is to be queued.
     fn wake(&self) -> bool;
 }
 
-/// A `T` that a pool can run whenever it is ready. It keeps its pool running until it is [done](Resumable::done) or dropped, and
+/// A `T` that a pool can run whenever it is ready. It keeps its pool running until it is [done](Runnable::done) or dropped, and
 /// can be made a [`Waker`](std::task::Waker).
 #[repr(C, align(64))]
-pub struct Resumable<T> {
+pub struct Runnable<T> {
     linked: Linked,
     /// The worker that it last ran on, for the policy's [`Place`](comity_policy::Place).
     last: AtomicU32,
@@ -47,12 +47,12 @@ pub struct Resumable<T> {
     body: ManuallyDrop<T>,
 }
 
-impl<T: Resume> Resumable<T> {
+impl<T: Resume> Runnable<T> {
     /// Work for the pool that this thread is a worker of, or for the global one.
-    pub fn new(body: T) -> Arc<Resumable<T>> {
+    pub fn new(body: T) -> Arc<Runnable<T>> {
         current::with(|worker| match worker {
-            Some(worker) => Resumable::of(worker.registry(), body),
-            None => Resumable::new_in(global(), body),
+            Some(worker) => Runnable::of(worker.registry(), body),
+            None => Runnable::new_in(global(), body),
         })
     }
 
@@ -60,14 +60,14 @@ impl<T: Resume> Resumable<T> {
     ///
     /// # Panics
     /// In a process that was forked from the pool's.
-    pub fn new_in(pool: &ThreadPool, body: T) -> Arc<Resumable<T>> {
-        Resumable::of(pool.registry(), body)
+    pub fn new_in(pool: &ThreadPool, body: T) -> Arc<Runnable<T>> {
+        Runnable::of(pool.registry(), body)
     }
 
-    fn of(pool: &Arc<Registry>, body: T) -> Arc<Resumable<T>> {
+    fn of(pool: &Arc<Registry>, body: T) -> Arc<Runnable<T>> {
         pool.assert_of_this_process();
         pool.add_reason_to_run();
-        Arc::new(Resumable {
+        Arc::new(Runnable {
             linked: Linked::new(Header::new(Self::execute)),
             last: AtomicU32::new(NOWHERE),
             queued: AtomicBool::new(false),
@@ -79,7 +79,7 @@ impl<T: Resume> Resumable<T> {
 
     /// Queues the work, where the policy places what the caller has unblocked, unless it is queued. In a process that was forked from
     /// the pool's this is without effect, for nobody would ever run it.
-    pub fn unblock(self: Arc<Self>) {
+    pub fn schedule(self: Arc<Self>) {
         if !self.is_to_be_queued() {
             return;
         }
@@ -126,12 +126,12 @@ impl<T: Resume> Resumable<T> {
 
     fn into_job(self: Arc<Self>) -> LinkedRef {
         let this = NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is never null");
-        // SAFETY: the reference counts as one to the `Resumable`, which begins with what a `LinkedRef` points to.
+        // SAFETY: the reference counts as one to the `Runnable`, which begins with what a `LinkedRef` points to.
         unsafe { LinkedRef::new(this.cast()) }
     }
 
     /// # Safety
-    /// `header` is that of a `Resumable` of this type from `into_job`, each executed once.
+    /// `header` is that of a `Runnable` of this type from `into_job`, each executed once.
     unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
         // SAFETY: the pointer came from `Arc::into_raw` of this type, which the header is at the beginning of, and is turned back once.
         let this = unsafe { Arc::from_raw(header.as_ptr().cast_const().cast::<Self>()) };
@@ -146,16 +146,16 @@ impl<T: Resume> Resumable<T> {
     }
 }
 
-impl<T: Resume> Wake for Resumable<T> {
+impl<T: Resume> Wake for Runnable<T> {
     fn wake(self: Arc<Self>) {
         if self.body.wake() {
-            self.unblock();
+            self.schedule();
         }
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.body.wake() {
-            Arc::clone(self).unblock();
+            Arc::clone(self).schedule();
         }
     }
 }
@@ -174,7 +174,7 @@ impl<T> Deref for BorrowedWaker<'_, T> {
     }
 }
 
-impl<T> Deref for Resumable<T> {
+impl<T> Deref for Runnable<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -182,7 +182,7 @@ impl<T> Deref for Resumable<T> {
     }
 }
 
-impl<T> Drop for Resumable<T> {
+impl<T> Drop for Runnable<T> {
     fn drop(&mut self) {
         let body = &mut self.body;
         // SAFETY: nobody uses it afterwards. A future may panic when it is dropped, on any thread, and nobody would hear of it.
@@ -208,7 +208,7 @@ mod tests {
     struct Counts(AtomicUsize, mpsc::Sender<()>);
 
     impl Resume for Counts {
-        fn resume(this: &Arc<Resumable<Counts>>) {
+        fn resume(this: &Arc<Runnable<Counts>>) {
             this.0.fetch_add(1, Ordering::Relaxed);
             let _ = this.1.send(());
         }
@@ -224,8 +224,8 @@ mod tests {
         for policy in ["ws-last", "comity", "bws:place=last"] {
             let pool = ThreadPoolBuilder::new().num_threads(2).policy(policy.parse().unwrap()).build().unwrap();
             let (ran, runs) = mpsc::channel();
-            let work = Resumable::new_in(&pool, Counts(AtomicUsize::new(0), ran));
-            Arc::clone(&work).unblock();
+            let work = Runnable::new_in(&pool, Counts(AtomicUsize::new(0), ran));
+            Arc::clone(&work).schedule();
             runs.recv().unwrap();
             let barrier = Arc::new(Barrier::new(3));
             let held = Arc::clone(&barrier);
