@@ -43,9 +43,9 @@ impl Registry {
     /// As [`Registry::inject`].
     pub(crate) fn deliver(&self, jobs: impl Iterator<Item = JobRef>) {
         self.assert_of_this_process();
-        let in_order = lock(&self.broadcasts);
+        let in_order = lock(&self.broadcast_order);
         for (peer, job) in self.peers.iter().zip(jobs) {
-            peer.inbox.push(job);
+            peer.broadcasts.push(job);
         }
         drop(in_order);
         for peer in &self.peers {

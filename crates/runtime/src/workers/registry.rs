@@ -68,7 +68,7 @@ pub(crate) struct Handlers {
 /// | `spawns` | the queue's own protocol | thieves |
 /// | `fifo` | the owner | whoever runs one of its turns |
 /// | `placed` | anybody | the owner, thieves |
-/// | `inbox` | anybody | the owner |
+/// | `broadcasts` | anybody | the owner |
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
 /// | `raid_takes` | raiders | thieves |
@@ -85,7 +85,7 @@ pub(crate) struct Peer {
     /// Tasks that others have unblocked, and that last ran here.
     pub(crate) placed: Inbox,
     /// Jobs that only this worker may run: its part of a broadcast.
-    pub(crate) inbox: Injector<JobRef>,
+    pub(crate) broadcasts: Injector<JobRef>,
     /// The wake-up counter `v.c` of BWS Algorithm 2 while the worker is busy.
     pub(crate) wakeups_owed: AtomicU32,
     thread: AtomicI32,
@@ -110,7 +110,7 @@ impl Peer {
             spawns,
             fifo: JobFifo::new(),
             placed: Inbox::new(),
-            inbox: Injector::new(),
+            broadcasts: Injector::new(),
             wakeups_owed: AtomicU32::new(0),
             thread: AtomicI32::new(0),
             raid_takes: AtomicU64::new(0),
@@ -129,7 +129,7 @@ impl Peer {
 
     /// How many tasks nobody has begun.
     pub(crate) fn queued(&self) -> usize {
-        self.deque.len() + self.spawns.len() + self.placed.len() + self.inbox.len()
+        self.deque.len() + self.spawns.len() + self.placed.len() + self.broadcasts.len()
     }
 
     /// Whether there is a task that a thief could take.
@@ -302,7 +302,7 @@ pub(crate) struct Registry {
     /// Counts the workers that have no thread yet.
     started: CountLatch,
     /// Held while a broadcast is handed out, so that all workers see broadcasts in the same order.
-    pub(super) broadcasts: Mutex<()>,
+    pub(super) broadcast_order: Mutex<()>,
     born: Instant,
     me: Weak<Registry>,
     enrolment: Enrolment,
@@ -344,7 +344,7 @@ impl Registry {
             reasons_to_run: AtomicUsize::new(1),
             ended: AtomicBool::new(false),
             started: CountLatch::new(workers as usize, Waiter::Thread(ThreadLatch::default())),
-            broadcasts: Mutex::new(()),
+            broadcast_order: Mutex::new(()),
             born: Instant::now(),
             process: fork::generation(),
             recorder,

@@ -40,7 +40,7 @@ impl Work for View<'_> {
     fn has_business(&self, worker: WorkerId) -> bool {
         let peer = self.registry.peer(worker);
         // In a closed pool what others have brought waits as any task does.
-        let has_tasks = || !peer.inbox.is_empty() || !peer.placed.is_empty();
+        let has_tasks = || !peer.broadcasts.is_empty() || !peer.placed.is_empty();
         (self.awaited)() || (has_tasks() && !self.registry.is_closed())
     }
 }

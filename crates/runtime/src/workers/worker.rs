@@ -165,7 +165,7 @@ impl Worker {
     fn job_to_run_here(&self, spawned: bool, any: bool) -> Option<JobRef> {
         let own = if any { self.own_task() } else { None };
         let own = own.or_else(|| if spawned { self.own().spawns.pop() } else { None });
-        own.or_else(|| take(|| self.peer.inbox.steal()))
+        own.or_else(|| take(|| self.peer.broadcasts.steal()))
     }
 
     /// The newest task of this worker's own that no join waits for.
@@ -232,7 +232,8 @@ impl Worker {
         }
         turn.jobs.set(0);
         turn.turns.set(turn.turns.get().wrapping_add(1));
-        let from_outside = || take(|| self.peer.inbox.steal()).or_else(|| take(|| self.registry().injector.steal()));
+        let from_outside =
+            || take(|| self.peer.broadcasts.steal()).or_else(|| take(|| self.registry().injector.steal()));
         match turn.turns.get() % 4 {
             0 => from_outside(),
             1 => take(|| self.registry().peer(self.id()).spawned()),
