@@ -140,7 +140,7 @@ fn children_have_no_lock_no_descriptor_and_the_programs_own_mask() {
     }
 }
 
-/// A program starts a child that outlives it. The child says what it has; and the program is buried although the child lives.
+/// A program starts a child that outlives it. The child says what it has; and the program is reaped although the child lives.
 fn a_child_is_free(way: &str, moment: &str, policy: &str) {
     let table = Table::new(&format!("child-{way}-{moment}-{policy}"));
     let (parent, child) = UnixStream::pair().unwrap();

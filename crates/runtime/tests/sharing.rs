@@ -124,9 +124,9 @@ fn when_a_program_is_killed_the_other_has_all_cores() {
         std::thread::sleep(Duration::from_millis(37 * nth as u64 % 101));
         one.kill();
         wait_until("the other holds all cores", || table.held(&other) == cores);
-        // It may have held them before, as lent: then the next look buries the dead.
+        // It may have held them before, as lent: then the next look reaps the dead.
         let programs = || Snapshot::take(&Location::At(table.0.clone())).unwrap().unwrap().programs.len();
-        wait_until("the dead one is buried", || programs() == 1);
+        wait_until("the dead one is reaped", || programs() == 1);
         other.end();
         let snapshot = Snapshot::take(&Location::At(table.0.clone())).unwrap().unwrap();
         assert!(snapshot.programs.is_empty() && snapshot.cores.is_empty(), "who ends leaves nothing: {snapshot:?}");

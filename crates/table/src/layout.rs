@@ -86,7 +86,7 @@ pub(crate) const DIRECTORY: [u32; 6] = [
 ];
 
 /// One program. Written by it, but for `bell`, which any program rings, and the three words of what it is asked, and by the one that
-/// buries it.
+/// reaps it.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// [`FREE`] or [`TAKEN`]. Changed only by the holder of the slot's lock.
@@ -121,10 +121,10 @@ pub(crate) struct Slot {
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) voluntary: AtomicU64,
     pub(crate) involuntary: AtomicU64,
-    /// Counts the programs that have had this place, but for those of older builds, which obey nothing.
+    /// Counts the programs that have had this slot, but for those of older builds, which obey nothing.
     pub(crate) tenure: AtomicU64,
     /// What the program is asked, as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure each. Any process stores there
-    /// (release) and rings; the program reads (acquire), and the next that takes the place clears them.
+    /// (release) and rings; the program reads (acquire), and the next that takes the slot clears them.
     pub(crate) asked_weight: AtomicU64,
     pub(crate) asked_cores: AtomicU64,
     pub(crate) asked_pause: AtomicU64,

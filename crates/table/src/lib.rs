@@ -13,8 +13,8 @@
 //!
 //! # What can go wrong
 //!
-//! - *A program dies*, at any instruction: its lock is free, the next [`Member::round`] of any other buries it under that same
-//!   lock; and who dies while it buries is buried by the next.
+//! - *A program dies*, at any instruction: its lock is free, the next [`Member::round`] of any other reaps it under that same
+//!   lock; and who dies while it reaps is reaped by the next.
 //! - *A program is stopped*: it has its lock, but no heartbeat. Its cores can be used by others after [`STOPPED_AFTER`],
 //!   and a tenth of a second after its last heartbeat if the kernel says that its process is stopped;
 //!   what it writes when it goes on meets another generation, and it takes its own cores back as any owner does.

@@ -60,12 +60,12 @@ pub fn draw_program() -> u64 {
     RandomState::new().hash_one(rustix::process::getpid())
 }
 
-/// A program in the table. It leaves when this is dropped, and if it dies instead, the others bury it.
+/// A program in the table. It leaves when this is dropped, and if it dies instead, the others reap it.
 ///
 /// Every method may be called by any thread. None waits for another program, but for [`Member::wait`], which has a timeout.
 ///
-/// Something else in the process may close the descriptor whose lock says that the program lives; then the others bury it. The
-/// next [`Member::round`] sees that and takes a place anew; the one that buries it rings for that. A claim that was on its way may go
+/// Something else in the process may close the descriptor whose lock says that the program lives; then the others reap it. The
+/// next [`Member::round`] sees that and takes a slot anew; the one that reaps it rings for that. A claim that was on its way may go
 /// to the slot that it had: a core that is lost so is lent to others once that slot has been silent for [`STOPPED_AFTER`].
 pub struct Member {
     map: Map,
@@ -74,11 +74,11 @@ pub struct Member {
     slot: AtomicU32,
     /// When it took that.
     joined: AtomicU64,
-    /// The place's tenure since then.
+    /// The slot's tenure since then.
     tenure: AtomicU64,
     /// What it fills in of its slot by now, as the slot's `features` say.
     features: AtomicU64,
-    /// Whether `slot` is its own: not while it has lost its place and found no other.
+    /// Whether `slot` is its own: not while it has lost its slot and found no other.
     is_in: AtomicBool,
     /// Whether it waits for a core.
     wants: AtomicBool,
@@ -94,7 +94,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Takes a place in the table, which is made if there is none.
+    /// Takes a slot in the table, which is made if there is none.
     ///
     /// # Errors
     /// If the table cannot be used, or is full.
@@ -145,8 +145,8 @@ impl Member {
     }
 
     /// Only with the slot's lock.
-    fn introduce(&self, place: SlotId) {
-        let (slot, profile, now) = (&self.layout().slots[place.index()], &self.profile, now_ns());
+    fn introduce(&self, id: SlotId) {
+        let (slot, profile, now) = (&self.layout().slots[id.index()], &self.profile, now_ns());
         // First: what was read before is of another tenure, and what is asked of the program before binds no longer.
         let tenure = slot.tenure.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         fence(Ordering::Release);
@@ -171,26 +171,26 @@ impl Member {
         slot.features.store(0, Ordering::Relaxed);
         self.features.store(0, Ordering::Relaxed);
         self.joined.store(now, Ordering::Relaxed);
-        self.slot.store(place.index() as u32, Ordering::Relaxed);
+        self.slot.store(id.index() as u32, Ordering::Relaxed);
         // The bit comes first and goes last, so that a program that dies in between is looked for.
-        set_bit(&self.layout().header.used, place);
+        set_bit(&self.layout().header.used, id);
         fault::point("slot-marked");
         slot.state.store(TAKEN, Ordering::Release);
         self.is_in.store(true, Ordering::Release);
         fault::point("joined");
         if table::is_joining_told(self.profile.program, &reports(self.layout(), now)) {
-            let others = used(self.layout()).filter(|slot| *slot != place);
+            let others = used(self.layout()).filter(|slot| *slot != id);
             others.for_each(|slot| self.ring(slot));
         }
     }
 
-    /// Whether the place is still the program's: its lock says so, and no other has buried it.
+    /// Whether the slot is still the program's: its lock says so, and no other has reaped it.
     pub fn has_its_place(&self) -> bool {
         let is_taken = self.own().state.load(Ordering::Acquire) == TAKEN;
-        is_taken && self.place().is_some() && lock(&self.lock).is_open()
+        is_taken && self.own_slot().is_some() && lock(&self.lock).is_open()
     }
 
-    /// Takes another place in the same file. Where there is none, the next round tries again.
+    /// Takes another slot in the same file. Where there is none, the next round tries again.
     fn take_a_place_anew(&self) {
         self.is_in.store(false, Ordering::Release);
         let mut own = lock(&self.lock);
@@ -212,8 +212,8 @@ impl Member {
         self.map.layout()
     }
 
-    /// The slot that is the program's own. None of another's words is written by one that has not noticed yet that it was buried.
-    fn place(&self) -> Option<SlotId> {
+    /// The slot that is the program's own. None of another's words is written by one that has not noticed yet that it was reaped.
+    fn own_slot(&self) -> Option<SlotId> {
         let is_in = self.is_in.load(Ordering::Acquire) && self.is_named_there();
         is_in.then(|| self.slot())
     }
@@ -235,7 +235,7 @@ impl Member {
         self.own().pid.store(process, Ordering::Relaxed);
     }
 
-    /// The program's place; where it has lost that, the last.
+    /// The program's slot; where it has lost that, its last one.
     pub fn slot(&self) -> SlotId {
         SlotId::new(self.slot.load(Ordering::Relaxed) as usize).expect("only the number of a slot is stored there")
     }
@@ -251,12 +251,12 @@ impl Member {
         if changes {
             // First, so that nothing else is claimed.
             cores.store(&self.may_use);
-            if self.place().is_some() {
+            if self.own_slot().is_some() {
                 cores.store(&self.own().may_use);
             }
         }
         // Each time: a claim may have been on its way.
-        let Some(me) = self.place() else { return changes };
+        let Some(me) = self.own_slot() else { return changes };
         let view = self.view(me, now_ns());
         let lost = (0..CORES).filter(|core| !cores.contains(*core));
         let released = lost.filter(|core| {
@@ -276,7 +276,7 @@ impl Member {
     /// Publishes the processor time that the program has used since it began, and where they are known its context switches,
     /// voluntary and involuntary.
     pub fn publish(&self, cpu: Duration, switches: Option<[u64; 2]>) {
-        if self.place().is_none() {
+        if self.own_slot().is_none() {
             return;
         }
         let slot = self.own();
@@ -298,9 +298,9 @@ impl Member {
     /// What the program is asked from outside, to be obeyed by the caller: from the first call on the table says that it does. To be read
     /// after the [bell](Member::bell), or [`Member::asks`], and before a wait.
     ///
-    /// A program that takes another place, since it has lost its own, is asked nothing there.
+    /// A program that takes another slot, since it has lost its own, is asked nothing there.
     pub fn requests(&self) -> Requests {
-        if self.place().is_none() {
+        if self.own_slot().is_none() {
             return Requests::default();
         }
         self.fills_in(OBEYS);
@@ -309,21 +309,21 @@ impl Member {
 
     /// From now on the program counts so much.
     pub fn set_weight(&self, weight: u32) {
-        if self.place().is_some() {
+        if self.own_slot().is_some() {
             self.own().weight.store(weight, Ordering::Relaxed);
         }
     }
 
-    /// Tells the others that this program is there, how many cores it can use and how many workers are awake; buries the
+    /// Tells the others that this program is there, how many cores it can use and how many workers are awake; reaps the
     /// dead; brings the owners of the cores up to date; and looks how things stand.
     ///
-    /// A program that has lost its place takes another; as long as there is none, it is alone.
+    /// A program that has lost its slot takes another; as long as there is none, it is alone.
     pub fn round(&self, desire: u32, awake: u32) -> Standing {
         let now = now_ns();
         if !self.has_its_place() && !self.has_left.load(Ordering::Relaxed) {
             self.take_a_place_anew();
         }
-        if self.place().is_none() {
+        if self.own_slot().is_none() {
             return Standing { alone: true, programs: 1, ..Standing::default() };
         }
         self.own().awake.store(awake, Ordering::Relaxed);
@@ -336,7 +336,7 @@ impl Member {
         table::round(&self.view(self.slot(), now), self.profile.program, weight, &reports(self.layout(), now), now)
     }
 
-    /// The table at this time, to the program at this place.
+    /// The table at this time, to the program at this slot.
     fn view(&self, me: SlotId, now: u64) -> View<'_> {
         View { member: self, me, now }
     }
@@ -370,7 +370,7 @@ impl Member {
         let Some(lock) = self.open_anew() else { return };
         for slot in asked {
             if lock.try_lock(byte(slot)).unwrap_or(false) {
-                bury(self.layout(), slot);
+                reap(self.layout(), slot);
                 lock.unlock(byte(slot));
             }
         }
@@ -417,7 +417,7 @@ impl Member {
 
     /// The cores whose words name this program.
     fn cores(&self, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
-        let Some(me) = self.place() else { return CoreSet::EMPTY };
+        let Some(me) = self.own_slot() else { return CoreSet::EMPTY };
         self.may_use().iter().filter(|core| name(load(&self.layout().cores[*core])) == Some(me)).collect()
     }
 
@@ -428,7 +428,7 @@ impl Member {
 
     /// Begins to use a core that nobody uses, an own one if there is one, and with `own_only` no other.
     pub fn claim(&self, own_only: bool) -> Option<usize> {
-        let (me, now) = (self.place()?, now_ns());
+        let (me, now) = (self.own_slot()?, now_ns());
         // Before its coordinator comes by again, nobody should take it for stopped.
         self.own().heartbeat.store(now, Ordering::Relaxed);
         table::claim(&self.view(me, now), own_only).map(|(core, _)| core)
@@ -436,7 +436,7 @@ impl Member {
 
     /// Takes back a core that another program uses, and tells that program.
     pub fn take_back(&self) -> Option<usize> {
-        let (me, now) = (self.place()?, now_ns());
+        let (me, now) = (self.own_slot()?, now_ns());
         self.own().heartbeat.store(now, Ordering::Relaxed);
         table::take_back(&self.view(me, now)).map(|(core, _)| core)
     }
@@ -444,12 +444,12 @@ impl Member {
     /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else any. It
     /// is free, and a program that waits for one is told.
     pub fn release(&self, core: Option<usize>) -> Option<usize> {
-        table::release(&self.view(self.place()?, now_ns()), core).map(|(core, _)| core)
+        table::release(&self.view(self.own_slot()?, now_ns()), core).map(|(core, _)| core)
     }
 
     /// Notes that so many cores were taken from this program.
     pub fn note_lost(&self, cores: u32) {
-        if self.place().is_some() {
+        if self.own_slot().is_some() {
             self.own().lost.fetch_add(cores.into(), Ordering::Relaxed);
         }
         fault::point("core-lost");
@@ -469,7 +469,7 @@ impl Member {
     /// that it wants one misses none.
     pub fn want(&self, wants: bool) {
         self.wants.store(wants, Ordering::Relaxed);
-        if let Some(me) = self.place() {
+        if let Some(me) = self.own_slot() {
             table::want(&self.view(me, now_ns()), wants);
         }
     }
@@ -504,7 +504,7 @@ impl Member {
         futex::wait_shared(&self.own().bell, heard, timeout);
     }
 
-    /// How often something was asked of this place's programs, modulo 2³²: to be read before [`Member::requests`].
+    /// How often something was asked of this slot's programs, modulo 2³²: to be read before [`Member::requests`].
     pub fn asks(&self) -> u32 {
         self.own().asks.load(Ordering::Acquire)
     }
@@ -526,7 +526,7 @@ impl Member {
         fault::point("leaving");
         self.own().desire.store(0, Ordering::Release);
         (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
-        bury(self.layout(), self.slot());
+        reap(self.layout(), self.slot());
         lock(&self.lock).unlock(byte(self.slot()));
         fault::point("left");
     }
@@ -560,7 +560,7 @@ fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
         let locked = lock.try_lock(byte(slot));
         if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}; {ELSEWHERE}")))? {
             fault::point("slot-locked");
-            if bury(map.layout(), slot) {
+            if reap(map.layout(), slot) {
                 return Ok(Some(slot));
             }
             lock.unlock(byte(slot));
@@ -572,7 +572,7 @@ fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
 /// Clears a slot and all that its program had, or that was granted to it after its end by one who had not heard of that. Only
 /// with the slot's lock: whoever dies half-way leaves a slot that is marked as used and free to be locked, for the next to
 /// clear. False: something writes the slot into the words as fast as they are cleared. None of ours does.
-fn bury(layout: &Layout, slot: SlotId) -> bool {
+fn reap(layout: &Layout, slot: SlotId) -> bool {
     fault::point("reaping");
     // First, for nobody is to grant it more meanwhile.
     layout.slots[slot.index()].desire.store(0, Ordering::Release);

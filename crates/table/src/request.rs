@@ -32,7 +32,7 @@ pub enum Request {
 pub enum RequestError {
     /// The table cannot be used.
     Table(TableError),
-    /// The program is not in its place any more.
+    /// The program is not in its slot any more.
     Gone,
     /// It obeys nothing: it is of an older build, or has joined a moment ago.
     Deaf,
@@ -52,7 +52,7 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// Asks a program that a [`Snapshot`](crate::Snapshot) has shown, and no other that has taken its place since, and rings its bell. It
+/// Asks a program that a [`Snapshot`](crate::Snapshot) has shown, and no other that has taken its slot since, and rings its bell. It
 /// obeys within two of its quanta, also one that has nothing to do.
 ///
 /// Whoever may write the table may ask: whether the user may is for the caller to decide.
@@ -70,7 +70,7 @@ pub fn request(location: &Location, program: &Program, requests: &[Request]) -> 
     if slot.features.load(Ordering::Acquire) & OBEYS == 0 {
         return Err(RequestError::Deaf);
     }
-    // From here on another program may take the place: what is stored is of the tenure that was meant, so it asks that one nothing. Whether
+    // From here on another program may take the slot: what is stored is of the tenure that was meant, so it asks that one nothing. Whether
     // this process dies between two stores, or before it rings, each word is as it was or as it is to be, and is read at the latest by
     // the program's next look.
     for request in requests {

@@ -23,14 +23,14 @@ pub enum Life {
     Living,
     /// It has its lock, but its coordinator has not come by for long although it has work: it is stopped, or gets no time.
     Stopped,
-    /// Its lock is free: the next program that looks buries it.
+    /// Its lock is free: the next program that looks reaps it.
     Dead,
 }
 
 /// A program in the table.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its place.
+    /// Its slot.
     pub slot: SlotId,
     /// Its process: parties of one process have the same.
     pub program: u64,
@@ -74,7 +74,7 @@ pub struct Program {
     pub switches: Option<[u64; 2]>,
     /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment ago.
     pub requests: Option<Requests>,
-    /// Which of the programs that have had this place: see [`request`](crate::request()). `None`: another has come while it was read.
+    /// Which of the programs that have had this slot: see [`request`](crate::request()). `None`: another has come while it was read.
     pub tenure: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ pub struct Core {
 /// A moment of the table. The words are read one after the other, while programs change them.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The programs, by their places.
+    /// The programs, by their slots.
     pub programs: Vec<Program>,
     /// The cores, by number.
     pub cores: Vec<Core>,
@@ -160,7 +160,7 @@ impl Snapshot {
                 requests: publishes(OBEYS).then(|| asked(slot, tenure).at(now)),
                 tenure: None,
             };
-            // Who takes a place counts the tenure up first: if it is the same, all that was read is of one program.
+            // Who takes a slot counts the tenure up first: if it is the same, all that was read is of one program.
             fence(Ordering::Acquire);
             program.tenure = Some(tenure).filter(|tenure| slot.tenure.load(Ordering::Relaxed) == *tenure);
             program
@@ -225,7 +225,7 @@ pub enum Cleaned {
     NoTable,
     /// No program used it, and it is gone. It may have been of another version, or broken.
     Removed,
-    /// Programs use it, so it stays: they bury their dead by themselves.
+    /// Programs use it, so it stays: they reap their dead by themselves.
     InUse {
         /// The slots that are locked.
         programs: usize,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use comity_table::{Life, SlotId, Snapshot};
 use harness::roles::{Process, Random, SHARED, command, other_build, play};
-use harness::{Table, bury, claim_all, claims, slots, wait_until};
+use harness::{Table, claim_all, claims, reap, slots, wait_until};
 use rustix::process::Signal;
 
 const CHILD: &str = "child";
@@ -50,10 +50,10 @@ fn whoever_is_killed_at_any_moment_is_buried_by_the_next_round_of_any_other() {
             (true, true) if held > 0 => "with cores",
             (true, true) => "without a core",
             (true, false) => "half-way in or out",
-            _ => "while it was not in, or buried at once",
+            _ => "while it was not in, or reaped at once",
         };
         *moments.entry(moment).or_default() += 1;
-        *rounds.entry(bury(&member, &table, random.below(SHARED as u64 + 1) as u32)).or_default() += 1;
+        *rounds.entry(reap(&member, &table, random.below(SHARED as u64 + 1) as u32)).or_default() += 1;
         wait_until("the survivors make progress", || {
             before.iter().zip(claims(&table, &survivors)).all(|(before, after)| *before < after)
         });
@@ -82,7 +82,7 @@ fn a_table_that_another_version_has_made_is_joined_and_its_maker_buried() {
         Snapshot::take(&table.location()).unwrap().unwrap().programs[0].claimed > before
     });
     other.kill();
-    bury(&member, &table, SHARED as u32);
+    reap(&member, &table, SHARED as u32);
     assert_eq!(claim_all(&member, true).len(), SHARED);
 }
 
@@ -145,7 +145,7 @@ fn the_cores_of_one_that_is_stopped_are_used_and_it_takes_its_own_back() {
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
     assert_eq!((snapshot.programs[1].life, snapshot.programs[1].taken_back - before), (Life::Living, 3));
     other.kill();
-    assert_eq!(bury(&member, &table, 1), 1);
+    assert_eq!(reap(&member, &table, 1), 1);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn one_that_is_killed_while_it_is_stopped_is_buried() {
     wait_until("it has joined", || table.file().is_taken(slot(1)));
     other.signal(Signal::STOP);
     other.kill();
-    assert_eq!(bury(&member, &table, SHARED as u32), 1);
+    assert_eq!(reap(&member, &table, SHARED as u32), 1);
 }
 
 /// The process `role` in a PID namespace of its own. `None` where this is not permitted.
@@ -190,9 +190,9 @@ fn programs_in_pid_namespaces_of_their_own_share_a_table_and_bury_each_other() {
     assert_eq!((first.life, second.life), (Life::Living, Life::Living));
     assert_eq!(first.pid, second.pid, "each is the first process of its own namespace");
 
-    // This process takes no part until the one has buried the other.
+    // This process takes no part until the one has reaped the other.
     other.kill();
-    wait_until("the one buries the other", || !table.file().is_used(slot(2)));
+    wait_until("the one reaps the other", || !table.file().is_used(slot(2)));
     wait_until("all that the dead had is the one's", || {
         (0..SHARED).all(|core| table.file().core(core).owner() == Some(slot(1)))
     });

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use comity_table::{Life, Snapshot};
 use harness::roles::{Process, SHARED, join, play};
-use harness::{Table, bury, claim_all, slots, wait_until};
+use harness::{Table, claim_all, reap, slots, wait_until};
 
 const CHILD: &str = "child";
 
@@ -30,7 +30,7 @@ fn loses_its_descriptor(role: &str) {
     let closer = Process::start(CHILD, role, 2, &table.path());
     let said = table.folder().join("closed");
     wait_until("it has closed all, and come by a hundred times since", || said.exists());
-    // Rounds of a neighbour bury the closer in its old place; it has taken another by then, or takes one at its next round.
+    // Rounds of a neighbour reap the closer in its old place; it has taken another by then, or takes one at its next round.
     let living = |process: &Process| {
         let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
         programs.iter().filter(|program| program.pid == process.pid()).any(|program| program.life == Life::Living)
@@ -50,7 +50,7 @@ fn loses_its_descriptor(role: &str) {
         member.round(SHARED as u32, 1);
         is_settled()
     });
-    assert_eq!(member.slot().index(), 0, "it was never buried");
+    assert_eq!(member.slot().index(), 0, "it was never reaped");
     assert!(!member.held().is_empty() && table.file().is_taken(member.slot()));
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
     assert!(snapshot.programs[0].claimed >= held as u64, "nor did it join anew: {snapshot:?}");
@@ -83,7 +83,7 @@ fn where_the_path_names_another_file_no_program_is_taken_for_dead() {
     drop(replaced);
     assert!(harness::TableFile::read(&away).is_taken(its), "who cannot be asked for is not dead");
     fs::rename(&away, table.path()).unwrap();
-    bury(&member, &table, SHARED as u32);
+    reap(&member, &table, SHARED as u32);
     assert!(!table.file().is_taken(its));
 }
 

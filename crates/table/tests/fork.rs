@@ -6,7 +6,7 @@ use std::io::Write;
 
 use comity_table::{Location, Member};
 use harness::roles::{Process, SHARED, play};
-use harness::{Table, bury, claim_all, profile, slots, wait_until};
+use harness::{Table, claim_all, profile, reap, slots, wait_until};
 
 const CHILD: &str = "child";
 
@@ -53,7 +53,7 @@ fn the_cores_of_a_dead_program_come_back_although_a_forked_child_lives_on() {
         let orphan = orphan().unwrap();
         let lives = || rustix::process::test_kill_process(rustix::process::Pid::from_raw(orphan).unwrap()).is_ok();
         assert!(lives(), "{role}: the child is there");
-        assert_eq!(bury(&member, &table, SHARED as u32), 1, "{role}");
+        assert_eq!(reap(&member, &table, SHARED as u32), 1, "{role}");
         assert_eq!(claim_all(&member, true).len(), SHARED);
         assert!(lives(), "{role}: the child was there all the time");
         let _ = rustix::process::kill_process(

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use comity_table::{Cleaned, OtherLayout, Snapshot, clean, other_layouts};
 use harness::roles::{Process, SHARED, play};
-use harness::{SLOT_BYTES, SLOTS_AT, Table, bury, slots, wait_until};
+use harness::{SLOT_BYTES, SLOTS_AT, Table, reap, slots, wait_until};
 
 const CHILD: &str = "child";
 
@@ -84,7 +84,7 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     // Its successor in the same place says of itself what it fills in.
     let place = newer.slot();
     drop(newer);
-    bury(&member, &table, SHARED as u32);
+    reap(&member, &table, SHARED as u32);
     let successor = table.join(3, SHARED);
     assert_eq!((successor.slot(), cpu(1)), (place, None));
 }

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use super::POINTS;
 use crate::Location;
 use crate::harness::roles::{Process, SHARED, command, play};
-use crate::harness::{self, Table, bury, claims, profile, slots, wait_until};
+use crate::harness::{self, Table, claims, profile, reap, slots, wait_until};
 
 const CHILD: &str = "fault::tests::child";
 
@@ -22,7 +22,7 @@ fn whoever_dies_at_any_transition_is_buried_by_the_next_round_of_any_other() {
         let status = victim("wander and leave", point, nth, &table).wait();
         assert_eq!(status.signal(), Some(9), "{point}:{nth}: {status}");
         let before = claims(&table, &survivors);
-        bury(&member, &table, nth as u32 * 3 % 4);
+        reap(&member, &table, nth as u32 * 3 % 4);
         wait_until("those who live on make progress", || {
             let after = claims(&table, &survivors);
             before.iter().zip(after).all(|(before, after)| *before < after)

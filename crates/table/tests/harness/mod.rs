@@ -130,7 +130,7 @@ pub fn held_by_the_dead(path: &Path) -> Vec<String> {
     named_dead(path, |word| [None, word.holder()])
 }
 
-/// All that a table says of programs that do not live. While others bury them, or grant cores by what they knew before, there
+/// All that a table says of programs that do not live. While others reap them, or grant cores by what they knew before, there
 /// may be some of it.
 pub fn unsound(path: &Path) -> Vec<String> {
     let lock = LockFile::open(path).unwrap();
@@ -146,7 +146,7 @@ pub fn unsound(path: &Path) -> Vec<String> {
 }
 
 /// After a death: one round of anybody gives back what the dead held. Returns how many it took until nothing else named it.
-pub fn bury(member: &Member, table: &Table, desire: u32) -> u32 {
+pub fn reap(member: &Member, table: &Table, desire: u32) -> u32 {
     let path = table.path();
     member.round(desire, 0);
     assert_eq!(held_by_the_dead(&path), [""; 0]);
@@ -177,7 +177,7 @@ fn named_dead(path: &Path, names: impl Fn(CoreWord) -> [Option<SlotId>; 2]) -> V
     let before = TableFile::read(path);
     let suspects: Vec<usize> =
         (0..CORES).filter(|core| names(before.core(*core)).into_iter().flatten().any(dead)).collect();
-    // Who buried it meanwhile has let go of its lock, and the word is another.
+    // Who reaped it meanwhile has let go of its lock, and the word is another.
     let after = TableFile::read(path);
     let same = suspects.into_iter().filter(|core| before.core(*core) == after.core(*core));
     same.map(|core| format!("core {core}: {:?}", after.core(core))).collect()
