@@ -104,6 +104,36 @@ fn no_module_of_the_protocol_imports_upwards() {
     assert_eq!(cycle(&modules), None);
 }
 
+/// The reader's way from a question to the code: every file of that table is there, and has every function that it names.
+#[test]
+fn what_the_architecture_says_is_decided_somewhere_is_there() {
+    let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let table = text.split("## Where is it decided").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with('|') && line.contains('`'))
+        .map(|line| line.split('|').collect())
+        .collect();
+    assert!(rows.len() > 10, "{table}");
+    fn quoted(cell: &str) -> Vec<String> {
+        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+    for row in rows {
+        // In as many groups as there are, the files and the functions that each of them has.
+        let (files, functions): (Vec<&str>, Vec<&str>) = (row[2].split(';').collect(), row[3].split(';').collect());
+        assert_eq!(files.len(), functions.len(), "{row:?}");
+        for (files, functions) in files.into_iter().zip(functions) {
+            for file in quoted(files) {
+                let source = fs::read_to_string(workspace().join("crates").join(&file)).unwrap_or_default();
+                for function in quoted(functions) {
+                    let is_there = ["(", "<"].iter().any(|next| source.contains(&format!("fn {function}{next}")));
+                    assert!(is_there, "crates/{file} has no {function}");
+                }
+            }
+        }
+    }
+}
+
 /// One way of waking is not a branch in another.
 #[test]
 fn no_way_of_waking_imports_another() {

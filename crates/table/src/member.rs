@@ -330,7 +330,7 @@ impl Member {
         self.own().heartbeat.store(now, Ordering::Relaxed);
         self.own().desire.store(desire, Ordering::Release);
         fault::point("desire-reported");
-        self.bury_the_dead(now);
+        self.reap_the_dead(now);
         self.note_the_stopped(now);
         let weight = weight(self.own());
         table::round(&self.view(self.slot(), now), self.profile.program, weight, &reports(self.layout(), now), now)
@@ -348,7 +348,7 @@ impl Member {
     ///
     /// It is asked by a descriptor of its own, for this program's long-lived one may have been closed, and its number be another
     /// file's, where every lock is free.
-    fn bury_the_dead(&self, now: u64) {
+    fn reap_the_dead(&self, now: u64) {
         let turn = self.rounds.fetch_add(1, Ordering::Relaxed);
         let others: Vec<SlotId> = used(self.layout()).filter(|slot| *slot != self.slot()).collect();
         let in_turn = others.get(turn as usize % others.len().max(1)).copied();

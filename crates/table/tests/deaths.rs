@@ -25,7 +25,7 @@ fn slot(index: usize) -> SlotId {
 
 /// `COMITY_DEATHS` says how many, `COMITY_SEED` where the moments begin.
 #[test]
-fn whoever_is_killed_at_any_moment_is_buried_by_the_next_round_of_any_other() {
+fn whoever_is_killed_at_any_moment_is_reaped_by_the_next_round_of_any_other() {
     let (deaths, seed) = (number("COMITY_DEATHS", 60), number("COMITY_SEED", 1));
     let table = Table::new();
     let member = table.join(1, SHARED);
@@ -149,7 +149,7 @@ fn the_cores_of_one_that_is_stopped_are_used_and_it_takes_its_own_back() {
 }
 
 #[test]
-fn one_that_is_killed_while_it_is_stopped_is_buried() {
+fn one_that_is_killed_while_it_is_stopped_is_reaped() {
     let table = Table::new();
     let member = table.join(1, SHARED);
     let mut other = Process::start(CHILD, "wander and leave", 1, &table.path());

@@ -12,7 +12,7 @@ use harness::{Table, claim_all, reap, slots, wait_until};
 const CHILD: &str = "child";
 
 #[test]
-fn one_that_loses_its_descriptor_buries_no_neighbour_and_joins_anew() {
+fn one_that_loses_its_descriptor_reaps_no_neighbour_and_joins_anew() {
     // The numbers of the descriptors that are gone belong to other files then, or are given to its own next ones.
     for role in ["close all descriptors", "close all descriptors and open none"] {
         loses_its_descriptor(role);

@@ -14,7 +14,7 @@ fn victim(role: &str, point: &str, nth: u64, table: &Table) -> Process {
 }
 
 #[test]
-fn whoever_dies_at_any_transition_is_buried_by_the_next_round_of_any_other() {
+fn whoever_dies_at_any_transition_is_reaped_by_the_next_round_of_any_other() {
     let table = Table::new();
     let member = table.join(1, SHARED);
     let survivors = [1, 2].map(|seed| Process::start(CHILD, "wander", seed, &table.path()));
@@ -31,7 +31,7 @@ fn whoever_dies_at_any_transition_is_buried_by_the_next_round_of_any_other() {
 }
 
 #[test]
-fn whoever_dies_while_it_buries_another_is_buried_with_it() {
+fn whoever_dies_while_it_reaps_another_is_reaped_with_it() {
     // The first time that a process comes by some of them is while it takes its own place.
     for (point, nth) in [("reaping", 2), ("reaped-half", 1), ("reaped-half", 3), ("slot-freed", 2), ("reaped", 2)] {
         let table = Table::new();
