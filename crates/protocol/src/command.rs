@@ -1,5 +1,24 @@
 //! The quanta of a command: a program that knows nothing of Comity, and whose threads are seen from outside.
 //!
+//! # States
+//!
+//! ```text
+//!            rung, obey (the next look is due sooner)
+//!             ┌──┐     pause (it holds and desires nothing)
+//!             ▼  │
+//!          GOES ON ─────────────────────────────────▶ RESTS
+//!   note, look,  ▲ ◀─────────────────────────────────
+//!         rest └─┘                go_on
+//! ```
+//!
+//! # Invariants
+//!
+//! - The next look is due between a quantum and `LONGEST` after the last, so that the command is not taken for stopped.
+//! - Its threads are confined to the cores that it holds, unless it is alone and was asked for nothing, or holds none.
+//! - The time of a core counts as held from the claim to the look that misses the core.
+//!
+//! # What is not as in a pool
+//!
 //! A command has the quantum of a pool ([`quantum`](crate::quantum)), with these differences, for its threads are its own to wake and what
 //! they have queued is not known:
 //!

@@ -1,4 +1,6 @@
-//! Sets of cores.
+//! Sets of cores. A set has no states: it is a value, and its operations are those of sets.
+//!
+//! A set that threads share is read and written word by word, each word atomically, and the whole not.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};

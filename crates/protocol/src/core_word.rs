@@ -1,4 +1,24 @@
 //! One core: who is entitled to it, and who uses it.
+//!
+//! # States
+//!
+//! | owner | holder | the core is | left by |
+//! |---|---|---|---|
+//! | – or A | – | free: any program may claim it | [`claimed`](CoreWord::claimed) |
+//! | A | A | used by the program that is entitled to it | [`released`](CoreWord::released) |
+//! | A | B | lent: A may take it back at any time | [`taken_back`](CoreWord::taken_back) by A, [`released`](CoreWord::released) by B |
+//! | – | B | used, and owned by no program | [`released`](CoreWord::released) |
+//!
+//! In any state [`granted`](CoreWord::granted) changes the owner, [`without`](CoreWord::without) removes a dead program, and
+//! [`seized`](CoreWord::seized) a holder that is stopped.
+//!
+//! # Invariants
+//!
+//! - A transition that does not fit the state is refused, and changes nothing.
+//! - Each transition counts the generation up, so a program that was stopped between its look and its change, for however long, changes
+//!   nothing.
+//! - Only the owner takes a core back. Only the holder releases it, unless it is stopped or dead.
+//! - A grant leaves the holder where it is: the holder learns of it at its next look, or when the owner takes the core back.
 
 use core::fmt;
 
@@ -34,15 +54,7 @@ impl SlotId {
 ///   │ generation │ owner │ holder │        each of the two: 0 for nobody, or a slot's index plus one
 /// ```
 ///
-/// Every change is one of the pure transitions below, made by compare-and-swap; each counts the generation up, so that
-/// whoever was stopped between its look and its change, for however long, changes nothing.
-///
-/// | owner | holder | the core is |
-/// |---|---|---|
-/// | – or A | – | free: anybody may claim it |
-/// | A | A | used by the program that is entitled to it |
-/// | A | B | lent: A may take it back at any time |
-/// | – | B | used, and nobody's own |
+/// Every change is one of the pure transitions below, made by compare-and-swap. The head of this file has the states.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CoreWord(u64);
 

@@ -1,4 +1,12 @@
 //! How many cores a command can use, from what it was seen doing.
+//!
+//! The state is the last eight looks; each new one replaces the oldest.
+//!
+//! # Invariants
+//!
+//! - A command desires what it could use at any of these looks: its desire grows at once, and shrinks eight looks later.
+//! - A thread that waits for a core counts as one that has it: what a command could use does not depend on the cores that it has.
+//! - A command that a quota stops could use what it used, and no more.
 
 use core::time::Duration;
 

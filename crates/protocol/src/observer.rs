@@ -1,5 +1,23 @@
 //! What a coordinator sees of its pools' workers at a look: who waits, for a core or for something else, and what the program could use.
 //!
+//! # States
+//!
+//! A worker at a look, beside the look before:
+//!
+//! | state | sign |
+//! |---|---|
+//! | moves | it has forked, finished or taken something since; or it is without a task |
+//! | waits for a core | it had no time on a core since, and is in no system call: it counts as it did before |
+//! | unmoved | it has a task, and nothing of that shows: so many looks in succession |
+//! | stuck | unmoved for so long that it may wait for what another task would do: a further worker is let in |
+//!
+//! # Invariants
+//!
+//! - A worker that gets no core is not taken for stuck.
+//! - Further workers are let in only while tasks wait and workers have retired; their number doubles while nothing moves, and halves after.
+//! - A program that a quota stops could use what it is granted.
+//! - What workers waited for counts only where all of them were asked at both looks; else what is presumed stands.
+//!
 //! To ask the system where a worker's time went is expensive on threads, so it is asked only where the answer may change something. A
 //! driver's methods are called in that order: what costs nothing first. Times are in nanoseconds.
 

@@ -1,4 +1,13 @@
 //! Which cores each program is entitled to: computed by every program alike, from what the table says.
+//!
+//! There are no states: a pure function of what programs ask for, who owns and who holds each core, and the turn.
+//!
+//! # Invariants
+//!
+//! - Programs that see the same table in the same turn compute the same owners.
+//! - A core has one owner at most, which has work and may use the core.
+//! - How many cores a program owns is [`deq`]'s to say, and more only where those are left that others may not use.
+//! - A program keeps what it owns before it gets what it holds, and that before any other: so little moves.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,14 @@
 //! What a driver has for the steps: words that several workers share, barriers, a lock, and a cell that is set once.
+//!
+//! A cell is empty, then set for ever; a lock is free or held; the words have the states that the steps give them.
+//!
+//! # Invariants
+//!
+//! - A word is an atomic: its methods have the orders that they are called with.
+//! - Of two workers that each write and then look, one after [`light`](Platform::light) and one after a [`heavy`](Platform::heavy) that is not
+//!   refused, at least one sees what the other wrote.
+//! - What was done under a lock is visible to its next holder, and what was written before a cell was set to those who find it set.
+//! - A wake-up by [`Parker::wake`] that follows a change of the parker's value is not lost: a worker waits only while the value is the old one.
 
 use core::ops::DerefMut;
 use core::sync::atomic::Ordering;

@@ -1,4 +1,6 @@
 //! How a program stands beside others in a core table, and what all who look at one count by.
+//!
+//! Values, without states: [`round`](crate::table::round) makes a [`Standing`], and it holds for the quantum that begins.
 
 use core::time::Duration;
 

@@ -1,4 +1,20 @@
 //! The books of one pool: in which state each worker is, and on which core.
+//!
+//! # States
+//!
+//! | from | to | transition |
+//! |---|---|---|
+//! | AWAKE | ASLEEP | `fall_asleep` |
+//! | AWAKE, ASLEEP | RETIRED | `retire` |
+//! | ASLEEP, RETIRED | AWAKE | `get_up`, by the worker itself |
+//! | RETIRED | AWAKE | `recall`, by the coordinator, with a core |
+//! | RETIRED | ASLEEP | `make_hungry` |
+//!
+//! # Invariants
+//!
+//! - They are read and written under the lock of the activation alone.
+//! - `awake` and `retired` are the numbers of workers in these states; an adopted thread is in none.
+//! - A worker has a core only of those that the pool holds, as far as it knows.
 
 use alloc::boxed::Box;
 

@@ -1,4 +1,12 @@
 //! What [`Hungry`](super::hungry::Hungry) packs into one counter: how many sleep, and whether one searches.
+//!
+//! The states are those of `hungry.rs`: a search or none, beside a number of sleepers.
+//!
+//! # Invariants
+//!
+//! - Each transition is one summand, so the word around it changes by one atomic addition, in any order with others.
+//! - It is above zero if and only if it is hungry: there is a sleeper, and no worker is searching.
+//! - There are never so many sleepers as would hide a search.
 
 /// The counter's value: the number of sleepers, less [`Hunger::SEARCH`] while a worker is searching.
 ///

@@ -1,4 +1,7 @@
 //! What tells the ways of waking apart: the parts of steps that each answers for itself, and the dispatch to them.
+//!
+//! There are no states here: each way has its own. A step that differs between ways is a method of [`Way`], and the one match that tells the
+//! ways apart is [`AnyWay`]'s.
 
 use core::sync::atomic::Ordering;
 

@@ -4,7 +4,7 @@
 use comity_os::{CoreSet, cores};
 use comity_policy::Policy;
 pub(crate) use comity_protocol::activation::{Books, Cores, State, Terms};
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) use comity_protocol::activation::{Pool, Up};
 
 use crate::raw::sync::Threads;
