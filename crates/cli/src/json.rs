@@ -32,18 +32,21 @@ pub struct PolicyRow {
     pub parameters: Vec<PolicyParameter>,
 }
 
-/// One number that a policy can be given.
+/// One number, or named choice, that a policy can be given.
 #[derive(Debug, Serialize)]
 pub struct PolicyParameter {
     /// As in `NAME:key=value`.
     pub key: &'static str,
-    /// The value when none is given.
-    pub default: u32,
-    /// The smallest value.
-    pub least: u32,
-    /// The largest value.
-    pub most: u32,
-    /// What it counts.
+    /// The value when none is given: a number, or a choice's name.
+    pub default: serde_json::Value,
+    /// The smallest number.
+    pub least: Option<u32>,
+    /// The largest number.
+    pub most: Option<u32>,
+    /// The names to choose from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choices: Option<&'static [&'static str]>,
+    /// What it counts, or decides.
     pub help: &'static str,
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use clap::Args;
 use comity_console::{Failure, output};
-use comity_policy::Place;
-use comity_policy::catalog::{Parameter, ROWS, Row};
+use comity_policy::catalog::{ROWS, Row};
+use comity_policy::{Domain, Parameter};
 
 use crate::json::{PolicyCatalog, PolicyParameter, PolicyRow};
 
@@ -28,32 +28,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for (nth, row) in ROWS.iter().enumerate() {
         let default = if nth == 0 { " (default)" } else { "" };
         let _ = writeln!(text, "{}{default}\n    {}\n    source: {}", row.name, row.summary, row.source);
-        let _ = writeln!(
-            text,
-            "    place={}: where an unblocked task goes ({})",
-            row.place,
-            Place::ALL.map(Place::name).join(", ")
-        );
-        for Parameter { key, default, least, most, help } in row.parameters {
-            let _ = writeln!(text, "    {key}={default}: {help} ({least} to {most})");
+        for parameter in row.all_parameters() {
+            let Parameter { key, default, domain, help } = parameter;
+            let _ = writeln!(text, "    {key}={}: {help} ({domain})", parameter.shown(default));
         }
     }
     output::print(&text)
 }
 
 fn row(row: &Row) -> PolicyRow {
-    let parameter = |parameter: &Parameter| PolicyParameter {
-        key: parameter.key,
-        default: parameter.default,
-        least: parameter.least,
-        most: parameter.most,
-        help: parameter.help,
-    };
     PolicyRow {
         name: row.name,
         summary: row.summary,
         source: row.source,
         place: row.place.name(),
-        parameters: row.parameters.iter().map(parameter).collect(),
+        parameters: row.parameters.iter().map(PolicyParameter::from).collect(),
+    }
+}
+
+impl From<&Parameter> for PolicyParameter {
+    fn from(parameter: &Parameter) -> PolicyParameter {
+        let Parameter { key, default, domain, help } = *parameter;
+        let (default, least, most, choices) = match domain {
+            Domain::Number { least, most } => (default.into(), Some(least), Some(most), None),
+            Domain::Choice(names) => (parameter.shown(default).into(), None, None, Some(names)),
+        };
+        PolicyParameter { key, default, least, most, choices, help }
     }
 }

@@ -2,12 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+use core::{fmt, iter};
 
+use crate::parameters::{Field, Parameter, Values};
 use crate::policies;
 use crate::{Coordinator, Place, Thief, Victims, WorkerId};
 
@@ -79,30 +80,6 @@ pub enum Sleeper {
     LendsCore,
 }
 
-/// A number that a policy can be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// The key, as in `bws:sleep_threshold=64`.
-    pub key: &'static str,
-    /// The value when none is given.
-    pub default: u32,
-    /// The smallest value taken.
-    pub least: u32,
-    /// The largest value taken.
-    pub most: u32,
-    /// What it counts.
-    pub help: &'static str,
-}
-
-/// The key of [`Policy::place`].
-const PLACE: &str = "place";
-
-/// How many parameters a policy may have.
-const MAX_PARAMETERS: usize = 4;
-
-/// The values of a row's parameters, in the row's order.
-pub type Values = [u32; MAX_PARAMETERS];
-
 /// One policy: its name, its source, and its answers to the design's questions.
 #[derive(Debug)]
 pub struct Row {
@@ -126,10 +103,18 @@ pub struct Row {
     pub place: Place,
     /// How its programs come by their cores.
     pub share: Share,
-    /// What can be set.
+    /// What can be set beside `place`.
     pub parameters: &'static [Parameter],
     /// Makes the thief of one worker.
     pub rest: fn(Victims, &Values) -> Box<dyn Thief>,
+}
+
+impl Row {
+    /// All that can be set: what every policy takes, then its own.
+    pub fn all_parameters(&self) -> impl Iterator<Item = Parameter> {
+        let place = Parameter::choice(self.place as u32, &Place::NAMES, "where an unblocked task goes");
+        iter::once(Parameter { key: "place", ..place }).chain(self.parameters.iter().copied())
+    }
 }
 
 /// All policies; the first is the default.
@@ -165,11 +150,7 @@ pub struct Policy {
 impl Policy {
     /// A row with its default parameters.
     pub fn of(row: &'static Row) -> Policy {
-        let mut values = [0; MAX_PARAMETERS];
-        for (value, parameter) in values.iter_mut().zip(row.parameters) {
-            *value = parameter.default;
-        }
-        Policy { row, values, place: row.place }
+        Policy { row, values: Values::of(row.parameters), place: row.place }
     }
 
     /// Plain work stealing, with nothing of Comity's: what `COMITY=off` asks for.
@@ -243,13 +224,9 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.row.name)?;
         let mut separator = ':';
-        if self.place != self.row.place {
-            write!(f, "{separator}place={}", self.place)?;
-            separator = ',';
-        }
-        for (parameter, value) in self.row.parameters.iter().zip(self.values) {
+        for (parameter, value) in self.row.all_parameters().zip(iter::once(self.place as u32).chain(self.values.0)) {
             if value != parameter.default {
-                write!(f, "{separator}{}={value}", parameter.key)?;
+                write!(f, "{separator}{}={}", parameter.key, parameter.shown(value))?;
                 separator = ',';
             }
         }
@@ -293,22 +270,18 @@ impl Policy {
         let (key, value) = setting
             .split_once('=')
             .ok_or_else(|| PolicyError(format!("{name}: '{setting}' is not of the form key=value")))?;
-        if key == PLACE {
-            self.place = Place::named(value).ok_or_else(|| {
-                let names = Place::ALL.map(Place::name).join(", ");
-                PolicyError(format!("policy {name}: place={value} is not one of {names}"))
+        let (nth, parameter) =
+            self.row.all_parameters().enumerate().find(|(_, parameter)| parameter.key == key).ok_or_else(|| {
+                let keys: Vec<&str> = self.row.all_parameters().map(|parameter| parameter.key).collect();
+                PolicyError(format!("policy {name} has no parameter '{key}'; it has {}", keys.join(", ")))
             })?;
-            return Ok(());
+        let value = parameter
+            .parse(value)
+            .map_err(|taken| PolicyError(format!("policy {name}: {key}={value} is not {taken}")))?;
+        match nth {
+            0 => self.place = Place::of(value),
+            nth => self.values.0[nth - 1] = value,
         }
-        let position = self.row.parameters.iter().position(|parameter| parameter.key == key).ok_or_else(|| {
-            let keys: Vec<&str> = self.row.parameters.iter().map(|parameter| parameter.key).collect();
-            let known = if keys.is_empty() { "it has none".to_string() } else { format!("it has {}", keys.join(", ")) };
-            PolicyError(format!("policy {name} has no parameter '{key}'; {known}"))
-        })?;
-        let Parameter { least, most, .. } = self.row.parameters[position];
-        self.values[position] = value.parse().ok().filter(|value| (least..=most).contains(value)).ok_or_else(|| {
-            PolicyError(format!("policy {name}: {key}={value} is not a whole number from {least} to {most}"))
-        })?;
         Ok(())
     }
 }
@@ -316,15 +289,16 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn names_are_unique_and_parse_to_their_row() {
         for (nth, row) in ROWS.iter().enumerate() {
             assert!(ROWS[nth + 1..].iter().all(|other| other.name != row.name), "{} stands twice", row.name);
             assert_eq!(row.name.parse::<Policy>().unwrap(), Policy::of(row));
-            assert!(row.parameters.len() <= MAX_PARAMETERS);
-            for parameter in row.parameters {
-                assert!((parameter.least..=parameter.most).contains(&parameter.default), "{}", row.name);
+            for parameter in row.all_parameters() {
+                let shown = parameter.shown(parameter.default);
+                assert_eq!(parameter.parse(&shown), Ok(parameter.default), "{}: {}", row.name, parameter.key);
             }
         }
     }
@@ -353,8 +327,8 @@ mod tests {
         for (text, part) in [
             ("cilk", "no policy is called 'cilk'; choose one of comity, plain, abp"),
             ("", "no policy is called ''"),
-            ("abp:sleep_threshold=3", "has no parameter 'sleep_threshold'; it has none"),
-            ("bws:threshold=3", "it has sleep_threshold"),
+            ("abp:sleep_threshold=3", "has no parameter 'sleep_threshold'; it has place"),
+            ("bws:threshold=3", "it has place, sleep_threshold"),
             ("bws:sleep_threshold", "not of the form key=value"),
             ("bws:sleep_threshold=0", "is not a whole number from 1 to"),
             ("bws:sleep_threshold=many", "is not a whole number from 1 to"),

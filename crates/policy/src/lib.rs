@@ -26,6 +26,7 @@ extern crate alloc;
 pub mod allotment;
 pub mod catalog;
 mod coordinator;
+mod parameters;
 mod place;
 pub mod policies;
 mod thief;
@@ -33,6 +34,7 @@ mod victims;
 
 pub use catalog::{Placement, Policy, PolicyError, Share, Sharing, Sleeper, Waking};
 pub use coordinator::{Account, Claims, Coordinator, Mode, Orders, Room};
+pub use parameters::{Domain, Parameter, Values};
 pub use place::{Place, Unblocked};
 pub use thief::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 pub use victims::Victims;

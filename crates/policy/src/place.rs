@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::parameters::Field;
+
 /// To whose queue a task goes that was blocked and can go on. Asked by whoever unblocks it, busy or not, so it is a pure
 /// function of little: WS-LAST §3. Any other move of a task is a steal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +30,12 @@ impl Place {
     /// Every answer.
     pub const ALL: [Place; 3] = [Place::Current, Place::Last, Place::LastIfUp];
 
-    /// The answer's name, as in `ws-last:place=current`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Place::Current => "current",
-            Place::Last => "last",
-            Place::LastIfUp => "last-if-up",
-        }
-    }
+    /// Their names, as in `ws-last:place=current`.
+    pub const NAMES: [&str; 3] = ["current", "last", "last-if-up"];
 
-    /// The answer of this name.
-    pub fn named(name: &str) -> Option<Place> {
-        Place::ALL.into_iter().find(|place| place.name() == name)
+    /// The answer's name.
+    pub fn name(self) -> &'static str {
+        Place::NAMES[self as usize]
     }
 
     /// Whether the task goes where it last ran, and not to the current worker, where these are two.
@@ -52,6 +48,12 @@ impl Place {
     }
 }
 
+impl Field for Place {
+    fn of(value: u32) -> Place {
+        Place::ALL[value as usize]
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -61,6 +63,13 @@ impl fmt::Display for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_stands_for_its_answer() {
+        let named = Place::ALL.map(|place| (place, place.name()));
+        assert_eq!(named, [(Place::Current, "current"), (Place::Last, "last"), (Place::LastIfUp, "last-if-up")]);
+        assert!(Place::ALL.into_iter().all(|place| Place::of(place as u32) == place));
+    }
 
     #[test]
     fn only_the_adaptive_answer_looks_at_the_workers() {

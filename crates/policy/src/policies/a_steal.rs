@@ -3,8 +3,27 @@
 use alloc::boxed::Box;
 
 use super::dws;
-use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::parameters::{Parameter, parameters};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, Place, Thief, Victims};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        delta_percent: u32 = Parameter::number(
+            80,
+            1..=100,
+            "the utilization parameter δ: the part of its cores' time that a program must use to be efficient",
+        ),
+        rho_percent: u32 = Parameter::number(
+            150,
+            101..=1_000,
+            "the responsiveness parameter ρ: the factor by which desire grows and shrinks",
+        ),
+        // A job grows to P cores in log P / log ρ quanta; with 10 ms each most programs are over before.
+        quantum_us: u32 = dws::QUANTUM.or(2_000),
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -21,29 +40,14 @@ pub const ROW: Row = Row {
         sleeper: Sleeper::KeepsCore,
         own_only: true,
         plain_alone: false,
-        quantum_us: |values| values[2],
+        quantum_us: |values| Parameters::read(values).quantum_us,
         coordinator: |values| {
-            Box::new(Desire { delta: f64::from(values[0]) / 100.0, rho: f64::from(values[1]) / 100.0, desire: 1.0 })
+            let Parameters { delta_percent, rho_percent, .. } = Parameters::read(values);
+            let [delta, rho] = [delta_percent, rho_percent].map(|percent| f64::from(percent) / 100.0);
+            Box::new(Desire { delta, rho, desire: 1.0 })
         },
     }),
-    parameters: &[
-        Parameter {
-            key: "delta_percent",
-            default: 80,
-            least: 1,
-            most: 100,
-            help: "the utilization parameter δ: the part of its cores' time that a program must use to be efficient",
-        },
-        Parameter {
-            key: "rho_percent",
-            default: 150,
-            least: 101,
-            most: 1_000,
-            help: "the responsiveness parameter ρ: the factor by which desire grows and shrinks",
-        },
-        // A job grows to P cores in log P / log ρ quanta; with 10 ms each most programs are over before.
-        Parameter { default: 2_000, ..dws::QUANTUM },
-    ],
+    parameters: Parameters::TABLE,
     rest: |victims, _| Box::new(ASteal { victims }),
 };
 

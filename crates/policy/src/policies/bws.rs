@@ -2,18 +2,21 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Share, Waking};
+use crate::catalog::{Row, Share, Waking};
+use crate::parameters::{Parameter, parameters};
 use crate::{Action, Event, Place, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
 use crate::{Role, WorkerId};
 
 /// SleepThreshold, as `bws` and its ablations take it (BWS §5.1; §5.4 varies it from 32 to 4096).
-pub(super) const SLEEP_THRESHOLD: Parameter = Parameter {
-    key: "sleep_threshold",
-    default: 64,
-    least: 1,
-    most: 65_536,
-    help: "a thief considers sleeping when it has failed more often than this",
-};
+pub(super) const SLEEP_THRESHOLD: Parameter =
+    Parameter::number(64, 1..=65_536, "a thief considers sleeping when it has failed more often than this");
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        sleep_threshold: u32 = SLEEP_THRESHOLD,
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -26,16 +29,10 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
-    parameters: &[SLEEP_THRESHOLD],
+    parameters: Parameters::TABLE,
     rest: |victims, values| {
-        Box::new(Bws {
-            victims,
-            sleep_threshold: values[0],
-            steal_counter: 0,
-            wakeup_counter: 0,
-            watchdog: false,
-            leaving: false,
-        })
+        let Parameters { sleep_threshold } = Parameters::read(values);
+        Box::new(Bws { victims, sleep_threshold, steal_counter: 0, wakeup_counter: 0, watchdog: false, leaving: false })
     },
 };
 

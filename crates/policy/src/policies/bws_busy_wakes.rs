@@ -4,7 +4,15 @@ use alloc::boxed::Box;
 
 use super::bws::SLEEP_THRESHOLD;
 use crate::catalog::{Row, Share, Waking};
+use crate::parameters::parameters;
 use crate::{Action, Event, Place, RunStatus, Thief, Victims};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        sleep_threshold: u32 = SLEEP_THRESHOLD,
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -17,8 +25,11 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
-    parameters: &[SLEEP_THRESHOLD],
-    rest: |victims, values| Box::new(BusyWakes { victims, sleep_threshold: values[0], steal_counter: 0 }),
+    parameters: Parameters::TABLE,
+    rest: |victims, values| {
+        let Parameters { sleep_threshold } = Parameters::read(values);
+        Box::new(BusyWakes { victims, sleep_threshold, steal_counter: 0 })
+    },
 };
 
 /// "When a busy worker generates a new task, it wakes up two sleeping workers if there are any, and a thief goes to

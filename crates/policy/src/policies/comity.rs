@@ -6,8 +6,22 @@ use alloc::boxed::Box;
 
 use self::courtesy::Courtesy;
 use super::dws;
-use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::parameters::{Parameter, parameters};
 use crate::{Action, Event, Place, Thief, Victims};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        rounds: u32 = Parameter::number(64, 0..=65_536, "rounds of steals over all peers before a thief sleeps"),
+        pause: u32 = Parameter::number(
+            64,
+            0..=65_536,
+            "spin-loop hints after a round that found nothing, at most; the first rounds have 1, doubled every 4 rounds",
+        ),
+        quantum_us: u32 = dws::QUANTUM,
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -24,33 +38,18 @@ pub const ROW: Row = Row {
         sleeper: Sleeper::LendsCore,
         own_only: false,
         plain_alone: true,
-        quantum_us: |values| values[2],
+        quantum_us: |values| Parameters::read(values).quantum_us,
         coordinator: |_| Box::new(Courtesy::default()),
     }),
-    parameters: &[
-        Parameter {
-            key: "rounds",
-            default: 64,
-            least: 0,
-            most: 65_536,
-            help: "rounds of steals over all peers before a thief sleeps",
-        },
-        Parameter {
-            key: "pause",
-            default: 64,
-            least: 0,
-            most: 65_536,
-            help: "spin-loop hints after a round that found nothing, at most; the first rounds have 1, doubled every 4 rounds",
-        },
-        dws::QUANTUM,
-    ],
+    parameters: Parameters::TABLE,
     rest: |victims, values| {
+        let Parameters { rounds, pause, .. } = Parameters::read(values);
         let peers = victims.peers().max(1);
         Box::new(Comity {
             victims,
             peers,
-            rounds: values[0],
-            pause: values[1],
+            rounds,
+            pause,
             tried: 0,
             round: 0,
             in_vain: 0,

@@ -2,8 +2,17 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Share, Waking};
+use crate::catalog::{Row, Share, Waking};
+use crate::parameters::{Parameter, parameters};
 use crate::{Action, Event, Place, Thief, Victims};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        failures_per_worker: u32 =
+            Parameter::number(2, 1..=4096, "failed steals per worker of the pool before the first yield"),
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -16,16 +25,11 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
-    parameters: &[Parameter {
-        key: "failures_per_worker",
-        default: 2,
-        least: 1,
-        most: 4096,
-        help: "failed steals per worker of the pool before the first yield",
-    }],
+    parameters: Parameters::TABLE,
     rest: |victims, values| {
+        let Parameters { failures_per_worker } = Parameters::read(values);
         let workers = victims.peers() + 1;
-        Box::new(DelayYield { victims, threshold: values[0].saturating_mul(workers), failures: 0 })
+        Box::new(DelayYield { victims, threshold: failures_per_worker.saturating_mul(workers), failures: 0 })
     },
 };
 

@@ -2,26 +2,29 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Placement, Row, Share, Sharing, Sleeper, Values, Waking};
+use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::parameters::{Parameter, Values, parameters};
 use crate::{Account, Action, Claims, Coordinator, Event, Orders, Place, SleepRefusal, Thief, Victims};
 
 /// T of DWS §3.4, how often a coordinator looks. One that looked less often than twice a second would count as stopped.
-pub(super) const QUANTUM: Parameter = Parameter {
-    key: "quantum_us",
-    default: 10_000,
-    least: 100,
-    most: 200_000,
-    help: "microseconds between two looks of the coordinator (T of DWS, L of A-STEAL)",
-};
+pub(super) const QUANTUM: Parameter = Parameter::number(
+    10_000,
+    100..=200_000,
+    "microseconds between two looks of the coordinator (T of DWS, L of A-STEAL)",
+);
 
-/// T_SLEEP of DWS §3.2, k by default (§3.4).
-const T_SLEEP: Parameter = Parameter {
-    key: "t_sleep",
-    default: 0,
-    least: 0,
-    most: 65_536,
-    help: "a worker sleeps when it has failed more often than this in succession; 0: as many as the pool has workers",
-};
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        /// T_SLEEP of §3.2, k by default (§3.4).
+        t_sleep: u32 = Parameter::number(
+            0,
+            0..=65_536,
+            "a worker sleeps when it has failed more often than this in succession; 0: as many as the pool has workers",
+        ),
+        quantum_us: u32 = QUANTUM,
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -34,7 +37,7 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Cores(SHARING),
-    parameters: &[T_SLEEP, QUANTUM],
+    parameters: Parameters::TABLE,
     rest,
 };
 
@@ -44,14 +47,16 @@ pub(super) const SHARING: Sharing = Sharing {
     sleeper: Sleeper::LeavesCore,
     own_only: false,
     plain_alone: true,
-    quantum_us: |values| values[1],
+    quantum_us: |values| Parameters::read(values).quantum_us,
     coordinator: |_| Box::new(Demand { own_only: false }),
 };
 
 /// The thief of both.
 fn rest(victims: Victims, values: &Values) -> Box<dyn Thief> {
-    let workers = victims.peers() + 1;
-    let t_sleep = if values[0] == 0 { workers } else { values[0] };
+    let t_sleep = match Parameters::read(values).t_sleep {
+        0 => victims.peers() + 1,
+        failures => failures,
+    };
     Box::new(Dws { victims, t_sleep, failed_steals: 0 })
 }
 

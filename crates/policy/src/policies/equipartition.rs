@@ -4,7 +4,15 @@ use alloc::boxed::Box;
 
 use super::{abp, dws};
 use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use crate::parameters::parameters;
 use crate::{Account, Claims, Coordinator, Orders, Place};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        quantum_us: u32 = dws::QUANTUM,
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -17,7 +25,7 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Cores(SHARING),
-    parameters: &[dws::QUANTUM],
+    parameters: Parameters::TABLE,
     rest: abp::ROW.rest,
 };
 
@@ -27,7 +35,7 @@ pub(super) const SHARING: Sharing = Sharing {
     sleeper: Sleeper::KeepsCore,
     own_only: true,
     plain_alone: false,
-    quantum_us: |values| values[0],
+    quantum_us: |values| Parameters::read(values).quantum_us,
     coordinator: |_| Box::new(EqualShare),
 };
 

@@ -2,8 +2,16 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Share, Waking};
+use crate::catalog::{Row, Share, Waking};
+use crate::parameters::{Parameter, parameters};
 use crate::{Action, Event, Place, Thief, Victims};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        rounds: u32 = Parameter::number(33, 1..=65_536, "rounds of steals over all peers before a thief sleeps"),
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -16,16 +24,11 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
-    parameters: &[Parameter {
-        key: "rounds",
-        default: 33,
-        least: 1,
-        most: 65_536,
-        help: "rounds of steals over all peers before a thief sleeps",
-    }],
+    parameters: Parameters::TABLE,
     rest: |victims, values| {
+        let Parameters { rounds } = Parameters::read(values);
         let peers = victims.peers().max(1);
-        Box::new(Plain { victims, peers, rounds: values[0], tried: 0, round: 0 })
+        Box::new(Plain { victims, peers, rounds, tried: 0, round: 0 })
     },
 };
 

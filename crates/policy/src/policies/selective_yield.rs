@@ -2,8 +2,16 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Share, Waking};
+use crate::catalog::{Row, Share, Waking};
+use crate::parameters::{Parameter, parameters};
 use crate::{Action, Event, Place, Thief, Victims};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        every: u32 = Parameter::number(64, 1..=65_536, "failed steals per yield"),
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -16,8 +24,11 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
-    parameters: &[Parameter { key: "every", default: 64, least: 1, most: 65_536, help: "failed steals per yield" }],
-    rest: |victims, values| Box::new(SelectiveYield { victims, every: values[0], failures: 0 }),
+    parameters: Parameters::TABLE,
+    rest: |victims, values| {
+        let Parameters { every } = Parameters::read(values);
+        Box::new(SelectiveYield { victims, every, failures: 0 })
+    },
 };
 
 /// "A worker yields its core once every time it has conducted a number (e.g., 64 …) of failed steals."

@@ -2,8 +2,16 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Parameter, Row, Share, Waking};
+use crate::catalog::{Row, Share, Waking};
+use crate::parameters::{Parameter, parameters};
 use crate::{Action, Event, Place, Thief, Victims};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        ratio: u32 = Parameter::number(2, 1..=1024, "busy workers per thief that stays awake"),
+    }
+}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -16,14 +24,11 @@ pub const ROW: Row = Row {
     steal_backs: 0,
     place: Place::Current,
     share: Share::Time,
-    parameters: &[Parameter {
-        key: "ratio",
-        default: 2,
-        least: 1,
-        most: 1024,
-        help: "busy workers per thief that stays awake",
-    }],
-    rest: |victims, values| Box::new(Wsgi { victims, ratio: values[0], found: false }),
+    parameters: Parameters::TABLE,
+    rest: |victims, values| {
+        let Parameters { ratio } = Parameters::read(values);
+        Box::new(Wsgi { victims, ratio, found: false })
+    },
 };
 
 /// "By dynamically putting thieves into sleep or waking up sleeping thieves, WSGI tries to keep a fixed ratio between
