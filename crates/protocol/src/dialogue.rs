@@ -23,12 +23,16 @@
 //! - A policy that never steals is swept for, and one that never sleeps is put to sleep in a pool without any work.
 //! - Between two steps of the protocol the driver is asked to go on ([`Effect::Step`]), so that a simulation can let time pass there.
 
+mod surroundings;
+
 use core::time::Duration;
 
 use comity_policy::{Action, Event, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
 
 use crate::activation::{Activation, Cores, Pool, Up};
 use crate::sleep::{Admission, Parking, Woken};
+
+pub use surroundings::Surroundings;
 
 /// Events without a task after which it is asked whether there is any work in the pool at all.
 const DOUBT_AFTER: u32 = 64;
@@ -37,7 +41,7 @@ const DOUBT_AFTER: u32 = 64;
 /// The attempts are no policy's, so one that steals is never swept for.
 const SWEEP_AFTER: u32 = 4096;
 
-/// The pool around one worker.
+/// The pool around one worker, by its sleep protocol and its activation: the [`Surroundings`] of a pool whose workers may rest.
 pub trait Crew: Pool {
     /// Where the pool's cores come from.
     type Cores: Cores;
@@ -198,8 +202,8 @@ pub struct Dialogue {
 
 impl Dialogue {
     /// The worker's deque ran empty: others see a thief from now on. It owes these wake-ups.
-    pub fn begin(me: WorkerId, wakeups_owed: u32, crew: &impl Crew) -> Dialogue {
-        crew.sleep().publish_thief(me);
+    pub fn begin(me: WorkerId, wakeups_owed: u32, crew: &impl Surroundings) -> Dialogue {
+        crew.publish_thief(me);
         Dialogue {
             me,
             state: State::Begins(Event::DequeEmpty { wakeups_owed }),
@@ -215,20 +219,20 @@ impl Dialogue {
 
     /// The worker rests while the pool is closed, with all that is queued at it, or until it has business. Others see a thief meanwhile.
     /// What it owes stays.
-    pub fn begin_to_rest(me: WorkerId, crew: &impl Crew) -> Dialogue {
+    pub fn begin_to_rest(me: WorkerId, crew: &impl Surroundings) -> Dialogue {
         Dialogue { state: State::BeginsToRest, ..Dialogue::begin(me, 0, crew) }
     }
 
     /// After [`Effect::Begin`]: whatever depended on this worker's looking for tasks passes to another.
-    pub fn finish(self, crew: &impl Crew) {
-        crew.sleep().hand_over(self.me, crew);
+    pub fn finish(self, crew: &impl Surroundings) {
+        crew.hand_over(self.me);
     }
 
     /// What to do next, after what came of the last effect. `thief` is the worker's policy.
     ///
     /// # Panics
     /// If the outcome is none of the effect's: a mistake of the driver.
-    pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Crew, outcome: Outcome) -> Effect {
+    pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
         match (self.state, outcome) {
             (State::Begins(event), Outcome::Done) => self.ask(thief, event),
             (State::BeginsToRest, Outcome::Done) => self.rest_midway(crew),
@@ -255,8 +259,8 @@ impl Dialogue {
                 self.heard(thief, crew, Event::Yielded)
             }
             (State::Acts(Action::Pause { .. }), Outcome::Done) => {
-                let anyone_busy = crew.sleep().anyone_busy();
-                let core_is_wanted = self.activation(crew).is_some_and(Activation::is_core_wanted);
+                let anyone_busy = crew.anyone_busy();
+                let core_is_wanted = crew.is_core_wanted(self.me);
                 self.heard(thief, crew, Event::Paused { anyone_busy, core_is_wanted })
             }
             (State::Sweeps { victim, instead }, outcome @ (Outcome::Found | Outcome::Missed | Outcome::Nothing)) => {
@@ -299,11 +303,6 @@ impl Dialogue {
         }
     }
 
-    /// The pool's activation, if that counts this worker.
-    fn activation<'a, C: Crew>(&self, crew: &'a C) -> Option<&'a Activation<C::Platform, C::Cores>> {
-        crew.activation().filter(|activation| activation.counts(self.me))
-    }
-
     fn step(&mut self, step: Step, cause: Cause) -> Effect {
         self.state = State::Steps(step, cause);
         Effect::Step(step)
@@ -316,7 +315,7 @@ impl Dialogue {
     }
 
     /// What came of the policy's action, unless something else comes first.
-    fn heard(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+    fn heard(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         if self.leaving {
             self.farewells -= 1;
             return if self.farewells == 0 { Effect::Begin { wakeups_owed: 0 } } else { self.ask(thief, event) };
@@ -331,10 +330,7 @@ impl Dialogue {
         if self.retires_if_closed(crew) {
             return self.step(Step::PassOn, Cause::Closed);
         }
-        if let Some(activation) = self.activation(crew)
-            && activation.has_excess()
-            && activation.retire(crew, self.me, false)
-        {
+        if crew.has_excess(self.me) && crew.retire(self.me, false) {
             return self.step(Step::PassOn, Cause::Excess);
         }
         let is_steal = matches!(event, Event::StealFailed(_) | Event::StealMissed(_));
@@ -347,22 +343,22 @@ impl Dialogue {
     }
 
     /// Now and then asks whether there is any work in the pool at all. If not, the worker sleeps, whatever its policy.
-    fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+    fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         let is_due = self.events.is_multiple_of(DOUBT_AFTER) && !matches!(event, Event::Woken(_));
-        if is_due && !crew.sleep().anyone_busy() {
+        if is_due && !crew.anyone_busy() {
             return self.announce(crew, Cause::Doubt(event));
         }
         self.ask(thief, event)
     }
 
     /// The worker has work again.
-    fn leave(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
+    fn leave(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         self.leaving = true;
-        crew.sleep().publish_busy(self.me);
+        crew.publish_busy(self.me);
         self.ask(thief, event)
     }
 
-    fn sweep(&mut self, thief: &mut dyn Thief, crew: &impl Crew, victim: u32, instead: Event) -> Effect {
+    fn sweep(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, victim: u32, instead: Event) -> Effect {
         if victim == crew.workers() {
             return self.doubt(thief, crew, instead);
         }
@@ -371,26 +367,32 @@ impl Dialogue {
         if victim == self.me.0 { Effect::TakeInjected } else { Effect::StealFrom(WorkerId(victim)) }
     }
 
-    fn swept(&mut self, thief: &mut dyn Thief, crew: &impl Crew, victim: u32, instead: Event, found: bool) -> Effect {
+    fn swept(
+        &mut self,
+        thief: &mut dyn Thief,
+        crew: &impl Surroundings,
+        victim: u32,
+        instead: Event,
+        found: bool,
+    ) -> Effect {
         let event = if victim == self.me.0 { Event::Injected } else { Event::StealSucceeded(WorkerId(victim)) };
         if found { self.leave(thief, crew, event) } else { self.sweep(thief, crew, victim + 1, instead) }
     }
 
-    fn mug_after(&mut self, thief: &mut dyn Thief, crew: &impl Crew, last: Option<WorkerId>) -> Effect {
-        let is_next = |victim: &WorkerId| *victim != self.me && last.is_none_or(|last| *victim > last);
-        let open = self.activation(crew).filter(|activation| !activation.is_closed());
-        let next = open.and_then(|activation| activation.without_core().find(is_next));
-        let Some(victim) = next else { return self.heard(thief, crew, Event::NothingToMug) };
+    fn mug_after(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, last: Option<WorkerId>) -> Effect {
+        let Some(victim) = crew.next_without_core(self.me, last) else {
+            return self.heard(thief, crew, Event::NothingToMug);
+        };
         self.state = State::Mugs(victim);
         Effect::Mug(victim)
     }
 
-    fn take(&mut self, thief: &mut dyn Thief, crew: &impl Crew, step: Step, cause: Cause) -> Effect {
+    fn take(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, step: Step, cause: Cause) -> Effect {
         match step {
             // To a policy that runs without a task, the deque is still empty.
             Step::AskAgain { wakeups_owed } => self.heard(thief, crew, Event::DequeEmpty { wakeups_owed }),
             Step::Count => {
-                let roles = crew.sleep().roles();
+                let roles = crew.roles();
                 let (busy, thieves, sleepers) = (roles.busy, roles.thieves, roles.sleepers);
                 self.heard(thief, crew, Event::Counted { busy, thieves, sleepers })
             }
@@ -406,71 +408,60 @@ impl Dialogue {
 
     /// In a closed pool a worker without business retires. One that the books do not count has no lock to retire under: it looks again after
     /// it has passed on its duties.
-    fn retires_if_closed(&self, crew: &impl Crew) -> bool {
-        if !is_closed(crew) || crew.has_business(self.me) {
-            return false;
-        }
-        match self.activation(crew) {
-            // Within the lock of the books. False: the pool was opened meanwhile.
-            Some(activation) => activation.retire(crew, self.me, false),
-            None => {
-                crew.sleep().retire(self.me);
-                true
-            }
-        }
+    fn retires_if_closed(&self, crew: &impl Surroundings) -> bool {
+        // False also where the pool was opened meanwhile.
+        crew.is_closed() && !crew.has_business(self.me) && crew.retire(self.me, false)
     }
 
     /// Rests until the pool is open or the worker has business, and goes on then.
-    fn rest_midway(&mut self, crew: &impl Crew) -> Effect {
-        while is_closed(crew) && !crew.has_business(self.me) {
+    fn rest_midway(&mut self, crew: &impl Surroundings) -> Effect {
+        while crew.is_closed() && !crew.has_business(self.me) {
             if self.retires_if_closed(crew) {
                 return self.step(Step::PassOn, Cause::Midway);
             }
         }
         self.leaving = true;
-        crew.sleep().publish_busy(self.me);
+        crew.publish_busy(self.me);
         Effect::Begin { wakeups_owed: 0 }
     }
 
     /// Tells the policy, where what it answers may be done.
-    fn tell(&mut self, thief: &mut dyn Thief, crew: &impl Crew, event: Event) -> Effect {
-        if is_closed(crew) { self.heard(thief, crew, event) } else { self.ask(thief, event) }
+    fn tell(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
+        if crew.is_closed() { self.heard(thief, crew, event) } else { self.ask(thief, event) }
     }
 
     // ---- Rest. ----
 
     /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
-    fn rest(&mut self, thief: &mut dyn Thief, crew: &impl Crew) -> Effect {
-        if let Some(activation) = self.activation(crew)
-            && activation.sharing.sleeper == Sleeper::LeavesCore
+    fn rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings) -> Effect {
+        if let Some(sharing) = crew.sharing(self.me)
+            && sharing.sleeper == Sleeper::LeavesCore
         {
-            if activation.sharing.plain_alone && activation.is_alone() {
-                if crew.sleep().anyone_busy() {
+            if sharing.plain_alone && crew.is_alone() {
+                if crew.anyone_busy() {
                     return self.heard(thief, crew, Event::SleepRefused(SleepRefusal::Alone));
                 }
                 // The first worker that finds work wakes it, and not the coordinator's next look.
-            } else if activation.retire(crew, self.me, true) {
+            } else if crew.retire(self.me, true) {
                 return self.step(Step::PassOn, Cause::Policy);
             }
         }
         self.announce(crew, Cause::Policy)
     }
 
-    fn announce(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
+    fn announce(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
         self.sleeps = false;
-        crew.sleep().announce(self.me);
+        crew.announce(self.me);
         self.step(Step::Admit, cause)
     }
 
-    fn admit(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause) -> Effect {
-        match crew.sleep().admit(self.me, crew) {
+    fn admit(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause) -> Effect {
+        match crew.admit(self.me) {
             Admission::Refused(refusal) => {
-                let woken = crew.sleep().retract(self.me);
-                if self.sleeps
-                    && let Some(activation) = self.activation(crew)
-                {
+                let woken = crew.retract(self.me);
+                if self.sleeps {
                     // It looked again by itself and found something.
-                    activation.woke(crew, self.me, true);
+                    crew.woke(self.me, true);
                 }
                 match (woken, cause) {
                     (Some(woken), _) => self.woken(thief, crew, cause, woken),
@@ -479,10 +470,8 @@ impl Dialogue {
                 }
             }
             Admission::Park(timeout) => {
-                if !self.sleeps
-                    && let Some(activation) = self.activation(crew)
-                {
-                    activation.fell_asleep(crew, self.me);
+                if !self.sleeps {
+                    crew.fell_asleep(self.me);
                 }
                 (self.sleeps, self.timeout) = (true, timeout);
                 self.wait(crew, cause)
@@ -491,19 +480,19 @@ impl Dialogue {
     }
 
     /// Where the worker has retired.
-    fn pass_on(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
-        crew.sleep().pass_on(self.me, crew);
+    fn pass_on(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
+        crew.pass_on(self.me);
         (self.sleeps, self.timeout) = (false, None);
-        let is_open = matches!(cause, Cause::Closed | Cause::Midway) && !is_closed(crew);
+        let is_open = matches!(cause, Cause::Closed | Cause::Midway) && !crew.is_closed();
         if is_open || crew.has_business(self.me) {
-            let woken = crew.sleep().retract(self.me).unwrap_or(Woken::Business);
+            let woken = crew.retract(self.me).unwrap_or(Woken::Business);
             return self.step(Step::Rise(woken), cause);
         }
         self.wait(crew, cause)
     }
 
-    fn wait(&mut self, crew: &impl Crew, cause: Cause) -> Effect {
-        match crew.sleep().park(self.me) {
+    fn wait(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
+        match crew.park(self.me) {
             Parking::Over(woken) => self.step(Step::Rise(woken), cause),
             Parking::Waits { at_rest, looks_again } => {
                 self.state = State::Waits(cause);
@@ -513,19 +502,16 @@ impl Dialogue {
         }
     }
 
-    fn waited(&mut self, crew: &impl Crew, cause: Cause, has_timeout: bool) -> Effect {
-        if has_timeout && crew.sleep().is_asleep(self.me) {
+    fn waited(&mut self, crew: &impl Surroundings, cause: Cause, has_timeout: bool) -> Effect {
+        if has_timeout && crew.is_asleep(self.me) {
             return self.step(Step::Admit, cause);
         }
         self.wait(crew, cause)
     }
 
     /// The worker is up. If there is no core for it, it rests again.
-    fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause, woken: Woken) -> Effect {
-        if let Some(activation) = self.activation(crew)
-            && activation.woke(crew, self.me, crew.has_business(self.me)) == Up::Retires
-            && activation.retire(crew, self.me, false)
-        {
+    fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
+        if crew.woke(self.me, crew.has_business(self.me)) == Up::Retires && crew.retire(self.me, false) {
             return self.step(Step::PassOn, cause);
         }
         self.woken(thief, crew, cause, woken)
@@ -533,7 +519,7 @@ impl Dialogue {
 
     /// Tells the policy why the worker is awake. Business ends the spell before it matters; a waker that was late with it is like any
     /// peer.
-    fn woken(&mut self, thief: &mut dyn Thief, crew: &impl Crew, cause: Cause, woken: Woken) -> Effect {
+    fn woken(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
         let event = Event::Woken(match woken {
             Woken::For(reason) => reason,
             Woken::Business => WakeReason::Peer,
@@ -545,8 +531,4 @@ impl Dialogue {
             Cause::Midway => self.rest_midway(crew),
         }
     }
-}
-
-fn is_closed(crew: &impl Crew) -> bool {
-    crew.activation().is_some_and(Activation::is_closed)
 }

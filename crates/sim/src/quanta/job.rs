@@ -1,7 +1,8 @@
 //! One job on the machine of A-STEAL §3: a program, its deques, and the processors that it was allotted for a quantum.
 //!
 //! Time goes in steps. In each step a processor does one cycle: it works, tries to steal, or mugs. Reallocation costs
-//! nothing, as in the paper. The thieves are the catalog's own: this file is their second shell.
+//! nothing, as in the paper. The thieves are the catalog's own, and their spells are those of `comity_protocol::dialogue`, which this
+//! file drives: it says which effect takes a cycle, and does it.
 //!
 //! Processors that work are passed over until a strand ends; those that steal are asked step by step, since each attempt may
 //! find something else. What comes of it is the same as when every processor is looked at in every step
@@ -12,8 +13,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::num::NonZeroU64;
 use std::ops::AddAssign;
 
-use comity_policy::{Action, Event, Policy, SleepRefusal, Thief, Victim, WorkerId};
-use comity_policy::{Role, RunStatus};
+use comity_policy::{Policy, Role, RunStatus, Thief, Victim, WorkerId};
+use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings};
+use comity_protocol::sleep::Roles;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -66,18 +68,59 @@ impl AddAssign for Cycles {
     }
 }
 
-/// A deque, and the thief that its processor is when it is empty.
+/// A deque, and what its processor does with it.
+#[derive(Default)]
 struct Worker {
     /// The strand that is run; it ends at a time that `ends` knows.
     running: Option<u32>,
     /// Ready strands, the oldest first.
     ready: Ready,
-    thief: Box<dyn Thief>,
-    /// What the thief has not been told yet.
-    event: Event,
 }
 
 type Ready = VecDeque<Strand>;
+
+/// A worker's part as a thief.
+struct Spell {
+    thief: Box<dyn Thief>,
+    /// While the worker is a thief and has had a cycle for it.
+    dialogue: Option<Dialogue>,
+    /// What the dialogue has not been told yet.
+    outcome: Outcome,
+    wakeups_owed: u32,
+}
+
+impl Spell {
+    fn of(thief: Box<dyn Thief>) -> Spell {
+        Spell { thief, dialogue: None, outcome: Outcome::Done, wakeups_owed: 0 }
+    }
+}
+
+/// The job around a thief. No worker rests, for a processor is the job's for the whole quantum.
+struct Seats<'a> {
+    workers: &'a [Worker],
+    muggable: &'a [Ready],
+}
+
+impl Surroundings for Seats<'_> {
+    fn workers(&self) -> u32 {
+        self.workers.len() as u32
+    }
+
+    /// A job that has not ended has a strand that runs, or one that was interrupted.
+    fn anyone_busy(&self) -> bool {
+        true
+    }
+
+    fn roles(&self) -> Roles {
+        let busy = self.workers.iter().filter(|worker| worker.running.is_some()).count() as u32;
+        Roles { busy, thieves: self.workers() - busy, sleepers: 0 }
+    }
+
+    /// A worker that has lost its processor for good has no number any more: its queue is that of one after all others.
+    fn next_without_core(&self, _: WorkerId, last: Option<WorkerId>) -> Option<WorkerId> {
+        (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.workers()))
+    }
+}
 
 /// See the module.
 pub struct Job {
@@ -86,6 +129,8 @@ pub struct Job {
     policy: Policy,
     random: ChaCha8Rng,
     workers: Vec<Worker>,
+    /// One for each of them.
+    spells: Vec<Spell>,
     /// Which of them have something to steal: most attempts look no further.
     rich: Vec<bool>,
     /// The workers that have a processor: the first so many of this order.
@@ -106,10 +151,8 @@ pub struct Job {
     made_ready: Vec<Strand>,
 }
 
-/// Actions without a cycle that a thief may take in a row: one more counts as a failed steal.
-const FREE_ACTIONS: u32 = 16;
-
-const EMPTY: Event = Event::DequeEmpty { wakeups_owed: 0 };
+/// Effects without a cycle that a thief may have in a row: with so many its cycle counts as a failed steal.
+const FREE_EFFECTS: u32 = 16;
 
 impl Job {
     /// `program` under the thieves of `policy`, on a machine of `processors`. `random` draws all that is left to chance.
@@ -131,6 +174,7 @@ impl Job {
             policy,
             random,
             workers: Vec::new(),
+            spells: Vec::new(),
             rich: Vec::new(),
             seats: Vec::new(),
             seated: 0,
@@ -210,8 +254,8 @@ impl Job {
     fn hire(&mut self, count: u32) {
         let seed = self.random.random();
         for me in self.workers.len() as u32..count {
-            let thief = self.policy.thief(WorkerId(me), count, seed);
-            self.workers.push(Worker { running: None, ready: Ready::new(), thief, event: EMPTY });
+            self.workers.push(Worker::default());
+            self.spells.push(Spell::of(self.policy.thief(WorkerId(me), count, seed)));
             self.rich.push(false);
         }
     }
@@ -240,6 +284,7 @@ impl Job {
         while self.workers.len() > allotment as usize {
             let leaves = self.random.random_range(0..self.workers.len());
             let ready = self.workers.swap_remove(leaves).ready;
+            self.spells.swap_remove(leaves);
             self.rich.swap_remove(leaves);
             if !ready.is_empty() {
                 self.muggable.push(ready);
@@ -247,9 +292,8 @@ impl Job {
         }
         // All that stay have other victims now.
         let seed = self.random.random();
-        for (me, worker) in self.workers.iter_mut().enumerate() {
-            worker.thief = self.policy.thief(WorkerId(me as u32), allotment, seed);
-            worker.event = EMPTY;
+        for (me, spell) in self.spells.iter_mut().enumerate() {
+            *spell = Spell::of(self.policy.thief(WorkerId(me as u32), allotment, seed));
         }
         self.hire(allotment);
         self.seats = (0..allotment).collect();
@@ -297,7 +341,6 @@ impl Job {
     fn finish(&mut self, worker: u32, now: u64) {
         let finished = &mut self.workers[worker as usize];
         let strand = finished.running.take().expect("it ran");
-        finished.event = EMPTY;
         self.program.done(strand, &mut self.made_ready);
         self.done += 1;
         self.created += self.made_ready.len() as u64;
@@ -317,62 +360,87 @@ impl Job {
 
     /// One cycle of a thief. True: it has found work, and begins in the next step.
     fn act(&mut self, me: u32, now: u64, cycles: &mut Cycles) -> bool {
-        let mut event = self.workers[me as usize].event;
-        for _ in 0..FREE_ACTIONS {
-            event = match self.workers[me as usize].thief.next(event) {
-                Action::StealFrom(victim) => {
+        let mut outcome = self.spells[me as usize].outcome;
+        let mut found = None;
+        let mut free = 0;
+        loop {
+            outcome = match self.next_effect(me, outcome) {
+                Effect::StealFrom(victim) => {
                     cycles.steal += 1;
-                    match self.steal(victim) {
-                        Some(strand) => return self.begin(me, strand, now, Event::StealSucceeded(victim)),
-                        None => return self.wait(me, Event::StealFailed(victim)),
+                    found = self.steal(victim);
+                    if found.is_none() {
+                        return self.wait(me, Outcome::Nothing);
                     }
+                    Outcome::Found
                 }
-                Action::Mug => match self.muggable.pop() {
-                    Some(mut ready) => {
-                        cycles.mug += 1;
-                        let strand = ready.pop_back().expect("an empty queue is not muggable");
-                        self.workers[me as usize].ready = ready;
-                        self.note(me);
-                        return self.begin(me, strand, now, Event::Mugged(WorkerId(me)));
-                    }
-                    // The paper's structures tell at once: no cycle.
-                    None => Event::NothingToMug,
-                },
-                Action::Pause { .. } => {
+                // The paper's structures tell at once that there is none: that took no cycle.
+                Effect::Mug(_) => {
+                    cycles.mug += 1;
+                    found = Some(self.mug(me));
+                    Outcome::Found
+                }
+                Effect::Pause { .. } => {
                     cycles.steal += 1;
-                    return self.wait(me, Event::Paused { anyone_busy: true, core_is_wanted: false });
+                    return self.wait(me, Outcome::Done);
                 }
+                // Nothing comes from outside.
+                Effect::TakeInjected => Outcome::Nothing,
                 // A processor is the job's for the whole quantum.
-                Action::YieldCore | Action::YieldTo(_) => Event::Yielded,
-                Action::Inspect(victim) => Event::Seen(self.inspect(victim)),
-                Action::Count => {
-                    let busy = self.workers.iter().filter(|worker| worker.running.is_some()).count() as u32;
-                    Event::Counted { busy, thieves: self.workers.len() as u32 - busy, sleepers: 0 }
+                Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
+                Effect::Inspect(victim) => Outcome::Seen(self.inspect(victim)),
+                Effect::ClaimWakeup(from) => self.claim_wakeup(from),
+                Effect::Wake { .. } => Outcome::Woke(None),
+                Effect::Wait { .. } => unreachable!("worker {me} is to wait, where none rests"),
+                Effect::Begin { wakeups_owed } => {
+                    self.begin(me, found.expect("no spell ends without a strand"), wakeups_owed, now + 1);
+                    return true;
                 }
-                // Nobody sleeps on this machine, and nobody owes a wake-up.
-                Action::ClaimWakeup { .. } => Event::WakeupClaimed(None),
-                Action::Wake { .. } => Event::PeerWoken(None),
-                Action::Sleep => Event::SleepRefused(SleepRefusal::WorkArrived),
-                Action::Run { wakeups_owed } => Event::DequeEmpty { wakeups_owed },
             };
+            free += 1;
+            // The farewells of one that has found work are bounded by the dialogue.
+            if free == FREE_EFFECTS && found.is_none() {
+                cycles.steal += 1;
+                return self.wait(me, outcome);
+            }
         }
-        cycles.steal += 1;
-        self.wait(me, event)
+    }
+
+    fn next_effect(&mut self, me: u32, outcome: Outcome) -> Effect {
+        let seats = Seats { workers: &self.workers, muggable: &self.muggable };
+        let Spell { thief, dialogue, wakeups_owed, .. } = &mut self.spells[me as usize];
+        let begin = || Dialogue::begin(WorkerId(me), std::mem::take(wakeups_owed), &seats);
+        dialogue.get_or_insert_with(begin).next(&mut **thief, &seats, outcome)
     }
 
     /// It has found nothing in this step.
-    fn wait(&mut self, me: u32, event: Event) -> bool {
-        self.workers[me as usize].event = event;
+    fn wait(&mut self, me: u32, outcome: Outcome) -> bool {
+        self.spells[me as usize].outcome = outcome;
         false
     }
 
-    /// Tells the thief, which agrees to run what it has found: whatever it answers, a processor with a strand works.
-    fn begin(&mut self, me: u32, strand: Strand, now: u64, found: Event) -> bool {
-        let worker = &mut self.workers[me as usize];
-        let _ = worker.thief.next(found);
-        worker.event = EMPTY;
-        self.start(me, strand, now + 1);
-        true
+    /// The spell is over.
+    fn begin(&mut self, me: u32, strand: Strand, wakeups_owed: u32, at: u64) {
+        let seats = Seats { workers: &self.workers, muggable: &self.muggable };
+        let spell = &mut self.spells[me as usize];
+        (spell.outcome, spell.wakeups_owed) = (Outcome::Done, wakeups_owed);
+        spell.dialogue.take().expect("a thief is in a dialogue").finish(&seats);
+        self.start(me, strand, at);
+    }
+
+    /// Takes over a queue.
+    fn mug(&mut self, me: u32) -> Strand {
+        let mut ready = self.muggable.pop().expect("the dialogue was told of it");
+        let strand = ready.pop_back().expect("an empty queue is not muggable");
+        self.workers[me as usize].ready = ready;
+        self.note(me);
+        strand
+    }
+
+    fn claim_wakeup(&mut self, from: WorkerId) -> Outcome {
+        let owed = &mut self.spells[from.index()].wakeups_owed;
+        let claimed = *owed > 0;
+        *owed = owed.saturating_sub(1);
+        if claimed { Outcome::Found } else { Outcome::Nothing }
     }
 
     /// The oldest strand of `victim`.
@@ -392,7 +460,12 @@ impl Job {
             (_, true) => Role::Poor,
             (_, false) => Role::Rich,
         };
-        Victim { id: victim, role, run_status: RunStatus::Unknown, wakeups_owed: 0 }
+        Victim {
+            id: victim,
+            role,
+            run_status: RunStatus::Unknown,
+            wakeups_owed: self.spells[victim.index()].wakeups_owed,
+        }
     }
 
     /// What must hold at any time; the sentence says what does not.
