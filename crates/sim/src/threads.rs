@@ -16,12 +16,14 @@
 //! platform.rs  what the steps of the protocol run on, and what it counts
 //! table.rs     the core table, and a program's part in it
 //! coordinator.rs   what a program's quanta read and do
+//! orders.rs    what programs are asked from outside
 //! check.rs     what must hold after every event
 //! ```
 
 mod check;
 mod coordinator;
 mod kernel;
+mod orders;
 mod platform;
 mod pool;
 mod queue;
@@ -46,9 +48,12 @@ use crate::program::Program;
 use crate::quanta::job::Cycles;
 use crate::random::stream;
 use kernel::Core;
+use orders::Setter;
 use pool::{Pool, Work};
 use quota::Quota;
 use table::Table;
+
+pub use orders::Order;
 
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
@@ -144,6 +149,8 @@ enum Due {
     Rung(u32),
     /// A program comes.
     Comes(u32),
+    /// A setter looks for its program, or asks it.
+    Asks(u32),
     /// A program dies, in the middle of whatever it does.
     Dies(u32),
     /// So many cores are there from now on.
@@ -224,6 +231,8 @@ pub struct Host {
     /// Programs that the event has to do with.
     touched: Vec<u32>,
     late: Vec<Lateness>,
+    /// What programs are asked from outside.
+    setters: Vec<Setter>,
     directed_yield: bool,
     /// Programs share cores by the table, if their policies do.
     has_table: bool,
@@ -265,6 +274,7 @@ impl Host {
             acting: None,
             touched: Vec::new(),
             late: Vec::new(),
+            setters: Vec::new(),
             directed_yield: false,
             has_table: true,
             starved: 0,
@@ -396,7 +406,7 @@ impl Host {
     /// How many of the program's tasks could be run if it had more cores.
     fn note_starved(&mut self, program: u32) {
         let pool = self.pool(program);
-        let is_served = !pool.is_there() || self.is_throttled(program);
+        let is_served = !pool.is_there() || pool.is_closed() || self.is_throttled(program);
         let starved = if is_served { 0 } else { pool.waiting().min(pool.retired.into()) };
         self.starved = self.starved - pool.starved + starved;
         self.pool_mut(program).starved = starved;
@@ -440,6 +450,7 @@ impl Host {
             | Due::Rung(program)
             | Due::Comes(program)
             | Due::Dies(program) => Some(program),
+            Due::Asks(setter) => Some(self.setters[setter as usize].program),
             Due::Online(_) => None,
         };
         self.touched.extend(program);
@@ -451,6 +462,7 @@ impl Host {
             Due::Period(program) => self.begin_period(program),
             Due::Rung(program) => self.rung(program),
             Due::Comes(program) => self.comes(program),
+            Due::Asks(setter) => self.asks(setter),
             Due::Dies(program) => self.dies(program),
             Due::Online(cores) => self.go_online(cores),
         }
@@ -474,10 +486,19 @@ impl Host {
 
     /// How long a wake-up takes that is sent now.
     fn wake_latency(&mut self) -> u64 {
-        let now = self.now;
-        let is_late = |late: &&Lateness| (late.from..late.until).contains(&now);
-        let most: u64 = self.late.iter().filter(is_late).map(|late| late.most).sum();
+        let most = self.most_lateness();
         let late = if most == 0 { 0 } else { self.random.random_range(0..=most) };
         self.costs.wake_latency + late
+    }
+
+    /// How late a wake-up can be that is sent now.
+    fn most_lateness(&self) -> u64 {
+        let is_late = |late: &&Lateness| (late.from..late.until).contains(&self.now);
+        self.late.iter().filter(is_late).map(|late| late.most).sum()
+    }
+
+    /// How long it can take.
+    fn most_latency(&self) -> u64 {
+        self.costs.wake_latency + self.most_lateness()
     }
 }

@@ -128,6 +128,7 @@ impl Host {
             let check = || {
                 pool.ledger.balances(pool.waiting())?;
                 is_alive(pool)?;
+                self.check_orders(pool)?;
                 if whole { self.check_workers(*number, pool) } else { Ok(()) }
             };
             check().map_err(|what| format!("program {number}: {what}"))?;
@@ -191,7 +192,7 @@ impl Host {
         if !waits {
             return Err(format!("worker {nth} is {doing:?}, and its word is another: {}", pool.numbers()));
         }
-        if matches!(rest, Rest::Asleep | Rest::Retired) && !worker.ready.is_empty() {
+        if matches!(rest, Rest::Asleep | Rest::Retired) && !worker.ready.is_empty() && !pool.is_closed() {
             return Err(format!("worker {nth} is {rest:?}, and tasks lie in its queue"));
         }
         let is_right = match place {
@@ -254,6 +255,37 @@ impl Host {
         }
         if books.held() > activation.most() {
             return Err(format!("{} cores are held, and {} can be used", books.held(), activation.most()));
+        }
+        Ok(())
+    }
+
+    /// Within two quanta after its bell a program obeys what it is asked, a pause ends when its lease does, and where too many workers are
+    /// awake thieves retire. (That a closed pool begins no task is looked at where a task begins.)
+    fn check_orders(&self, pool: &Pool) -> Result<(), String> {
+        let Some(share) = &pool.share else { return Ok(()) };
+        let (now, closed) = (self.now, pool.is_closed());
+        if closed && share.told.paused_until.is_none_or(|until| until < now) {
+            return Err(format!("the pool is closed, and is told {:?}", share.told));
+        }
+        let most = 4 * pool.workers.len() as u32 + 32;
+        if let Some(nth) = pool.workers.iter().position(|worker| worker.beyond > most) {
+            return Err(format!("worker {nth} goes on as a thief, and is one too many: {}", pool.numbers()));
+        }
+        if !share.obeys(now) {
+            return Ok(());
+        }
+        let (asked, force) = (self.table.asked(share.slot), self.table.in_force(share.slot));
+        if force.paused_until.is_some() && !closed || asked.paused_until.is_none() && closed {
+            return Err(format!("it is asked {asked:?}, and whether its pool is closed is {closed}"));
+        }
+        if self.table.weight(share.slot) != force.weight {
+            return Err(format!("it is asked {asked:?}, and counts {}", self.table.weight(share.slot)));
+        }
+        let Some(cores) = force.cores.filter(|_| !share.is_off()) else { return Ok(()) };
+        let books = share.activation.books();
+        if books.held() > cores.max(1) || share.activation.room(&books) > cores.max(1) + books.off_core {
+            let room = share.activation.room(&books);
+            return Err(format!("it is asked {asked:?}, holds {} cores, and has room for {room}", books.held()));
         }
         Ok(())
     }
@@ -332,6 +364,10 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
 /// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet. One that has announced its sleep has
 /// yet to look. And what pushes leave to a searching worker is left to one that searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
+    // All that is queued waits until it is open.
+    if pool.is_closed() {
+        return Ok(());
+    }
     let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.leaving;
     if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
         return Err(format!("strands wait, and nobody is awake or woken: {}", pool.numbers()));
@@ -355,9 +391,9 @@ mod tests {
 
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
-    use crate::threads::Costs;
     use crate::threads::coordinator::Share;
     use crate::threads::spell::Queues;
+    use crate::threads::{Costs, Order};
 
     /// Two programs in the middle of a parallel phase, on four cores that they share by the table.
     fn host() -> Host {
@@ -549,6 +585,14 @@ mod tests {
             (|host| host.table.forget(share(&host.pools[1]).slot), "nobody has that slot"),
             (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, desires"),
             (|host| host.starved += 1, "wait for want of a core, and"),
+            (|host| share(rich(host)).activation.close(true), "the pool is closed, and is told"),
+            (
+                |host| host.table.ask(share(&host.pools[0]).slot, 1, Order::Pause(1 << 30)),
+                "whether its pool is closed is false",
+            ),
+            (|host| host.table.ask(share(&host.pools[0]).slot, 1, Order::Weight(Some(7))), "and counts 100"),
+            (|host| host.table.ask(share(&host.pools[0]).slot, 1, Order::Cores(Some(1))), "it is asked"),
+            (|host| rich(host).workers[0].beyond = 1_000, "worker 0 goes on as a thief, and is one too many"),
             (
                 |host| {
                     let worker = rich(host).workers.iter_mut().find(|worker| worker.place == Place::Nowhere).unwrap();

@@ -118,6 +118,19 @@ impl Pool {
         self.came && !self.is_over()
     }
 
+    /// Its program rests: no worker begins a task.
+    pub(super) fn is_closed(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.activation.is_closed())
+    }
+
+    /// It was closed just now: a worker that is on its way to a task may still begin that.
+    pub(super) fn has_closed(&mut self) {
+        for worker in &mut self.workers {
+            let looks = worker.dialogue.is_some() || matches!(worker.doing, Doing::Taking { .. });
+            worker.may_begin = looks && worker.rest == Rest::Awake;
+        }
+    }
+
     /// Strands that are ready and not begun.
     pub(super) fn waiting(&self) -> u64 {
         self.queued + self.injected.len() as u64 + self.in_hand + self.carried
@@ -333,6 +346,14 @@ impl Host {
 
     // ---- With a task. ----
 
+    /// The worker begins a task that it has found, or taken from its queue.
+    pub(super) fn begin_anew(&mut self, thread: Thread, strand: Strand) {
+        if self.pool(thread.program).is_closed() && !std::mem::take(&mut self.worker_mut(thread).may_begin) {
+            self.expect(Err(format!("{thread:?} begins strand {} in a closed pool", strand.id)));
+        }
+        self.begin(thread, strand);
+    }
+
     pub(super) fn begin(&mut self, thread: Thread, strand: Strand) {
         self.run_strand(thread, strand);
         let pool = self.pool_mut(thread.program);
@@ -386,7 +407,14 @@ impl Host {
         if pushed > 0 {
             let held = self.hold_queue(thread, pushed);
             self.detain(thread, held);
-            self.pushed(thread, pushed);
+            let met_bell = self.pushed(thread, pushed);
+            if self.pool(thread.program).is_closed() {
+                if !met_bell {
+                    self.expect(Err(format!("{thread:?} forks in a closed pool, and its bell does not ring")));
+                }
+                next.into_iter().for_each(|next| self.find(thread, next));
+                return self.rests(thread);
+            }
         }
         match next {
             Some(next) => self.begin(thread, next),

@@ -22,6 +22,7 @@ use super::table::Part;
 use super::worker::{Doing, Rest};
 use super::{Due, Host, Thread};
 use crate::conversation::Line;
+use crate::program::Strand;
 
 /// A pool as the protocol sees it.
 pub(super) struct Queues<'a>(&'a Pool);
@@ -36,7 +37,8 @@ impl Work for Queues<'_> {
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        !self.0.workers[worker.index()].ready.is_empty()
+        // In a closed pool what is queued there waits as any task does.
+        !self.0.workers[worker.index()].ready.is_empty() && !self.0.is_closed()
     }
 
     fn ring_bells(&self) {
@@ -192,11 +194,11 @@ impl Host {
         self.step(program, |sleep, queues| sleep.after_injection(Waker::GoesOn, queues));
     }
 
-    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers.
-    pub(super) fn pushed(&mut self, me: Thread, strands: u64) {
-        for _ in 0..strands {
+    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers. False: none met it.
+    pub(super) fn pushed(&mut self, me: Thread, strands: u64) -> bool {
+        for nth in 0..strands {
             if !self.pool(me.program).bells[me.worker as usize].get() {
-                return;
+                return nth > 0;
             }
             self.step(me.program, |sleep, queues| {
                 if sleep.bell_may_stop() {
@@ -205,16 +207,27 @@ impl Host {
                 sleep.push_met_bell(WorkerId(me.worker), queues);
             });
         }
+        true
     }
 
     // ---- A spell. ----
 
     /// The worker has no task any more.
     pub(super) fn becomes_thief(&mut self, thread: Thread) {
+        let owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
+        self.begin_spell(thread, |queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
+    }
+
+    /// The pool is closed: the worker rests, with all that is queued at it and what it has in hand, until it is open again. What it owes
+    /// stays.
+    pub(super) fn rests(&mut self, thread: Thread) {
+        self.begin_spell(thread, |queues| Dialogue::begin_to_rest(WorkerId(thread.worker), queues));
+    }
+
+    fn begin_spell(&mut self, thread: Thread, begin: impl FnOnce(&Queues<'_>) -> Dialogue) {
         let now = self.now;
         self.pool_mut(thread.program).set_busy(now, thread.worker, false);
-        let owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
-        let dialogue = self.step(thread.program, |_, queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
+        let dialogue = self.step(thread.program, |_, queues| begin(queues));
         self.worker_mut(thread).dialogue = Some(dialogue);
         self.converse(thread, Outcome::Done);
     }
@@ -285,6 +298,11 @@ impl Host {
 
     /// The effect's time is over.
     pub(super) fn acted(&mut self, thread: Thread, effect: Effect) {
+        let pool = self.pool(thread.program);
+        let is_beyond = pool.share.as_ref().is_some_and(|share| share.activation.has_excess());
+        let one = self.worker_mut(thread);
+        let goes_on = !one.is_busy() && !matches!(effect, Effect::Wait { .. });
+        one.beyond = if is_beyond && goes_on { one.beyond + 1 } else { 0 };
         if let Some(outcome) = self.perform(thread, effect) {
             self.converse(thread, outcome);
         }
@@ -345,14 +363,14 @@ impl Host {
     /// The spell is over: begins with what was found, or with the worker's own business.
     fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
         let one = self.worker_mut(thread);
-        one.wakeups_owed = wakeups_owed;
+        one.wakeups_owed += wakeups_owed;
         let dialogue = one.dialogue.take().expect("a thief is in a dialogue");
         self.step(thread.program, |_, queues| dialogue.finish(queues));
         match self.worker_mut(thread).found.take() {
             Some(strand) => {
                 let pool = self.pool_mut(thread.program);
                 (pool.in_hand, pool.leaving) = (pool.in_hand - 1, pool.leaving - 1);
-                self.begin(thread, strand);
+                self.begin_anew(thread, strand);
             }
             None => self.take_own(thread, true),
         }
@@ -370,7 +388,7 @@ impl Host {
 
     // ---- What a thief does. ----
 
-    fn find(&mut self, thread: Thread, strand: crate::program::Strand) {
+    pub(super) fn find(&mut self, thread: Thread, strand: Strand) {
         self.pool_mut(thread.program).in_hand += 1;
         self.worker_mut(thread).found = Some(strand);
     }

@@ -8,14 +8,20 @@ use std::rc::Rc;
 
 use comity_policy::allotment::Claim;
 use comity_protocol::activation::Cores;
-use comity_protocol::orders::InForce;
+use comity_protocol::orders::{InForce, Own, RequestWord, Requests};
 use comity_protocol::table::{self, Change, Report, Table as _};
 use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing};
+
+use super::orders::Order;
 
 /// A program's place.
 #[derive(Default)]
 struct Slot {
     program: Cell<Option<u32>>,
+    /// Which of the programs that have had the place this is.
+    tenure: Cell<u64>,
+    /// What it is asked from outside: weight, cores, pause.
+    asked: [Cell<u64>; 3],
     /// It has died, and no other program has noticed.
     is_dead: Cell<bool>,
     /// How much it counts.
@@ -105,6 +111,9 @@ impl Table {
         let free = SlotId::new(self.slots.iter().position(|slot| can_be_had(&slot))?)?;
         self.bury(free);
         let slot = self.slot(free);
+        // First, as on threads: what was asked of the program before binds no longer.
+        slot.tenure.set(slot.tenure.get() + 1);
+        slot.asked.iter().for_each(|word| word.set(0));
         slot.program.set(Some(program));
         slot.weight.set(InForce::default().weight);
         slot.heartbeat.set(self.now.get());
@@ -163,6 +172,44 @@ impl Table {
         self.slot(slot).program.set(None);
     }
 
+    // ---- What is asked from outside. ----
+
+    pub(super) fn tenure(&self, slot: SlotId) -> u64 {
+        self.slot(slot).tenure.get()
+    }
+
+    /// Asks the program of this tenure, and rings the bell of the one that has the place by now.
+    pub(super) fn ask(&self, slot: SlotId, tenure: u64, order: Order) {
+        let (word, asked) = match order {
+            Order::Weight(weight) => (0, RequestWord::new(tenure, weight.unwrap_or(0).into())),
+            Order::Cores(cores) => (1, RequestWord::new(tenure, cores.unwrap_or(0).into())),
+            Order::Pause(length) => (2, RequestWord::pause(tenure, self.now.get() + length)),
+            Order::Resume => (2, RequestWord::new(tenure, 0)),
+        };
+        self.slot(slot).asked[word].set(asked.to_bits());
+        self.ring(slot);
+    }
+
+    /// What the program at this place is asked, a pause that is over included.
+    pub(super) fn asked(&self, slot: SlotId) -> Requests {
+        let Slot { asked, tenure, .. } = self.slot(slot);
+        Requests::read([0, 1, 2].map(|word: usize| asked[word].get()), tenure.get())
+    }
+
+    /// What holds of it by now. Of its own accord each program counts as usual, and uses what it can.
+    pub(super) fn in_force(&self, slot: SlotId) -> InForce {
+        self.asked(slot).in_force(Own::default(), self.now.get())
+    }
+
+    pub(super) fn weight(&self, slot: SlotId) -> u32 {
+        self.slot(slot).weight.get()
+    }
+
+    /// From now on the program counts so much.
+    pub(super) fn set_weight(&self, slot: SlotId, weight: u32) {
+        self.slot(slot).weight.set(weight);
+    }
+
     // ---- Cores. ----
 
     pub(super) fn held(&self, slot: SlotId) -> CoreSet {
@@ -205,7 +252,8 @@ impl Table {
     fn reports(&self) -> Vec<Report> {
         let report = |id: SlotId| {
             let slot = self.slot(id);
-            let claim = Claim { program: slot.program.get()?.into(), weight: slot.weight.get(), desire: slot.desire.get() };
+            let claim =
+                Claim { program: slot.program.get()?.into(), weight: slot.weight.get(), desire: slot.desire.get() };
             Some(Report { party: Party { slot: id, claim, may_use: self.cores }, awake: slot.awake.get() })
         };
         self.members().filter(|slot| !self.is_stopped(*slot)).filter_map(report).collect()

@@ -65,6 +65,10 @@ pub(super) struct Worker {
     pub(super) begun: u64,
     /// Where its thread's time went.
     pub(super) times: Times,
+    /// It was on its way to a task when its pool was closed.
+    pub(super) may_begin: bool,
+    /// What it has done as a thief since there have been more workers awake than there is room for.
+    pub(super) beyond: u32,
     /// A strand that it has found and not begun.
     pub(super) found: Option<Strand>,
     pub(super) wakeups_owed: u32,
@@ -90,6 +94,8 @@ impl Worker {
             busy_time: 0,
             begun: 0,
             times: Times::default(),
+            may_begin: false,
+            beyond: 0,
             found: None,
             wakeups_owed: 0,
             gives_way: false,
