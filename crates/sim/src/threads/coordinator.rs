@@ -34,7 +34,7 @@ pub(super) struct Share {
     /// It was woken, and is to begin anew.
     begins: Cell<bool>,
     /// How often its next look was planned.
-    plan: u64,
+    plan: u32,
     /// What held at its last visit, of what is asked from outside.
     pub(super) told: InForce,
     /// From when on it must obey all that it is asked.
@@ -87,10 +87,10 @@ impl Host {
             return;
         };
         let pool = self.pool(program);
-        let cores = self.cores.len() as u32;
+        let cores = self.kernel.len() as u32;
         let usable = pool.quota.as_ref().map_or(u32::MAX, Quota::usable).min(cores);
         let workers = pool.workers.len() as u32;
-        let may_use = (0..self.cores.len()).collect();
+        let may_use = (0..self.kernel.len()).collect();
         let activation = Activation::new(&pool.cells, sharing, workers, false, may_use, usable);
         activation.enter(Part::new(self.table.clone(), slot));
         let quantum = quantum.as_nanos() as u64;
@@ -119,7 +119,7 @@ impl Host {
     }
 
     /// A look is due, unless it was planned anew since.
-    pub(super) fn quantum(&mut self, program: u32, plan: u64) {
+    pub(super) fn quantum(&mut self, program: u32, plan: u32) {
         if self.pool(program).share.as_ref().is_some_and(|share| share.plan == plan) {
             self.coordinate(program, |coordination, driver, now| coordination.come_by(driver, now));
         }
@@ -173,9 +173,9 @@ impl Host {
         table.set_weight(share.slot, told.weight);
         if visit == Visit::Rests {
             share.is_dormant.set(true);
-            share.plan += 1;
+            share.plan = share.plan.wrapping_add(1);
         } else if visit == Visit::Looked || next != before {
-            share.plan += 1;
+            share.plan = share.plan.wrapping_add(1);
             let plan = share.plan;
             self.plan(next.max(now), Due::Quantum { program, plan });
         }

@@ -19,7 +19,7 @@ use super::kernel::Place;
 use super::platform::Cells;
 use super::pool::Pool;
 use super::table::Part;
-use super::worker::{Doing, Rest};
+use super::worker::{Doing, Mind, Rest};
 use super::{Due, Host, Thread};
 use crate::conversation::Line;
 use crate::program::Strand;
@@ -139,12 +139,13 @@ impl Host {
         let pool = self.pool(program);
         pool.cells.traffic().begin(me.map(|thread| WorkerId(thread.worker)));
         let outcome = step(pool.sleep(), &Queues::of(pool));
-        pool.cells.traffic().end();
-        while let Some(woken) = self.pool(program).cells.traffic().next_woken() {
-            self.wake(Thread { program, worker: woken.0 }, me);
-        }
-        while let Some(changed) = self.pool(program).cells.traffic().next_changed() {
-            self.pool_mut(program).note_rest(changed.0);
+        if pool.cells.traffic().end() {
+            while let Some(woken) = self.pool(program).cells.traffic().next_woken() {
+                self.wake(Thread { program, worker: woken.0 }, me);
+            }
+            while let Some(changed) = self.pool(program).cells.traffic().next_changed() {
+                self.pool_mut(program).note_rest(changed.0);
+            }
         }
         self.ring_the_rung();
         if self.pool(program).share.as_ref().is_some_and(|share| share.take_poke()) {
@@ -228,7 +229,7 @@ impl Host {
         let now = self.now;
         self.pool_mut(thread.program).set_busy(now, thread.worker, false);
         let dialogue = self.step(thread.program, |_, queues| begin(queues));
-        self.worker_mut(thread).dialogue = Some(dialogue);
+        self.worker_mut(thread).set_dialogue(Some(dialogue));
         self.converse(thread, Outcome::Done);
     }
 
@@ -248,14 +249,14 @@ impl Host {
     }
 
     fn next_effect(&mut self, thread: Thread, outcome: Outcome) -> Effect {
-        let worker = self.worker_mut(thread);
-        let mut dialogue = worker.dialogue.take().expect("a thief is in a dialogue");
-        let mut thief = worker.thief.take().expect("it is put back");
+        let mut mind = self.worker_mut(thread).mind.take().expect("it is put back");
+        let Mind { thief, dialogue } = &mut *mind;
+        let dialogue = dialogue.as_mut().expect("a thief is in a dialogue");
         let Thread { program, worker } = thread;
         let effect = if self.record.is_none() {
-            self.step(program, |_, queues| dialogue.next(&mut *thief, queues, outcome))
+            self.step(program, |_, queues| dialogue.next(&mut **thief, queues, outcome))
         } else {
-            let mut heard = Heard { thief: &mut *thief, said: Vec::new() };
+            let mut heard = Heard { thief: &mut **thief, said: Vec::new() };
             let effect = self.step(program, |_, queues| dialogue.next(&mut heard, queues, outcome));
             let said = heard.said.into_iter();
             said.for_each(|(event, action)| self.tell_record(Line::Turn { program, worker, event, action }));
@@ -265,7 +266,7 @@ impl Host {
         let now = self.now;
         let pool = self.pool_mut(program);
         let one = &mut pool.workers[worker as usize];
-        (one.dialogue, one.thief) = (Some(dialogue), Some(thief));
+        one.mind = Some(mind);
         if is_busy && !one.is_busy() {
             pool.leaving += 1;
             pool.set_busy(now, worker, true);
@@ -275,10 +276,11 @@ impl Host {
 
     /// How long an effect takes.
     fn cost(&mut self, thread: Thread, effect: Effect) -> u64 {
-        let costs = self.costs;
+        let costs = &self.costs;
         match effect {
             Effect::StealFrom(victim) if victim.0 != thread.worker => {
-                costs.steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
+                let steal = costs.steal;
+                steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
             }
             Effect::StealFrom(_) => costs.steal,
             // What comes after a steal, or after the look for a queue, is in their costs.
@@ -364,7 +366,7 @@ impl Host {
     fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
         let one = self.worker_mut(thread);
         one.wakeups_owed += wakeups_owed;
-        let dialogue = one.dialogue.take().expect("a thief is in a dialogue");
+        let dialogue = one.set_dialogue(None).expect("a thief is in a dialogue");
         self.step(thread.program, |_, queues| dialogue.finish(queues));
         match self.worker_mut(thread).found.take() {
             Some(strand) => {
@@ -459,6 +461,6 @@ impl Host {
         if let Some(peer) = peer.filter(|_| self.directed_yield) {
             self.give_turn_to(core, Thread { worker: peer.0, ..thread });
         }
-        self.cores[core].slice_end = self.now;
+        self.kernel.cores[core].slice_end = self.now;
     }
 }

@@ -4,6 +4,7 @@
 //! who is there: which place a program takes, when it was heard of last, how the dead are buried.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use comity_policy::allotment::Claim;
@@ -44,7 +45,7 @@ pub(super) struct Table {
     /// How many places wait for a core.
     wanting: Cell<u32>,
     /// Programs whose bell was rung, in order.
-    rung: RefCell<Vec<u32>>,
+    rung: RefCell<VecDeque<u32>>,
     now: Cell<u64>,
 }
 
@@ -89,9 +90,9 @@ impl Table {
         self.members().count()
     }
 
-    /// A program whose bell has rung.
-    pub(super) fn take_rung(&self) -> Vec<u32> {
-        std::mem::take(&mut *self.rung.borrow_mut())
+    /// The next program whose bell was rung.
+    pub(super) fn next_rung(&self) -> Option<u32> {
+        self.rung.borrow_mut().pop_front()
     }
 
     fn ring(&self, slot: SlotId) {
