@@ -8,13 +8,14 @@ mod run;
 use std::collections::BTreeMap;
 
 use comity_policy::{Policy, Waking};
+use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT};
 use serde::{Deserialize, Serialize};
 
 pub use run::{Outcome, ProgramOutcome, Recorder};
 
 use crate::quanta::job::Deques;
 use crate::quanta::{Feedback, ThreadScheduler};
-use crate::threads::{Costs, Host};
+use crate::threads::{Costs, Host, Order};
 
 /// A scenario as it is written. [`Scenario::new`] looks whether it makes sense.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -33,6 +34,9 @@ pub struct Written {
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// What programs are asked while they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orders: Vec<WrittenOrder>,
 }
 
 fn one() -> u64 {
@@ -197,6 +201,84 @@ pub enum Fault {
     },
 }
 
+/// What the programs of one name are asked from outside, those that have come by then: [`Order`](crate::threads::Order). Only on a host.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+pub enum WrittenOrder {
+    /// To count so much.
+    Weight {
+        /// When.
+        at: u64,
+        /// Which.
+        program: String,
+        /// As usual, if none is written.
+        weight: Option<u32>,
+    },
+    /// To use so many cores at most.
+    Cores {
+        /// When.
+        at: u64,
+        /// Which.
+        program: String,
+        /// As many as it can, if none are written.
+        cores: Option<u32>,
+    },
+    /// To rest.
+    Pause {
+        /// From when on.
+        at: u64,
+        /// Which.
+        program: String,
+        /// For so many steps, rounded up to whole milliseconds.
+        steps: u64,
+    },
+    /// To rest no longer.
+    Resume {
+        /// When.
+        at: u64,
+        /// Which.
+        program: String,
+    },
+}
+
+impl WrittenOrder {
+    /// When, and what which program is asked.
+    fn parts(&self) -> (u64, &str, Order) {
+        match self {
+            WrittenOrder::Weight { at, program, weight } => (*at, program, Order::Weight(*weight)),
+            WrittenOrder::Cores { at, program, cores } => (*at, program, Order::Cores(*cores)),
+            WrittenOrder::Pause { at, program, steps } => (*at, program, Order::Pause(*steps)),
+            WrittenOrder::Resume { at, program } => (*at, program, Order::Resume),
+        }
+    }
+
+    /// Looks whether the programs can be asked this.
+    fn check(&self, machine: &Machine, programs: &[Submission], policies: &[Policy]) -> Result<(), String> {
+        machine.only_on_a_host("an order")?;
+        let (_, name, order) = self.parts();
+        let Some(nth) = programs.iter().position(|program| program.name == name) else {
+            return Err(format!("an order asks '{name}'; the programs are {}", listed(programs)));
+        };
+        if policies[nth].sharing().is_none() || !machine.table {
+            return Err(format!(
+                "an order asks '{name}', which is in no core table: {} shares no cores there",
+                policies[nth]
+            ));
+        }
+        match order {
+            Order::Weight(Some(weight)) => bounded("weight of an order", weight.into(), 1, MOST_WEIGHT.into()),
+            Order::Cores(Some(cores)) => bounded("cores of an order", cores.into(), 1, machine.processors.into()),
+            Order::Pause(steps) => bounded("steps of an order", steps, 1, MOST_PAUSE.as_nanos() as u64),
+            Order::Weight(None) | Order::Cores(None) | Order::Resume => Ok(()),
+        }
+    }
+}
+
+fn listed(programs: &[Submission]) -> String {
+    let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+    names.join(", ")
+}
+
 /// A scenario that makes sense.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -219,7 +301,7 @@ impl Scenario {
     /// # Errors
     /// Says in a sentence what does not, and what can be written instead.
     pub fn new(written: Written) -> Result<Scenario, String> {
-        let Written { runs, machine, programs, faults, .. } = &written;
+        let Written { runs, machine, programs, faults, orders, .. } = &written;
         machine.check()?;
         let Machine { processors, .. } = machine;
         bounded("runs", *runs, 1, 1_000_000)?;
@@ -270,6 +352,7 @@ impl Scenario {
             }
             policies.push(policy);
         }
+        orders.iter().try_for_each(|order| order.check(machine, programs, &policies))?;
         let programs_run = match machine.model {
             Model::Host => Programs::Pools(policies),
             Model::ASteal => Programs::Jobs(schedulers(&policies, programs, *processors)?),
@@ -286,8 +369,7 @@ impl Scenario {
                 }
                 Fault::Death { program, .. } => {
                     if !programs.iter().any(|known| known.name == *program) {
-                        let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
-                        return Err(format!("a fault kills '{program}'; the programs are {}", names.join(", ")));
+                        return Err(format!("a fault kills '{program}'; the programs are {}", listed(programs)));
                     }
                 }
                 Fault::LateWakeUps { at, until, by } => {

@@ -16,12 +16,14 @@
 //! platform.rs  what the steps of the protocol run on, and what it counts
 //! table.rs     the core table, and a program's part in it
 //! coordinator.rs   what a program's quanta read and do
+//! orders.rs    what programs are asked from outside
 //! check.rs     what must hold after every event
 //! ```
 
 mod check;
 mod coordinator;
 mod kernel;
+mod orders;
 mod platform;
 mod pool;
 mod queue;
@@ -35,7 +37,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use comity_policy::Policy;
-use comity_protocol::{CORES, CoreSet, SLOTS};
+use comity_protocol::{CORES, SLOTS};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -45,10 +47,13 @@ use crate::network::Network;
 use crate::program::Program;
 use crate::quanta::job::Cycles;
 use crate::random::stream;
-use kernel::Core;
-use pool::{Pool, Work};
+use kernel::Kernel;
+use orders::Setter;
+use pool::{Pool, Pools, Work};
 use quota::Quota;
 use table::Table;
+
+pub use orders::Order;
 
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
@@ -133,21 +138,23 @@ struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     /// What the core's thread does is over, or its slice is; unless it was planned anew since.
-    Core { core: usize, plan: u64 },
+    Core { core: u32, plan: u32 },
     /// A wake-up arrives, or what a thread waited for in a system call.
     Up(Thread),
     /// A program with a quota may use so much time again.
     Period(u32),
     /// A coordinator's look, unless it was planned anew since.
-    Quantum { program: u32, plan: u64 },
+    Quantum { program: u32, plan: u32 },
     /// A coordinator has heard its bell.
     Rung(u32),
     /// A program comes.
     Comes(u32),
+    /// A setter looks for its program, or asks it.
+    Asks(u32),
     /// A program dies, in the middle of whatever it does.
     Dies(u32),
     /// So many cores are there from now on.
-    Online(usize),
+    Online(u32),
 }
 
 /// How much a program's threads used their cores and the kernel.
@@ -210,13 +217,9 @@ pub struct Host {
     /// Breaks ties of time: what was planned first comes first.
     planned: u64,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
-    cores: Vec<Core>,
-    /// Those that are there and have no thread.
-    idle: CoreSet,
-    /// Threads that wait for a core.
-    queued: usize,
+    kernel: Kernel,
     table: Rc<Table>,
-    pools: Vec<Pool>,
+    pools: Pools,
     /// Programs that have not ended or died.
     left: usize,
     /// The thread whose doing the event is; `None`: no worker's.
@@ -224,6 +227,8 @@ pub struct Host {
     /// Programs that the event has to do with.
     touched: Vec<u32>,
     late: Vec<Lateness>,
+    /// What programs are asked from outside.
+    setters: Vec<Setter>,
     directed_yield: bool,
     /// Programs share cores by the table, if their policies do.
     has_table: bool,
@@ -256,15 +261,14 @@ impl Host {
             now: 0,
             planned: 0,
             due: BinaryHeap::new(),
-            cores: (0..cores).map(|_| Core::default()).collect(),
-            idle: (0..cores).collect(),
-            queued: 0,
+            kernel: Kernel::new(cores),
             table: Rc::new(Table::new(cores)),
-            pools: Vec::new(),
+            pools: Pools::default(),
             left: 0,
             acting: None,
             touched: Vec::new(),
             late: Vec::new(),
+            setters: Vec::new(),
             directed_yield: false,
             has_table: true,
             starved: 0,
@@ -299,7 +303,7 @@ impl Host {
     /// If that is not a positive number.
     pub fn limit(&mut self, program: u32, cores: f64) {
         assert!(cores > 0.0, "a quota of {cores} cores");
-        self.pools[program as usize].quota = Some(Quota::new(cores));
+        self.pools.0[program as usize].quota = Some(Quota::new(cores));
     }
 
     fn tell_record(&mut self, line: Line) {
@@ -326,8 +330,8 @@ impl Host {
 
     fn add(&mut self, at: u64, work: Work, policy: Policy, workers: u32, seed: u64) -> u32 {
         assert!(workers > 0, "a program has workers");
-        let number = self.pools.len() as u32;
-        self.pools.push(Pool::new(work, policy, workers, seed));
+        let number = self.pools.0.len() as u32;
+        self.pools.0.push(Pool::new(work, policy, workers, seed));
         self.left += 1;
         self.plan(at, Due::Comes(number));
         number
@@ -340,7 +344,7 @@ impl Host {
 
     /// From then on so many cores are there, at least one: those with the lowest numbers.
     pub fn resize(&mut self, at: u64, cores: usize) {
-        self.plan(at, Due::Online(cores.clamp(1, self.cores.len())));
+        self.plan(at, Due::Online(cores.clamp(1, self.kernel.len()) as u32));
     }
 
     /// Wake-ups will be late.
@@ -384,11 +388,10 @@ impl Host {
 
     /// It is `at` from now on.
     fn pass(&mut self, at: u64) {
-        let waiting = self.queued as u64 + self.starved;
-        if waiting > 0 {
-            self.idle_beside_work += (at - self.now) * waiting.min(self.idle.len() as u64);
-        }
-        self.idled += (at - self.now) * self.idle.len() as u64;
+        let (lasted, idle) = (at - self.now, u64::from(self.kernel.idling()));
+        let waiting = self.kernel.queued as u64 + self.starved;
+        self.idle_beside_work += lasted * waiting.min(idle);
+        self.idled += lasted * idle;
         self.now = at;
         self.table.set_now(at);
     }
@@ -396,7 +399,7 @@ impl Host {
     /// How many of the program's tasks could be run if it had more cores.
     fn note_starved(&mut self, program: u32) {
         let pool = self.pool(program);
-        let is_served = !pool.is_there() || self.is_throttled(program);
+        let is_served = !pool.is_there() || pool.is_closed() || self.is_throttled(program);
         let starved = if is_served { 0 } else { pool.waiting().min(pool.retired.into()) };
         self.starved = self.starved - pool.starved + starved;
         self.pool_mut(program).starved = starved;
@@ -420,12 +423,12 @@ impl Host {
 
     /// How a program fared until now.
     pub fn fate(&self, program: u32) -> Fate {
-        self.pools[program as usize].fate()
+        self.pools.0[program as usize].fate()
     }
 
     /// A program whose tasks block, as it is now.
     pub fn network(&self, program: u32) -> Option<&Network> {
-        match &self.pools[program as usize].work {
+        match &self.pools.0[program as usize].work {
             Work::Graph(_) => None,
             Work::Network(network) => Some(network),
         }
@@ -433,26 +436,28 @@ impl Host {
 
     fn handle(&mut self, due: Due) {
         let program = match due {
-            Due::Core { core, .. } => self.cores[core].running.map(|thread| thread.program),
+            Due::Core { core, .. } => self.kernel.cores[core as usize].running.map(|thread| thread.program),
             Due::Up(Thread { program, .. })
             | Due::Quantum { program, .. }
             | Due::Period(program)
             | Due::Rung(program)
             | Due::Comes(program)
             | Due::Dies(program) => Some(program),
+            Due::Asks(setter) => Some(self.setters[setter as usize].program),
             Due::Online(_) => None,
         };
         self.touched.extend(program);
         self.acting = None;
         match due {
-            Due::Core { core, plan } => self.core_is_due(core, plan),
+            Due::Core { core, plan } => self.core_is_due(core as usize, plan),
             Due::Up(thread) => self.arrives(thread),
             Due::Quantum { program, plan } => self.quantum(program, plan),
             Due::Period(program) => self.begin_period(program),
             Due::Rung(program) => self.rung(program),
             Due::Comes(program) => self.comes(program),
+            Due::Asks(setter) => self.asks(setter),
             Due::Dies(program) => self.dies(program),
-            Due::Online(cores) => self.go_online(cores),
+            Due::Online(cores) => self.go_online(cores as usize),
         }
     }
 
@@ -469,15 +474,26 @@ impl Host {
 
     /// Those whose bells were rung in the table.
     fn ring_the_rung(&mut self) {
-        self.table.take_rung().into_iter().for_each(|program| self.ring(program));
+        while let Some(program) = self.table.next_rung() {
+            self.ring(program);
+        }
     }
 
     /// How long a wake-up takes that is sent now.
     fn wake_latency(&mut self) -> u64 {
-        let now = self.now;
-        let is_late = |late: &&Lateness| (late.from..late.until).contains(&now);
-        let most: u64 = self.late.iter().filter(is_late).map(|late| late.most).sum();
+        let most = self.most_lateness();
         let late = if most == 0 { 0 } else { self.random.random_range(0..=most) };
         self.costs.wake_latency + late
+    }
+
+    /// How late a wake-up can be that is sent now.
+    fn most_lateness(&self) -> u64 {
+        let is_late = |late: &&Lateness| (late.from..late.until).contains(&self.now);
+        self.late.iter().filter(is_late).map(|late| late.most).sum()
+    }
+
+    /// How long it can take.
+    fn most_latency(&self) -> u64 {
+        self.costs.wake_latency + self.most_lateness()
     }
 }

@@ -2,7 +2,9 @@
 //! `COMITY_SCENARIOS` is how many, 2000 otherwise.
 
 use comity_sim::random::stream;
-use comity_sim::scenario::{Allot, Fault, Kind, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork};
+use comity_sim::scenario::{
+    Allot, Fault, Kind, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork, WrittenOrder,
+};
 use comity_sim::threads::Costs;
 use rand::RngExt;
 
@@ -60,7 +62,7 @@ fn scenario(seed: u64) -> Written {
         }
     };
     let faults = (0..wrong).map(&mut fault).collect();
-    Written { seed, runs: 1, machine, programs: submissions, faults }
+    Written { seed, runs: 1, machine, programs: submissions, faults, orders: Vec::new() }
 }
 
 fn sound(seed: u64) -> Result<Outcome, String> {
@@ -122,6 +124,39 @@ fn tasks_that_block_share_a_host_with_those_that_do_not() {
 
 fn on_a_host(scenario: &mut Written) {
     scenario.machine = Machine { model: Model::Host, quantum: None, allot: None, ..scenario.machine.clone() };
+}
+
+fn rests(program: &str, steps: u64) -> WrittenOrder {
+    WrittenOrder::Pause { at: 0, program: program.into(), steps }
+}
+
+/// `scenarios/orders.toml` up to a time: how long the workers of both programs have worked by then.
+fn worked(until: u64) -> [u64; 2] {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/orders.toml");
+    let mut written: Written = toml_edit::de::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    written.machine.steps = until;
+    let outcome = Scenario::new(written).unwrap().run(0, 100, None).unwrap();
+    [0, 1].map(|nth| outcome.programs[nth].cycles.work)
+}
+
+#[test]
+fn programs_do_as_they_are_asked() {
+    const MS: u64 = 1_000_000;
+    // What each works between two times, in cores.
+    let between = |from: u64, to: u64| {
+        let (before, after) = (worked(from * MS), worked(to * MS));
+        [0, 1].map(|nth| (after[nth] - before[nth]) as f64 / ((to - from) * MS) as f64)
+    };
+    let is = |what: [f64; 2], like: [f64; 2]| {
+        assert!(what.iter().zip(like).all(|(what, like)| (what - like).abs() < 0.15), "{what:?}, and not {like:?}");
+    };
+    is(between(40, 100), [2.0, 2.0]);
+    // One is to count three times as much; to use a single core; to rest; and, from the end of its lease on, is asked for nothing more than
+    // the single core.
+    is(between(120, 200), [3.0, 1.0]);
+    is(between(220, 300), [1.0, 3.0]);
+    is(between(320, 390), [0.0, 4.0]);
+    is(between(420, 500), [1.0, 3.0]);
 }
 
 #[test]
@@ -213,6 +248,30 @@ fn what_makes_no_sense_is_answered_with_what_would() {
         (
             refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "nobody".into() }]),
             "a fault kills 'nobody'; the programs are first",
+        ),
+        (refused(|scenario| scenario.orders = vec![rests("first", 9)]), "an order: only a host has that"),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.orders = vec![rests("second", 9)];
+            }),
+            "an order asks 'second'; the programs are first",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].policy = "bws".into();
+                scenario.orders = vec![rests("first", 9)];
+            }),
+            "an order asks 'first', which is in no core table: bws shares no cores there",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].policy = "comity".into();
+                scenario.orders = vec![rests("first", u64::MAX)];
+            }),
+            "steps of an order is 18446744073709551615; it must be at least 1 and at most 86400000000000",
         ),
         (
             refused(|scenario| scenario.faults = vec![Fault::LostProcessors { at: 9, until: 3, processors: 1 }]),

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork};
+use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork, WrittenOrder};
 use crate::conversation::Line;
 use crate::network::Network;
 use crate::program::{Fork, ForkJoin, Program};
@@ -138,6 +138,10 @@ impl Scenario {
                     host.delay(Lateness { from: *at, until: *until, most: *by });
                 }
             }
+        }
+        for (at, program, order) in self.written.orders.iter().map(WrittenOrder::parts) {
+            let asked = outcome.programs.iter().enumerate().filter(|(_, one)| one.name == program && one.came <= at);
+            asked.for_each(|(number, _)| host.order(at, number as u32, order));
         }
         host.run(steps, check_every)?;
         for (number, program) in outcome.programs.iter_mut().enumerate() {

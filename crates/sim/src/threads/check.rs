@@ -115,7 +115,7 @@ impl Host {
         let programs = if whole {
             self.check_cores()?;
             self.check_starved()?;
-            all = (0..self.pools.len() as u32).collect();
+            all = (0..self.pools.0.len() as u32).collect();
             &all
         } else {
             &self.touched
@@ -128,6 +128,7 @@ impl Host {
             let check = || {
                 pool.ledger.balances(pool.waiting())?;
                 is_alive(pool)?;
+                self.check_orders(pool)?;
                 if whole { self.check_workers(*number, pool) } else { Ok(()) }
             };
             check().map_err(|what| format!("program {number}: {what}"))?;
@@ -137,7 +138,7 @@ impl Host {
 
     /// What idle cores are held against is what there is.
     fn check_starved(&self) -> Result<(), String> {
-        let starved: u64 = self.pools.iter().map(|pool| pool.starved).sum();
+        let starved: u64 = self.pools.0.iter().map(|pool| pool.starved).sum();
         if starved != self.starved {
             return Err(format!("{starved} tasks wait for want of a core, and {} are noted", self.starved));
         }
@@ -156,7 +157,7 @@ impl Host {
         let carried = doing(|doing| matches!(doing, Doing::Placing { .. }));
         let in_hand = workers().filter(|worker| worker.found.is_some()).count() as u64;
         let leaves = |worker: &&Worker| {
-            let is_leaving = worker.dialogue.is_some() && worker.is_busy();
+            let is_leaving = worker.in_spell && worker.is_busy();
             is_leaving || worker.doing == Doing::Taking { leaves: true }
         };
         let leaving = workers().filter(leaves).count() as u64;
@@ -191,7 +192,7 @@ impl Host {
         if !waits {
             return Err(format!("worker {nth} is {doing:?}, and its word is another: {}", pool.numbers()));
         }
-        if matches!(rest, Rest::Asleep | Rest::Retired) && !worker.ready.is_empty() {
+        if matches!(rest, Rest::Asleep | Rest::Retired) && !worker.ready.is_empty() && !pool.is_closed() {
             return Err(format!("worker {nth} is {rest:?}, and tasks lie in its queue"));
         }
         let is_right = match place {
@@ -258,14 +259,45 @@ impl Host {
         Ok(())
     }
 
+    /// Within two quanta after its bell a program obeys what it is asked, a pause ends when its lease does, and where too many workers are
+    /// awake thieves retire. (That a closed pool begins no task is looked at where a task begins.)
+    fn check_orders(&self, pool: &Pool) -> Result<(), String> {
+        let Some(share) = &pool.share else { return Ok(()) };
+        let (now, closed) = (self.now, pool.is_closed());
+        if closed && share.told.paused_until.is_none_or(|until| until < now) {
+            return Err(format!("the pool is closed, and is told {:?}", share.told));
+        }
+        let most = 4 * pool.workers.len() as u32 + 32;
+        if let Some(nth) = pool.workers.iter().position(|worker| worker.beyond > most) {
+            return Err(format!("worker {nth} goes on as a thief, and is one too many: {}", pool.numbers()));
+        }
+        if !share.obeys(now) {
+            return Ok(());
+        }
+        let (asked, force) = (self.table.asked(share.slot), self.table.in_force(share.slot));
+        if force.paused_until.is_some() && !closed || asked.paused_until.is_none() && closed {
+            return Err(format!("it is asked {asked:?}, and whether its pool is closed is {closed}"));
+        }
+        if self.table.weight(share.slot) != force.weight {
+            return Err(format!("it is asked {asked:?}, and counts {}", self.table.weight(share.slot)));
+        }
+        let Some(cores) = force.cores.filter(|_| !share.is_off()) else { return Ok(()) };
+        let books = share.activation.books();
+        if books.held() > cores.max(1) || share.activation.room(&books) > cores.max(1) + books.off_core {
+            let room = share.activation.room(&books);
+            return Err(format!("it is asked {asked:?}, holds {} cores, and has room for {room}", books.held()));
+        }
+        Ok(())
+    }
+
     /// A thread is on one core or in one queue, and a core in use is some program's that is there.
     fn check_cores(&self) -> Result<(), String> {
-        let queued: usize = self.cores.iter().map(|core| core.queue.len()).sum();
-        if queued != self.queued {
-            return Err(format!("{queued} threads wait for cores, and {} are noted", self.queued));
+        let queued: usize = self.kernel.cores.iter().map(|core| core.queue.len()).sum();
+        if queued != self.kernel.queued {
+            return Err(format!("{queued} threads wait for cores, and {} are noted", self.kernel.queued));
         }
         let mut found = HashSet::new();
-        for (nth, core) in self.cores.iter().enumerate() {
+        for (nth, core) in self.kernel.cores.iter().enumerate() {
             let on = core.running.iter().map(|thread| (thread, Place::On(nth)));
             let queued = core.queue.iter().map(|thread| (thread, Place::Queued(nth)));
             for (thread, place) in on.chain(queued) {
@@ -273,14 +305,14 @@ impl Host {
                 if !is_there || !found.insert(*thread) {
                     return Err(format!("core {nth} has {thread:?}, which is {:?}", self.worker(*thread).place));
                 }
-                if !self.is_online(nth) {
+                if !self.kernel.is_online(nth) {
                     return Err(format!("core {nth} is offline, and has {thread:?}"));
                 }
             }
             if core.running.is_none() && !core.queue.is_empty() {
                 return Err(format!("core {nth} is idle, and threads wait for it"));
             }
-            if self.idle.contains(nth) != (core.running.is_none() && self.is_online(nth)) {
+            if self.kernel.is_idle(nth) != (core.running.is_none() && self.kernel.is_online(nth)) {
                 return Err(format!("core {nth} has {:?}, and is not noted so", core.running));
             }
             let word = self.table.word(nth);
@@ -290,7 +322,7 @@ impl Host {
                 }
             }
         }
-        let there = self.pools.iter().filter(|pool| pool.is_there()).flat_map(|pool| &pool.workers);
+        let there = self.pools.0.iter().filter(|pool| pool.is_there()).flat_map(|pool| &pool.workers);
         let placed = there.filter(|worker| matches!(worker.place, Place::Queued(_) | Place::On(_))).count();
         if placed != found.len() {
             return Err(format!("{placed} threads are somewhere, and the cores have {}", found.len()));
@@ -332,6 +364,10 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
 /// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet. One that has announced its sleep has
 /// yet to look. And what pushes leave to a searching worker is left to one that searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
+    // All that is queued waits until it is open.
+    if pool.is_closed() {
+        return Ok(());
+    }
     let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.leaving;
     if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
         return Err(format!("strands wait, and nobody is awake or woken: {}", pool.numbers()));
@@ -355,9 +391,9 @@ mod tests {
 
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
-    use crate::threads::Costs;
     use crate::threads::coordinator::Share;
     use crate::threads::spell::Queues;
+    use crate::threads::{Costs, Order};
 
     /// Two programs in the middle of a parallel phase, on four cores that they share by the table.
     fn host() -> Host {
@@ -367,7 +403,8 @@ mod tests {
             host.submit(0, Box::new(work), "dws:quantum_us=200".parse().unwrap(), 6, program);
         }
         // Each core has a thread, and none waits for one.
-        let is_right = |host: &Host| host.cores.iter().all(|core| core.running.is_some() && core.queue.is_empty());
+        let is_right =
+            |host: &Host| host.kernel.cores.iter().all(|core| core.running.is_some() && core.queue.is_empty());
         for end in (10_000_000..20_000_000).step_by(10_000) {
             host.run(end, 1).unwrap();
             if is_right(&host) {
@@ -375,7 +412,7 @@ mod tests {
             }
         }
         assert!(is_right(&host));
-        assert!(host.pools.iter().all(|pool| pool.queued > 10 && pool.busy > 0));
+        assert!(host.pools.0.iter().all(|pool| pool.queued > 10 && pool.busy > 0));
         host
     }
 
@@ -387,7 +424,7 @@ mod tests {
     }
 
     fn rich(host: &mut Host) -> &mut Pool {
-        &mut host.pools[0]
+        &mut host.pools.0[0]
     }
 
     fn share(pool: &Pool) -> &Share {
@@ -459,50 +496,50 @@ mod tests {
             (|host| rich(host).queued += 1, "strands were created"),
             (
                 |host| {
-                    let thread = host.cores[0].running.unwrap();
-                    host.cores[1].queue.push_back(thread);
-                    host.queued += 1;
+                    let thread = host.kernel.cores[0].running.unwrap();
+                    host.kernel.cores[1].queue.push_back(thread);
+                    host.kernel.queued += 1;
                 },
                 "core 1 has",
             ),
-            (|host| host.cores[2].running = None, "is not noted so"),
+            (|host| host.kernel.cores[2].running = None, "is not noted so"),
             (
                 |host| {
-                    let thread = host.cores[2].running.take().unwrap();
-                    host.idle.insert(2);
+                    let thread = host.kernel.cores[2].running.take().unwrap();
+                    host.kernel.set_idle(2);
                     host.worker_mut(thread).place = Place::Nowhere;
                 },
                 "is Nowhere, and ",
             ),
             (
                 |host| {
-                    host.cores[2].running = None;
-                    host.idle.insert(2);
+                    host.kernel.cores[2].running = None;
+                    host.kernel.set_idle(2);
                 },
                 "threads are somewhere, and the cores have",
             ),
             (
                 |host| {
-                    let thread = host.cores[3].running.take().unwrap();
+                    let thread = host.kernel.cores[3].running.take().unwrap();
                     for _ in 0..2 {
-                        host.cores[0].queue.push_back(thread);
+                        host.kernel.cores[0].queue.push_back(thread);
                     }
                     host.worker_mut(thread).place = Place::Queued(0);
-                    host.queued += 2;
-                    host.idle.insert(3);
+                    host.kernel.queued += 2;
+                    host.kernel.set_idle(3);
                 },
                 "core 0 has",
             ),
             (
                 |host| {
-                    let thread = host.cores[3].running.take().unwrap();
-                    host.cores[3].queue.push_back(thread);
+                    let thread = host.kernel.cores[3].running.take().unwrap();
+                    host.kernel.cores[3].queue.push_back(thread);
                     host.worker_mut(thread).place = Place::Queued(3);
-                    host.queued += 1;
+                    host.kernel.queued += 1;
                 },
                 "core 3 is idle, and threads wait for it",
             ),
-            (|host| host.cores[1].set_offline(), "core 1 is offline, and has"),
+            (|host| host.kernel.cores[1].set_offline(), "core 1 is offline, and has"),
             (|host| rich(host).busy += 1, "noted are others"),
             (|host| rich(host).retired += 1, "noted are others"),
             (
@@ -533,22 +570,30 @@ mod tests {
                 |host| {
                     // They learn that their cores are gone, and what follows from that is left undone.
                     host.table.clear();
-                    for share in host.pools.iter().map(share) {
+                    for share in host.pools.0.iter().map(share) {
                         share.activation.note_losses(&mut share.activation.books(), share.part());
                     }
                 },
                 "is not as noted",
             ),
             (
-                |host| host.table.claims_all(share(&host.pools[0]).slot),
+                |host| host.table.claims_all(share(&host.pools.0[0]).slot),
                 "is held in the table, and the program does not know",
             ),
             (|host| share(rich(host)).activation.stand(terms(false, false, 1)), "and 1 can be used"),
-            (|host| host.idle.insert(1), "and is not noted so"),
-            (|host| host.queued += 1, "threads wait for cores"),
-            (|host| host.table.forget(share(&host.pools[1]).slot), "nobody has that slot"),
+            (|host| host.kernel.set_idle(1), "and is not noted so"),
+            (|host| host.kernel.queued += 1, "threads wait for cores"),
+            (|host| host.table.forget(share(&host.pools.0[1]).slot), "nobody has that slot"),
             (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, desires"),
             (|host| host.starved += 1, "wait for want of a core, and"),
+            (|host| share(rich(host)).activation.close(true), "the pool is closed, and is told"),
+            (
+                |host| host.table.ask(share(&host.pools.0[0]).slot, 1, Order::Pause(1 << 30)),
+                "whether its pool is closed is false",
+            ),
+            (|host| host.table.ask(share(&host.pools.0[0]).slot, 1, Order::Weight(Some(7))), "and counts 100"),
+            (|host| host.table.ask(share(&host.pools.0[0]).slot, 1, Order::Cores(Some(1))), "it is asked"),
+            (|host| rich(host).workers[0].beyond = 1_000, "worker 0 goes on as a thief, and is one too many"),
             (
                 |host| {
                     let worker = rich(host).workers.iter_mut().find(|worker| worker.place == Place::Nowhere).unwrap();
@@ -575,7 +620,7 @@ mod tests {
         let network = Network::scatter_gather(40, 1_000, 20_000, 500);
         host.submit_network(0, network, "bws:place=last".parse().unwrap(), 4, 1);
         host.run(1_000_000, 1).unwrap();
-        change(&mut host.pools[0]);
+        change(&mut host.pools.0[0]);
         host.check(true).unwrap_err()
     }
 

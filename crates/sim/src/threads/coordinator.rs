@@ -5,6 +5,7 @@ use std::cell::{Cell, RefMut};
 use comity_policy::{Mode, Room, Sleeper, WorkerId};
 use comity_protocol::activation::{Activation, Books, State, Terms};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
+use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
 use comity_protocol::sleep::Work as _;
 use comity_protocol::{CoreSet, SlotId, Standing};
@@ -23,6 +24,8 @@ pub(super) struct Share {
     pub(super) slot: SlotId,
     /// The most cores that it can use.
     usable: u32,
+    /// Nanoseconds of a quantum.
+    quantum: u64,
     /// Not while it looks.
     coordination: Option<Coordination>,
     /// It has left off, for there was no work: a worker that is up pokes it.
@@ -31,7 +34,11 @@ pub(super) struct Share {
     /// It was woken, and is to begin anew.
     begins: Cell<bool>,
     /// How often its next look was planned.
-    plan: u64,
+    plan: u32,
+    /// What held at its last visit, of what is asked from outside.
+    pub(super) told: InForce,
+    /// From when on it must obey all that it is asked.
+    obeys_from: Cell<u64>,
 }
 
 impl Share {
@@ -43,6 +50,21 @@ impl Share {
         if self.is_dormant.replace(false) {
             self.is_poked.set(true);
         }
+    }
+
+    /// It is asked something, and hears its bell then at the latest.
+    pub(super) fn is_asked(&self, heard: u64) {
+        self.obeys_from.set(self.obeys_from.get().max(heard + 2 * self.quantum));
+    }
+
+    /// Whether all that it was asked until now is in force.
+    pub(super) fn obeys(&self, now: u64) -> bool {
+        now > self.obeys_from.get()
+    }
+
+    /// Whether its coordinator sleeps, or is about to begin anew.
+    pub(super) fn is_off(&self) -> bool {
+        self.is_dormant.get() || self.is_poked.get() || self.begins.get()
     }
 
     /// The coordinator is to be woken.
@@ -65,22 +87,26 @@ impl Host {
             return;
         };
         let pool = self.pool(program);
-        let cores = self.cores.len() as u32;
+        let cores = self.kernel.len() as u32;
         let usable = pool.quota.as_ref().map_or(u32::MAX, Quota::usable).min(cores);
         let workers = pool.workers.len() as u32;
-        let may_use = (0..self.cores.len()).collect();
+        let may_use = (0..self.kernel.len()).collect();
         let activation = Activation::new(&pool.cells, sharing, workers, false, may_use, usable);
         activation.enter(Part::new(self.table.clone(), slot));
-        let coordination = Coordination::new(coordinator, quantum.as_nanos() as u64, 0, self.table.population());
+        let quantum = quantum.as_nanos() as u64;
+        let coordination = Coordination::new(coordinator, quantum, 0, self.table.population());
         self.pool_mut(program).share = Some(Share {
             activation,
             slot,
             usable,
+            quantum,
             coordination: Some(coordination),
             is_dormant: Cell::new(false),
             is_poked: Cell::new(false),
             begins: Cell::new(false),
             plan: 0,
+            told: InForce::default(),
+            obeys_from: Cell::new(0),
         });
     }
 
@@ -93,19 +119,27 @@ impl Host {
     }
 
     /// A look is due, unless it was planned anew since.
-    pub(super) fn quantum(&mut self, program: u32, plan: u64) {
+    pub(super) fn quantum(&mut self, program: u32, plan: u32) {
         if self.pool(program).share.as_ref().is_some_and(|share| share.plan == plan) {
             self.coordinate(program, |coordination, driver, now| coordination.come_by(driver, now));
         }
     }
 
-    /// The bell was rung: a core was taken back, there is one to be had, another program has come, or a worker is up again.
+    /// The bell was rung: a core was taken back, there is one to be had, another program has come, a worker is up again, or the program
+    /// is asked something.
     pub(super) fn rung(&mut self, program: u32) {
         let Some(share) = &self.pool(program).share else { return };
         if share.begins.take() {
             return self.begin_to_share(program);
         }
-        if !share.is_dormant.get() {
+        if share.is_dormant.get() {
+            let told = self.obey(program);
+            // A program without work is closed before it has some.
+            if told.is_some_and(|told| told.paused_until.is_some()) {
+                self.pool(program).share.iter().for_each(|share| share.is_dormant.set(false));
+                self.begin_to_share(program);
+            }
+        } else {
             self.coordinate(program, |coordination, driver, now| coordination.come_by(driver, now));
         }
     }
@@ -116,6 +150,8 @@ impl Host {
         }
         self.charge_all();
         let (now, idled, table) = (self.now, self.idled, self.table.clone());
+        let Some(told) = self.obey(program) else { return };
+        let was_closed = self.pool(program).is_closed();
         let Some(share) = &mut self.pool_mut(program).share else { return };
         let Some(mut coordination) = share.coordination.take() else { return };
         let before = coordination.next();
@@ -128,16 +164,34 @@ impl Host {
             visit
         });
         let next = coordination.next();
+        if !was_closed && self.pool(program).is_closed() {
+            self.pool_mut(program).has_closed();
+        }
         let Some(share) = &mut self.pool_mut(program).share else { return };
         share.coordination = Some(coordination);
+        share.told = told;
+        table.set_weight(share.slot, told.weight);
         if visit == Visit::Rests {
             share.is_dormant.set(true);
-            share.plan += 1;
+            share.plan = share.plan.wrapping_add(1);
         } else if visit == Visit::Looked || next != before {
-            share.plan += 1;
+            share.plan = share.plan.wrapping_add(1);
             let plan = share.plan;
             self.plan(next.max(now), Due::Quantum { program, plan });
         }
+    }
+}
+
+impl Host {
+    /// Tells the table how much the program counts by now, and returns what else holds of it. Of a program that is to rest the table learns
+    /// later: there a new weight says that its pools are closed.
+    fn obey(&self, program: u32) -> Option<InForce> {
+        let slot = self.pool(program).share.as_ref().filter(|_| self.pool(program).is_there())?.slot;
+        let told = self.table.in_force(slot);
+        if told.paused_until.is_none() {
+            self.table.set_weight(slot, told.weight);
+        }
+        Some(told)
     }
 }
 
@@ -187,8 +241,18 @@ impl Program for Driver<'_> {
         self.table.held(self.share().slot)
     }
 
+    fn in_force(&self) -> InForce {
+        self.table.in_force(self.share().slot)
+    }
+
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
-        self.share().activation.stand(Terms { alone, by_time: mode == Mode::Time, room, usable });
+        let activation = &self.share().activation;
+        activation.stand(Terms { alone, by_time: mode == Mode::Time, room, usable });
+        activation.bound(self.in_force().room_of_each(usable, 1));
+    }
+
+    fn close(&mut self, closed: bool) {
+        self.share().activation.close(closed);
     }
 }
 
@@ -268,6 +332,10 @@ impl Pools for Driver<'_> {
         let part = self.share().part();
         while books.awake() == 0 && activation.release(&mut books, part, None) {}
         activation.balance(&mut books, &Queues::of(pool));
+    }
+
+    fn reopen(&mut self, _: usize) {
+        self.share().activation.reopen(&Queues::of(self.pool));
     }
 }
 

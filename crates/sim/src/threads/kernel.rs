@@ -6,9 +6,11 @@
 
 use std::collections::VecDeque;
 
+use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Effect, Step};
 
-use super::worker::Doing;
+use super::pool::Pools;
+use super::worker::{Doing, Worker};
 use super::{Due, Host, Thread};
 
 /// One core.
@@ -24,7 +26,7 @@ pub(super) struct Core {
     /// The last thread.
     last: Option<Thread>,
     /// Plans that were made for it: only the newest counts.
-    plan: u64,
+    plan: u32,
 }
 
 #[cfg(test)]
@@ -69,24 +71,56 @@ pub(super) enum Place {
     On(usize),
 }
 
-impl Host {
+/// The cores, and the threads that wait for them.
+pub(super) struct Kernel {
+    pub(super) cores: Vec<Core>,
+    /// Those that are there and have no thread,
+    idle: CoreSet,
+    /// and how many.
+    idling: u32,
+    /// Threads that wait for a core.
+    pub(super) queued: usize,
+}
+
+impl Kernel {
+    pub(super) fn new(cores: usize) -> Kernel {
+        Kernel {
+            cores: (0..cores).map(|_| Core::default()).collect(),
+            idle: (0..cores).collect(),
+            idling: cores as u32,
+            queued: 0,
+        }
+    }
+
+    /// How many cores there are, those that are offline included.
+    pub(super) fn len(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// How many are there and have no thread.
+    pub(super) fn idling(&self) -> u32 {
+        self.idling
+    }
+
+    pub(super) fn is_idle(&self, core: usize) -> bool {
+        self.idle.contains(core)
+    }
+
     pub(super) fn is_online(&self, core: usize) -> bool {
         !self.cores[core].offline
     }
 
-    /// Where the thread may run. If all of that is offline, anywhere.
-    fn cores_of(&self, thread: Thread) -> impl Fn(&Host, usize) -> bool + use<> {
-        let confined = self.worker(thread).confined.get();
-        let confined =
-            confined.filter(|cores| cores.iter().any(|core| core < self.cores.len() && self.is_online(core)));
-        move |host, core| host.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
+    /// Where the worker's thread may run. If all of that is offline, anywhere.
+    fn cores_of(&self, worker: &Worker) -> impl Fn(&Kernel, usize) -> bool + use<> {
+        let confined = worker.confined.get();
+        let confined = confined.filter(|cores| cores.iter().any(|core| core < self.len() && self.is_online(core)));
+        move |kernel, core| kernel.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
     }
 
     /// The core to whose queue a thread goes that can run.
-    fn choose_core(&self, thread: Thread) -> usize {
-        let may_run = self.cores_of(thread);
-        let worker = self.worker(thread);
-        let cores = self.cores.len();
+    fn choose_core(&self, worker: &Worker) -> usize {
+        let may_run = self.cores_of(worker);
+        let cores = self.len();
         let away = |core: &usize| (core + cores - worker.last_core) % cores;
         let idle = self.idle.iter().filter(|core| may_run(self, *core));
         let found = idle.min_by_key(away).or_else(|| {
@@ -96,11 +130,19 @@ impl Host {
         found.expect("there is always a core")
     }
 
-    fn set_running(&mut self, core: usize, thread: Option<Thread>) -> Option<Thread> {
-        if thread.is_some() || self.cores[core].offline {
-            self.idle.remove(core);
-        } else {
+    pub(super) fn set_idle(&mut self, core: usize) {
+        if !self.idle.contains(core) {
             self.idle.insert(core);
+            self.idling += 1;
+        }
+    }
+
+    fn set_running(&mut self, core: usize, thread: Option<Thread>) -> Option<Thread> {
+        if thread.is_none() && !self.cores[core].offline {
+            self.set_idle(core);
+        } else if self.idle.contains(core) {
+            self.idle.remove(core);
+            self.idling -= 1;
         }
         std::mem::replace(&mut self.cores[core].running, thread)
     }
@@ -108,10 +150,6 @@ impl Host {
     fn push_back(&mut self, core: usize, thread: Thread) {
         self.cores[core].queue.push_back(thread);
         self.queued += 1;
-        let now = self.now;
-        let worker = self.worker_mut(thread);
-        worker.place = Place::Queued(core);
-        worker.times.begin_to_wait(now);
     }
 
     fn remove(&mut self, core: usize, thread: Thread) {
@@ -119,19 +157,51 @@ impl Host {
         self.queued -= 1;
     }
 
+    /// The thread that runs next on a core.
+    fn take_next(&mut self, core: usize, pools: &Pools) -> Option<Thread> {
+        let thread = self.cores[core].queue.pop_front().or_else(|| self.pull(core, pools))?;
+        self.queued -= 1;
+        Some(thread)
+    }
+
+    /// Takes a thread that waits elsewhere and may run here.
+    fn pull(&mut self, core: usize, pools: &Pools) -> Option<Thread> {
+        if self.queued == 0 {
+            return None;
+        }
+        let found = |other: usize| {
+            let mut queue = self.cores[other].queue.iter();
+            let nth = queue.position(|thread| self.cores_of(pools.worker(*thread))(self, core))?;
+            Some((self.cores[other].queue.len(), other, nth))
+        };
+        // Of equally long ones the one with the highest number.
+        let (_, other, nth) = (0..self.len()).filter_map(found).max_by_key(|(length, ..)| *length)?;
+        self.cores[other].queue.remove(nth)
+    }
+}
+
+impl Host {
+    fn push_back(&mut self, core: usize, thread: Thread) {
+        self.kernel.push_back(core, thread);
+        let now = self.now;
+        let worker = self.worker_mut(thread);
+        worker.place = Place::Queued(core);
+        worker.times.begin_to_wait(now);
+    }
+
     /// A thread can run: it gets a core now, or waits for one.
     pub(super) fn enqueue(&mut self, thread: Thread) {
         if self.is_throttled(thread.program) {
             return self.throttle(thread);
         }
-        let core = self.choose_core(thread);
+        let core = self.kernel.choose_core(self.worker(thread));
         self.push_back(core, thread);
         self.attend(core);
     }
 
     /// Gives an idle core a thread; or has the one that runs there end its turn in time for those that wait.
     fn attend(&mut self, core: usize) {
-        if self.cores[core].running.is_none() {
+        if self.kernel.cores[core].running.is_none() {
             self.dispatch(core);
         } else {
             self.charge(core);
@@ -141,13 +211,12 @@ impl Host {
 
     /// Gives a core without a thread the next.
     pub(super) fn dispatch(&mut self, core: usize) {
-        if self.cores[core].offline || self.cores[core].running.is_some() {
+        if self.kernel.cores[core].offline || self.kernel.cores[core].running.is_some() {
             return;
         }
-        let Some(thread) = self.cores[core].queue.pop_front().or_else(|| self.pull(core)) else { return };
-        self.queued -= 1;
-        self.set_running(core, Some(thread));
-        let state = &mut self.cores[core];
+        let Some(thread) = self.kernel.take_next(core, &self.pools) else { return };
+        self.kernel.set_running(core, Some(thread));
+        let state = &mut self.kernel.cores[core];
         let switch = if state.last == Some(thread) { 0 } else { self.costs.switch };
         state.last = Some(thread);
         state.since = self.now + switch;
@@ -159,33 +228,18 @@ impl Host {
         self.plan_core(core);
     }
 
-    /// Takes a thread that waits elsewhere and may run here.
-    fn pull(&mut self, core: usize) -> Option<Thread> {
-        if self.queued == 0 {
-            return None;
-        }
-        let found = |other: usize| {
-            let mut queue = self.cores[other].queue.iter();
-            let nth = queue.position(|thread| self.cores_of(*thread)(self, core))?;
-            Some((self.cores[other].queue.len(), other, nth))
-        };
-        // Of equally long ones the one with the highest number.
-        let (_, other, nth) = (0..self.cores.len()).filter_map(found).max_by_key(|(length, ..)| *length)?;
-        self.cores[other].queue.remove(nth)
-    }
-
     /// The thread is in the kernel for so long before it goes on, if it has a core.
     pub(super) fn detain(&mut self, thread: Thread, time: u64) {
         if let Place::On(core) = self.worker(thread).place {
             self.charge(core);
-            self.cores[core].since += time;
+            self.kernel.cores[core].since += time;
         }
     }
 
     /// The thread waits in a system call for so long, without a core. What the kernel keeps it for comes first.
     pub(super) fn block(&mut self, thread: Thread, time: u64) {
         let Place::On(core) = self.worker(thread).place else { return };
-        let from = self.cores[core].since.max(self.now);
+        let from = self.kernel.cores[core].since.max(self.now);
         self.take_off(thread);
         self.worker_mut(thread).place = Place::Blocked;
         let latency = self.wake_latency();
@@ -193,44 +247,46 @@ impl Host {
     }
 
     pub(super) fn charge_all(&mut self) {
-        (0..self.cores.len()).for_each(|core| self.charge(core));
+        (0..self.kernel.len()).for_each(|core| self.charge(core));
     }
 
     /// Brings the time of the thread that runs up to date.
     pub(super) fn charge(&mut self, core: usize) {
-        let Some(thread) = self.cores[core].running else { return };
-        let elapsed = self.now.saturating_sub(self.cores[core].since);
-        self.cores[core].since = self.cores[core].since.max(self.now);
+        let Some(thread) = self.kernel.cores[core].running else { return };
+        let elapsed = self.now.saturating_sub(self.kernel.cores[core].since);
+        self.kernel.cores[core].since = self.kernel.cores[core].since.max(self.now);
         let elapsed = elapsed.min(self.worker(thread).left);
         self.spend(thread, elapsed);
     }
 
     fn plan_core(&mut self, core: usize) {
-        let Some(thread) = self.cores[core].running else { return };
+        let Some(thread) = self.kernel.cores[core].running else { return };
         let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
-        let state = &self.cores[core];
+        let state = &self.kernel.cores[core];
         let mut at = state.since.max(self.now) + self.worker(thread).left.min(may_run);
         if !state.queue.is_empty() {
             at = at.min(state.slice_end.max(self.now));
         }
-        self.cores[core].plan += 1;
-        self.plan(at, Due::Core { core, plan: self.cores[core].plan });
+        let state = &mut self.kernel.cores[core];
+        state.plan = state.plan.wrapping_add(1);
+        let plan = state.plan;
+        self.plan(at, Due::Core { core: core as u32, plan });
     }
 
-    pub(super) fn core_is_due(&mut self, core: usize, plan: u64) {
-        if self.cores[core].plan != plan {
+    pub(super) fn core_is_due(&mut self, core: usize, plan: u32) {
+        if self.kernel.cores[core].plan != plan {
             return;
         }
         self.charge(core);
-        let Some(thread) = self.cores[core].running else { return };
+        let Some(thread) = self.kernel.cores[core].running else { return };
         if self.worker(thread).left == 0 {
             self.complete(thread);
         }
         self.throttle_if_spent(thread.program);
-        if self.cores[core].running != Some(thread) {
+        if self.kernel.cores[core].running != Some(thread) {
             return self.dispatch(core);
         }
-        if self.now >= self.cores[core].slice_end && !self.cores[core].queue.is_empty() {
+        if self.now >= self.kernel.cores[core].slice_end && !self.kernel.cores[core].queue.is_empty() {
             self.preempt(core);
             self.dispatch(core);
         } else {
@@ -240,7 +296,7 @@ impl Host {
 
     /// The thread's turn is over: it waits at the end of the queue.
     fn preempt(&mut self, core: usize) {
-        let Some(thread) = self.set_running(core, None) else { return };
+        let Some(thread) = self.kernel.set_running(core, None) else { return };
         self.pool_mut(thread.program).counts.preemptions += u64::from(!self.worker(thread).gives_way);
         self.push_back(core, thread);
     }
@@ -249,10 +305,10 @@ impl Host {
     pub(super) fn take_off(&mut self, thread: Thread) {
         match std::mem::replace(&mut self.worker_mut(thread).place, Place::Nowhere) {
             Place::Nowhere | Place::Blocked | Place::Throttled => {}
-            Place::Queued(core) => self.remove(core, thread),
+            Place::Queued(core) => self.kernel.remove(core, thread),
             Place::On(core) => {
                 self.charge(core);
-                self.set_running(core, None);
+                self.kernel.set_running(core, None);
             }
         }
     }
@@ -267,8 +323,8 @@ impl Host {
             if matches!(self.worker(thread).doing, Doing::Acting(Effect::Step(Step::PassOn) | Effect::Wait { .. })) {
                 continue;
             }
-            if !self.cores_of(thread)(self, core) {
-                let ran = self.cores[core].running == Some(thread);
+            if !self.kernel.cores_of(self.worker(thread))(&self.kernel, core) {
+                let ran = self.kernel.cores[core].running == Some(thread);
                 self.pool_mut(program).counts.preemptions += u64::from(ran);
                 self.take_off(thread);
                 self.enqueue(thread);
@@ -282,7 +338,7 @@ impl Host {
         for (worker, core) in self.pool(program).led.take() {
             let thread = Thread { program, worker };
             let (Place::Queued(other) | Place::On(other)) = self.worker(thread).place else { continue };
-            if other != core && self.cores_of(thread)(self, core) {
+            if other != core && self.kernel.cores_of(self.worker(thread))(&self.kernel, core) {
                 self.take_off(thread);
                 self.push_back(core, thread);
                 self.attend(core);
@@ -294,24 +350,24 @@ impl Host {
     /// `peer` gets this core next, if it waits for one and may run here (BWS's yield to a preempted worker).
     pub(super) fn give_turn_to(&mut self, core: usize, peer: Thread) {
         if let Place::Queued(other) = self.worker(peer).place
-            && self.cores_of(peer)(self, core)
+            && self.kernel.cores_of(self.worker(peer))(&self.kernel, core)
         {
-            self.remove(other, peer);
-            self.queued += 1;
-            self.cores[core].queue.push_front(peer);
+            self.kernel.remove(other, peer);
+            self.kernel.queued += 1;
+            self.kernel.cores[core].queue.push_front(peer);
             self.worker_mut(peer).place = Place::Queued(core);
         }
     }
 
     pub(super) fn go_online(&mut self, cores: usize) {
-        for core in 0..self.cores.len() {
+        for core in 0..self.kernel.len() {
             self.charge(core);
-            self.cores[core].offline = core >= cores;
+            self.kernel.cores[core].offline = core >= cores;
         }
-        for core in cores..self.cores.len() {
-            let queue = std::mem::take(&mut self.cores[core].queue);
-            self.queued -= queue.len();
-            let running = self.set_running(core, None);
+        for core in cores..self.kernel.len() {
+            let queue = std::mem::take(&mut self.kernel.cores[core].queue);
+            self.kernel.queued -= queue.len();
+            let running = self.kernel.set_running(core, None);
             if let Some(thread) = running {
                 self.pool_mut(thread.program).counts.preemptions += 1;
             }
@@ -320,12 +376,12 @@ impl Host {
             }
         }
         for core in 0..cores {
-            if self.cores[core].running.is_none() {
-                self.set_running(core, None);
+            if self.kernel.cores[core].running.is_none() {
+                self.kernel.set_running(core, None);
             }
             self.dispatch(core);
         }
         // Who could run nowhere else was anywhere.
-        (0..self.pools.len() as u32).for_each(|program| self.move_astray(program));
+        (0..self.pools.0.len() as u32).for_each(|program| self.move_astray(program));
     }
 }

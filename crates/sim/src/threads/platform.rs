@@ -22,6 +22,8 @@ pub(super) struct Traffic {
     fences: Cell<u64>,
     shared_writes: Cell<u64>,
     wakeups: Cell<u64>,
+    /// One of the two that follow has grown.
+    has_news: Cell<bool>,
     /// Workers that the step woke, in order,
     woken: RefCell<VecDeque<WorkerId>>,
     /// and those whose rest word it changed.
@@ -39,9 +41,10 @@ impl Traffic {
         self.current.set(current);
     }
 
-    /// It is over.
-    pub(super) fn end(&self) {
+    /// It is over. Whether it woke a worker, or changed a rest word.
+    pub(super) fn end(&self) -> bool {
         self.counts.set(false);
+        self.has_news.take()
     }
 
     /// A word of `owner`'s is written; without one, a word that all write.
@@ -196,6 +199,7 @@ pub(super) struct Rest {
 
 impl Rest {
     fn has_changed(&self) {
+        self.word.traffic.has_news.set(true);
         self.word.traffic.changed.borrow_mut().push(self.owner);
     }
 }
@@ -223,6 +227,7 @@ impl Parker for Rest {
     /// Where the kernel puts the worker does not depend on what its waker does next.
     fn wake(&self, _: Waker) {
         add(&self.word.traffic.wakeups, 1);
+        self.word.traffic.has_news.set(true);
         self.word.traffic.woken.borrow_mut().push_back(self.owner);
     }
 }

@@ -118,6 +118,19 @@ impl Pool {
         self.came && !self.is_over()
     }
 
+    /// Its program rests: no worker begins a task.
+    pub(super) fn is_closed(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.activation.is_closed())
+    }
+
+    /// It was closed just now: a worker that is on its way to a task may still begin that.
+    pub(super) fn has_closed(&mut self) {
+        for worker in &mut self.workers {
+            let looks = worker.in_spell || matches!(worker.doing, Doing::Taking { .. });
+            worker.may_begin = looks && worker.rest == Rest::Awake;
+        }
+    }
+
     /// Strands that are ready and not begun.
     pub(super) fn waiting(&self) -> u64 {
         self.queued + self.injected.len() as u64 + self.in_hand + self.carried
@@ -211,21 +224,35 @@ impl Pool {
     }
 }
 
-impl Host {
-    pub(super) fn pool(&self, program: u32) -> &Pool {
-        &self.pools[program as usize]
-    }
+/// All programs, in the order in which they were submitted.
+#[derive(Default)]
+pub(super) struct Pools(pub(super) Vec<Pool>);
 
-    pub(super) fn pool_mut(&mut self, program: u32) -> &mut Pool {
-        &mut self.pools[program as usize]
-    }
-
+impl Pools {
     pub(super) fn worker(&self, Thread { program, worker }: Thread) -> &Worker {
-        &self.pools[program as usize].workers[worker as usize]
+        &self.0[program as usize].workers[worker as usize]
     }
 
     pub(super) fn worker_mut(&mut self, Thread { program, worker }: Thread) -> &mut Worker {
-        &mut self.pools[program as usize].workers[worker as usize]
+        &mut self.0[program as usize].workers[worker as usize]
+    }
+}
+
+impl Host {
+    pub(super) fn pool(&self, program: u32) -> &Pool {
+        &self.pools.0[program as usize]
+    }
+
+    pub(super) fn pool_mut(&mut self, program: u32) -> &mut Pool {
+        &mut self.pools.0[program as usize]
+    }
+
+    pub(super) fn worker(&self, thread: Thread) -> &Worker {
+        self.pools.worker(thread)
+    }
+
+    pub(super) fn worker_mut(&mut self, thread: Thread) -> &mut Worker {
+        self.pools.worker_mut(thread)
     }
 
     /// A thread has used its core for so long.
@@ -267,7 +294,7 @@ impl Host {
         let created = roots.iter().try_for_each(|root| pool.ledger.create(root.id));
         self.expect(created);
         let Pool { policy, seed, size, .. } = *self.pool(program);
-        let cores = self.cores.len();
+        let cores = self.kernel.len();
         // They start all over the machine.
         let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
         let pool = self.pool_mut(program);
@@ -319,7 +346,7 @@ impl Host {
             }
             let pool = self.pool_mut(program);
             (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
-            (0..self.cores.len()).for_each(|core| self.dispatch(core));
+            (0..self.kernel.len()).for_each(|core| self.dispatch(core));
             // Who has died does not leave the table: others bury it.
             if let Some(share) = self.pool(program).share.as_ref().filter(|_| self.pool(program).ended.is_some()) {
                 self.table.leave(share.slot);
@@ -332,6 +359,14 @@ impl Host {
     }
 
     // ---- With a task. ----
+
+    /// The worker begins a task that it has found, or taken from its queue.
+    pub(super) fn begin_anew(&mut self, thread: Thread, strand: Strand) {
+        if self.pool(thread.program).is_closed() && !std::mem::take(&mut self.worker_mut(thread).may_begin) {
+            self.expect(Err(format!("{thread:?} begins strand {} in a closed pool", strand.id)));
+        }
+        self.begin(thread, strand);
+    }
 
     pub(super) fn begin(&mut self, thread: Thread, strand: Strand) {
         self.run_strand(thread, strand);
@@ -386,7 +421,14 @@ impl Host {
         if pushed > 0 {
             let held = self.hold_queue(thread, pushed);
             self.detain(thread, held);
-            self.pushed(thread, pushed);
+            let met_bell = self.pushed(thread, pushed);
+            if self.pool(thread.program).is_closed() {
+                if !met_bell {
+                    self.expect(Err(format!("{thread:?} forks in a closed pool, and its bell does not ring")));
+                }
+                next.into_iter().for_each(|next| self.find(thread, next));
+                return self.rests(thread);
+            }
         }
         match next {
             Some(next) => self.begin(thread, next),

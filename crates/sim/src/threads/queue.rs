@@ -32,8 +32,13 @@ impl Host {
         }
     }
 
-    /// The worker takes the newest task of its own queue.
+    /// The worker takes the newest task of its own queue, unless the pool is closed.
     pub(super) fn take_own(&mut self, me: Thread, leaves: bool) {
+        let pool = self.pool_mut(me.program);
+        if pool.is_closed() {
+            pool.leaving -= u64::from(leaves);
+            return self.rests(me);
+        }
         self.access(me, me.worker, Doing::Taking { leaves });
     }
 
@@ -42,7 +47,7 @@ impl Host {
         let newest = self.worker_mut(me).ready.pop_back();
         self.pool_mut(me.program).queued -= u64::from(newest.is_some());
         match newest {
-            Some(strand) => self.begin(me, strand),
+            Some(strand) => self.begin_anew(me, strand),
             // A thief was faster, or there was none.
             None => self.becomes_thief(me),
         }

@@ -88,7 +88,7 @@ impl Host {
         if let Some(quota) = &mut self.pool_mut(program).quota {
             (quota.throttled, quota.last) = (true, Some(now));
         }
-        (0..self.cores.len()).for_each(|core| self.dispatch(core));
+        (0..self.kernel.len()).for_each(|core| self.dispatch(core));
     }
 
     /// The thread could run, and stops until the next period.

@@ -19,9 +19,10 @@ use super::kernel::Place;
 use super::platform::Cells;
 use super::pool::Pool;
 use super::table::Part;
-use super::worker::{Doing, Rest};
+use super::worker::{Doing, Mind, Rest};
 use super::{Due, Host, Thread};
 use crate::conversation::Line;
+use crate::program::Strand;
 
 /// A pool as the protocol sees it.
 pub(super) struct Queues<'a>(&'a Pool);
@@ -36,7 +37,8 @@ impl Work for Queues<'_> {
     }
 
     fn has_business(&self, worker: WorkerId) -> bool {
-        !self.0.workers[worker.index()].ready.is_empty()
+        // In a closed pool what is queued there waits as any task does.
+        !self.0.workers[worker.index()].ready.is_empty() && !self.0.is_closed()
     }
 
     fn ring_bells(&self) {
@@ -137,12 +139,13 @@ impl Host {
         let pool = self.pool(program);
         pool.cells.traffic().begin(me.map(|thread| WorkerId(thread.worker)));
         let outcome = step(pool.sleep(), &Queues::of(pool));
-        pool.cells.traffic().end();
-        while let Some(woken) = self.pool(program).cells.traffic().next_woken() {
-            self.wake(Thread { program, worker: woken.0 }, me);
-        }
-        while let Some(changed) = self.pool(program).cells.traffic().next_changed() {
-            self.pool_mut(program).note_rest(changed.0);
+        if pool.cells.traffic().end() {
+            while let Some(woken) = self.pool(program).cells.traffic().next_woken() {
+                self.wake(Thread { program, worker: woken.0 }, me);
+            }
+            while let Some(changed) = self.pool(program).cells.traffic().next_changed() {
+                self.pool_mut(program).note_rest(changed.0);
+            }
         }
         self.ring_the_rung();
         if self.pool(program).share.as_ref().is_some_and(|share| share.take_poke()) {
@@ -192,11 +195,11 @@ impl Host {
         self.step(program, |sleep, queues| sleep.after_injection(Waker::GoesOn, queues));
     }
 
-    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers.
-    pub(super) fn pushed(&mut self, me: Thread, strands: u64) {
-        for _ in 0..strands {
+    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers. False: none met it.
+    pub(super) fn pushed(&mut self, me: Thread, strands: u64) -> bool {
+        for nth in 0..strands {
             if !self.pool(me.program).bells[me.worker as usize].get() {
-                return;
+                return nth > 0;
             }
             self.step(me.program, |sleep, queues| {
                 if sleep.bell_may_stop() {
@@ -205,17 +208,28 @@ impl Host {
                 sleep.push_met_bell(WorkerId(me.worker), queues);
             });
         }
+        true
     }
 
     // ---- A spell. ----
 
     /// The worker has no task any more.
     pub(super) fn becomes_thief(&mut self, thread: Thread) {
+        let owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
+        self.begin_spell(thread, |queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
+    }
+
+    /// The pool is closed: the worker rests, with all that is queued at it and what it has in hand, until it is open again. What it owes
+    /// stays.
+    pub(super) fn rests(&mut self, thread: Thread) {
+        self.begin_spell(thread, |queues| Dialogue::begin_to_rest(WorkerId(thread.worker), queues));
+    }
+
+    fn begin_spell(&mut self, thread: Thread, begin: impl FnOnce(&Queues<'_>) -> Dialogue) {
         let now = self.now;
         self.pool_mut(thread.program).set_busy(now, thread.worker, false);
-        let owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
-        let dialogue = self.step(thread.program, |_, queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
-        self.worker_mut(thread).dialogue = Some(dialogue);
+        let dialogue = self.step(thread.program, |_, queues| begin(queues));
+        self.worker_mut(thread).set_dialogue(Some(dialogue));
         self.converse(thread, Outcome::Done);
     }
 
@@ -235,14 +249,14 @@ impl Host {
     }
 
     fn next_effect(&mut self, thread: Thread, outcome: Outcome) -> Effect {
-        let worker = self.worker_mut(thread);
-        let mut dialogue = worker.dialogue.take().expect("a thief is in a dialogue");
-        let mut thief = worker.thief.take().expect("it is put back");
+        let mut mind = self.worker_mut(thread).mind.take().expect("it is put back");
+        let Mind { thief, dialogue } = &mut *mind;
+        let dialogue = dialogue.as_mut().expect("a thief is in a dialogue");
         let Thread { program, worker } = thread;
         let effect = if self.record.is_none() {
-            self.step(program, |_, queues| dialogue.next(&mut *thief, queues, outcome))
+            self.step(program, |_, queues| dialogue.next(&mut **thief, queues, outcome))
         } else {
-            let mut heard = Heard { thief: &mut *thief, said: Vec::new() };
+            let mut heard = Heard { thief: &mut **thief, said: Vec::new() };
             let effect = self.step(program, |_, queues| dialogue.next(&mut heard, queues, outcome));
             let said = heard.said.into_iter();
             said.for_each(|(event, action)| self.tell_record(Line::Turn { program, worker, event, action }));
@@ -252,7 +266,7 @@ impl Host {
         let now = self.now;
         let pool = self.pool_mut(program);
         let one = &mut pool.workers[worker as usize];
-        (one.dialogue, one.thief) = (Some(dialogue), Some(thief));
+        one.mind = Some(mind);
         if is_busy && !one.is_busy() {
             pool.leaving += 1;
             pool.set_busy(now, worker, true);
@@ -262,10 +276,11 @@ impl Host {
 
     /// How long an effect takes.
     fn cost(&mut self, thread: Thread, effect: Effect) -> u64 {
-        let costs = self.costs;
+        let costs = &self.costs;
         match effect {
             Effect::StealFrom(victim) if victim.0 != thread.worker => {
-                costs.steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
+                let steal = costs.steal;
+                steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
             }
             Effect::StealFrom(_) => costs.steal,
             // What comes after a steal, or after the look for a queue, is in their costs.
@@ -285,6 +300,11 @@ impl Host {
 
     /// The effect's time is over.
     pub(super) fn acted(&mut self, thread: Thread, effect: Effect) {
+        let pool = self.pool(thread.program);
+        let is_beyond = pool.share.as_ref().is_some_and(|share| share.activation.has_excess());
+        let one = self.worker_mut(thread);
+        let goes_on = !one.is_busy() && !matches!(effect, Effect::Wait { .. });
+        one.beyond = if is_beyond && goes_on { one.beyond + 1 } else { 0 };
         if let Some(outcome) = self.perform(thread, effect) {
             self.converse(thread, outcome);
         }
@@ -345,14 +365,14 @@ impl Host {
     /// The spell is over: begins with what was found, or with the worker's own business.
     fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
         let one = self.worker_mut(thread);
-        one.wakeups_owed = wakeups_owed;
-        let dialogue = one.dialogue.take().expect("a thief is in a dialogue");
+        one.wakeups_owed += wakeups_owed;
+        let dialogue = one.set_dialogue(None).expect("a thief is in a dialogue");
         self.step(thread.program, |_, queues| dialogue.finish(queues));
         match self.worker_mut(thread).found.take() {
             Some(strand) => {
                 let pool = self.pool_mut(thread.program);
                 (pool.in_hand, pool.leaving) = (pool.in_hand - 1, pool.leaving - 1);
-                self.begin(thread, strand);
+                self.begin_anew(thread, strand);
             }
             None => self.take_own(thread, true),
         }
@@ -370,7 +390,7 @@ impl Host {
 
     // ---- What a thief does. ----
 
-    fn find(&mut self, thread: Thread, strand: crate::program::Strand) {
+    pub(super) fn find(&mut self, thread: Thread, strand: Strand) {
         self.pool_mut(thread.program).in_hand += 1;
         self.worker_mut(thread).found = Some(strand);
     }
@@ -441,6 +461,6 @@ impl Host {
         if let Some(peer) = peer.filter(|_| self.directed_yield) {
             self.give_turn_to(core, Thread { worker: peer.0, ..thread });
         }
-        self.cores[core].slice_end = self.now;
+        self.kernel.cores[core].slice_end = self.now;
     }
 }

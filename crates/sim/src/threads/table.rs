@@ -1,21 +1,34 @@
 //! The core table, and a program's part in it: what `comity_table::Member` does on a mapped file.
+//!
+//! What a program claims, releases and tells there is decided by `comity_protocol::table`, whose driver this is. It has the words, and
+//! who is there: which place a program takes, when it was heard of last, how the dead are buried.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use comity_policy::allotment::Claim;
 use comity_protocol::activation::Cores;
-use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, SlotId, Standing, TURN, partition};
+use comity_protocol::orders::{InForce, Own, RequestWord, Requests};
+use comity_protocol::table::{self, Change, Report, Table as _};
+use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing};
 
-/// Here all programs count alike.
-const WEIGHT: u32 = 100;
+use super::orders::Order;
 
 /// A program's place.
 #[derive(Default)]
 struct Slot {
     program: Cell<Option<u32>>,
+    /// Which of the programs that have had the place this is.
+    tenure: Cell<u64>,
+    /// What it is asked from outside: weight, cores, pause.
+    asked: [Cell<u64>; 3],
     /// It has died, and no other program has noticed.
     is_dead: Cell<bool>,
+    /// How much it counts.
+    weight: Cell<u32>,
+    /// When it was heard of last.
+    heartbeat: Cell<u64>,
     /// As the program's last round has it.
     desire: Cell<u32>,
     awake: Cell<u32>,
@@ -26,9 +39,13 @@ struct Slot {
 /// See the module. All programs have it in common.
 pub(super) struct Table {
     words: Vec<Cell<CoreWord>>,
+    /// All that there are: each program may use each.
+    cores: CoreSet,
     slots: Vec<Slot>,
+    /// How many places wait for a core.
+    wanting: Cell<u32>,
     /// Programs whose bell was rung, in order.
-    rung: RefCell<Vec<u32>>,
+    rung: RefCell<VecDeque<u32>>,
     now: Cell<u64>,
 }
 
@@ -36,7 +53,9 @@ impl Table {
     pub(super) fn new(cores: usize) -> Table {
         Table {
             words: vec![Cell::new(CoreWord::UNUSED); cores],
+            cores: (0..cores).collect(),
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            wanting: Cell::new(0),
             rung: RefCell::default(),
             now: Cell::new(0),
         }
@@ -71,13 +90,18 @@ impl Table {
         self.members().count()
     }
 
-    /// A program whose bell has rung.
-    pub(super) fn take_rung(&self) -> Vec<u32> {
-        std::mem::take(&mut *self.rung.borrow_mut())
+    /// The next program whose bell was rung.
+    pub(super) fn next_rung(&self) -> Option<u32> {
+        self.rung.borrow_mut().pop_front()
     }
 
     fn ring(&self, slot: SlotId) {
         self.rung.borrow_mut().extend(self.program_of(slot));
+    }
+
+    /// The table, to the program at this place.
+    fn view(&self, me: SlotId) -> View<'_> {
+        View { table: self, me }
     }
 
     // ---- Coming and going. ----
@@ -86,27 +110,45 @@ impl Table {
     pub(super) fn join(&self, program: u32) -> Option<SlotId> {
         let can_be_had = |slot: &&Slot| slot.program.get().is_none() || slot.is_dead.get();
         let free = SlotId::new(self.slots.iter().position(|slot| can_be_had(&slot))?)?;
-        self.leave(free);
-        self.slot(free).program.set(Some(program));
-        // A program that was alone looks rarely.
-        self.members().filter(|other| *other != free).for_each(|other| self.ring(other));
+        self.bury(free);
+        let slot = self.slot(free);
+        // First, as on threads: what was asked of the program before binds no longer.
+        slot.tenure.set(slot.tenure.get() + 1);
+        slot.asked.iter().for_each(|word| word.set(0));
+        slot.program.set(Some(program));
+        slot.weight.set(InForce::default().weight);
+        slot.heartbeat.set(self.now.get());
+        if table::is_joining_told(program.into(), &self.reports()) {
+            self.members().filter(|other| *other != free).for_each(|other| self.ring(other));
+        }
         Some(free)
     }
 
-    /// Nothing of the program's is left; those that wait for a core are told.
+    /// The program has ended: it releases its cores, one after the other.
     pub(super) fn leave(&self, slot: SlotId) {
-        let Slot { program, is_dead, desire, awake, wants } = self.slot(slot);
+        self.slot(slot).desire.set(0);
+        while table::release(&self.view(slot), None).is_some() {}
+        self.bury(slot);
+    }
+
+    /// Nothing of the program's is left. If it used a core, all that wait for one are told.
+    fn bury(&self, slot: SlotId) {
+        let Slot { program, is_dead, desire, awake, .. } = self.slot(slot);
         if program.take().is_none() {
             return;
         }
         is_dead.set(false);
         desire.set(0);
         awake.set(0);
-        wants.set(false);
+        self.view(slot).set_wants(false);
+        let mut held_some = false;
         for word in &self.words {
+            held_some |= word.get().holder() == Some(slot);
             word.set(word.get().without(slot).unwrap_or(word.get()));
         }
-        self.members().filter(|other| self.wants(*other)).for_each(|other| self.ring(other));
+        if held_some {
+            self.members().filter(|other| self.slot(*other).wants.get()).for_each(|other| self.ring(other));
+        }
     }
 
     pub(super) fn dies(&self, slot: SlotId) {
@@ -123,12 +165,50 @@ impl Table {
     #[cfg(test)]
     pub(super) fn claims_all(&self, slot: SlotId) {
         self.clear();
-        while self.claim(slot, false).is_some() {}
+        while table::claim(&self.view(slot), false).is_some() {}
     }
 
     #[cfg(test)]
     pub(super) fn forget(&self, slot: SlotId) {
         self.slot(slot).program.set(None);
+    }
+
+    // ---- What is asked from outside. ----
+
+    pub(super) fn tenure(&self, slot: SlotId) -> u64 {
+        self.slot(slot).tenure.get()
+    }
+
+    /// Asks the program of this tenure, and rings the bell of the one that has the place by now.
+    pub(super) fn ask(&self, slot: SlotId, tenure: u64, order: Order) {
+        let (word, asked) = match order {
+            Order::Weight(weight) => (0, RequestWord::new(tenure, weight.unwrap_or(0).into())),
+            Order::Cores(cores) => (1, RequestWord::new(tenure, cores.unwrap_or(0).into())),
+            Order::Pause(length) => (2, RequestWord::pause(tenure, self.now.get() + length)),
+            Order::Resume => (2, RequestWord::new(tenure, 0)),
+        };
+        self.slot(slot).asked[word].set(asked.to_bits());
+        self.ring(slot);
+    }
+
+    /// What the program at this place is asked, a pause that is over included.
+    pub(super) fn asked(&self, slot: SlotId) -> Requests {
+        let Slot { asked, tenure, .. } = self.slot(slot);
+        Requests::read([0, 1, 2].map(|word: usize| asked[word].get()), tenure.get())
+    }
+
+    /// What holds of it by now. Of its own accord each program counts as usual, and uses what it can.
+    pub(super) fn in_force(&self, slot: SlotId) -> InForce {
+        self.asked(slot).in_force(Own::default(), self.now.get())
+    }
+
+    pub(super) fn weight(&self, slot: SlotId) -> u32 {
+        self.slot(slot).weight.get()
+    }
+
+    /// From now on the program counts so much.
+    pub(super) fn set_weight(&self, slot: SlotId, weight: u32) {
+        self.slot(slot).weight.set(weight);
     }
 
     // ---- Cores. ----
@@ -141,124 +221,105 @@ impl Table {
         (0..self.words.len()).filter(|core| self.word(*core).owner() == Some(slot)).collect()
     }
 
-    fn change(&self, next: impl Fn(CoreWord) -> Option<CoreWord>) -> Option<(usize, CoreWord)> {
-        let changed = |(core, word): (usize, &Cell<CoreWord>)| Some((core, word.get(), next(word.get())?));
-        let (core, before, next) = self.words.iter().enumerate().find_map(changed)?;
-        self.words[core].set(next);
-        Some((core, before))
-    }
-
-    pub(super) fn claim(&self, slot: SlotId, own_only: bool) -> Option<usize> {
-        let mut claimed = self.change(|word| word.claimed(slot).filter(|_| word.owner() == Some(slot)));
-        if claimed.is_none() && !own_only {
-            claimed = self.change(|word| word.claimed(slot).filter(|_| word.owner().is_none()));
-            claimed = claimed.or_else(|| self.change(|word| word.claimed(slot)));
-        }
-        claimed.map(|(core, _)| core)
-    }
-
-    fn take_back(&self, slot: SlotId) -> Option<usize> {
-        let (core, before) = self.change(|word| word.taken_back(slot))?;
-        if let Some(borrower) = before.holder() {
-            self.ring(borrower);
-        }
-        Some(core)
-    }
-
-    /// `core`, or one that is not its own, or any.
-    fn release(&self, slot: SlotId, core: Option<usize>) -> Option<usize> {
-        let (core, before) = match core {
-            Some(core) => {
-                let before = self.words[core].get();
-                self.words[core].set(before.released(slot)?);
-                (core, before)
-            }
-            None => {
-                let others = self.change(|word| word.released(slot).filter(|_| word.owner() != Some(slot)));
-                others.or_else(|| self.change(|word| word.released(slot)))?
-            }
-        };
-        self.offer(before.owner(), slot);
-        Some(core)
-    }
-
-    fn any_free(&self) -> bool {
-        self.words.iter().any(|word| word.get().is_free())
-    }
-
-    fn wants(&self, slot: SlotId) -> bool {
-        self.slot(slot).wants.get() && !self.slot(slot).is_dead.get()
-    }
-
     pub(super) fn want(&self, slot: SlotId, wants: bool) {
-        self.slot(slot).wants.set(wants);
+        table::want(&self.view(slot), wants);
     }
 
-    fn is_core_wanted(&self, but: SlotId) -> bool {
-        self.members().any(|slot| slot != but && self.wants(slot))
+    /// The program at this place lives, and is not to be taken for stopped.
+    fn beat(&self, slot: SlotId) {
+        self.slot(slot).heartbeat.set(self.now.get());
     }
 
-    /// A core is free: its owner is told, if it waits for one, or else the next program that does.
-    fn offer(&self, owner: Option<SlotId>, but: SlotId) {
-        let after = |after: usize| SlotId::new((but.index() + after) % SLOTS);
-        let told = owner.into_iter().chain((1..SLOTS).filter_map(after));
-        if let Some(slot) = told.into_iter().find(|slot| *slot != but && self.wants(*slot)) {
-            self.ring(slot);
-        }
-    }
-
-    /// The program leaves the cores that are free to others.
-    fn decline(&self, slot: SlotId) {
-        let free = self.words.iter().map(Cell::get).filter(|word| word.is_free());
-        free.for_each(|word| self.offer(word.owner(), slot));
+    fn is_stopped(&self, slot: SlotId) -> bool {
+        self.now.get() - self.slot(slot).heartbeat.get() > STOPPED_AFTER.as_nanos() as u64
     }
 
     // ---- Once each quantum. ----
 
-    /// Buries the dead, brings the owners of the cores up to date with what all desire, and says how things stand.
+    /// Notes what the program says of itself, buries the dead, and goes through the program's round. To ask for the dead costs nothing
+    /// here, so each round asks for all.
     pub(super) fn round(&self, slot: SlotId, desire: u32, awake: u32) -> Standing {
-        self.slot(slot).desire.set(desire);
-        self.slot(slot).awake.set(awake);
+        let own = self.slot(slot);
+        own.awake.set(awake);
+        own.desire.set(desire);
+        self.beat(slot);
         let dead: Vec<SlotId> = self.members().filter(|other| self.slot(*other).is_dead.get()).collect();
-        dead.into_iter().for_each(|dead| self.leave(dead));
-        let parties = self.parties();
-        let before: Vec<CoreWord> = self.words.iter().map(Cell::get).collect();
-        let owners: Vec<Option<SlotId>> = before.iter().map(|word| word.owner()).collect();
-        let turn = self.now.get() / TURN.as_nanos() as u64;
-        let after = partition(&parties, &owners, |core| before[core].holder(), turn);
-        for (word, owner) in self.words.iter().zip(after) {
-            word.set(word.get().granted(owner).unwrap_or(word.get()));
-        }
-        let has_work = |other: &SlotId| self.desire(*other) > 0 || self.slot(*other).awake.get() > 0;
-        let others = self.members().filter(|other| *other != slot && has_work(other)).count() as u32;
-        Standing {
-            alone: parties.iter().all(|party| party.slot == slot),
-            share_milli: self.words.len() as u32 * 1000 / (others + 1),
-            programs: others + 1,
-            ..self.standing(slot)
-        }
+        dead.into_iter().for_each(|dead| self.bury(dead));
+        let program = self.program_of(slot).expect("a program whose round it is has a place");
+        table::round(&self.view(slot), program.into(), own.weight.get(), &self.reports(), self.now.get())
     }
 
-    fn parties(&self) -> Vec<Party> {
-        let may_use: CoreSet = (0..self.words.len()).collect();
-        let party = |slot: SlotId| {
-            let claim = Claim { program: self.program_of(slot)?.into(), weight: WEIGHT, desire: self.desire(slot) };
-            (claim.desire > 0).then_some(Party { slot, claim, may_use })
+    /// What the programs say that are there and not stopped.
+    fn reports(&self) -> Vec<Report> {
+        let report = |id: SlotId| {
+            let slot = self.slot(id);
+            let claim =
+                Claim { program: slot.program.get()?.into(), weight: slot.weight.get(), desire: slot.desire.get() };
+            Some(Report { party: Party { slot: id, claim, may_use: self.cores }, awake: slot.awake.get() })
         };
-        self.members().filter_map(party).collect()
+        self.members().filter(|slot| !self.is_stopped(*slot)).filter_map(report).collect()
+    }
+}
+
+/// The table, as the steps of the protocol see and change it. A step takes one instant, so no other program is ever faster.
+struct View<'a> {
+    table: &'a Table,
+    me: SlotId,
+}
+
+impl table::Table for View<'_> {
+    fn slot(&self) -> SlotId {
+        self.me
     }
 
-    fn standing(&self, slot: SlotId) -> Standing {
-        let mut standing = Standing::default();
-        for word in self.words.iter().map(Cell::get) {
-            let (own, held) = (word.owner() == Some(slot), word.holder() == Some(slot));
-            standing.owned += u32::from(own);
-            standing.held += u32::from(held);
-            standing.free += u32::from(word.is_free());
-            standing.own_free += u32::from(word.is_free() && own);
-            standing.lent += u32::from(own && !word.is_free() && !held);
-        }
-        standing
+    fn cores(&self) -> CoreSet {
+        self.table.cores
+    }
+
+    fn load(&self, core: usize) -> CoreWord {
+        self.table.word(core)
+    }
+
+    fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
+        debug_assert_eq!(self.table.word(core), before);
+        self.table.words[core].set(next);
+        true
+    }
+
+    fn grant(&self, core: usize, before: CoreWord, next: CoreWord) {
+        self.exchange(core, before, next);
+    }
+
+    fn is_stopped(&self, slot: SlotId) -> bool {
+        self.table.is_stopped(slot)
+    }
+
+    /// Nothing here counts them.
+    fn note(&self, _: Change) {}
+
+    fn fence(&self) {}
+
+    fn wants(&self, slot: SlotId) -> bool {
+        self.table.slot(slot).wants.get()
+    }
+
+    fn is_core_wanted(&self) -> bool {
+        self.table.wanting.get() > u32::from(self.wants(self.me))
+    }
+
+    fn set_wants(&self, wants: bool) {
+        let wanting = &self.table.wanting;
+        let before = self.table.slot(self.me).wants.replace(wants);
+        wanting.set(wanting.get() + u32::from(wants) - u32::from(before));
+    }
+
+    /// Here each program may use each core.
+    fn may_use(&self, _: SlotId, _: usize) -> bool {
+        true
+    }
+
+    fn ring(&self, slot: SlotId) {
+        self.table.ring(slot);
     }
 }
 
@@ -294,8 +355,14 @@ impl Part {
         self.held.set(cores);
     }
 
-    fn gains(&self, core: Option<usize>) -> Option<usize> {
-        core.inspect(|core| self.hold(self.held.get().union([*core].into_iter().collect())))
+    /// The table, as the program sees it.
+    fn view(&self) -> View<'_> {
+        self.table.view(self.slot)
+    }
+
+    fn gains(&self, (core, _): (usize, CoreWord)) -> usize {
+        self.hold(self.held.get().union([core].into_iter().collect()));
+        core
     }
 }
 
@@ -310,21 +377,23 @@ impl Cores for Part {
     }
 
     fn claim(&self, own_only: bool) -> Option<usize> {
-        self.gains(self.table.claim(self.slot, own_only))
+        self.table.beat(self.slot);
+        table::claim(&self.view(), own_only).map(|claimed| self.gains(claimed))
     }
 
     fn take_back(&self) -> Option<usize> {
-        self.gains(self.table.take_back(self.slot))
+        self.table.beat(self.slot);
+        table::take_back(&self.view()).map(|taken| self.gains(taken))
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
-        let released = self.table.release(self.slot, core)?;
+        let (released, _) = table::release(&self.view(), core)?;
         self.hold(self.held.get().iter().filter(|core| *core != released).collect());
         Some(released)
     }
 
     fn any_free(&self) -> bool {
-        self.table.any_free()
+        table::any_free(&self.view())
     }
 
     fn want(&self, wants: bool) {
@@ -332,11 +401,11 @@ impl Cores for Part {
     }
 
     fn decline(&self) {
-        self.table.decline(self.slot);
+        table::decline(&self.view());
     }
 
     fn is_core_wanted(&self) -> bool {
-        self.table.is_core_wanted(self.slot)
+        self.view().is_core_wanted()
     }
 
     fn note_lost(&self, cores: u32) {

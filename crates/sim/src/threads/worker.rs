@@ -42,11 +42,18 @@ pub(super) enum Rest {
     Rising,
 }
 
+/// What decides for a worker without a task.
+pub(super) struct Mind {
+    pub(super) thief: Box<dyn Thief>,
+    /// While it is a thief.
+    pub(super) dialogue: Option<Dialogue>,
+}
+
 pub(super) struct Worker {
     /// Not while it is asked.
-    pub(super) thief: Option<Box<dyn Thief>>,
-    /// While it is a thief; not while that is asked.
-    pub(super) dialogue: Option<Dialogue>,
+    pub(super) mind: Option<Box<Mind>>,
+    /// It is a thief.
+    pub(super) in_spell: bool,
     /// Ready strands, the oldest first.
     pub(super) ready: VecDeque<Strand>,
     /// When the lock of that queue will have been given back by all who have come.
@@ -65,6 +72,10 @@ pub(super) struct Worker {
     pub(super) begun: u64,
     /// Where its thread's time went.
     pub(super) times: Times,
+    /// It was on its way to a task when its pool was closed.
+    pub(super) may_begin: bool,
+    /// What it has done as a thief since there have been more workers awake than there is room for.
+    pub(super) beyond: u32,
     /// A strand that it has found and not begun.
     pub(super) found: Option<Strand>,
     pub(super) wakeups_owed: u32,
@@ -78,8 +89,8 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
         Worker {
-            thief: Some(thief),
-            dialogue: None,
+            mind: Some(Box::new(Mind { thief, dialogue: None })),
+            in_spell: false,
             ready: VecDeque::new(),
             queue_free: 0,
             place: Place::Nowhere,
@@ -90,6 +101,8 @@ impl Worker {
             busy_time: 0,
             begun: 0,
             times: Times::default(),
+            may_begin: false,
+            beyond: 0,
             found: None,
             wakeups_owed: 0,
             gives_way: false,
@@ -101,6 +114,13 @@ impl Worker {
     pub(super) fn set_busy(&mut self, now: u64, busy: bool) {
         self.busy_time = self.busy_time(now);
         self.busy_since = busy.then_some(now);
+    }
+
+    /// A spell as a thief begins, or ends.
+    pub(super) fn set_dialogue(&mut self, dialogue: Option<Dialogue>) -> Option<Dialogue> {
+        self.in_spell = dialogue.is_some();
+        let mind = self.mind.as_mut().expect("no worker is asked while its spell begins or ends");
+        std::mem::replace(&mut mind.dialogue, dialogue)
     }
 
     pub(super) fn is_busy(&self) -> bool {

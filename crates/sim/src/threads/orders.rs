@@ -1,0 +1,59 @@
+//! What programs are asked from outside while they run, as `comity set` asks them.
+//!
+//! A setter looks which place of the table a program has, and stores what it asks for a moment later: by then another program may have
+//! the place. What a program obeys, and when, is decided by `comity_protocol`; `check.rs` looks whether it has come to that.
+
+use comity_protocol::SlotId;
+
+use super::{Due, Host};
+
+/// One thing that a program is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// To count so much; `None`: as usual.
+    Weight(Option<u32>),
+    /// To use so many cores at most; `None`: as many as it can.
+    Cores(Option<u32>),
+    /// To rest for so many nanoseconds, rounded up to whole milliseconds.
+    Pause(u64),
+    /// To rest no longer.
+    Resume,
+}
+
+/// A process that asks a program once.
+#[derive(Clone, Copy)]
+pub(super) struct Setter {
+    pub(super) program: u32,
+    order: Order,
+    /// The place of the program that it means, and that place's tenure, once it has looked.
+    meant: Option<(SlotId, u64)>,
+}
+
+impl Host {
+    /// From then on the program is asked this, if it is there and in the table.
+    pub fn order(&mut self, at: u64, program: u32, order: Order) {
+        self.plan(at, Due::Asks(self.setters.len() as u32));
+        self.setters.push(Setter { program, order, meant: None });
+    }
+
+    /// The setter looks for its program; or it has found it, and asks.
+    pub(super) fn asks(&mut self, setter: u32) {
+        let Setter { program, order, meant } = self.setters[setter as usize];
+        let Some((slot, tenure)) = meant else {
+            let pool = self.pool(program);
+            let share = pool.share.as_ref().filter(|_| pool.is_there());
+            self.setters[setter as usize].meant = share.map(|share| (share.slot, self.table.tenure(share.slot)));
+            if self.setters[setter as usize].meant.is_some() {
+                self.plan(self.now + self.costs.look, Due::Asks(setter));
+            }
+            return;
+        };
+        self.table.ask(slot, tenure, order);
+        // The program that has the place by now hears its bell, whether it is meant or not.
+        let heard = self.now + self.most_latency();
+        if let Some(share) = self.table.program_of(slot).and_then(|program| self.pool(program).share.as_ref()) {
+            share.is_asked(heard);
+        }
+        self.ring_the_rung();
+    }
+}
