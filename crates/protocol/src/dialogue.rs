@@ -512,10 +512,10 @@ impl Dialogue {
     /// The worker is up. If there is no core for it, it rests again.
     fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
         // One that rests in the middle of a task goes on in an open pool, room or no room.
-        let goes_on = crew.has_business(self.me) || (matches!(cause, Cause::Midway) && !is_closed(crew));
+        let goes_on = crew.has_business(self.me) || (matches!(cause, Cause::Midway) && !crew.is_closed());
         if crew.woke(self.me, goes_on) == Up::Retires && crew.retire(self.me, false) {
             // In an open pool it rests for want of a core, until there is one.
-            let for_want = matches!(cause, Cause::Closed) && !is_closed(crew);
+            let for_want = matches!(cause, Cause::Closed) && !crew.is_closed();
             return self.step(Step::PassOn, if for_want { Cause::Excess } else { cause });
         }
         self.woken(thief, crew, cause, woken)
