@@ -70,7 +70,8 @@ pub(crate) fn begins() {
     static ONCE: Once = Once::new();
     extern "C" fn print() {
         let [attempts, steals, told, said, said_beside, rested, beside] =
-            [&ATTEMPTS, &STEALS, &TOLD_FAILED, &SAID, &SAID_BESIDE, &RESTED, &RESTED_BESIDE].map(|count| count.load(Relaxed));
+            [&ATTEMPTS, &STEALS, &TOLD_FAILED, &SAID, &SAID_BESIDE, &RESTED, &RESTED_BESIDE]
+                .map(|count| count.load(Relaxed));
         eprintln!("WATCHED {attempts} {steals} {told} {said} {said_beside} {rested} {beside}");
     }
     ONCE.call_once(|| comity_os::at_exit::call_at_exit(print).expect("there is room for one more hook"));
