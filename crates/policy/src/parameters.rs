@@ -21,7 +21,7 @@ pub struct Parameter {
     pub help: &'static str,
 }
 
-/// The values that a parameter takes. All are kept as numbers; [`Field`] gives them their types.
+/// The values that a parameter takes. All are kept as numbers; the field has the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// Whole numbers.
@@ -36,7 +36,7 @@ pub enum Domain {
 }
 
 impl Parameter {
-    /// A number. [`parameters!`](crate::parameters::parameters) gives it its key.
+    /// A number. The macro [`parameters`] gives it its key.
     pub(crate) const fn number(default: u32, taken: RangeInclusive<u32>, help: &'static str) -> Parameter {
         let domain = Domain::Number { least: *taken.start(), most: *taken.end() };
         Parameter { key: "", default, domain, help }
@@ -47,7 +47,7 @@ impl Parameter {
         Parameter { key: "", default, domain: Domain::Choice(names), help }
     }
 
-    /// The same where nothing is given for it but this.
+    /// The same with another default.
     pub(crate) const fn or(self, default: u32) -> Parameter {
         Parameter { default, ..self }
     }
