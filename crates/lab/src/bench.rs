@@ -1,6 +1,6 @@
 //! `comity-lab bench`: what the runtime costs, side by side with stock rayon in the same run.
 //!
-//! One file per bench. Contestants take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
+//! One file per bench. Backends take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
 //! as itself and as a control, so that a difference can be told from noise.
 
 mod abp;

@@ -3,7 +3,7 @@
 use comity_console::choices::{cores, table, variable};
 use comity_console::loudness::detail;
 
-use crate::contestant::Contestant;
+use crate::backend::Backend;
 
 /// That of a measurement called `what`.
 pub fn tell(what: &str) {
@@ -15,13 +15,13 @@ pub fn tell_apart(what: &str) {
     detail(|| format!("{what}\ncore table: one of the programs' own\n{}", cores()));
 }
 
-/// A contestant, and who chose it.
-pub fn tell_policy(contestant: &Contestant, is_asked_for: bool) {
-    let who = match (contestant, is_asked_for) {
-        (Contestant::Comity(_), false) => variable(&["COMITY", "COMITY_POLICY"], "the default"),
+/// A backend, and who chose it.
+pub fn tell_policy(backend: &Backend, is_asked_for: bool) {
+    let who = match (backend, is_asked_for) {
+        (Backend::Comity(_), false) => variable(&["COMITY", "COMITY_POLICY"], "the default"),
         _ => "the command line".to_owned(),
     };
-    detail(|| format!("policy: {contestant} ({who})"));
+    detail(|| format!("policy: {backend} ({who})"));
 }
 
 /// A number of workers, and who chose it.

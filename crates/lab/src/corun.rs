@@ -24,8 +24,8 @@ use comity_console::output::{self, ResultFile};
 use comity_console::{Failure, loudness, machine};
 use comity_os::{cores, task_group};
 
+use crate::backend::{Backend, BackendName, PolicyList, backends, default_workers, workers_range};
 use crate::choices;
-use crate::contestant::{BackendName, Contestant, PolicyList, contestants, default_workers, workers_range};
 use crate::descendants;
 use crate::filing::{self, Filing, Header};
 use crate::json::{Corun, CorunReport};
@@ -49,7 +49,7 @@ const EXAMPLES: &str = "A PROGRAM is
     Its output is thrown away; its last words on standard error are shown if it
     fails.
 
-Measures, per contestant (a policy, or a backend without policies):
+Measures, per backend (Comity under a policy, or one without policies):
   alone T_s, together T_c    mean seconds over the rounds
   one core T_1               mean seconds alone, one worker, pinned to one core
   slowdown                   (T_c - T_s) / T_s
@@ -73,18 +73,18 @@ Measures, per contestant (a policy, or a backend without policies):
   switches per second        sum of (voluntary + involuntary context switches
                              of a counted round) / T_c
 
-Without uncounted rounds, and with each contestant's own baseline, T/B is 1 +
+Without uncounted rounds, and with each backend's own baseline, T/B is 1 +
 slowdown, and D is the unfairness. They differ where a short program goes on
 beside a long one: T is of all that it did there, T_c of its counted rounds
 only. With --pairs the report ends with means and worst cases over all pairs, a
-line per contestant.
+line per backend.
 
 The first lines say the slowdowns in words; the table under them has eight
 columns (four where the terminal has no room), with --full all of this. `comity-lab plot` draws what --json wrote.
 
 The rounds are divided into up to three blocks. Each block runs every
-contestant: each program alone, alone on one core, then all together; so a
-machine that drifts treats all contestants alike. When the programs run
+backend: each program alone, alone on one core, then all together; so a
+machine that drifts treats all backends alike. When the programs run
 together, one that has had its rounds goes on, uncounted, until all have. A
 kernel runs once uncounted when its process starts. What is still running when
 a co-run ends is asked to end (SIGTERM), and killed a second later. A signal
@@ -132,7 +132,7 @@ pub struct Arguments {
     /// Whether each program gets a session, and with autogroup a task group, of its own
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
-    /// The contestant whose time alone is T_b and B, as abp in the BWS paper; `own`: each one's own
+    /// The backend whose time alone is T_b and B, as abp in the BWS paper; `own`: each one's own
     #[arg(long, value_name = "NAME", default_value = "own")]
     baseline: String,
     /// Seconds that one round, or preparing a program, may take, 1 to 1000000
@@ -144,7 +144,7 @@ pub struct Arguments {
     /// Also write JSON (schema comity-corun/1) to this file; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write a row per contestant and program as CSV; `-` prints it instead of the table
+    /// Also write a row per backend and program as CSV; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// A folder for results. Each block is filed there at once: with the same folder, an interrupted command goes on
@@ -168,13 +168,13 @@ pub enum Grouping {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     // Everything that can be wrong with the command line comes first: nothing has run and no file has changed.
     let programs = programs(&arguments.programs, arguments.pairs)?;
-    let contestants = contestants(&arguments.policy, &arguments.backend)?;
-    let baseline = Baseline::choose(&arguments.baseline, &contestants)?;
+    let backends = backends(&arguments.policy, &arguments.backend)?;
+    let baseline = Baseline::choose(&arguments.baseline, &backends)?;
     let files = files(arguments)?;
     let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     let plan = |programs| Plan {
         programs,
-        contestants: contestants.clone(),
+        backends: backends.clone(),
         workers,
         rounds: arguments.rounds as usize,
         grouping: arguments.group,
@@ -192,7 +192,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         records,
         plans,
         baseline,
-        baseline_name: baseline.name(&contestants),
+        baseline_name: baseline.name(&backends),
         task_grouping,
         rounds: arguments.rounds as usize,
         over_pairs: arguments.pairs.is_some(),
@@ -203,10 +203,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupted = Arc::clone(&job);
     descendants::at_a_signal(move || interrupted.tell_what_there_is());
     choices::tell(&what(&job.plans));
-    job.plans[0]
-        .contestants
-        .iter()
-        .for_each(|contestant| choices::tell_policy(contestant, !arguments.policy.is_empty()));
+    job.plans[0].backends.iter().for_each(|backend| choices::tell_policy(backend, !arguments.policy.is_empty()));
     choices::tell_workers(workers, arguments.workers.is_some());
     let mut first = 0;
     for (plan, record) in job.plans.iter().zip(&job.records) {
@@ -254,8 +251,8 @@ impl Job {
         let coruns: Vec<Vec<Corun>> = measured
             .map(|(plan, record)| report::coruns(plan, &record.samples(), self.baseline, cores::usable().get()))
             .collect();
-        // Contestants are compared over the pairs that all of them have run.
-        let is_whole = |(plan, coruns): &(&Plan, &Vec<Corun>)| coruns.len() == plan.contestants.len();
+        // Backends are compared over the pairs that all of them have run.
+        let is_whole = |(plan, coruns): &(&Plan, &Vec<Corun>)| coruns.len() == plan.backends.len();
         let whole = self.plans.iter().zip(&coruns).filter(is_whole).flat_map(|(_, coruns)| coruns);
         let over_pairs = if self.over_pairs { pairs::over(&whole.collect::<Vec<_>>()) } else { Vec::new() };
         CorunReport {
@@ -279,7 +276,7 @@ impl Job {
                 [measured + record.rounds(), all + schedule::rounds(plan)]
             });
         let report = self.report(true);
-        let none = "no contestant has run all programs alone and together yet";
+        let none = "no backend has run all programs alone and together yet";
         if descendants::say_interrupted(measured, all, "rounds", report.coruns.is_empty().then_some(none)) {
             descendants::say_failures([self.file(&report), self.print(&report)]);
         }
@@ -342,13 +339,13 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
 fn what(plans: &[Plan]) -> String {
     let programs = |plan: &Plan| plan.programs.iter().map(Program::text).collect::<Vec<_>>().join(" + ");
     let programs: Vec<String> = plans.iter().map(programs).collect();
-    let Plan { contestants, workers, rounds, grouping, .. } = &plans[0];
-    let contestants: Vec<String> = contestants.iter().map(Contestant::to_string).collect();
+    let Plan { backends, workers, rounds, grouping, .. } = &plans[0];
+    let backends: Vec<String> = backends.iter().map(Backend::to_string).collect();
     let group = grouping.to_possible_value().expect("no grouping is hidden");
     format!(
         "corun {}; {}; {workers} workers, {rounds} rounds, group {}",
         programs.join(", "),
-        contestants.join(", "),
+        backends.join(", "),
         group.get_name()
     )
 }
@@ -409,10 +406,10 @@ fn task_grouping(grouping: Grouping) -> &'static str {
 }
 
 fn wrong_result(plan: &Plan, samples: &[Vec<schedule::Samples>]) -> Result<(), Failure> {
-    for (contestant, samples) in plan.contestants.iter().zip(samples) {
+    for (backend, samples) in plan.backends.iter().zip(samples) {
         for (program, samples) in plan.programs.iter().zip(samples) {
             if let Some(detail) = &samples.wrong {
-                return Err(Failure::Run(format!("{program} gave a wrong result under {contestant}: {detail}")));
+                return Err(Failure::Run(format!("{program} gave a wrong result under {backend}: {detail}")));
             }
         }
     }

@@ -19,23 +19,23 @@ pub struct CorunReport {
     pub versions: Versions,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// Whose solo time is T_b of the weighted speedup and its bound, and B of the slow-down ratio: a contestant, or `own`
+    /// Whose solo time is T_b of the weighted speedup and its bound, and B of the slow-down ratio: a backend, or `own`
     /// for each one's own.
     pub baseline: String,
     /// Counted executions per program, alone and together.
     pub rounds: usize,
-    /// Into how many parts the rounds were divided, each with all contestants.
+    /// Into how many parts the rounds were divided, each with all backends.
     pub blocks: usize,
     /// Whether a signal ended the command before all rounds were done: then some programs have fewer, and some co-runs are missing.
     #[serde(default)]
     pub partial: bool,
-    /// One per contestant, in the order asked for; of each pair, where there are pairs.
+    /// One per backend, in the order asked for; of each pair, where there are pairs.
     pub coruns: Vec<Corun>,
-    /// One per contestant; empty without `--pairs`.
+    /// One per backend; empty without `--pairs`.
     pub over_pairs: Vec<OverPairs>,
 }
 
-/// The co-run of all programs under one contestant.
+/// The co-run of all programs under one backend.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Corun {
     /// The policy with its parameters, or the backend's name where it has no policy.
@@ -62,7 +62,7 @@ pub struct Corun {
     pub programs: Vec<CorunProgram>,
 }
 
-/// All pairs of programs under one contestant. Means are arithmetic where their name says nothing else.
+/// All pairs of programs under one backend. Means are arithmetic where their name says nothing else.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OverPairs {
     /// As of a [`Corun`].

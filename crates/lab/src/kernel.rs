@@ -9,8 +9,8 @@ use comity_console::{Failure, machine, output};
 use comity_kernels::catalog;
 use comity_policy::Policy;
 
+use crate::backend::{Backend, BackendName, default_workers, workers_range};
 use crate::choices;
-use crate::contestant::{BackendName, Contestant, default_workers, workers_range};
 use crate::descendants;
 use crate::json::{KernelCatalog, KernelParameter, KernelReport, KernelRow, Round};
 use crate::progress::Progress;
@@ -70,20 +70,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.name else {
         return Err(Failure::Usage(format!("name a kernel: one of {}; see --list", catalog_names())));
     };
-    let contestant = Contestant::new(arguments.backend, arguments.policy)?;
-    let workers = workers(&contestant, arguments.workers)?;
+    let backend = Backend::new(arguments.backend, arguments.policy)?;
+    let workers = workers(&backend, arguments.workers)?;
     choices::tell(&format!("kernel {name}, {} rounds", arguments.rounds));
-    choices::tell_policy(&contestant, arguments.policy.is_some());
-    choices::tell_workers(workers, arguments.workers.is_some() || contestant == Contestant::Serial);
+    choices::tell_policy(&backend, arguments.policy.is_some());
+    choices::tell_workers(workers, arguments.workers.is_some() || backend == Backend::Serial);
     let start = Instant::now();
-    let trial = Trial::prepare(name, &contestant, workers)?;
+    let trial = Trial::prepare(name, &backend, workers)?;
     let prepare_s = start.elapsed().as_secs_f64();
     if !arguments.json {
         let plural = if workers == 1 { "" } else { "s" };
-        output::print(&format!("{name} on {}, {workers} worker{plural}\n", long_name(&contestant)))?;
+        output::print(&format!("{name} on {}, {workers} worker{plural}\n", long_name(&backend)))?;
     }
     let all = arguments.rounds;
-    let job = Arc::new(Job { name: name.clone(), contestant, workers, prepare_s, all, rounds: Mutex::default() });
+    let job = Arc::new(Job { name: name.clone(), backend, workers, prepare_s, all, rounds: Mutex::default() });
     descendants::look_after()?;
     let (interrupted, json) = (Arc::clone(&job), arguments.json);
     descendants::at_a_signal(move || interrupted.tell_what_there_is(json));
@@ -109,7 +109,7 @@ const BLOCKS: u32 = 10;
 /// What is measured, and what has been by now.
 struct Job {
     name: String,
-    contestant: Contestant,
+    backend: Backend,
     workers: u16,
     prepare_s: f64,
     /// How many rounds are to be run.
@@ -150,8 +150,8 @@ impl Job {
             machine: machine::describe(None),
             versions: machine::versions(),
             name: self.name.clone(),
-            policy: self.contestant.to_string(),
-            backend: self.contestant.backend(),
+            policy: self.backend.to_string(),
+            backend: self.backend.name(),
             workers: self.workers,
             prepare_s: self.prepare_s,
             verified: rounds.iter().all(|round| round.verified),
@@ -177,20 +177,20 @@ impl Job {
     }
 }
 
-fn workers(contestant: &Contestant, asked: Option<u16>) -> Result<u16, Failure> {
-    match (contestant, asked) {
-        (Contestant::Serial, Some(asked)) if asked != 1 => {
+fn workers(backend: &Backend, asked: Option<u16>) -> Result<u16, Failure> {
+    match (backend, asked) {
+        (Backend::Serial, Some(asked)) if asked != 1 => {
             Err(Failure::Usage(format!("--backend serial has one thread, not {asked}; leave --workers out")))
         }
-        (contestant, Some(asked)) => Ok(contestant.workers(asked)),
-        (contestant, None) => Ok(contestant.workers(default_workers()?)),
+        (backend, Some(asked)) => Ok(backend.workers(asked)),
+        (backend, None) => Ok(backend.workers(default_workers()?)),
     }
 }
 
-fn long_name(contestant: &Contestant) -> String {
-    match contestant.policy() {
+fn long_name(backend: &Backend) -> String {
+    match backend.policy() {
         Some(policy) => format!("comity (policy {policy})"),
-        None => contestant.to_string(),
+        None => backend.to_string(),
     }
 }
 

@@ -5,11 +5,11 @@
 // Only `bench/abp.rs`, a pool to compare with, allows it.
 #![deny(unsafe_code)]
 
+mod backend;
 mod bench;
 mod beside;
 mod children;
 mod choices;
-mod contestant;
 mod corun;
 mod descendants;
 mod figure;

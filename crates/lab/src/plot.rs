@@ -8,7 +8,7 @@ use comity_console::output::ResultFile;
 
 use crate::corun;
 
-const EXAMPLES: &str = "A row for each co-run, in it a line for each contestant, from the program that
+const EXAMPLES: &str = "A row for each co-run, in it a line for each backend, from the program that
 was slowed least to the one that was slowed most, in times of its time alone.
 
 Examples:

@@ -24,7 +24,7 @@ use page::Section;
 
 const EXAMPLES: &str = "A FILE is, by its content,
   - what `comity-lab corun --json FILE` wrote: how much slower each program was
-    beside the others, under each contestant; unfairness and throughput;
+    beside the others, under each backend; unfairness and throughput;
   - what `comity-lab simulate --json` printed, or result.json in its --out;
   - what `comity-lab reproduce … --json` printed, or result.json in its --out;
   - what `comity run --report=FILE.json` wrote: cores used and held over time;

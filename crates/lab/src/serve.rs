@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::contestant::{BackendName, Contestant};
+use crate::backend::{Backend, BackendName};
 use crate::json::Round;
 use crate::trial::Trial;
 
@@ -155,8 +155,8 @@ fn parse_order(line: &str) -> Option<usize> {
 /// A kernel that has run once: the first run pays for fresh pages and starting threads, which is no policy's doing.
 fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round, String> + use<>, String> {
     let name = arguments.kernel.as_deref().unwrap_or_default();
-    let contestant = Contestant::new(arguments.backend, arguments.policy).map_err(Failure::into_sentence)?;
-    let trial = Trial::prepare(name, &contestant, arguments.workers).map_err(Failure::into_sentence)?;
+    let backend = Backend::new(arguments.backend, arguments.policy).map_err(Failure::into_sentence)?;
+    let trial = Trial::prepare(name, &backend, arguments.workers).map_err(Failure::into_sentence)?;
     trial.run(false).map_err(Failure::into_sentence)?;
     Ok(move || trial.run(false).map(|shown| shown.round).map_err(Failure::into_sentence))
 }

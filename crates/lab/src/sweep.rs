@@ -17,7 +17,7 @@ use comity_sim::experiments::Runner;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::contestant::workers_range;
+use crate::backend::workers_range;
 use crate::filing::{Filing, Header, RUNS, take};
 use crate::progress::Progress;
 

@@ -3,16 +3,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use comity_console::Failure;
-use comity_kernels::{Backend, Program, catalog};
+use comity_kernels::{Backend as Started, Program, catalog};
 
-use crate::contestant::Contestant;
+use crate::backend::Backend;
 use crate::json::{Counters, Round};
 
 /// A kernel that is ready to run.
 pub struct Trial {
     name: String,
     program: Box<dyn Program>,
-    backend: Backend,
+    started: Started,
 }
 
 /// A round, and what the kernel had to show.
@@ -25,14 +25,14 @@ pub struct Shown {
 
 impl Trial {
     /// Builds the input of the kernel `name` and starts the workers.
-    pub fn prepare(name: &str, contestant: &Contestant, workers: u16) -> Result<Trial, Failure> {
+    pub fn prepare(name: &str, backend: &Backend, workers: u16) -> Result<Trial, Failure> {
         let program = catalog::prepare(name).map_err(|error| Failure::Usage(error.to_string()))?;
-        Ok(Trial { name: name.to_owned(), program, backend: contestant.start(workers)? })
+        Ok(Trial { name: name.to_owned(), program, started: backend.start(workers)? })
     }
 
     /// Runs once. With `present`, the kernel may also write what a person would look at.
     pub fn run(&self, present: bool) -> Result<Shown, Failure> {
-        let run = catch_unwind(AssertUnwindSafe(|| self.program.run(&self.backend, present)))
+        let run = catch_unwind(AssertUnwindSafe(|| self.program.run(&self.started, present)))
             .map_err(|_| Failure::Run(format!("{} panicked; its message is above", self.name)))?;
         let presented = run.presented.transpose().map_err(|error| Failure::Run(format!("{}: {error}", self.name)))?;
         let round = Round {

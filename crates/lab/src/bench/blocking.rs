@@ -25,7 +25,7 @@ use super::course::{self, Block, Course};
 use super::phase_loop::{piece, steps_in};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
-use crate::contestant::{MAX_WORKERS, PolicyList};
+use crate::backend::{MAX_WORKERS, PolicyList};
 use crate::figure::{Axis, Figure, Marks, Series};
 
 const EXAMPLES: &str = "Examples:
@@ -62,7 +62,7 @@ pub struct Arguments {
     /// Milliseconds that the ideal of a run takes, about, 1 to 60000 [default: 50, or 2 with --quick]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     run_ms: Option<u32>,
-    /// Rounds per contestant, 1 to 100000 [default: 7, or 2 with --quick]
+    /// Rounds per backend, 1 to 100000 [default: 7, or 2 with --quick]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
     /// Little of everything, to see that it works: the figures mean nothing
@@ -89,21 +89,21 @@ struct Report {
     figures: Arc<Vec<(Workload, u16, ResultFile)>>,
 }
 
-/// A contestant at a point.
+/// A backend at a point.
 #[derive(Serialize)]
 struct Row {
     workload: Workload,
     n: u32,
     w_us: u32,
     workers: u16,
-    contestant: String,
+    backend: String,
     /// Counted ones: fewer than were asked for where this is a part.
     rounds: usize,
     /// Whether it is the first once more.
     is_control: bool,
     /// Wall-clock time over the ideal of the same point.
     over_ideal: Quartiles,
-    /// Wall-clock time over the first contestant's of the same round.
+    /// Wall-clock time over the first backend's of the same round.
     over_first: Ratio,
     /// Context switches of the process, in a thousand messages.
     switches_per_1000: Quartiles,
@@ -137,10 +137,10 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             }
         }
     }
-    let contestants: Vec<String> = names.iter().map(Name::to_string).collect();
+    let backends: Vec<String> = names.iter().map(Name::to_string).collect();
     let course = Course {
         name: "blocking",
-        setting: format!("{}, runs of {run_ms} ms", contestants.join(", ")),
+        setting: format!("{}, runs of {run_ms} ms", backends.join(", ")),
         blocks: points.iter().map(|point| Block { name: point.name(), rounds: rounds as usize }).collect(),
         json: arguments.json,
         out,
@@ -190,7 +190,7 @@ impl Report {
         let mut series: Vec<Series> = Vec::new();
         let own = |row: &&Row| row.workload == workload && row.workers == workers && ends.contains(&Some(row.n));
         for row in self.rows.iter().filter(own).filter(|row| !row.is_control) {
-            let name = format!("{}, n = {}", row.contestant, row.n);
+            let name = format!("{}, n = {}", row.backend, row.n);
             let point = (row.w_us.into(), row.over_ideal.median);
             let interval = row.over_ideal.interval(row.w_us.into());
             match series.iter_mut().find(|line| line.name == name) {
@@ -217,11 +217,11 @@ struct Round {
     ideal: f64,
     /// Of arithmetic per message: each process finds out by itself how many take so long.
     steps: u64,
-    /// By contestant.
+    /// By backend.
     runs: Vec<Run>,
 }
 
-/// Where the contestants meet.
+/// Where the backends meet.
 #[derive(Clone)]
 struct Point {
     workload: Workload,
@@ -238,7 +238,7 @@ impl Point {
         format!("{}, {w_us} µs, n = {n}, {workers} workers", workload.name())
     }
 
-    /// What all contestants run, and on how many threads its ideal is measured.
+    /// What all backends run, and on how many threads its ideal is measured.
     fn plan(&self) -> (Plan, usize) {
         let mut plan = Plan { workload: self.workload, n: self.n, steps: self.steps, rounds: 1 };
         let threads =
@@ -291,7 +291,7 @@ impl Point {
                 workers: self.workers,
                 is_control,
                 rounds: rounds.len(),
-                contestant: if is_control { format!("{name} again (control)") } else { name.to_string() },
+                backend: if is_control { format!("{name} again (control)") } else { name.to_string() },
                 over_ideal: Quartiles::of(&over_ideal(nth)),
                 over_first: Ratio::of(&seconds(nth), &seconds(0)),
                 switches_per_1000: Quartiles::of(&own.map(|run| per_1000(run.switches as f64)).collect::<Vec<f64>>()),
@@ -337,7 +337,7 @@ impl course::Report for Report {
             "w µs",
             "n",
             "workers",
-            "contestant",
+            "backend",
             "over ideal",
             "over the first",
             "switches per 1000",
@@ -350,7 +350,7 @@ impl course::Report for Report {
                 row.w_us.to_string(),
                 row.n.to_string(),
                 row.workers.to_string(),
-                row.contestant.clone(),
+                row.backend.clone(),
                 format!("{median:.2} ({lower:.2}–{upper:.2})"),
                 row.over_first.to_string(),
                 format!("{:.1}", row.switches_per_1000.median),

@@ -18,8 +18,8 @@ use statrs::statistics::Statistics;
 use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
+use crate::backend::{Backend, PolicyList, backends, default_workers, workers_range};
 use crate::children::Children;
-use crate::contestant::{Contestant, PolicyList, contestants, default_workers, workers_range};
 use crate::{descendants, filing};
 
 const EXAMPLES: &str = "Examples:
@@ -33,7 +33,7 @@ runs this bench on them.";
 
 /// Measure programs that are written with rayon: their times over the drop-in for rayon-core, beside the stock one
 ///
-/// Both binaries are `rayon-programs`, compiled from the same lines. Each contestant is a process of its own with a warm
+/// Both binaries are `rayon-programs`, compiled from the same lines. Each backend is a process of its own with a warm
 /// pool: the stock one, the drop-in under each policy, and the stock one again as the control. They take turns. Processor
 /// time is that of the whole process from just before a run until 20 ms after it, so that what thieves burn when the
 /// job is done counts; before each run a pool has been idle for as long as the others took. After the work, each
@@ -58,10 +58,10 @@ pub struct Arguments {
     /// Threads of each pool, 1 to 1024 [default: the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Rounds per contestant, 3 to 100000
+    /// Rounds per backend, 3 to 100000
     #[arg(long, value_name = "R", default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=100_000))]
     rounds: u32,
-    /// Seconds that one answer of a contestant may take, 2 to 1000000; the first one of a program builds its input
+    /// Seconds that one answer of a backend may take, 2 to 1000000; the first one of a program builds its input
     #[arg(long, value_name = "SECS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     timeout: u32,
     /// Print JSON (schema comity-bench-drop-in/1)
@@ -69,7 +69,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What the contestants are asked after the work: the processor time of one second of idleness.
+/// What the backends are asked after the work: the processor time of one second of idleness.
 const IDLE: &str = "idle 1";
 
 const CONTROL: &str = "stock again (control)";
@@ -102,10 +102,10 @@ struct ProgramReport {
     ratios: Vec<Ratios>,
 }
 
-/// A contestant's figures over the stock one's.
+/// A backend's figures over the stock one's.
 #[derive(Serialize)]
 struct Ratios {
-    contestant: String,
+    backend: String,
     time: Ratio,
     cpu: Ratio,
 }
@@ -113,15 +113,15 @@ struct Ratios {
 /// Over all programs, of the ratios of medians.
 #[derive(Serialize)]
 struct Means {
-    contestant: String,
+    backend: String,
     time: f64,
     cpu: f64,
 }
 
-/// What a contestant's process used without work.
+/// What a backend's process used without work.
 #[derive(Serialize)]
 struct Idle {
-    contestant: String,
+    backend: String,
     seconds: f64,
     cpu_s: f64,
 }
@@ -142,7 +142,7 @@ struct Took {
     cpu: f64,
 }
 
-/// All contestants' processes: the stock one first, the control last.
+/// All backends' processes: the stock one first, the control last.
 struct Contest {
     names: Vec<String>,
     processes: Children<Answer>,
@@ -151,7 +151,7 @@ struct Contest {
 /// Runs the bench.
 pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let (stock, drop_in) = (binary("--stock", &arguments.stock)?, binary("--drop-in", &arguments.drop_in)?);
-    let policies = contestants(std::slice::from_ref(&arguments.policy), &[])?;
+    let policies = backends(std::slice::from_ref(&arguments.policy), &[])?;
     let workers = arguments.workers.map_or_else(default_workers, Ok)?;
     descendants::look_after()?;
     let mut contest =
@@ -165,13 +165,13 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let listed = contest.introduce()?;
     let names = if arguments.programs.is_empty() { listed } else { arguments.programs.clone() };
     let programs = names.clone();
-    let contestants = contest.names.clone();
+    let backends = contest.names.clone();
     let rounds = arguments.rounds;
     let mut blocks: Vec<Block> =
         names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect();
     blocks.push(Block { name: IDLE.to_owned(), rounds: 1 });
     let [first, second] = [&stock, &drop_in].map(|binary| format!("{}{}", binary.display(), filing::built(binary)));
-    let (paths, who) = (format!("{first} and {second}"), contestants.join(", "));
+    let (paths, who) = (format!("{first} and {second}"), backends.join(", "));
     let course = Course {
         name: "drop-in",
         setting: format!("{paths}, {who}, {workers} workers"),
@@ -181,11 +181,11 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     };
     let report = move |done: &[Vec<Vec<Took>>], partial| {
         let measured = names.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
-        let programs: Vec<ProgramReport> = measured.map(|(name, rounds)| compare(name, &contestants, rounds)).collect();
+        let programs: Vec<ProgramReport> = measured.map(|(name, rounds)| compare(name, &backends, rounds)).collect();
         let idle = |round: &Vec<Took>| {
             let idle =
-                |(name, took): (&String, &Took)| Idle { contestant: name.clone(), seconds: took.wall, cpu_s: took.cpu };
-            contestants.iter().zip(round).map(idle).collect()
+                |(name, took): (&String, &Took)| Idle { backend: name.clone(), seconds: took.wall, cpu_s: took.cpu };
+            backends.iter().zip(round).map(idle).collect()
         };
         Report {
             schema: "comity-bench-drop-in/1",
@@ -220,8 +220,8 @@ fn binary(flag: &str, path: &Path) -> Result<PathBuf, Failure> {
 }
 
 impl Contest {
-    /// Starts a contestant's process.
-    fn enter(&mut self, name: String, binary: &Path, policy: Option<&Contestant>, workers: u16) -> Result<(), Failure> {
+    /// Starts a backend's process.
+    fn enter(&mut self, name: String, binary: &Path, policy: Option<&Backend>, workers: u16) -> Result<(), Failure> {
         let mut command = Command::new(binary);
         command.arg("serve").env("RAYON_NUM_THREADS", workers.to_string());
         for variable in ["COMITY", "COMITY_NUM_THREADS", "COMITY_POLICY", "COMITY_WATCH", "COMITY_TRACE"] {
@@ -255,7 +255,7 @@ impl Contest {
         Ok(lists.swap_remove(0))
     }
 
-    /// A line of order for one contestant, and its answer; the others keep silent.
+    /// A line of order for one backend, and its answer; the others keep silent.
     fn ask(&mut self, index: usize, order: &str) -> Result<Answer, Failure> {
         self.processes.tell(index, order)?;
         let (from, answer) = self.processes.hear()?;
@@ -305,11 +305,11 @@ impl Contest {
     }
 }
 
-fn compare(program: &str, contestants: &[String], rounds: &[Vec<Took>]) -> ProgramReport {
+fn compare(program: &str, backends: &[String], rounds: &[Vec<Took>]) -> ProgramReport {
     let wall = |nth: usize| rounds.iter().map(|round| round[nth].wall).collect::<Vec<f64>>();
     let cpu = |nth: usize| rounds.iter().map(|round| round[nth].cpu).collect::<Vec<f64>>();
-    let ratios = contestants.iter().enumerate().skip(1).map(|(nth, contestant)| Ratios {
-        contestant: contestant.clone(),
+    let ratios = backends.iter().enumerate().skip(1).map(|(nth, backend)| Ratios {
+        backend: backend.clone(),
         time: Ratio::of(&wall(nth), &wall(0)),
         cpu: Ratio::of(&cpu(nth), &cpu(0)),
     });
@@ -322,14 +322,14 @@ fn compare(program: &str, contestants: &[String], rounds: &[Vec<Took>]) -> Progr
     }
 }
 
-/// One per contestant, in the order of the reports.
+/// One per backend, in the order of the reports.
 fn geometric_means(programs: &[ProgramReport]) -> Vec<Means> {
-    let contestants = programs.first().map_or(&[][..], |program| &program.ratios).iter().enumerate();
+    let backends = programs.first().map_or(&[][..], |program| &program.ratios).iter().enumerate();
     let mean =
         |nth: usize, of: fn(&Ratios) -> f64| programs.iter().map(|program| of(&program.ratios[nth])).geometric_mean();
-    contestants
+    backends
         .map(|(nth, ratios)| Means {
-            contestant: ratios.contestant.clone(),
+            backend: ratios.backend.clone(),
             time: mean(nth, |ratios| ratios.time.of_medians),
             cpu: mean(nth, |ratios| ratios.cpu.of_medians),
         })
@@ -341,7 +341,7 @@ impl course::Report for Report {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
         let names =
-            self.geometric_means.iter().flat_map(|of| ["time", "cpu"].map(|what| format!("{}: {what}", of.contestant)));
+            self.geometric_means.iter().flat_map(|of| ["time", "cpu"].map(|what| format!("{}: {what}", of.backend)));
         table.set_header(["program", "stock ms", "stock cpu ms"].map(str::to_owned).into_iter().chain(names));
         for program in &self.programs {
             let ms = |seconds: Quartiles| format!("{:.2}", seconds.median * 1000.0);
@@ -353,7 +353,7 @@ impl course::Report for Report {
         let means = self.geometric_means.iter().flat_map(|of| [of.time, of.cpu]).map(|mean| format!("{mean:.3}"));
         table.add_row(["geometric mean", "", ""].map(str::to_owned).into_iter().chain(means));
         let idle: Vec<String> =
-            self.idle.iter().map(|idle| format!("{} {:.3} ms", idle.contestant, idle.cpu_s * 1000.0)).collect();
+            self.idle.iter().map(|idle| format!("{} {:.3} ms", idle.backend, idle.cpu_s * 1000.0)).collect();
         let idle = if idle.is_empty() { "not measured yet".to_owned() } else { idle.join(", ") };
         format!(
             "Time and processor time over the stock rayon-core's: ratio of medians (quartiles of the ratios round by round); \

@@ -8,14 +8,14 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_kernels::Backend;
+use comity_kernels::Backend as Started;
 use serde::Serialize;
 
 use self::workloads::{Input, Run};
 use super::abp;
 use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
-use crate::contestant::{BackendName, Contestant, MAX_WORKERS};
+use crate::backend::{Backend, BackendName, MAX_WORKERS};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench fork-join
@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure what a join costs on one worker, and what more workers gain, beside other fork-join pools
 ///
-/// Each program is written once and compiled for each contestant: comity with the worker passed along (`on_worker` and
+/// Each program is written once and compiled for each backend: comity with the worker passed along (`on_worker` and
 /// `Worker::join`) and in rayon's shape (`comity::join`), stock rayon, chili, a bare pool that never sleeps (a
 /// Chase-Lev deque per thread, the thieves of Arora, Blumofe and Plaxton), and serial, where a join is two calls.
 /// All take part in the same run, turn by turn, and every result is checked.
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Workers in the second table, 2 to 1024
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=i64::from(MAX_WORKERS)))]
     workers: u16,
-    /// Rounds per contestant, 1 to 100000 [default: 7, or 3 with --quick]
+    /// Rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
     /// Small inputs, to see that everything works: the figures mean nothing
@@ -107,11 +107,11 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// A contestant on a program, with so many workers.
+/// A backend on a program, with so many workers.
 #[derive(Serialize)]
 struct Row {
     workload: String,
-    contestant: &'static str,
+    backend: &'static str,
     workers: u16,
     /// Counted ones: fewer than were asked for where this is a part.
     rounds: usize,
@@ -126,7 +126,7 @@ struct Row {
     ns_per_join: Option<f64>,
 }
 
-/// Runs a program with room for what it sorts: `None` where it is not for this contestant.
+/// Runs a program with room for what it sorts: `None` where it is not for this backend.
 type Runner = Box<dyn Fn(&Input, &mut Vec<u32>) -> Option<Run>>;
 
 /// Somebody who can run the programs.
@@ -204,13 +204,13 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
 
 /// Everybody, serial first.
 fn teams(workers: u16) -> Result<Vec<Team>, Failure> {
-    let comity = || match Contestant::new(BackendName::Comity, None)?.start(workers)? {
-        Backend::Comity(pool) => Ok(pool),
-        Backend::Serial | Backend::Rayon(_) => unreachable!("comity was asked for"),
+    let comity = || match Backend::new(BackendName::Comity, None)?.start(workers)? {
+        Started::Comity(pool) => Ok(pool),
+        Started::Serial | Started::Rayon(_) => unreachable!("comity was asked for"),
     };
-    let rayon = || match Contestant::Rayon.start(workers)? {
-        Backend::Rayon(pool) => Ok(pool),
-        Backend::Serial | Backend::Comity(_) => unreachable!("rayon was asked for"),
+    let rayon = || match Backend::Rayon.start(workers)? {
+        Started::Rayon(pool) => Ok(pool),
+        Started::Serial | Started::Comity(_) => unreachable!("rayon was asked for"),
     };
     let (by_worker, in_shape) = (comity()?, comity()?);
     let (stock, control) = (rayon()?, rayon()?);
@@ -300,7 +300,7 @@ fn compare(
         let quartiles = Quartiles::of(&own);
         Some(Row {
             workload: name.to_owned(),
-            contestant: team,
+            backend: team,
             workers,
             rounds: own.len(),
             verified: true,
@@ -332,29 +332,27 @@ impl course::Report for Report {
     }
 }
 
-/// A row per program and a column per contestant; for `fib` with one worker, also the price of a join.
+/// A row per program and a column per backend; for `fib` with one worker, also the price of a join.
 fn table(report: &Report, workers: u16, cell: impl Fn(&Row) -> String) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::ASCII_MARKDOWN);
     let rows: Vec<&Row> = report.rows.iter().filter(|row| row.workers == workers).collect();
-    let mut contestants: Vec<&str> = Vec::new();
+    let mut backends: Vec<&str> = Vec::new();
     for row in &rows {
-        if row.contestant != SERIAL && !contestants.contains(&row.contestant) {
-            contestants.push(row.contestant);
+        if row.backend != SERIAL && !backends.contains(&row.backend) {
+            backends.push(row.backend);
         }
     }
-    table.set_header(["", "serial ms"].into_iter().chain(contestants.iter().copied()));
-    for serial in rows.iter().filter(|row| row.contestant == SERIAL) {
-        let of = |contestant: &&str| {
-            rows.iter().find(|row| row.workload == serial.workload && row.contestant == *contestant)
-        };
+    table.set_header(["", "serial ms"].into_iter().chain(backends.iter().copied()));
+    for serial in rows.iter().filter(|row| row.backend == SERIAL) {
+        let of = |backend: &&str| rows.iter().find(|row| row.workload == serial.workload && row.backend == *backend);
         if let (1, Some(price)) = (workers, serial.ns_per_join) {
-            let prices = contestants.iter().map(|contestant| of(contestant).and_then(|row| row.ns_per_join));
+            let prices = backends.iter().map(|backend| of(backend).and_then(|row| row.ns_per_join));
             let prices = prices.map(|price| price.map_or("–".to_owned(), |price| format!("{price:.2}")));
             let own = [format!("{}: ns per join", serial.workload), format!("{price:.2} ns")];
             table.add_row(own.into_iter().chain(prices));
         }
-        let ratios = contestants.iter().map(|contestant| of(contestant).map_or("–".to_owned(), |row| cell(row)));
+        let ratios = backends.iter().map(|backend| of(backend).map_or("–".to_owned(), |row| cell(row)));
         let own = [serial.workload.clone(), format!("{:.2}", serial.seconds.median * 1000.0)];
         table.add_row(own.into_iter().chain(ratios));
     }

@@ -8,14 +8,14 @@ use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_kernels::{Backend, ForkJoin, OnComity, OnRayon};
+use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::usage::Usage;
 use comity_policy::Policy;
 use serde::{Deserialize, Serialize};
 
 use super::course::{self, Block, Course};
-use crate::contestant::{BackendName, Contestant, MAX_WORKERS, PolicyList, contestants};
+use crate::backend::{Backend, BackendName, MAX_WORKERS, PolicyList, backends};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench idle
@@ -58,10 +58,10 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// A contestant's pool of one size.
+/// A backend's pool of one size.
 #[derive(Clone, Serialize, Deserialize)]
 struct Row {
-    contestant: String,
+    backend: String,
     threads: u16,
     idle: Burnt,
     beside_a_task: Burnt,
@@ -79,15 +79,12 @@ struct Burnt {
 /// Runs the bench.
 pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let policies = arguments.policy.clone().unwrap_or_else(|| PolicyList(Policy::all().collect()));
-    let contestants = contestants(&[policies], &[BackendName::Rayon])?;
-    let by =
-        |contestant: &Contestant| arguments.threads.iter().map(|threads| (*contestant, *threads)).collect::<Vec<_>>();
-    let pools: Vec<(Contestant, u16)> = contestants.iter().flat_map(by).collect();
+    let backends = backends(&[policies], &[BackendName::Rayon])?;
+    let by = |backend: &Backend| arguments.threads.iter().map(|threads| (*backend, *threads)).collect::<Vec<_>>();
+    let pools: Vec<(Backend, u16)> = backends.iter().flat_map(by).collect();
     let Arguments { seconds, task_seconds, json, .. } = *arguments;
-    let block = |(contestant, threads): &(Contestant, u16)| Block {
-        name: format!("{contestant}, {threads} workers"),
-        rounds: 1,
-    };
+    let block =
+        |(backend, threads): &(Backend, u16)| Block { name: format!("{backend}, {threads} workers"), rounds: 1 };
     let course = Course {
         name: "idle",
         setting: format!("{seconds} s of idleness, a task of {task_seconds} s"),
@@ -105,32 +102,32 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         rows: done.concat(),
     };
     let measure = |turn: course::Turn| {
-        let (contestant, threads) = pools[turn.block];
-        burn(contestant, threads, arguments)
+        let (backend, threads) = pools[turn.block];
+        burn(backend, threads, arguments)
     };
     course.run(measure, report)
 }
 
-fn burn(contestant: Contestant, threads: u16, arguments: &Arguments) -> Result<Row, Failure> {
-    let pool = contestant.start(threads)?;
+fn burn(backend: Backend, threads: u16, arguments: &Arguments) -> Result<Row, Failure> {
+    let pool = backend.start(threads)?;
     let task = Duration::from_secs(arguments.task_seconds);
     work(&pool, threads);
     let idle = idle(Duration::from_secs(arguments.seconds));
     work(&pool, threads);
     let beside_a_task = match &pool {
-        Backend::Comity(pool) => pool.install(|| beside(task)),
-        Backend::Rayon(pool) => pool.install(|| beside(task)),
-        Backend::Serial => beside(task),
+        Started::Comity(pool) => pool.install(|| beside(task)),
+        Started::Rayon(pool) => pool.install(|| beside(task)),
+        Started::Serial => beside(task),
     };
     // The next pool is measured without this one's threads, as far as that can be waited for.
-    if let Backend::Comity(pool) = pool {
+    if let Started::Comity(pool) = pool {
         pool.shutdown();
     }
-    Ok(Row { contestant: contestant.to_string(), threads, idle, beside_a_task })
+    Ok(Row { backend: backend.to_string(), threads, idle, beside_a_task })
 }
 
 /// Some milliseconds of work for everybody.
-fn work(pool: &Backend, threads: u16) {
+fn work(pool: &Started, threads: u16) {
     let leaf = |part: std::ops::Range<usize>| {
         let start = Instant::now();
         while start.elapsed() < Duration::from_micros(20) {
@@ -141,9 +138,9 @@ fn work(pool: &Backend, threads: u16) {
     let pieces = 500 + 10 * usize::from(threads);
     let add = |a: usize, b: usize| a + b;
     black_box(match pool {
-        Backend::Comity(pool) => pool.install(|| OnComity.reduce_range(0..pieces, 1, &leaf, &add)),
-        Backend::Rayon(pool) => pool.install(|| OnRayon.reduce_range(0..pieces, 1, &leaf, &add)),
-        Backend::Serial => pieces,
+        Started::Comity(pool) => pool.install(|| OnComity.reduce_range(0..pieces, 1, &leaf, &add)),
+        Started::Rayon(pool) => pool.install(|| OnRayon.reduce_range(0..pieces, 1, &leaf, &add)),
+        Started::Serial => pieces,
     });
 }
 
@@ -177,10 +174,10 @@ impl course::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-        table.set_header(["contestant", "threads", "idle: cpu s", "switches", "beside a task: cpu s", "switches"]);
+        table.set_header(["backend", "threads", "idle: cpu s", "switches", "beside a task: cpu s", "switches"]);
         for row in &self.rows {
             table.add_row([
-                row.contestant.clone(),
+                row.backend.clone(),
                 row.threads.to_string(),
                 format!("{:.3}", row.idle.cpu_s),
                 row.idle.voluntary_switches.to_string(),

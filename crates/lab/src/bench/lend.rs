@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 use super::course::{self, Block, Course};
 use super::quartiles::percentile;
+use crate::backend::{PolicyList, default_workers};
 use crate::children::Children;
-use crate::contestant::{PolicyList, default_workers};
 use crate::descendants;
 
 const EXAMPLES: &str = "Examples:

@@ -8,14 +8,14 @@ use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_kernels::{Backend, ForkJoin, OnComity, OnRayon, Serial};
+use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon, Serial};
 use comity_os::usage::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::abp::{self, OnAbp};
 use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
-use crate::contestant::{BackendName, Contestant, MAX_WORKERS, PolicyList, contestants};
+use crate::backend::{Backend, BackendName, MAX_WORKERS, PolicyList, backends};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench loop
@@ -46,7 +46,7 @@ pub struct Arguments {
     /// Phases in a run, 1 to 1000000 [default: 300, or 20 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     phases: Option<u32>,
-    /// Rounds per contestant, 1 to 100000 [default: 7, or 3 with --quick]
+    /// Rounds per backend, 1 to 100000 [default: 7, or 3 with --quick]
     #[arg(long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
     /// Few phases, to see that everything works: the figures mean nothing
@@ -72,11 +72,11 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// A contestant with a gap.
+/// A backend with a gap.
 #[derive(Serialize)]
 struct Row {
     gap_us: u64,
-    contestant: String,
+    backend: String,
     /// Counted ones: fewer than were asked for where this is a part.
     rounds: usize,
     /// Every sum was right; the bench fails where one is not.
@@ -93,7 +93,7 @@ struct Row {
 
 /// Who runs the phases.
 enum Team {
-    Pool(Backend),
+    Pool(Started),
     Abp(u16),
 }
 
@@ -122,12 +122,12 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let rounds = arguments.rounds.unwrap_or(if arguments.quick { 3 } else { 7 });
     let phases = arguments.phases.unwrap_or(if arguments.quick { 20 } else { 300 });
     // Serial first, it makes the ideal; the control last. All pools live together: idle ones use no processor time.
-    let mut teams = vec![("serial".to_owned(), Team::Pool(Backend::Serial))];
-    for contestant in contestants(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])? {
-        teams.push((contestant.to_string(), Team::Pool(contestant.start(arguments.workers)?)));
+    let mut teams = vec![("serial".to_owned(), Team::Pool(Started::Serial))];
+    for backend in backends(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])? {
+        teams.push((backend.to_string(), Team::Pool(backend.start(arguments.workers)?)));
     }
     teams.push(("bare abp".to_owned(), Team::Abp(arguments.workers)));
-    let control = Contestant::Rayon.start(arguments.workers)?;
+    let control = Backend::Rayon.start(arguments.workers)?;
     teams.push(("rayon again (control)".to_owned(), Team::Pool(control)));
 
     let per_piece = Duration::from_micros(arguments.work_us) / arguments.pieces;
@@ -190,14 +190,14 @@ fn compare(gap_us: u64, names: &[String], workers: u16, rounds: &[Vec<Measured>]
     let gap_s = Duration::from_micros(gap_us).as_secs_f64();
     // Everybody's own round over the ideal of that round, by its serial run.
     let ideal = |round: &[Measured]| (round[0].phase_s - gap_s) / f64::from(workers) + gap_s;
-    let rows = names.iter().enumerate().map(|(nth, contestant)| {
+    let rows = names.iter().enumerate().map(|(nth, backend)| {
         let quartiles = |of: &dyn Fn(&Measured) -> f64| {
             Quartiles::of(&rounds.iter().map(|round| of(&round[nth])).collect::<Vec<f64>>())
         };
         let over_ideal: Vec<f64> = rounds.iter().map(|round| round[nth].phase_s / ideal(round)).collect();
         Row {
             gap_us,
-            contestant: contestant.clone(),
+            backend: backend.clone(),
             rounds: rounds.len(),
             verified: true,
             phase_us: quartiles(&|run| run.phase_s * 1e6),
@@ -212,9 +212,9 @@ fn compare(gap_us: u64, names: &[String], workers: u16, rounds: &[Vec<Measured>]
 impl Team {
     fn run(&self, plan: Plan) -> Measured {
         match self {
-            Team::Pool(Backend::Serial) => plan.run(Serial),
-            Team::Pool(Backend::Comity(pool)) => pool.install(|| plan.run(OnComity)),
-            Team::Pool(Backend::Rayon(pool)) => pool.install(|| plan.run(OnRayon)),
+            Team::Pool(Started::Serial) => plan.run(Serial),
+            Team::Pool(Started::Comity(pool)) => pool.install(|| plan.run(OnComity)),
+            Team::Pool(Started::Rayon(pool)) => pool.install(|| plan.run(OnRayon)),
             Team::Abp(workers) => abp::run(*workers, |_| plan.run(OnAbp)),
         }
     }
@@ -284,19 +284,12 @@ impl course::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-        table.set_header([
-            "gap µs",
-            "contestant",
-            "phase and gap µs",
-            "over ideal",
-            "cpu s per s",
-            "switches per phase",
-        ]);
+        table.set_header(["gap µs", "backend", "phase and gap µs", "over ideal", "cpu s per s", "switches per phase"]);
         for row in &self.rows {
             let Quartiles { lower, median, upper } = row.over_ideal;
             table.add_row([
                 row.gap_us.to_string(),
-                row.contestant.clone(),
+                row.backend.clone(),
                 format!("{:.1}", row.phase_us.median),
                 format!("{median:.2} ({lower:.2}–{upper:.2})"),
                 format!("{:.2}", row.cpu_per_s.median),

@@ -1,4 +1,4 @@
-//! A contestant's figures over another's of the same rounds.
+//! A backend's figures over another's of the same rounds.
 
 use std::fmt;
 

@@ -8,13 +8,13 @@ use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_kernels::{Backend, Program, catalog};
+use comity_kernels::{Backend as Started, Program, catalog};
 use serde::Serialize;
 
 use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
-use crate::contestant::{BackendName, Contestant, PolicyList, contestants, default_workers, workers_range};
+use crate::backend::{Backend, BackendName, PolicyList, backends, default_workers, workers_range};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench solo
@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Workers of each pool, 1 to 1024 [default: the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
-    /// Rounds per contestant, 3 to 100000
+    /// Rounds per backend, 3 to 100000
     #[arg(long, value_name = "R", default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=100_000))]
     rounds: u32,
     /// Print JSON (schema comity-bench-solo/1)
@@ -60,13 +60,13 @@ struct KernelReport {
     rounds: usize,
     /// Seconds of stock rayon.
     rayon_s: Quartiles,
-    ratios: Vec<ContestantRatio>,
+    ratios: Vec<BackendRatio>,
 }
 
-/// A contestant's time over rayon's.
+/// A backend's time over rayon's.
 #[derive(Serialize)]
-struct ContestantRatio {
-    contestant: String,
+struct BackendRatio {
+    backend: String,
     #[serde(flatten)]
     over_rayon: Ratio,
 }
@@ -86,18 +86,18 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         })
         .collect::<Result<_, Failure>>()?;
     // Rayon first, the control last; all pools live together, and idle ones use no processor time.
-    let mut backends = vec![("rayon".to_owned(), Contestant::Rayon.start(workers)?)];
-    for contestant in contestants(std::slice::from_ref(&arguments.policy), &[BackendName::Comity])? {
-        backends.push((contestant.to_string(), contestant.start(workers)?));
+    let mut started = vec![("rayon".to_owned(), Backend::Rayon.start(workers)?)];
+    for backend in backends(std::slice::from_ref(&arguments.policy), &[BackendName::Comity])? {
+        started.push((backend.to_string(), backend.start(workers)?));
     }
-    backends.push(("rayon again (control)".to_owned(), Contestant::Rayon.start(workers)?));
+    started.push(("rayon again (control)".to_owned(), Backend::Rayon.start(workers)?));
 
     let names: Vec<String> = programs.iter().map(|(name, _)| name.clone()).collect();
-    let contestants: Vec<String> = backends.iter().map(|(contestant, _)| contestant.clone()).collect();
+    let backends: Vec<String> = started.iter().map(|(backend, _)| backend.clone()).collect();
     let rounds = arguments.rounds;
     let course = Course {
         name: "solo",
-        setting: format!("{}, {workers} workers", contestants.join(", ")),
+        setting: format!("{}, {workers} workers", backends.join(", ")),
         blocks: names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect(),
         json: arguments.json,
         out,
@@ -106,9 +106,9 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let (name, program) = &programs[turn.block];
         // The first round warms up and is not counted.
         if turn.is_first {
-            run_all(name, &**program, &backends, 0)?;
+            run_all(name, &**program, &started, 0)?;
         }
-        run_all(name, &**program, &backends, turn.round as u64 + 1)
+        run_all(name, &**program, &started, turn.round as u64 + 1)
     };
     let report = move |done: &[Vec<Vec<f64>>], partial| {
         let measured = names.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             partial,
             workers,
             rounds,
-            kernels: measured.map(|(name, rounds)| compare(name, &contestants, rounds)).collect(),
+            kernels: measured.map(|(name, rounds)| compare(name, &backends, rounds)).collect(),
         }
     };
     course.run(measure, report)
@@ -131,27 +131,27 @@ fn all_stealing() -> Vec<String> {
 }
 
 /// A round: the seconds of everybody.
-fn run_all(name: &str, program: &dyn Program, backends: &[(String, Backend)], round: u64) -> Result<Vec<f64>, Failure> {
+fn run_all(name: &str, program: &dyn Program, started: &[(String, Started)], round: u64) -> Result<Vec<f64>, Failure> {
     // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
-    let mut turns: Vec<usize> = (0..backends.len()).collect();
+    let mut turns: Vec<usize> = (0..started.len()).collect();
     fastrand::Rng::with_seed(round).shuffle(&mut turns);
-    let mut seconds = vec![0.0; backends.len()];
+    let mut seconds = vec![0.0; started.len()];
     for turn in turns {
         // A pool under a policy that shares cores is nobody's neighbour any more when it has had no work for a while.
         thread::sleep(SETTLE);
-        let run = program.run(&backends[turn].1, false);
+        let run = program.run(&started[turn].1, false);
         if !run.verdict.verified {
-            return Err(Failure::Run(format!("{name} on {}: {}", backends[turn].0, run.verdict.detail)));
+            return Err(Failure::Run(format!("{name} on {}: {}", started[turn].0, run.verdict.detail)));
         }
         seconds[turn] = run.seconds;
     }
     Ok(seconds)
 }
 
-fn compare(name: &str, contestants: &[String], rounds: &[Vec<f64>]) -> KernelReport {
+fn compare(name: &str, backends: &[String], rounds: &[Vec<f64>]) -> KernelReport {
     let seconds = |nth: usize| rounds.iter().map(|round| round[nth]).collect::<Vec<f64>>();
-    let ratios = contestants.iter().enumerate().skip(1).map(|(nth, contestant)| ContestantRatio {
-        contestant: contestant.clone(),
+    let ratios = backends.iter().enumerate().skip(1).map(|(nth, backend)| BackendRatio {
+        backend: backend.clone(),
         over_rayon: Ratio::of(&seconds(nth), &seconds(0)),
     });
     KernelReport {
@@ -166,8 +166,8 @@ impl course::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-        let contestants = self.kernels[0].ratios.iter().map(|ratio| ratio.contestant.clone());
-        table.set_header(["kernel".to_owned(), "rayon ms".to_owned()].into_iter().chain(contestants));
+        let backends = self.kernels[0].ratios.iter().map(|ratio| ratio.backend.clone());
+        table.set_header(["kernel".to_owned(), "rayon ms".to_owned()].into_iter().chain(backends));
         for kernel in &self.kernels {
             let ratios = kernel.ratios.iter().map(|ratio| ratio.over_rayon.to_string());
             let own = [kernel.name.clone(), format!("{:.2}", kernel.rayon_s.median * 1000.0)];

@@ -11,13 +11,13 @@ use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_kernels::Backend;
+use comity_kernels::Backend as Started;
 use serde::{Deserialize, Serialize};
 
 use super::course::{self, Block, Course};
 use super::floor::Sleeper;
 use super::quartiles::percentile;
-use crate::contestant::{BackendName, Contestant, PolicyList, contestants, workers_range};
+use crate::backend::{Backend, BackendName, PolicyList, backends, workers_range};
 
 const EXAMPLES: &str = "Examples:
   comity-lab bench wake
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Milliseconds of idleness before each submission
     #[arg(long, value_name = "MS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(0..=10_000))]
     idle_ms: u64,
-    /// Submissions per contestant and way, 10 to 1000000
+    /// Submissions per backend and way, 10 to 1000000
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     samples: u32,
     /// Print JSON (schema comity-bench-wake/1)
@@ -48,7 +48,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Submissions in a row of one contestant before it is another's turn.
+/// Submissions in a row of one backend before it is another's turn.
 const TURN: u32 = 25;
 
 /// Into how many parts the turns are divided at most, to say how far it is.
@@ -75,14 +75,14 @@ struct Report {
 #[derive(Serialize, Deserialize)]
 struct Samples {
     by_floor: Vec<f64>,
-    /// By contestant and way.
+    /// By backend and way.
     by: Vec<[Vec<f64>; 2]>,
 }
 
 /// Microseconds from the submission to the start.
 #[derive(Serialize)]
 struct Row {
-    contestant: String,
+    backend: String,
     submitted_by: &'static str,
     p50_us: f64,
     p90_us: f64,
@@ -110,14 +110,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     if arguments.workers < 2 {
         return Err(Failure::Usage("a task cannot start on another worker of 1; give --workers 2 or more".to_owned()));
     }
-    let contestants = contestants(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])?;
-    let backends: Vec<(Contestant, Backend)> = contestants
+    let backends = backends(std::slice::from_ref(&arguments.policy), &[BackendName::Rayon])?;
+    let started: Vec<(Backend, Started)> = backends
         .into_iter()
-        .map(|contestant| Ok((contestant, contestant.start(arguments.workers)?)))
+        .map(|backend| Ok((backend, backend.start(arguments.workers)?)))
         .collect::<Result<_, Failure>>()?;
     let idle = Duration::from_millis(arguments.idle_ms);
     let floor = Floor::start();
-    let names: Vec<String> = backends.iter().map(|(contestant, _)| contestant.to_string()).collect();
+    let names: Vec<String> = started.iter().map(|(backend, _)| backend.to_string()).collect();
     let turns = arguments.samples.div_ceil(TURN) as usize;
     let blocks = turns.min(BLOCKS);
     let block = |nth| Block {
@@ -140,14 +140,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let number = (samples - before as u32 * TURN).min(TURN);
         let by_floor = (0..number).map(|_| floor.once(idle).ok_or_else(|| lost("the machine", "a futex alone")));
         let by_floor: Vec<f64> = by_floor.collect::<Result<_, _>>()?;
-        let by = |(contestant, backend): &(Contestant, Backend)| -> Result<[Vec<f64>; 2], Failure> {
+        let by = |(backend, started): &(Backend, Started)| -> Result<[Vec<f64>; 2], Failure> {
             let by_way = |way: Way| {
-                let samples = (0..number).map(|_| once(backend, way, idle).ok_or_else(|| lost(contestant, way.name())));
+                let samples = (0..number).map(|_| once(started, way, idle).ok_or_else(|| lost(backend, way.name())));
                 samples.collect::<Result<Vec<f64>, Failure>>()
             };
             Ok([by_way(Way::Join)?, by_way(Way::Spawn)?])
         };
-        Ok(Samples { by_floor, by: backends.iter().map(by).collect::<Result<_, Failure>>()? })
+        Ok(Samples { by_floor, by: started.iter().map(by).collect::<Result<_, Failure>>()? })
     };
     let report = move |done: &[Vec<Samples>], partial| {
         let all = |of: &dyn Fn(&Samples) -> &[f64]| done.iter().flatten().flat_map(of).copied().collect::<Vec<f64>>();
@@ -170,13 +170,13 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     course.run(measure, report)
 }
 
-fn lost(contestant: impl Display, way: &str) -> Failure {
-    Failure::Run(format!("{contestant}: a task submitted by {way} had not started after {LOST:?}"))
+fn lost(backend: impl Display, way: &str) -> Failure {
+    Failure::Run(format!("{backend}: a task submitted by {way} had not started after {LOST:?}"))
 }
 
-fn row(contestant: impl Display, way: &'static str, samples: &[f64]) -> Row {
+fn row(backend: impl Display, way: &'static str, samples: &[f64]) -> Row {
     Row {
-        contestant: contestant.to_string(),
+        backend: backend.to_string(),
         submitted_by: way,
         p50_us: percentile(samples, 50),
         p90_us: percentile(samples, 90),
@@ -186,20 +186,20 @@ fn row(contestant: impl Display, way: &'static str, samples: &[f64]) -> Row {
 }
 
 /// Idles, submits, and waits for the start without giving up the core. Microseconds; `None` if it never started.
-fn once(backend: &Backend, way: Way, idle: Duration) -> Option<f64> {
+fn once(started: &Started, way: Way, idle: Duration) -> Option<f64> {
     match way {
-        Way::Join => inside(backend, || {
+        Way::Join => inside(started, || {
             std::thread::sleep(idle);
             let clock = Clock::start();
             // The other half starts on another worker: this one does not return before it has.
-            let (waited, ()) = join(backend, || clock.wait(), || clock.stop());
+            let (waited, ()) = join(started, || clock.wait(), || clock.stop());
             waited
         }),
         Way::Spawn => {
             std::thread::sleep(idle);
             let clock = Arc::new(Clock::start());
             let other = Arc::clone(&clock);
-            spawn(backend, move || other.stop());
+            spawn(started, move || other.stop());
             clock.wait()
         }
     }
@@ -261,27 +261,27 @@ impl Clock {
     }
 }
 
-fn inside<R: Send>(backend: &Backend, task: impl FnOnce() -> R + Send) -> R {
-    match backend {
-        Backend::Serial => task(),
-        Backend::Comity(pool) => pool.install(task),
-        Backend::Rayon(pool) => pool.install(task),
+fn inside<R: Send>(started: &Started, task: impl FnOnce() -> R + Send) -> R {
+    match started {
+        Started::Serial => task(),
+        Started::Comity(pool) => pool.install(task),
+        Started::Rayon(pool) => pool.install(task),
     }
 }
 
-fn join<A: Send, B: Send>(backend: &Backend, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
-    match backend {
-        Backend::Serial => unreachable!("the bench compares pools"),
-        Backend::Comity(_) => comity::join(a, b),
-        Backend::Rayon(_) => rayon::join(a, b),
+fn join<A: Send, B: Send>(started: &Started, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    match started {
+        Started::Serial => unreachable!("the bench compares pools"),
+        Started::Comity(_) => comity::join(a, b),
+        Started::Rayon(_) => rayon::join(a, b),
     }
 }
 
-fn spawn(backend: &Backend, task: impl FnOnce() + Send + 'static) {
-    match backend {
-        Backend::Serial => unreachable!("the bench compares pools"),
-        Backend::Comity(pool) => pool.spawn(task),
-        Backend::Rayon(pool) => pool.spawn(task),
+fn spawn(started: &Started, task: impl FnOnce() + Send + 'static) {
+    match started {
+        Started::Serial => unreachable!("the bench compares pools"),
+        Started::Comity(pool) => pool.spawn(task),
+        Started::Rayon(pool) => pool.spawn(task),
     }
 }
 
@@ -289,10 +289,10 @@ impl course::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
-        table.set_header(["contestant", "submitted by", "p50 µs", "p90 µs", "p99 µs", "max µs"]);
+        table.set_header(["backend", "submitted by", "p50 µs", "p90 µs", "p99 µs", "max µs"]);
         for row in &self.rows {
             let times = [row.p50_us, row.p90_us, row.p99_us, row.max_us].map(|us| format!("{us:.1}"));
-            table.add_row([row.contestant.clone(), row.submitted_by.to_owned()].into_iter().chain(times));
+            table.add_row([row.backend.clone(), row.submitted_by.to_owned()].into_iter().chain(times));
         }
         format!(
             "Submission to start on another worker, after {} ms of idleness; {} workers, {} samples each\n{table}\n",

@@ -11,25 +11,25 @@ use crate::json::{Corun, CorunReport};
 const WIDTH: u32 = 960;
 /// Of the axis.
 const ROW: i32 = 100;
-/// Of a row at least, of a contestant within it, and of all that is neither row nor legend.
+/// Of a row at least, of a backend within it, and of all that is neither row nor legend.
 const HEIGHTS: [u32; 3] = [34, 12, 118];
 /// Longer names are cut.
 const LETTERS: usize = 30;
 
-/// A row for each co-run, in it a line for each contestant from the program that was slowed least to the one that was most.
+/// A row for each co-run, in it a line for each backend from the program that was slowed least to the one that was most.
 pub fn svg(report: &CorunReport) -> String {
     let rows = rows(&report.coruns);
-    let contestants: Vec<&str> = contestants(&report.coruns);
+    let backends: Vec<&str> = backends(&report.coruns);
     let all = report.coruns.iter().flat_map(times);
     let (least, most) = all.fold((1.0_f64, 2.0_f64), |(least, most), times| (least.min(times), most.max(times)));
     let (low, high) = (least / 1.1, most * 1.15);
     let mut text = String::new();
     {
-        let [row, contestant, rest] = HEIGHTS;
-        let row = row.max(contestant * contestants.len() as u32);
-        let size = (WIDTH, rest + row * rows.len() as u32 + legend_height(WIDTH, &contestants));
+        let [row, backend, rest] = HEIGHTS;
+        let row = row.max(backend * backends.len() as u32);
+        let size = (WIDTH, rest + row * rows.len() as u32 + legend_height(WIDTH, &backends));
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        let area = above_a_legend(&area, &contestants, |nth| (Sign::Dot, COLOURS[nth % COLOURS.len()]));
+        let area = above_a_legend(&area, &backends, |nth| (Sign::Dot, COLOURS[nth % COLOURS.len()]));
         let places: Vec<i32> = (0..rows.len()).map(place).collect();
         let up = (place(rows.len()) - ROW / 2..-ROW / 2).with_key_points(places);
         let powers = (-8..=16).map(|power| 2.0_f64.powi(power)).filter(|power| (low..high).contains(power)).collect();
@@ -56,11 +56,11 @@ pub fn svg(report: &CorunReport) -> String {
             .draw()
             .expect(CANNOT_FAIL);
         // One above the other within a row.
-        let gap = ROW * 4 / 5 / contestants.len() as i32;
+        let gap = ROW * 4 / 5 / backends.len() as i32;
         for (row, coruns) in rows.values().enumerate() {
             for corun in coruns {
-                let nth = contestants.iter().position(|name| *name == corun.policy).expect("it is one of them");
-                let y = place(row) + gap * nth as i32 - gap * (contestants.len() as i32 - 1) / 2;
+                let nth = backends.iter().position(|name| *name == corun.policy).expect("it is one of them");
+                let y = place(row) + gap * nth as i32 - gap * (backends.len() as i32 - 1) / 2;
                 let colour = COLOURS[nth % COLOURS.len()];
                 let (least, most) = times(corun).fold((f64::MAX, f64::MIN), |(l, m), time| (l.min(time), m.max(time)));
                 let line = PathElement::new([(least, y), (most, y)], colour.mix(0.6).stroke_width(3));
@@ -92,7 +92,7 @@ fn caption(report: &CorunReport) -> String {
 }
 
 /// In the order of their first co-runs.
-pub fn contestants(coruns: &[Corun]) -> Vec<&str> {
+pub fn backends(coruns: &[Corun]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for corun in coruns {
         if !names.contains(&corun.policy.as_str()) {

@@ -1,4 +1,4 @@
-//! Co-runs for spreadsheets and plotting programs: a row per contestant and program.
+//! Co-runs for spreadsheets and plotting programs: a row per backend and program.
 
 use ::csv::Writer;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::json::{CorunProgram, CorunReport};
 #[derive(Serialize)]
 struct Row<'a> {
     corun: usize,
-    contestant: &'a str,
+    policy: &'a str,
     backend: &'a str,
     workers: u16,
     program: &'a str,
@@ -44,7 +44,7 @@ pub fn rows(report: &CorunReport) -> String {
             let CorunProgram { one_core_s, solo_s, corun_s, overlapped_s, slowdown, slowdown_ratio, cv, .. } = *program;
             let row = Row {
                 corun: nth,
-                contestant: &corun.policy,
+                policy: &corun.policy,
                 backend: &corun.backend,
                 workers: corun.workers,
                 program: &program.name,

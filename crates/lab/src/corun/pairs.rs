@@ -1,4 +1,4 @@
-//! Co-runs of two programs each: which pairs there are, and what all of them together show of a contestant.
+//! Co-runs of two programs each: which pairs there are, and what all of them together show of a backend.
 
 use clap::ValueEnum;
 use statrs::statistics::Statistics;
@@ -29,19 +29,19 @@ impl Pairs {
     }
 }
 
-/// One entry per contestant, in the order of their first co-runs.
+/// One entry per backend, in the order of their first co-runs.
 pub fn over(coruns: &[&Corun]) -> Vec<OverPairs> {
-    let mut contestants: Vec<&str> = Vec::new();
+    let mut backends: Vec<&str> = Vec::new();
     for corun in coruns {
-        if !contestants.contains(&corun.policy.as_str()) {
-            contestants.push(&corun.policy);
+        if !backends.contains(&corun.policy.as_str()) {
+            backends.push(&corun.policy);
         }
     }
-    let own = |contestant: &str| coruns.iter().copied().filter(|corun| corun.policy == contestant).collect::<Vec<_>>();
-    contestants.into_iter().map(|contestant| summary(&own(contestant))).collect()
+    let own = |backend: &str| coruns.iter().copied().filter(|corun| corun.policy == backend).collect::<Vec<_>>();
+    backends.into_iter().map(|backend| summary(&own(backend))).collect()
 }
 
-/// Over the co-runs, at least one, of one contestant.
+/// Over the co-runs, at least one, of one backend.
 fn summary(coruns: &[&Corun]) -> OverPairs {
     let pairs = |value: fn(&Corun) -> f64| coruns.iter().map(|corun| value(corun)).collect::<Vec<f64>>();
     let programs = || coruns.iter().flat_map(|corun| &corun.programs);
@@ -151,7 +151,7 @@ pub mod tests {
     }
 
     #[test]
-    fn each_contestant_has_its_means_and_its_worst_pair() {
+    fn each_backend_has_its_means_and_its_worst_pair() {
         let coruns = [
             corun("bws", 0.25, [2.0, 2.0], Some(0.1)),
             corun("abp", 0.5, [1.0, 1.0], Some(0.3)),

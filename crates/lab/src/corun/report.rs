@@ -3,33 +3,33 @@
 use super::measures::{self, Means};
 use super::program::Program;
 use super::schedule::{Plan, Samples};
-use crate::contestant::Contestant;
+use crate::backend::Backend;
 use crate::json::{Corun, CorunProgram, Counters, Round, Times};
 use comity_console::Failure;
 
 /// Whose time alone is T_b.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Each contestant's own.
+    /// Each backend's own.
     Own,
-    /// That of the contestant at this place.
+    /// That of the backend at this place.
     Of(usize),
 }
 
 impl Baseline {
-    /// Finds the contestant called `name`.
-    pub fn choose(name: &str, contestants: &[Contestant]) -> Result<Baseline, Failure> {
+    /// Finds the backend called `name`.
+    pub fn choose(name: &str, backends: &[Backend]) -> Result<Baseline, Failure> {
         if name == "own" {
             return Ok(Baseline::Own);
         }
         // A policy may be written with parameters that are its defaults.
-        let policy = name.parse().ok().map(Contestant::Comity);
-        let found = contestants
+        let policy = name.parse().ok().map(Backend::Comity);
+        let found = backends
             .iter()
-            .position(|contestant| Some(*contestant) == policy || contestant.to_string() == name)
+            .position(|backend| Some(*backend) == policy || backend.to_string() == name)
             .map(Baseline::Of);
         found.ok_or_else(|| {
-            let names: Vec<String> = contestants.iter().map(Contestant::to_string).collect();
+            let names: Vec<String> = backends.iter().map(Backend::to_string).collect();
             Failure::Usage(format!(
                 "--baseline {name} does not take part; choose own or one of {}, or add it to --policy or --backend",
                 names.join(", ")
@@ -38,36 +38,36 @@ impl Baseline {
     }
 
     /// As in `--baseline`.
-    pub fn name(self, contestants: &[Contestant]) -> String {
+    pub fn name(self, backends: &[Backend]) -> String {
         match self {
             Baseline::Own => "own".to_owned(),
-            Baseline::Of(nth) => contestants[nth].to_string(),
+            Baseline::Of(nth) => backends[nth].to_string(),
         }
     }
 }
 
-/// One entry per contestant that has run each program alone and together, which all have unless the command was interrupted.
+/// One entry per backend that has run each program alone and together, which all have unless the command was interrupted.
 pub fn coruns(plan: &Plan, samples: &[Vec<Samples>], baseline: Baseline, cores: usize) -> Vec<Corun> {
-    let is_measured = |contestant: &usize| {
+    let is_measured = |backend: &usize| {
         let base = match baseline {
-            Baseline::Own => *contestant,
+            Baseline::Own => *backend,
             Baseline::Of(nth) => nth,
         };
-        samples[*contestant].iter().all(|own| !own.one_core.is_empty() && !own.corun.is_empty())
-            && [*contestant, base].iter().all(|nth| samples[*nth].iter().all(|own| !own.solo.is_empty()))
+        samples[*backend].iter().all(|own| !own.one_core.is_empty() && !own.corun.is_empty())
+            && [*backend, base].iter().all(|nth| samples[*nth].iter().all(|own| !own.solo.is_empty()))
     };
-    let entry = |(nth, contestant): (usize, &Contestant)| {
+    let entry = |(nth, backend): (usize, &Backend)| {
         let own = &samples[nth];
         let base = match baseline {
             Baseline::Own => own,
             Baseline::Of(nth) => &samples[nth],
         };
-        corun(plan, contestant, own, base, cores)
+        corun(plan, backend, own, base, cores)
     };
-    plan.contestants.iter().enumerate().filter(|(nth, _)| is_measured(nth)).map(entry).collect()
+    plan.backends.iter().enumerate().filter(|(nth, _)| is_measured(nth)).map(entry).collect()
 }
 
-fn corun(plan: &Plan, contestant: &Contestant, own: &[Samples], base: &[Samples], cores: usize) -> Corun {
+fn corun(plan: &Plan, backend: &Backend, own: &[Samples], base: &[Samples], cores: usize) -> Corun {
     let means: Vec<Means> = own
         .iter()
         .zip(base)
@@ -87,9 +87,9 @@ fn corun(plan: &Plan, contestant: &Contestant, own: &[Samples], base: &[Samples]
     let due = measures::cores_due(&means, cores);
     let programs = plan.programs.iter().zip(own).zip(means.iter().zip(due));
     Corun {
-        policy: contestant.to_string(),
-        backend: contestant.backend().to_owned(),
-        workers: contestant.workers(plan.workers),
+        policy: backend.to_string(),
+        backend: backend.name().to_owned(),
+        workers: backend.workers(plan.workers),
         unfairness: measures::unfairness(&means),
         slowdown_ratio_difference: measures::slowdown_ratio_difference(&means),
         cpu_unfairness: measures::cpu_unfairness(&means, cores),
@@ -164,12 +164,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_baseline_is_a_contestant_however_its_parameters_are_written() {
-        let contestants = [Contestant::Comity("bws".parse().unwrap()), Contestant::Rayon];
-        assert_eq!(Baseline::choose("own", &contestants).unwrap(), Baseline::Own);
-        assert_eq!(Baseline::choose("bws:sleep_threshold=64", &contestants).unwrap(), Baseline::Of(0));
-        assert_eq!(Baseline::choose("rayon", &contestants).unwrap().name(&contestants), "rayon");
-        assert!(matches!(Baseline::choose("abp", &contestants), Err(Failure::Usage(_))));
+    fn a_baseline_is_a_backend_however_its_parameters_are_written() {
+        let backends = [Backend::Comity("bws".parse().unwrap()), Backend::Rayon];
+        assert_eq!(Baseline::choose("own", &backends).unwrap(), Baseline::Own);
+        assert_eq!(Baseline::choose("bws:sleep_threshold=64", &backends).unwrap(), Baseline::Of(0));
+        assert_eq!(Baseline::choose("rayon", &backends).unwrap().name(&backends), "rayon");
+        assert!(matches!(Baseline::choose("abp", &backends), Err(Failure::Usage(_))));
     }
 
     fn rounds(seconds: &[f64], switches: u64) -> Vec<Round> {
@@ -194,7 +194,7 @@ mod tests {
     fn a_short_program_that_runs_on_beside_a_long_one() {
         let plan = Plan {
             programs: vec![Program::parse("fib").unwrap(), Program::parse("mm").unwrap()],
-            contestants: vec![Contestant::Rayon],
+            backends: vec![Backend::Rayon],
             workers: 2,
             rounds: 2,
             grouping: Grouping::Same,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Grouping;
 use super::program::Program;
 use super::stage::{Launch, Stage};
-use crate::contestant::Contestant;
+use crate::backend::Backend;
 use crate::filing::Filing;
 use crate::json::Round;
 use crate::progress::Progress;
@@ -27,7 +27,7 @@ pub struct Plan {
     /// The programs that run together.
     pub programs: Vec<Program>,
     /// Each runs all programs.
-    pub contestants: Vec<Contestant>,
+    pub backends: Vec<Backend>,
     /// Workers of each program.
     pub workers: u16,
     /// Counted rounds, alone and together.
@@ -40,7 +40,7 @@ pub struct Plan {
     pub one_core: usize,
 }
 
-/// What one program did under one contestant.
+/// What one program did under one backend.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Samples {
     /// Rounds alone.
@@ -61,10 +61,10 @@ pub fn blocks(rounds: usize) -> Vec<usize> {
     (0..blocks).map(|nth| rounds * (nth + 1) / blocks - rounds * nth / blocks).collect()
 }
 
-/// What has been measured so far of a plan: by contestant, then by block. A signal may have it told at any time.
+/// What has been measured so far of a plan: by backend, then by block. A signal may have it told at any time.
 pub struct Record(Mutex<Vec<Vec<Block>>>);
 
-/// A contestant's part of the rounds.
+/// A backend's part of the rounds.
 struct Block {
     /// By program.
     samples: Vec<Samples>,
@@ -76,11 +76,11 @@ impl Record {
     /// That of a plan of which nothing has been run.
     pub fn empty(plan: &Plan) -> Record {
         let block = |_| Block { samples: plan.programs.iter().map(|_| Samples::default()).collect(), is_filed: false };
-        let contestant = |_| (0..blocks(plan.rounds).len()).map(block).collect();
-        Record(Mutex::new(plan.contestants.iter().map(contestant).collect()))
+        let backend = |_| (0..blocks(plan.rounds).len()).map(block).collect();
+        Record(Mutex::new(plan.backends.iter().map(backend).collect()))
     }
 
-    /// By contestant, then by program.
+    /// By backend, then by program.
     pub fn samples(&self) -> Vec<Vec<Samples>> {
         let merged = |blocks: &Vec<Block>| {
             let mut all: Vec<Samples> = Vec::new();
@@ -100,7 +100,7 @@ impl Record {
 
     /// Takes what an earlier command filed of a block.
     pub fn take(&self, place: Place, samples: Vec<Samples>) -> Result<(), &'static str> {
-        let block = &mut comity_os::lock(&self.0)[place.contestant][place.block];
+        let block = &mut comity_os::lock(&self.0)[place.backend][place.block];
         if samples.len() != block.samples.len() {
             return Err("a line has another number of programs");
         }
@@ -109,17 +109,17 @@ impl Record {
     }
 
     fn is_filed(&self, place: Place) -> bool {
-        comity_os::lock(&self.0)[place.contestant][place.block].is_filed
+        comity_os::lock(&self.0)[place.backend][place.block].is_filed
     }
 
     fn note(&self, place: Place, program: usize, round: &Round, note: impl FnOnce(&mut Samples)) {
-        let samples = &mut comity_os::lock(&self.0)[place.contestant][place.block].samples[program];
+        let samples = &mut comity_os::lock(&self.0)[place.backend][place.block].samples[program];
         samples.note_wrong(round);
         note(samples);
     }
 
     fn file(&self, filing: &Filing, place: Place, first: usize, plan: &Plan) -> Result<(), Failure> {
-        let samples = &comity_os::lock(&self.0)[place.contestant][place.block].samples;
+        let samples = &comity_os::lock(&self.0)[place.backend][place.block].samples;
         filing.note(first + place.number(plan), samples)
     }
 }
@@ -127,8 +127,8 @@ impl Record {
 /// Which block.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// Of which contestant.
-    pub contestant: usize,
+    /// Of which backend.
+    pub backend: usize,
     /// Which of its blocks.
     pub block: usize,
 }
@@ -136,13 +136,13 @@ pub struct Place {
 impl Place {
     /// All blocks of a plan, in the order of their numbers.
     pub fn all(plan: &Plan) -> impl Iterator<Item = Place> {
-        let contestants = plan.contestants.len();
-        let place = move |number| Place { block: number / contestants, contestant: number % contestants };
-        (0..contestants * blocks(plan.rounds).len()).map(place)
+        let backends = plan.backends.len();
+        let place = move |number| Place { block: number / backends, backend: number % backends };
+        (0..backends * blocks(plan.rounds).len()).map(place)
     }
 
     fn number(self, plan: &Plan) -> usize {
-        self.block * plan.contestants.len() + self.contestant
+        self.block * plan.backends.len() + self.backend
     }
 }
 
@@ -150,18 +150,18 @@ impl Place {
 pub fn rounds(plan: &Plan) -> usize {
     let per_program: usize =
         blocks(plan.rounds).iter().map(|rounds| 2 * rounds + rounds.min(&MAX_ONE_CORE_ROUNDS)).sum();
-    per_program * plan.programs.len() * plan.contestants.len()
+    per_program * plan.programs.len() * plan.backends.len()
 }
 
-/// Measures every program under every contestant, but for what is filed. What a block brings is filed too, by its number from
+/// Measures every program under every backend, but for what is filed. What a block brings is filed too, by its number from
 /// `filed.1` on.
 pub fn measure(plan: &Plan, record: &Record, filed: Option<(&Filing, usize)>) -> Result<(), Failure> {
     let blocks = blocks(plan.rounds);
     let progress = Progress::new(rounds(plan), record.rounds(), "rounds");
     for (nth, rounds) in blocks.iter().copied().enumerate() {
-        // Each block begins with another contestant, so that none is always first.
-        for turn in 0..plan.contestants.len() {
-            let place = Place { contestant: (turn + nth) % plan.contestants.len(), block: nth };
+        // Each block begins with another backend, so that none is always first.
+        for turn in 0..plan.backends.len() {
+            let place = Place { backend: (turn + nth) % plan.backends.len(), block: nth };
             if record.is_filed(place) {
                 continue;
             }
@@ -170,9 +170,9 @@ pub fn measure(plan: &Plan, record: &Record, filed: Option<(&Filing, usize)>) ->
                 record.file(filing, place, first, plan)?;
             }
             let names: Vec<String> = plan.programs.iter().map(|program| program.to_string()).collect();
-            let contestant = &plan.contestants[place.contestant];
+            let backend = &plan.backends[place.backend];
             let block = format!("block {} of {}", nth + 1, blocks.len());
-            progress.end_of_block(format!("{contestant}, {block}, {}", names.join(" + ")));
+            progress.end_of_block(format!("{backend}, {block}, {}", names.join(" + ")));
         }
     }
     progress.end();
@@ -186,28 +186,28 @@ fn measure_block(
     record: &Record,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    let contestant = &plan.contestants[place.contestant];
+    let backend = &plan.backends[place.backend];
     let launch = |program| Launch {
         program,
-        contestant,
-        workers: contestant.workers(plan.workers),
+        backend,
+        workers: backend.workers(plan.workers),
         core: None,
         grouping: plan.grouping,
     };
     for (nth, program) in plan.programs.iter().enumerate() {
-        progress.doing(|| format!("{contestant}: {program} alone"));
+        progress.doing(|| format!("{backend}: {program} alone"));
         solo(launch(program), rounds, plan.timeout, |round| {
             record.note(place, nth, &round, |samples| samples.solo.push(round.clone()));
             progress.inc();
         })?;
-        progress.doing(|| format!("{contestant}: {program} on one core"));
+        progress.doing(|| format!("{backend}: {program} on one core"));
         let one_core = Launch { workers: 1, core: Some(plan.one_core), ..launch(program) };
         solo(one_core, rounds.min(MAX_ONE_CORE_ROUNDS), plan.timeout, |round| {
             record.note(place, nth, &round, |samples| samples.one_core.push(round.clone()));
             progress.inc();
         })?;
     }
-    progress.doing(|| format!("{contestant}: together"));
+    progress.doing(|| format!("{backend}: together"));
     let launches: Vec<Launch<'_>> = plan.programs.iter().map(launch).collect();
     together(&launches, rounds, plan.timeout, |program, round, is_counted| {
         record.note(place, program, &round, |samples| match is_counted {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Grouping;
 use super::program::Program;
+use crate::backend::Backend;
 use crate::children::Children;
-use crate::contestant::Contestant;
 use crate::json::Round;
 use crate::serve::Event;
 use comity_console::Failure;
@@ -17,7 +17,7 @@ pub struct Launch<'a> {
     /// What.
     pub program: &'a Program,
     /// Under whom.
-    pub contestant: &'a Contestant,
+    pub backend: &'a Backend,
     /// With how many workers.
     pub workers: u16,
     /// On this core only.
@@ -85,11 +85,11 @@ impl Stage {
 fn command(launch: &Launch<'_>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("serve").args(["--parent", &std::process::id().to_string()]);
-    command.args(["--backend", launch.contestant.backend(), "--workers", &launch.workers.to_string()]);
+    command.args(["--backend", launch.backend.name(), "--workers", &launch.workers.to_string()]);
     for variable in ["COMITY", "COMITY_POLICY", "COMITY_WATCH", "COMITY_TRACE"] {
         command.env_remove(variable);
     }
-    if let Some(policy) = launch.contestant.policy() {
+    if let Some(policy) = launch.backend.policy() {
         command.args(["--policy", &policy.to_string()]).env("COMITY_POLICY", policy.to_string());
     }
     for variable in ["COMITY_NUM_THREADS", "RAYON_NUM_THREADS"] {

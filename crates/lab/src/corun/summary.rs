@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::table::shorten;
 use crate::json::{Corun, CorunProgram, CorunReport};
 
-/// A line of what ran, one for each contestant, and one on how to read them.
+/// A line of what ran, one for each backend, and one on how to read them.
 pub fn lines(report: &CorunReport) -> String {
     let Some(first) = report.coruns.first() else { return String::new() };
     let cores = report.machine.cores;

@@ -53,7 +53,7 @@ pub fn render(report: &CorunReport, full: bool) -> String {
         workers(&report.coruns),
         results(&report.coruns),
         if report.baseline == "own" {
-            "each contestant's own time alone".to_owned()
+            "each backend's own time alone".to_owned()
         } else {
             format!("the time alone under {}", report.baseline)
         },
@@ -66,7 +66,7 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     text
 }
 
-/// One number for all contestants but `serial`.
+/// One number for all backends but `serial`.
 pub fn workers(coruns: &[Corun]) -> String {
     let of = |corun: &Corun| corun.workers;
     let (least, most) = (coruns.iter().map(of).min().unwrap_or(1), coruns.iter().map(of).max().unwrap_or(1));
@@ -104,9 +104,9 @@ fn few(coruns: &[Corun]) -> Table {
             let name = shorten(&program.name);
             [corun.policy.clone(), name, seconds(program.solo_s), seconds(program.corun_s)]
         });
-        return table(["contestant", "program", "alone", "together"], cells, &[0, 1]);
+        return table(["backend", "program", "alone", "together"], cells, &[0, 1]);
     }
-    let header = ["contestant", "program", "alone", "together", "slowdown", "cv", "cpu", "switches"];
+    let header = ["backend", "program", "alone", "together", "slowdown", "cv", "cpu", "switches"];
     let rows = coruns.iter().flat_map(|corun| corun.programs.iter().map(move |program| (corun, program)));
     let cells = rows.map(|(corun, program)| {
         [
@@ -124,8 +124,7 @@ fn few(coruns: &[Corun]) -> Table {
 }
 
 fn programs(coruns: &[Corun]) -> Table {
-    let header =
-        ["contestant", "program", "one core", "alone", "together", "slowdown", "cv", "cpu", "switches", "steals"];
+    let header = ["backend", "program", "one core", "alone", "together", "slowdown", "cv", "cpu", "switches", "steals"];
     let rows = coruns.iter().flat_map(|corun| corun.programs.iter().map(move |program| (corun, program)));
     let cells = rows.map(|(corun, program)| {
         let CorunProgram { one_core_s, solo_s, corun_s, slowdown, cpu_s, .. } = program;
@@ -150,7 +149,7 @@ fn programs(coruns: &[Corun]) -> Table {
 
 fn summary(coruns: &[Corun]) -> Table {
     let header = [
-        "contestant",
+        "backend",
         "programs",
         "T/B",
         "D",
@@ -180,10 +179,10 @@ fn summary(coruns: &[Corun]) -> Table {
     table(header, cells, &[1, 2])
 }
 
-/// Over all pairs, one row per contestant.
-fn overall(contestants: &[OverPairs]) -> Table {
+/// Over all pairs, one row per backend.
+fn overall(backends: &[OverPairs]) -> Table {
     let header = [
-        "contestant",
+        "backend",
         "T/B\ngeomean",
         "D\nmean (worst)",
         "unfairness\nmean (worst)",
@@ -193,7 +192,7 @@ fn overall(contestants: &[OverPairs]) -> Table {
         "cv\nmean (worst)",
         "switches/s\nmean",
     ];
-    let cells = contestants.iter().map(|over| {
+    let cells = backends.iter().map(|over| {
         [
             over.policy.clone(),
             format!("{:.2}", over.slowdown_ratio_geometric_mean),
@@ -215,7 +214,7 @@ fn together(corun: &Corun) -> String {
     names.join(" + ")
 }
 
-/// A table of contestants in the first column, text that may be wrapped in the columns `wrapped`, and numbers in the
+/// A table of backends in the first column, text that may be wrapped in the columns `wrapped`, and numbers in the
 /// others.
 fn table<const N: usize>(header: [&str; N], cells: impl Iterator<Item = [String; N]>, wrapped: &[usize]) -> Table {
     let mut table = Table::new();
@@ -289,7 +288,7 @@ mod tests {
         let numbers = "1 000 000 000 000 000 000 000 000 000 000 000";
         let row = |name: &str| ["abp".to_owned(), name.to_owned(), numbers.to_owned(), "2.5 %".to_owned()];
         let lines = |name: &str| -> Vec<String> {
-            table(["contestant", "programs", "much", "little"], [row(name)].into_iter(), &[1])
+            table(["backend", "programs", "much", "little"], [row(name)].into_iter(), &[1])
                 .lines()
                 .filter(|line| line.contains(char::is_alphanumeric))
                 .collect()

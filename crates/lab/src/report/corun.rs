@@ -1,4 +1,4 @@
-//! What `comity-lab corun --json` wrote: what sharing a machine cost each program, under each contestant.
+//! What `comity-lab corun --json` wrote: what sharing a machine cost each program, under each backend.
 
 use comity_console::machine::Versions;
 use fastrand::Rng;
@@ -6,12 +6,12 @@ use maud::{Markup, html};
 
 use super::chart::{self, Chart, Measured, Row, Scale, dot, picture};
 use super::page::{Cell, Entry, Section, clean, facts, heading, table, warning};
-use crate::corun::chart::{contestants, rows};
+use crate::corun::chart::{backends, rows};
 use crate::corun::summary;
 use crate::corun::table::{percent, results, seconds, shorten};
 use crate::json::{Corun, CorunProgram, CorunReport};
 
-/// Of a contestant within a row, and above and below all of them.
+/// Of a backend within a row, and above and below all of them.
 const LANE: usize = 14;
 const ROOM: usize = 5;
 
@@ -27,7 +27,7 @@ pub fn section(id: &str, file: &str, report: &CorunReport) -> Section {
         }
         names
     };
-    let names = contestants(&report.coruns);
+    let names = backends(&report.coruns);
     let groups = groups(report);
     let gist = gist(report, programs.len());
     let lines = summary::lines(report);
@@ -62,7 +62,7 @@ pub fn section(id: &str, file: &str, report: &CorunReport) -> Section {
         p {
             "Brackets: 95 % intervals by a bootstrap over the rounds, which takes them as independent; a dash where there is a single round. \
             T_b of the weighted speedup and of its bound is "
-            @if report.baseline == "own" { "each contestant's own time alone." }
+            @if report.baseline == "own" { "each backend's own time alone." }
             @else { "the time alone under " (clean(&report.baseline)) "." }
         }
     };
@@ -171,7 +171,7 @@ fn middle(mut values: Vec<f64>) -> Interval {
     Some((at(0.025), at(0.975)))
 }
 
-/// The place of a contestant in the legend.
+/// The place of a backend in the legend.
 fn place(names: &[&str], corun: &Corun) -> usize {
     names.iter().position(|name| *name == corun.policy).unwrap_or(0)
 }
@@ -218,7 +218,7 @@ fn slowdowns(groups: &[Group], names: &[&str]) -> Markup {
         unit, on a logarithmic axis. Dots are in the legend's order, from above; lines are 95 % intervals. Farther left is faster, and the nearer \
         the dots of one colour are to each other in a co-run, the fairer it was."
     };
-    let label = "Time together over time alone of each program under each contestant".to_owned();
+    let label = "Time together over time alone of each program under each backend".to_owned();
     let legend = chart::keys(names.iter().copied());
     html! {
         h3 { "Slowdowns" }
@@ -250,7 +250,7 @@ fn unfairness(groups: &[Group], names: &[&str]) -> Markup {
         "Unfairness of each co-run: the largest slowdown minus the smallest, where a slowdown is the time together over the time alone, less 1; \
         without unit. Lines are 95 % intervals, which lean upwards where the slowdowns are almost alike. Farther left is fairer."
     };
-    let label = "Unfairness of each co-run under each contestant".to_owned();
+    let label = "Unfairness of each co-run under each backend".to_owned();
     let legend = chart::keys(names.iter().copied());
     html! {
         h3 { "Fairness" }
@@ -293,7 +293,7 @@ fn throughput(groups: &[Group], names: &[&str]) -> Markup {
         95 % intervals. The upright line is its bound: what it would be if no work were wasted and all programs were slowed alike. Farther right \
         is better; a program that gains from another's gaps can pass the bound."
     };
-    let label = "Weighted speedup of each co-run under each contestant, and its bound".to_owned();
+    let label = "Weighted speedup of each co-run under each backend, and its bound".to_owned();
     html! {
         h3 { "Throughput" }
         (Chart { label, legend, rows, scale, caption, dense: false }.html())
@@ -310,7 +310,7 @@ fn told(Measured { value, interval }: Measured) -> String {
 
 fn of_programs(groups: &[Group]) -> Markup {
     let header = [
-        "contestant",
+        "backend",
         "program",
         "alone",
         "together",
@@ -357,7 +357,7 @@ fn of_programs(groups: &[Group]) -> Markup {
 
 fn of_coruns(groups: &[Group]) -> Markup {
     let header = [
-        "contestant",
+        "backend",
         "programs",
         "unfairness",
         "of processor time",
@@ -385,8 +385,7 @@ fn of_coruns(groups: &[Group]) -> Markup {
 }
 
 fn over_pairs(report: &CorunReport) -> Markup {
-    let header =
-        ["contestant", "pairs", "unfairness", "worst", "D", "worst", "efficiency", "worst", "weighted speedup"];
+    let header = ["backend", "pairs", "unfairness", "worst", "D", "worst", "efficiency", "worst", "weighted speedup"];
     let rows: Vec<Vec<Cell>> = report
         .over_pairs
         .iter()

@@ -13,7 +13,7 @@ use comity_sim::experiments::ws_last::{
 use serde::Serialize;
 
 use super::findings::{Findings, here, one_in, said};
-use crate::contestant::MAX_WORKERS;
+use crate::backend::MAX_WORKERS;
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::{self, Sweep};
 

@@ -21,14 +21,13 @@ fn values<'a>(rows: &'a [Value], key: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn fork_join_has_every_contestant_on_every_program() {
+fn fork_join_has_every_backend_on_every_program() {
     let report = json(lab().args(["bench", "fork-join", "--quick", "--json"]));
     assert_eq!(report["schema"], "comity-bench-fork-join/1");
     let rows = report["rows"].as_array().unwrap();
-    let mut contestants =
-        vec!["serial", "comity, worker passed", "comity", "rayon", "bare abp", "rayon again (control)"];
-    contestants.extend(cfg!(feature = "peers").then_some("chili"));
-    assert_eq!(values(rows, "contestant"), contestants);
+    let mut backends = vec!["serial", "comity, worker passed", "comity", "rayon", "bare abp", "rayon again (control)"];
+    backends.extend(cfg!(feature = "peers").then_some("chili"));
+    assert_eq!(values(rows, "backend"), backends);
     assert_eq!(
         values(rows, "workload"),
         ["fib", "tree", "nqueens", "loop", "natural", "quicksort", "cg", "coarse", "spine"]
@@ -58,12 +57,12 @@ fn fork_join_in_a_table_with_more_workers_than_cores() {
 }
 
 #[test]
-fn the_phase_loop_has_every_contestant_with_every_gap() {
+fn the_phase_loop_has_every_backend_with_every_gap() {
     let words = ["bench", "loop", "--quick", "--policy", "comity,bws", "--gap-us", "0,100", "--json"];
     let report = json(lab().args(words));
     assert_eq!((&report["schema"], &report["phases"]), (&"comity-bench-loop/1".into(), &20.into()));
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(values(rows, "contestant"), ["serial", "comity", "bws", "rayon", "bare abp", "rayon again (control)"]);
+    assert_eq!(values(rows, "backend"), ["serial", "comity", "bws", "rayon", "bare abp", "rayon again (control)"]);
     let gaps: Vec<_> = rows.iter().map(|row| row["gap_us"].as_u64().unwrap()).collect();
     assert_eq!(gaps, [[0; 6], [100; 6]].concat());
     for row in rows {
@@ -80,7 +79,7 @@ fn idle_pools_and_pools_beside_a_task() {
     let report = json(lab().args(words).arg("--json"));
     assert_eq!(report["schema"], "comity-bench-idle/1");
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(values(rows, "contestant"), ["comity", "bws", "rayon"]);
+    assert_eq!(values(rows, "backend"), ["comity", "bws", "rayon"]);
     for row in rows {
         assert_eq!(row["threads"], 2);
         for what in ["idle", "beside_a_task"] {
@@ -132,10 +131,10 @@ fn the_drop_in_under_each_policy_over_the_stock_one() {
     assert_eq!((&report["schema"], &report["workers"]), (&"comity-bench-drop-in/1".into(), &3.into()));
     let programs = report["programs"].as_array().unwrap();
     assert_eq!(values(programs, "name"), ["sort", "kernel fib"]);
-    let contestants = ["comity", "bws", "stock again (control)"];
+    let backends = ["comity", "bws", "stock again (control)"];
     for program in programs {
         let ratios = program["ratios"].as_array().unwrap();
-        assert_eq!(values(ratios, "contestant"), contestants);
+        assert_eq!(values(ratios, "backend"), backends);
         // The variables arrive: the policy where it should, and the threads everywhere.
         for (ratio, expected) in ratios.iter().zip([2.0, 0.5, 1.0]) {
             assert_eq!((&ratio["time"]["of_medians"], &ratio["cpu"]["median"]), (&expected.into(), &1.0.into()));
@@ -143,10 +142,10 @@ fn the_drop_in_under_each_policy_over_the_stock_one() {
         assert_eq!(program["stock_cpu_s"]["median"], 3.0);
     }
     let means = report["geometric_means"].as_array().unwrap();
-    assert_eq!(values(means, "contestant"), contestants);
+    assert_eq!(values(means, "backend"), backends);
     assert!((means[0]["time"].as_f64().unwrap() - 2.0).abs() < 1e-9);
     let idle = report["idle"].as_array().unwrap();
-    assert_eq!(values(idle, "contestant"), [&["stock"], &contestants[..]].concat());
+    assert_eq!(values(idle, "backend"), [&["stock"], &backends[..]].concat());
 }
 
 #[test]
@@ -233,13 +232,13 @@ fn tasks_that_block_have_every_executor_on_every_workload() {
     let report = json(command.args(["--n", "6", "--w-us", "1,20", "--svg"]).arg(figures.path()));
     assert_eq!(report["schema"], "comity-bench-blocking/1");
     let rows = report["rows"].as_array().unwrap();
-    let contestants = ["tokio", "tokio again (control)", "smol", "comity", "ws-last:place=current"];
-    assert_eq!(values(rows, "contestant"), contestants);
+    let backends = ["tokio", "tokio again (control)", "smol", "comity", "ws-last:place=current"];
+    assert_eq!(values(rows, "backend"), backends);
     assert_eq!(values(rows, "workload"), workloads.split(',').collect::<Vec<_>>());
-    assert_eq!(rows.len(), 5 * 2 * 2 * contestants.len());
+    assert_eq!(rows.len(), 5 * 2 * 2 * backends.len());
     for row in rows {
         assert!(row["over_ideal"]["median"].as_f64().unwrap() > 0.0, "{row}");
-        let is_ours = ["comity", "ws-last:place=current"].map(Value::from).contains(&row["contestant"]);
+        let is_ours = ["comity", "ws-last:place=current"].map(Value::from).contains(&row["backend"]);
         assert_eq!(row["steal_attempts_per_1000"].is_object(), is_ours, "{row}");
     }
     assert_eq!(figures.path().read_dir().unwrap().count(), 10);

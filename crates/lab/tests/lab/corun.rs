@@ -132,7 +132,7 @@ fn policies_and_rayon_side_by_side() {
     for words in ["abp", "bws:sleep_threshold=128", "rayon", "fib:n=20", "efficiency", "Task grouping: same"] {
         assert!(table.contains(words), "{words} is not in\n{table}");
     }
-    // Without a terminal there is no bar, but a line for each block and contestant.
+    // Without a terminal there is no bar, but a line for each block and backend.
     let progress = String::from_utf8(output.stderr).unwrap();
     assert_eq!(progress.lines().count(), 12, "{progress}");
     assert!(progress.lines().last().unwrap().starts_with("96 of 96 rounds: "), "{progress}");
@@ -242,7 +242,7 @@ fn what_runs_on_uncounted_is_in_the_response_time() {
 }
 
 #[test]
-fn a_named_baseline_gives_all_contestants_the_same_base() {
+fn a_named_baseline_gives_all_backends_the_same_base() {
     let report =
         json(lab().args(SMALL).args(["--policy", "abp,bws", "--baseline", "abp", "--rounds", "2", "--json", "-"]));
     assert_consistent(&report);
@@ -349,12 +349,12 @@ fn the_first_lines_are_in_words_and_the_table_has_eight_columns() {
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("fib:n=20 and ") && lines[0].contains(" at once on "), "{text}");
-    for (line, contestant) in lines[1..3].iter().zip(["bws:", "rayon:"]) {
-        assert!(line.starts_with(contestant) && line.contains(" apart, ") && line.ends_with(" lost."), "{text}");
+    for (line, backend) in lines[1..3].iter().zip(["bws:", "rayon:"]) {
+        assert!(line.starts_with(backend) && line.contains(" apart, ") && line.ends_with(" lost."), "{text}");
     }
     assert!(lines[3].starts_with("1 is as fast as alone") && lines[4].is_empty(), "{text}");
     assert!(lines[..4].iter().all(|line| line.chars().count() <= 80), "{text}");
-    let header = lines.iter().find(|line| line.contains("contestant")).unwrap();
+    let header = lines.iter().find(|line| line.contains("backend")).unwrap();
     assert_eq!(header.split(['│', '┆']).filter(|cell| !cell.trim().is_empty()).count(), 8, "{text}");
     assert!(text.contains(" ms ") || text.contains(" µs "), "{text}");
 
@@ -388,8 +388,8 @@ fn the_same_as_csv_and_as_a_picture() {
         report["coruns"].as_array().unwrap().iter().flat_map(|corun| {
             corun["programs"].as_array().unwrap().iter().map(move |program| (&corun["policy"], program))
         });
-    for ((contestant, program), row) in programs.zip(rows.by_ref()) {
-        assert_eq!(row[column("contestant")], contestant.as_str().unwrap());
+    for ((policy, program), row) in programs.zip(rows.by_ref()) {
+        assert_eq!(row[column("policy")], policy.as_str().unwrap());
         assert_eq!(row[column("program")], program["name"].as_str().unwrap());
         assert_close(&program["slowdown"], row[column("slowdown")].parse().unwrap());
     }
@@ -399,7 +399,7 @@ fn the_same_as_csv_and_as_a_picture() {
     for words in ["comity", "rayon", "fib + ", "2 workers each"] {
         assert!(picture.contains(words), "{words} is not in\n{picture}");
     }
-    // Two programs under two contestants, and a sign for each of these.
+    // Two programs under two backends, and a sign for each of these.
     assert_eq!(picture.matches("<circle").count(), 6);
     lab().arg("plot").arg(&json).arg("--out").arg(&again).assert().success();
     assert_eq!(fs::read_to_string(again).unwrap(), picture);

@@ -93,7 +93,7 @@ fn a_signal_ends_the_command_and_all_it_started() {
             assert_eq!(alive(&marker), [""; 0], "{signal}");
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(errors.starts_with("interrupted after ") && errors.lines().count() == 1, "{signal}: {errors}");
-            assert!(errors.contains("no contestant has run all programs alone and together yet"), "{signal}: {errors}");
+            assert!(errors.contains("no backend has run all programs alone and together yet"), "{signal}: {errors}");
         }
     }
 }
@@ -153,7 +153,7 @@ fn a_shell_may_have_the_command_ignore_a_signal() {
 }
 
 #[test]
-fn a_signal_or_a_failure_ends_the_contestants_of_a_bench() {
+fn a_signal_or_a_failure_ends_the_backends_of_a_bench() {
     let (marker, folder) = (marker(8), tempfile::tempdir().unwrap());
     let hangs =
         executable(&folder, "hangs", &format!("{FAKE_LIST}sleep {marker} & trap '' TERM; sleep {marker}; true"));
@@ -175,7 +175,7 @@ fn a_signal_or_a_failure_ends_the_contestants_of_a_bench() {
     assert!(output.status.code() == Some(1) && errors.contains("as stock took longer than 2 s"), "{errors}");
     assert_eq!(alive(&marker), [""; 0]);
 
-    // Nobody is left to end what a contestant starts itself; this one starts nothing.
+    // Nobody is left to end what a backend starts itself; this one starts nothing.
     executable(&folder, "hangs", &format!("{FAKE_LIST}exec sleep {marker}"));
     let mut child = bench(&[]);
     wait_until("everybody sleeps", || sleeps() == 3);

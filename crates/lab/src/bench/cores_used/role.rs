@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_console::Failure;
-use comity_kernels::{Backend, catalog};
+use comity_kernels::{Backend as Started, catalog};
 use comity_os::cores;
 
 use crate::bench::phase_loop::piece;
@@ -80,7 +80,7 @@ impl Role {
 fn serve(pool: ThreadPool) -> Result<(), Failure> {
     let bursts: Result<Vec<_>, _> = BURSTS.iter().map(|burst| catalog::prepare(burst)).collect();
     let bursts = bursts.map_err(|error| Failure::Run(error.to_string()))?;
-    let backend = Backend::Comity(pool);
+    let backend = Started::Comity(pool);
     loop {
         for burst in &bursts {
             thread::sleep(IDLE);

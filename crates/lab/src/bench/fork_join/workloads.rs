@@ -1,6 +1,6 @@
-//! The programs of the bench, each written once, and compiled once per contestant.
+//! The programs of the bench, each written once, and compiled once per backend.
 //!
-//! A macro, because no trait says what the contestants have in common: each passes another context along (a worker, a
+//! A macro, because no trait says what the backends have in common: each passes another context along (a worker, a
 //! mutable scope with a lifetime of its own, nothing), and a closure cannot be generic over that.
 
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use super::super::abp::{self, OnAbp};
 use super::super::phase_loop::piece;
 
-/// A program with its input and the right result, which does not come from any contestant.
+/// A program with its input and the right result, which does not come from any backend.
 pub enum Input {
     Fib {
         n: u32,
@@ -197,10 +197,10 @@ fn partition(numbers: &mut [u32]) -> usize {
     }
 }
 
-/// The programs, for a contestant whose functions get `$context` and whose join is `$join(context, a, b)`.
+/// The programs, for a backend whose functions get `$context` and whose join is `$join(context, a, b)`.
 macro_rules! workloads {
     (context: $context:ty, join: $join:path, natural: $natural:ident, cg: $cg:expr) => {
-        /// Runs one program; `buffer` has room for what it sorts. `None`: not a program for this contestant.
+        /// Runs one program; `buffer` has room for what it sorts. `None`: not a program for this backend.
         pub fn run(context: $context, input: &Input, buffer: &mut Vec<u32>) -> Option<Run> {
             Some(match input {
                 Input::Fib { n, expected } => checked(timed(|| fib(context, black_box(*n))), *expected),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use comity_console::Failure;
-use comity_kernels::Backend;
+use comity_kernels::Backend as Started;
 use comity_policy::Policy;
 
 /// The most workers that a verb lets a pool have. More threads than this say nothing about scheduling on any machine
@@ -32,7 +32,7 @@ pub enum BackendName {
 
 /// A backend with all its settings but the number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contestant {
+pub enum Backend {
     /// Comity under a policy.
     Comity(Policy),
     /// Stock rayon.
@@ -41,16 +41,16 @@ pub enum Contestant {
     Serial,
 }
 
-impl Contestant {
+impl Backend {
     /// A backend and, for Comity only, its policy (or that of the environment, or the default one).
-    pub fn new(backend: BackendName, policy: Option<Policy>) -> Result<Contestant, Failure> {
-        match (backend, policy) {
-            (BackendName::Comity, Some(policy)) => Ok(Contestant::Comity(policy)),
-            (BackendName::Comity, None) => Ok(Contestant::Comity(default_policy()?)),
-            (BackendName::Rayon, None) => Ok(Contestant::Rayon),
-            (BackendName::Serial, None) => Ok(Contestant::Serial),
+    pub fn new(name: BackendName, policy: Option<Policy>) -> Result<Backend, Failure> {
+        match (name, policy) {
+            (BackendName::Comity, Some(policy)) => Ok(Backend::Comity(policy)),
+            (BackendName::Comity, None) => Ok(Backend::Comity(default_policy()?)),
+            (BackendName::Rayon, None) => Ok(Backend::Rayon),
+            (BackendName::Serial, None) => Ok(Backend::Serial),
             (_, Some(policy)) => {
-                let backend = Contestant::new(backend, None)?;
+                let backend = Backend::new(name, None)?;
                 Err(Failure::Usage(format!(
                     "--policy {policy} is of no use to --backend {backend}; leave one of them out"
                 )))
@@ -59,55 +59,55 @@ impl Contestant {
     }
 
     /// Who runs the tasks, as in `--backend`.
-    pub fn backend(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
-            Contestant::Comity(_) => "comity",
-            Contestant::Rayon => "rayon",
-            Contestant::Serial => "serial",
+            Backend::Comity(_) => "comity",
+            Backend::Rayon => "rayon",
+            Backend::Serial => "serial",
         }
     }
 
     /// The policy, where the backend takes one.
     pub fn policy(&self) -> Option<Policy> {
         match self {
-            Contestant::Comity(policy) => Some(*policy),
-            Contestant::Rayon | Contestant::Serial => None,
+            Backend::Comity(policy) => Some(*policy),
+            Backend::Rayon | Backend::Serial => None,
         }
     }
 
-    /// How many workers this contestant has when `asked` for are wanted.
+    /// How many workers this backend has when `asked` for are wanted.
     pub fn workers(&self, asked: u16) -> u16 {
-        if *self == Contestant::Serial { 1 } else { asked }
+        if *self == Backend::Serial { 1 } else { asked }
     }
 
     /// Starts the pool.
-    pub fn start(&self, workers: u16) -> Result<Backend, Failure> {
+    pub fn start(&self, workers: u16) -> Result<Started, Failure> {
         let cannot =
             |error: &dyn fmt::Display| Failure::Run(format!("cannot start {workers} workers of {self}: {error}"));
         let workers = usize::from(workers);
         match self {
-            Contestant::Comity(policy) => comity::ThreadPoolBuilder::new()
+            Backend::Comity(policy) => comity::ThreadPoolBuilder::new()
                 .num_threads(workers)
                 .policy(*policy)
                 .build()
-                .map(Backend::Comity)
+                .map(Started::Comity)
                 .map_err(|error| cannot(&error)),
-            Contestant::Rayon => rayon::ThreadPoolBuilder::new()
+            Backend::Rayon => rayon::ThreadPoolBuilder::new()
                 .num_threads(workers)
                 .build()
-                .map(Backend::Rayon)
+                .map(Started::Rayon)
                 .map_err(|error| cannot(&error)),
-            Contestant::Serial => Ok(Backend::Serial),
+            Backend::Serial => Ok(Started::Serial),
         }
     }
 }
 
 /// The policy, or the backend's name where it has no policy: what a table and a `--baseline` call it.
-impl fmt::Display for Contestant {
+impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.policy() {
             Some(policy) => policy.fmt(f),
-            None => f.write_str(self.backend()),
+            None => f.write_str(self.name()),
         }
     }
 }
@@ -157,18 +157,18 @@ pub fn default_workers() -> Result<u16, Failure> {
 
 /// Everyone who takes part in a co-run: the given policies, and each given backend; Comity's default policy if neither
 /// is given, and also where Comity is asked for by name without a policy.
-pub fn contestants(policies: &[PolicyList], backends: &[BackendName]) -> Result<Vec<Contestant>, Failure> {
+pub fn backends(policies: &[PolicyList], names: &[BackendName]) -> Result<Vec<Backend>, Failure> {
     let mut policies: Vec<Policy> = policies.iter().flat_map(|list| list.0.iter().copied()).collect();
-    if policies.is_empty() && (backends.is_empty() || backends.contains(&BackendName::Comity)) {
+    if policies.is_empty() && (names.is_empty() || names.contains(&BackendName::Comity)) {
         policies.push(default_policy()?);
     }
-    let others = backends.iter().filter_map(|backend| match backend {
+    let others = names.iter().filter_map(|name| match name {
         BackendName::Comity => None,
-        BackendName::Rayon => Some(Contestant::Rayon),
-        BackendName::Serial => Some(Contestant::Serial),
+        BackendName::Rayon => Some(Backend::Rayon),
+        BackendName::Serial => Some(Backend::Serial),
     });
-    let all: Vec<Contestant> = policies.into_iter().map(Contestant::Comity).chain(others).collect();
-    match all.iter().enumerate().find(|(nth, contestant)| all[..*nth].contains(contestant)) {
+    let all: Vec<Backend> = policies.into_iter().map(Backend::Comity).chain(others).collect();
+    match all.iter().enumerate().find(|(nth, backend)| all[..*nth].contains(backend)) {
         Some((_, twice)) => Err(Failure::Usage(format!("{twice} is listed twice; list each policy and backend once"))),
         None => Ok(all),
     }
@@ -178,9 +178,9 @@ pub fn contestants(policies: &[PolicyList], backends: &[BackendName]) -> Result<
 mod tests {
     use super::*;
 
-    fn labels(policies: &[&str], backends: &[BackendName]) -> Vec<String> {
+    fn labels(policies: &[&str], names: &[BackendName]) -> Vec<String> {
         let lists: Vec<PolicyList> = policies.iter().map(|list| list.parse().unwrap()).collect();
-        contestants(&lists, backends).unwrap().iter().map(Contestant::to_string).collect()
+        backends(&lists, names).unwrap().iter().map(Backend::to_string).collect()
     }
 
     #[test]
@@ -213,6 +213,6 @@ mod tests {
         assert_eq!(labels(&["bws"], &[Rayon]), ["bws", "rayon"]);
         assert_eq!(labels(&[], &[Serial, Comity, Rayon]), ["comity", "serial", "rayon"]);
         let twice = ["bws,bws:sleep_threshold=64".parse().unwrap()];
-        assert!(matches!(contestants(&twice, &[]), Err(Failure::Usage(sentence)) if sentence.contains("twice")));
+        assert!(matches!(backends(&twice, &[]), Err(Failure::Usage(sentence)) if sentence.contains("twice")));
     }
 }
