@@ -167,6 +167,22 @@ impl Pool {
         sum + u64::from(self.busy) * (now - until)
     }
 
+    /// A worker has used its core for so long, unless what it does was over before.
+    pub(super) fn spend(&mut self, worker: u32, elapsed: u64) {
+        let worker = &mut self.workers[worker as usize];
+        let elapsed = elapsed.min(worker.left);
+        worker.left -= elapsed;
+        worker.times.on_core += elapsed;
+        if let Some(quota) = &mut self.quota {
+            quota.spend(elapsed);
+        }
+        match worker.doing {
+            Doing::Strand(_) => self.spent.work += elapsed,
+            Doing::Acting(Effect::Step(Step::LookForQueue)) => self.spent.mug += elapsed,
+            _ => self.spent.steal += elapsed,
+        }
+    }
+
     pub(super) fn spent(&self) -> Cycles {
         self.spent
     }
@@ -253,21 +269,6 @@ impl Host {
 
     pub(super) fn worker_mut(&mut self, thread: Thread) -> &mut Worker {
         self.pools.worker_mut(thread)
-    }
-
-    /// A thread has used its core for so long.
-    pub(super) fn spend(&mut self, thread: Thread, elapsed: u64) {
-        let worker = self.worker_mut(thread);
-        worker.left -= elapsed;
-        worker.times.on_core += elapsed;
-        let doing = worker.doing;
-        self.use_quota(thread.program, elapsed);
-        let spent = &mut self.pool_mut(thread.program).spent;
-        match doing {
-            Doing::Strand(_) => spent.work += elapsed,
-            Doing::Acting(Effect::Step(Step::LookForQueue)) => spent.mug += elapsed,
-            _ => spent.steal += elapsed,
-        }
     }
 
     pub(super) fn expect(&mut self, holds: Result<(), String>) {

@@ -15,6 +15,7 @@ use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::{Sleep, Work};
 
+use super::coordinator::Share;
 use super::kernel::Place;
 use super::platform::Cells;
 use super::pool::Pool;
@@ -147,14 +148,23 @@ impl Host {
                 self.pool_mut(program).note_rest(changed.0);
             }
         }
-        self.ring_the_rung();
-        if self.pool(program).share.as_ref().is_some_and(|share| share.take_poke()) {
-            self.ring(program);
-        }
-        if self.pool(program).is_astray.get() {
-            self.touched.push(program);
+        if self.pool(program).share.is_some() {
+            self.has_shared(program);
         }
         outcome
+    }
+
+    /// What may have come of a step of a program that shares cores.
+    fn has_shared(&mut self, program: u32) {
+        self.ring_the_rung();
+        let pool = self.pool(program);
+        let is_poked = pool.share.as_ref().is_some_and(Share::take_poke);
+        if pool.is_astray.get() {
+            self.touched.push(program);
+        }
+        if is_poked {
+            self.ring(program);
+        }
     }
 
     /// Sends a wake-up. The waker, if it is a worker, is busy with it for a while; one that is only about to wait sees its word.
@@ -300,11 +310,12 @@ impl Host {
 
     /// The effect's time is over.
     pub(super) fn acted(&mut self, thread: Thread, effect: Effect) {
-        let pool = self.pool(thread.program);
-        let is_beyond = pool.share.as_ref().is_some_and(|share| share.activation.has_excess());
-        let one = self.worker_mut(thread);
-        let goes_on = !one.is_busy() && !matches!(effect, Effect::Wait { .. });
-        one.beyond = if is_beyond && goes_on { one.beyond + 1 } else { 0 };
+        let pool = self.pool_mut(thread.program);
+        if let Some(share) = &pool.share {
+            let one = &mut pool.workers[thread.worker as usize];
+            let goes_on = !one.is_busy() && !matches!(effect, Effect::Wait { .. });
+            one.beyond = if goes_on && share.activation.has_excess() { one.beyond + 1 } else { 0 };
+        }
         if let Some(outcome) = self.perform(thread, effect) {
             self.converse(thread, outcome);
         }
