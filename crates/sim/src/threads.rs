@@ -18,11 +18,13 @@
 //! coordinator.rs   what a program's quanta read and do
 //! orders.rs    what programs are asked from outside
 //! check.rs     what must hold after every event
+//! ledger.rs    the books of strands, kept a second time
 //! ```
 
 mod check;
 mod coordinator;
 mod kernel;
+mod ledger;
 mod orders;
 mod platform;
 mod pool;
@@ -47,6 +49,7 @@ use crate::network::Network;
 use crate::program::Program;
 use crate::quanta::job::Cycles;
 use crate::random::stream;
+use check::Check;
 use kernel::Kernel;
 use orders::Setter;
 use pool::{Pool, Pools, Work};
@@ -428,6 +431,11 @@ impl Host {
         self.check(true)
     }
 
+    fn check(&self, whole: bool) -> Result<(), String> {
+        let Host { now, kernel, table, pools, touched, starved, .. } = self;
+        Check { now: *now, kernel, table, pools, touched, starved: *starved }.look(whole)
+    }
+
     /// It is `at` from now on.
     fn pass(&mut self, at: u64) {
         let (lasted, idle) = (at - self.now, u64::from(self.kernel.idling()));
@@ -441,7 +449,7 @@ impl Host {
     /// How many of the program's tasks could be run if it had more cores.
     fn note_starved(&mut self, program: u32) {
         let pool = self.pool(program);
-        let is_served = !pool.is_there() || pool.is_closed() || self.is_throttled(program);
+        let is_served = !pool.is_there() || pool.is_closed() || pool.is_throttled();
         let starved = if is_served { 0 } else { pool.waiting().min(pool.retired.into()) };
         self.starved = self.starved - pool.starved + starved;
         self.pool_mut(program).starved = starved;

@@ -191,7 +191,7 @@ impl Host {
 
     /// A thread can run: it gets a core now, or waits for one.
     pub(super) fn enqueue(&mut self, thread: Thread) {
-        if self.is_throttled(thread.program) {
+        if self.pool(thread.program).is_throttled() {
             return self.throttle(thread);
         }
         let core = self.kernel.choose_core(self.worker(thread));

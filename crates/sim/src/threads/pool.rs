@@ -7,8 +7,8 @@ use comity_policy::{Policy, WorkerId};
 use comity_protocol::dialogue::{Effect, Step};
 use comity_protocol::sleep::Sleep;
 
-use super::check::Ledger;
 use super::coordinator::Share;
+use super::ledger::Ledger;
 use super::platform::Cells;
 use super::quota::Quota;
 use super::worker::{Doing, Rest, Worker};
@@ -116,6 +116,11 @@ impl Pool {
 
     pub(super) fn is_there(&self) -> bool {
         self.came && !self.is_over()
+    }
+
+    /// Its quota is used, and its threads stop.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.quota.as_ref().is_some_and(Quota::is_throttled)
     }
 
     /// Its program rests: no worker begins a task.
@@ -245,6 +250,10 @@ impl Pool {
 pub(super) struct Pools(pub(super) Vec<Pool>);
 
 impl Pools {
+    pub(super) fn of(&self, program: u32) -> &Pool {
+        &self.0[program as usize]
+    }
+
     pub(super) fn worker(&self, Thread { program, worker }: Thread) -> &Worker {
         &self.0[program as usize].workers[worker as usize]
     }
@@ -256,7 +265,7 @@ impl Pools {
 
 impl Host {
     pub(super) fn pool(&self, program: u32) -> &Pool {
-        &self.pools.0[program as usize]
+        self.pools.of(program)
     }
 
     pub(super) fn pool_mut(&mut self, program: u32) -> &mut Pool {
@@ -427,7 +436,7 @@ impl Host {
                 if !met_bell {
                     self.expect(Err(format!("{thread:?} forks in a closed pool, and its bell does not ring")));
                 }
-                next.into_iter().for_each(|next| self.find(thread, next));
+                next.into_iter().for_each(|next| self.pool_mut(thread.program).find(thread.worker, next));
                 return self.rests(thread);
             }
         }

@@ -41,6 +41,10 @@ impl Quota {
         self.left.div_ceil(threads.max(1) as u64)
     }
 
+    pub(super) fn is_throttled(&self) -> bool {
+        self.throttled
+    }
+
     /// The next period begins. True: the threads had stopped.
     fn begin_period(&mut self) -> bool {
         self.left = self.each;
@@ -59,10 +63,6 @@ impl Quota {
 }
 
 impl Host {
-    pub(super) fn is_throttled(&self, program: u32) -> bool {
-        self.pool(program).quota.as_ref().is_some_and(|quota| quota.throttled)
-    }
-
     /// A program with a quota comes, or its next period begins.
     pub(super) fn begin_period(&mut self, program: u32) {
         self.charge_all();
@@ -88,7 +88,7 @@ impl Host {
 
     /// If the program has used all that it may, its threads stop.
     pub(super) fn throttle_if_spent(&mut self, program: u32) {
-        if self.time_left(program) != Some(0) || self.is_throttled(program) {
+        if self.time_left(program) != Some(0) || self.pool(program).is_throttled() {
             return;
         }
         for thread in self.threads(program).collect::<Vec<_>>() {
@@ -137,7 +137,7 @@ mod tests {
                     host.fate(program).spent.total() - std::mem::replace(&mut had, host.fate(program).spent.total());
                 // A switch in the middle shifts what the others have by its length.
                 assert!(used.abs_diff(each) < 10_000, "{used} of {each} in period {period}");
-                assert!(host.is_throttled(program));
+                assert!(host.pool(program).is_throttled());
             }
         }
     }
