@@ -18,11 +18,13 @@
 //! coordinator.rs   what a program's quanta read and do
 //! orders.rs    what programs are asked from outside
 //! check.rs     what must hold after every event
+//! ledger.rs    the books of strands, kept a second time
 //! ```
 
 mod check;
 mod coordinator;
 mod kernel;
+mod ledger;
 mod orders;
 mod platform;
 mod pool;
@@ -32,7 +34,7 @@ mod spell;
 mod table;
 mod worker;
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
@@ -47,6 +49,7 @@ use crate::network::Network;
 use crate::program::Program;
 use crate::quanta::job::Cycles;
 use crate::random::stream;
+use check::Check;
 use kernel::Kernel;
 use orders::Setter;
 use pool::{Pool, Pools, Work};
@@ -128,14 +131,50 @@ impl Costs {
 }
 
 /// A worker of a program, as the kernel knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Thread {
     program: u32,
     worker: u32,
 }
 
+/// An event. Of two at the same time that comes first which was planned first.
+#[derive(Clone, Copy)]
+struct Planned {
+    at: u64,
+    nth: u64,
+    due: Due,
+}
+
+impl Planned {
+    /// One number, which is compared for less than two.
+    fn key(&self) -> u128 {
+        u128::from(self.at) << 64 | u128::from(self.nth)
+    }
+}
+
+/// The earliest is the greatest, for the heap.
+impl Ord for Planned {
+    fn cmp(&self, other: &Planned) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Planned) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Planned) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Planned {}
+
 /// What happens at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 enum Due {
     /// What the core's thread does is over, or its slice is; unless it was planned anew since.
     Core { core: u32, plan: u32 },
@@ -216,7 +255,9 @@ pub struct Host {
     now: u64,
     /// Breaks ties of time: what was planned first comes first.
     planned: u64,
-    due: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    due: BinaryHeap<Planned>,
+    /// The first of them is the event that is handled: the first that is planned meanwhile takes its place.
+    is_handled: bool,
     kernel: Kernel,
     table: Rc<Table>,
     pools: Pools,
@@ -261,6 +302,7 @@ impl Host {
             now: 0,
             planned: 0,
             due: BinaryHeap::new(),
+            is_handled: false,
             kernel: Kernel::new(cores),
             table: Rc::new(Table::new(cores)),
             pools: Pools::default(),
@@ -359,10 +401,10 @@ impl Host {
     /// Names what did not hold, and when: a mistake of the shell, or of the policy.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
         while self.left > 0
-            && let Some(Reverse((at, ..))) = self.due.peek().copied()
+            && let Some(Planned { at, due, .. }) = self.due.peek().copied()
             && at <= end
         {
-            let Some(Reverse((at, _, due))) = self.due.pop() else { break };
+            self.is_handled = true;
             if at < self.now {
                 return Err(format!("{due:?} comes at {at}, and it is {} already", self.now));
             }
@@ -373,9 +415,12 @@ impl Host {
                 self.settle(program);
                 nth += 1;
             }
+            if std::mem::take(&mut self.is_handled) {
+                self.due.pop();
+            }
             self.handled += 1;
             let whole = self.handled.is_multiple_of(check_every);
-            let checked = self.wrong.take().map_or_else(|| self.check(whole), Err);
+            let checked = if self.wrong.is_some() { self.wrong.take().map_or(Ok(()), Err) } else { self.check(whole) };
             checked.map_err(|what| format!("after {due:?} at {}: {what}", self.now))?;
             self.touched.clear();
         }
@@ -384,6 +429,11 @@ impl Host {
         }
         self.charge_all();
         self.check(true)
+    }
+
+    fn check(&self, whole: bool) -> Result<(), String> {
+        let Host { now, kernel, table, pools, touched, starved, .. } = self;
+        Check { now: *now, kernel, table, pools, touched, starved: *starved }.look(whole)
     }
 
     /// It is `at` from now on.
@@ -399,7 +449,7 @@ impl Host {
     /// How many of the program's tasks could be run if it had more cores.
     fn note_starved(&mut self, program: u32) {
         let pool = self.pool(program);
-        let is_served = !pool.is_there() || pool.is_closed() || self.is_throttled(program);
+        let is_served = !pool.is_there() || pool.is_closed() || pool.is_throttled();
         let starved = if is_served { 0 } else { pool.waiting().min(pool.retired.into()) };
         self.starved = self.starved - pool.starved + starved;
         self.pool_mut(program).starved = starved;
@@ -463,7 +513,14 @@ impl Host {
 
     fn plan(&mut self, at: u64, due: Due) {
         self.planned += 1;
-        self.due.push(Reverse((at, self.planned, due)));
+        let planned = Planned { at, nth: self.planned, due };
+        if std::mem::take(&mut self.is_handled)
+            && let Some(mut first) = self.due.peek_mut()
+        {
+            *first = planned;
+        } else {
+            self.due.push(planned);
+        }
     }
 
     /// A coordinator hears its bell after a while.

@@ -13,6 +13,8 @@ fn written(name: &str, policy: &str) -> Written {
     for program in &mut written.programs {
         program.policy = policy.to_owned();
     }
+    // Long enough that not the first tries of a policy alone are seen.
+    written.machine.steps = written.machine.steps.max(2_000_000_000);
     written
 }
 
@@ -33,8 +35,10 @@ fn is_used(name: &str, lost: f64) {
     let (possible, _) = cores(&outcome(without_table));
     let (used, idle) = cores(&outcome(written(name, "comity")));
     println!("{name}: {used:.3} cores used, {possible:.3} without a table, {idle:.3} idle");
-    // What is lost is lost in the beginning, until it is seen which program waits: of half a second some 20 ms.
-    assert!(used > 0.95 * possible && idle < 0.05 * possible, "{name}: {used} of {possible} used, {idle} idle");
+    // What is lost is lost while a program that waits tries to hold cores, two quanta each time, and each time after twice as many looks. (The
+    // first look of a try cannot tell: a wait for a core counts when it ends, as in the kernel's account, and one that ends then began
+    // before. The first two tries, in half a second, lose 4 %.)
+    assert!(used > 0.97 * possible && idle < 0.03 * possible, "{name}: {used} of {possible} used, {idle} idle");
     let (used, idle) = cores(&outcome(written(name, "dws")));
     println!("{name}: {used:.3} cores used under dws, {idle:.3} idle");
     assert!(used < possible - lost && idle > lost, "{name}: {used} of {possible} used, {idle} idle");

@@ -1,116 +1,32 @@
 //! What must hold after every event.
-//!
-//! The books of strands are kept a second time, by their names, from what is said of each: created, begun, done.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use comity_protocol::activation::State;
 use comity_protocol::dialogue::{Effect, Step};
 
 use comity_policy::WorkerId;
 
-use super::Host;
-use super::kernel::Place;
-use super::pool::{Pool, Work};
+use super::kernel::{Kernel, Place};
+use super::pool::{Pool, Pools, Work};
+use super::table::Table;
 use super::worker::{Doing, Rest, Worker};
 
-/// The strands of one program.
-#[derive(Clone, Default)]
-pub(super) struct Ledger {
-    /// Those that are not done.
-    live: HashMap<u32, Stage>,
-    created: u64,
-    pub(super) running: u64,
-    pub(super) blocked: u64,
-    pub(super) done: u64,
+/// A host after an event.
+pub(super) struct Check<'a> {
+    pub(super) now: u64,
+    pub(super) kernel: &'a Kernel,
+    pub(super) table: &'a Table,
+    pub(super) pools: &'a Pools,
+    /// Programs that the event had to do with.
+    pub(super) touched: &'a [u32],
+    /// Tasks that wait for want of a core, as the host has noted it.
+    pub(super) starved: u64,
 }
 
-/// What a strand does; of tasks that can block, all strands of one have its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Waits,
-    Runs,
-    IsBlocked,
-}
-
-impl Ledger {
-    pub(super) fn create(&mut self, strand: u32) -> Result<(), String> {
-        self.created += 1;
-        match self.live.insert(strand, Stage::Waits) {
-            None => Ok(()),
-            Some(_) => Err(format!("strand {strand} is created, and it is there already")),
-        }
-    }
-
-    pub(super) fn begin(&mut self, strand: u32) -> Result<(), String> {
-        self.running += 1;
-        match self.live.insert(strand, Stage::Runs) {
-            Some(Stage::Waits) => Ok(()),
-            Some(Stage::IsBlocked) => Err(format!("strand {strand} is run, and is blocked")),
-            Some(Stage::Runs) => Err(format!("strand {strand} is run twice")),
-            None => Err(format!("strand {strand} is run, and was not created, or is done")),
-        }
-    }
-
-    pub(super) fn end(&mut self, strand: u32) -> Result<(), String> {
-        self.running = self.running.saturating_sub(1);
-        self.done += 1;
-        match self.live.remove(&strand) {
-            Some(Stage::Runs) => Ok(()),
-            _ => Err(format!("strand {strand} is done, and was not begun")),
-        }
-    }
-
-    /// A task goes on with its next strand.
-    pub(super) fn goes_on(&self, task: u32) -> Result<(), String> {
-        match self.live.get(&task) {
-            Some(Stage::Runs) => Ok(()),
-            other => Err(format!("task {task} goes on, and was {other:?}")),
-        }
-    }
-
-    pub(super) fn block(&mut self, task: u32) -> Result<(), String> {
-        self.running = self.running.saturating_sub(1);
-        self.blocked += 1;
-        match self.live.insert(task, Stage::IsBlocked) {
-            Some(Stage::Runs) => Ok(()),
-            other => Err(format!("task {task} blocks, and was {other:?}")),
-        }
-    }
-
-    pub(super) fn unblock(&mut self, task: u32) -> Result<(), String> {
-        self.blocked = self.blocked.saturating_sub(1);
-        match self.live.insert(task, Stage::Waits) {
-            Some(Stage::IsBlocked) => Ok(()),
-            other => Err(format!("task {task} is unblocked, and was {other:?}")),
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.live.is_empty()
-    }
-
-    /// Created = done + running + blocked + waiting; and whoever is blocked waits for one that is not.
-    fn balances(&self, waiting: u64) -> Result<(), String> {
-        let Ledger { created, running, blocked, done, .. } = *self;
-        if created != done + running + blocked + waiting {
-            let what = format!("{created} strands were created, {done} are done, {running} run, {waiting} wait");
-            return Err(if blocked > 0 { format!("{what}, {blocked} are blocked") } else { what });
-        }
-        if blocked > 0 && running + waiting == 0 {
-            return Err(format!("a standstill: all {blocked} tasks that are left are blocked"));
-        }
-        Ok(())
-    }
-
-    fn is_blocked(&self, task: u32) -> bool {
-        self.live.get(&task) == Some(&Stage::IsBlocked)
-    }
-}
-
-impl Host {
+impl Check<'_> {
     /// Looks at the programs that the event has touched; `whole`: at all programs, and at every worker and core.
-    pub(super) fn check(&self, whole: bool) -> Result<(), String> {
+    pub(super) fn look(&self, whole: bool) -> Result<(), String> {
         let all: Vec<u32>;
         let programs = if whole {
             self.check_cores()?;
@@ -118,10 +34,10 @@ impl Host {
             all = (0..self.pools.0.len() as u32).collect();
             &all
         } else {
-            &self.touched
+            self.touched
         };
         for number in programs {
-            let pool = self.pool(*number);
+            let pool = self.pools.of(*number);
             if !pool.is_there() {
                 continue;
             }
@@ -129,7 +45,7 @@ impl Host {
                 pool.ledger.balances(pool.waiting())?;
                 is_alive(pool)?;
                 self.check_orders(pool)?;
-                if whole { self.check_workers(*number, pool) } else { Ok(()) }
+                if whole { self.check_workers(pool) } else { Ok(()) }
             };
             check().map_err(|what| format!("program {number}: {what}"))?;
         }
@@ -145,9 +61,9 @@ impl Host {
         Ok(())
     }
 
-    fn check_workers(&self, program: u32, pool: &Pool) -> Result<(), String> {
+    fn check_workers(&self, pool: &Pool) -> Result<(), String> {
         for nth in 0..pool.workers.len() {
-            self.check_worker(program, pool, nth)?;
+            self.check_worker(pool, nth)?;
         }
         let workers = || pool.workers.iter();
         let count = |rest: Rest| workers().filter(|worker| worker.rest == rest).count() as u32;
@@ -178,7 +94,7 @@ impl Host {
     }
 
     /// What the worker does is what its words say, and it is where it does that.
-    fn check_worker(&self, program: u32, pool: &Pool, nth: usize) -> Result<(), String> {
+    fn check_worker(&self, pool: &Pool, nth: usize) -> Result<(), String> {
         let (worker, own, sleep) = (&pool.workers[nth], WorkerId(nth as u32), pool.sleep());
         let Worker { doing, place, rest, .. } = worker;
         if *rest != pool.rest_of(own.0) || worker.is_busy() != sleep.is_busy(own) {
@@ -198,8 +114,8 @@ impl Host {
         let is_right = match place {
             Place::Nowhere => matches!(doing, Doing::Waiting | Doing::Rising),
             Place::Blocked => matches!(doing, Doing::Strand(_)),
-            Place::Throttled => *doing != Doing::Waiting && self.is_throttled(program),
-            Place::Queued(_) | Place::On(_) => *doing != Doing::Waiting && !self.is_throttled(program),
+            Place::Throttled => *doing != Doing::Waiting && pool.is_throttled(),
+            Place::Queued(_) | Place::On(_) => *doing != Doing::Waiting && !pool.is_throttled(),
         };
         if !is_right {
             return Err(format!("worker {nth} is {place:?}, and {doing:?}"));
@@ -301,9 +217,9 @@ impl Host {
             let on = core.running.iter().map(|thread| (thread, Place::On(nth)));
             let queued = core.queue.iter().map(|thread| (thread, Place::Queued(nth)));
             for (thread, place) in on.chain(queued) {
-                let is_there = self.pool(thread.program).is_there() && self.worker(*thread).place == place;
+                let is_there = self.pools.of(thread.program).is_there() && self.pools.worker(*thread).place == place;
                 if !is_there || !found.insert(*thread) {
-                    return Err(format!("core {nth} has {thread:?}, which is {:?}", self.worker(*thread).place));
+                    return Err(format!("core {nth} has {thread:?}, which is {:?}", self.pools.worker(*thread).place));
                 }
                 if !self.kernel.is_online(nth) {
                     return Err(format!("core {nth} is offline, and has {thread:?}"));
@@ -391,6 +307,7 @@ mod tests {
 
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
+    use crate::threads::Host;
     use crate::threads::coordinator::Share;
     use crate::threads::spell::Queues;
     use crate::threads::{Costs, Order};
@@ -667,7 +584,7 @@ mod tests {
             (
                 |pool| {
                     let task = blocked(pool);
-                    pool.ledger.live.insert(task.id, Stage::Waits);
+                    pool.ledger.waits_untold(task.id);
                 },
                 "is blocked, and is not noted so",
             ),
@@ -695,38 +612,5 @@ mod tests {
             let noticed = host.run(1_000_000, 1).unwrap_err();
             assert!(noticed.contains("a standstill: all 2 tasks that are left are blocked"), "{noticed}");
         }
-    }
-
-    #[test]
-    fn a_task_that_is_run_while_it_is_blocked_is_noticed() {
-        let mut ledger = Ledger::default();
-        ledger.create(7).unwrap();
-        assert!(ledger.goes_on(7).is_err() && ledger.clone().block(7).is_err());
-        ledger.begin(7).unwrap();
-        ledger.goes_on(7).unwrap();
-        ledger.block(7).unwrap();
-        assert!(ledger.is_blocked(7) && ledger.clone().end(7).is_err());
-        assert_eq!(ledger.clone().begin(7), Err("strand 7 is run, and is blocked".into()));
-        ledger.create(8).unwrap();
-        ledger.balances(1).unwrap();
-        assert!(ledger.balances(0).unwrap_err().ends_with("0 wait, 1 are blocked"));
-        ledger.unblock(7).unwrap();
-        assert!(ledger.unblock(7).is_err() && !ledger.is_empty());
-    }
-
-    #[test]
-    fn a_strand_that_is_run_twice_or_lost_is_noticed() {
-        let mut ledger = Ledger::default();
-        ledger.create(7).unwrap();
-        ledger.balances(1).unwrap();
-        assert_eq!(ledger.balances(0), Err("1 strands were created, 0 are done, 0 run, 0 wait".into()));
-        assert!(ledger.create(7).is_err() && ledger.end(7).is_err());
-
-        let mut ledger = Ledger::default();
-        ledger.create(7).unwrap();
-        ledger.begin(7).unwrap();
-        assert_eq!(ledger.begin(7), Err("strand 7 is run twice".into()));
-        ledger.end(7).unwrap();
-        assert!(ledger.is_empty() && ledger.begin(7).is_err() && ledger.begin(8).is_err());
     }
 }

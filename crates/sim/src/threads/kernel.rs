@@ -191,7 +191,7 @@ impl Host {
 
     /// A thread can run: it gets a core now, or waits for one.
     pub(super) fn enqueue(&mut self, thread: Thread) {
-        if self.is_throttled(thread.program) {
+        if self.pool(thread.program).is_throttled() {
             return self.throttle(thread);
         }
         let core = self.kernel.choose_core(self.worker(thread));
@@ -252,22 +252,22 @@ impl Host {
 
     /// Brings the time of the thread that runs up to date.
     pub(super) fn charge(&mut self, core: usize) {
-        let Some(thread) = self.kernel.cores[core].running else { return };
-        let elapsed = self.now.saturating_sub(self.kernel.cores[core].since);
-        self.kernel.cores[core].since = self.kernel.cores[core].since.max(self.now);
-        let elapsed = elapsed.min(self.worker(thread).left);
-        self.spend(thread, elapsed);
+        let state = &mut self.kernel.cores[core];
+        let Some(thread) = state.running else { return };
+        let elapsed = self.now.saturating_sub(state.since);
+        state.since = state.since.max(self.now);
+        self.pool_mut(thread.program).spend(thread.worker, elapsed);
     }
 
     fn plan_core(&mut self, core: usize) {
         let Some(thread) = self.kernel.cores[core].running else { return };
         let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
-        let state = &self.kernel.cores[core];
-        let mut at = state.since.max(self.now) + self.worker(thread).left.min(may_run);
+        let left = self.worker(thread).left.min(may_run);
+        let state = &mut self.kernel.cores[core];
+        let mut at = state.since.max(self.now) + left;
         if !state.queue.is_empty() {
             at = at.min(state.slice_end.max(self.now));
         }
-        let state = &mut self.kernel.cores[core];
         state.plan = state.plan.wrapping_add(1);
         let plan = state.plan;
         self.plan(at, Due::Core { core: core as u32, plan });
@@ -282,11 +282,14 @@ impl Host {
         if self.worker(thread).left == 0 {
             self.complete(thread);
         }
-        self.throttle_if_spent(thread.program);
-        if self.kernel.cores[core].running != Some(thread) {
+        if self.pool(thread.program).quota.is_some() {
+            self.throttle_if_spent(thread.program);
+        }
+        let state = &self.kernel.cores[core];
+        if state.running != Some(thread) {
             return self.dispatch(core);
         }
-        if self.now >= self.kernel.cores[core].slice_end && !self.kernel.cores[core].queue.is_empty() {
+        if self.now >= state.slice_end && !state.queue.is_empty() {
             self.preempt(core);
             self.dispatch(core);
         } else {

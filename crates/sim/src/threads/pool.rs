@@ -7,8 +7,8 @@ use comity_policy::{Policy, WorkerId};
 use comity_protocol::dialogue::{Effect, Step};
 use comity_protocol::sleep::Sleep;
 
-use super::check::Ledger;
 use super::coordinator::Share;
+use super::ledger::Ledger;
 use super::platform::Cells;
 use super::quota::Quota;
 use super::worker::{Doing, Rest, Worker};
@@ -118,6 +118,11 @@ impl Pool {
         self.came && !self.is_over()
     }
 
+    /// Its quota is used, and its threads stop.
+    pub(super) fn is_throttled(&self) -> bool {
+        self.quota.as_ref().is_some_and(Quota::is_throttled)
+    }
+
     /// Its program rests: no worker begins a task.
     pub(super) fn is_closed(&self) -> bool {
         self.share.as_ref().is_some_and(|share| share.activation.is_closed())
@@ -165,6 +170,22 @@ impl Pool {
     pub(super) fn busy_time(&self, now: u64) -> u64 {
         let (sum, until) = self.busy_time;
         sum + u64::from(self.busy) * (now - until)
+    }
+
+    /// A worker has used its core for so long, unless what it does was over before.
+    pub(super) fn spend(&mut self, worker: u32, elapsed: u64) {
+        let worker = &mut self.workers[worker as usize];
+        let elapsed = elapsed.min(worker.left);
+        worker.left -= elapsed;
+        worker.times.on_core += elapsed;
+        if let Some(quota) = &mut self.quota {
+            quota.spend(elapsed);
+        }
+        match worker.doing {
+            Doing::Strand(_) => self.spent.work += elapsed,
+            Doing::Acting(Effect::Step(Step::LookForQueue)) => self.spent.mug += elapsed,
+            _ => self.spent.steal += elapsed,
+        }
     }
 
     pub(super) fn spent(&self) -> Cycles {
@@ -229,6 +250,10 @@ impl Pool {
 pub(super) struct Pools(pub(super) Vec<Pool>);
 
 impl Pools {
+    pub(super) fn of(&self, program: u32) -> &Pool {
+        &self.0[program as usize]
+    }
+
     pub(super) fn worker(&self, Thread { program, worker }: Thread) -> &Worker {
         &self.0[program as usize].workers[worker as usize]
     }
@@ -240,7 +265,7 @@ impl Pools {
 
 impl Host {
     pub(super) fn pool(&self, program: u32) -> &Pool {
-        &self.pools.0[program as usize]
+        self.pools.of(program)
     }
 
     pub(super) fn pool_mut(&mut self, program: u32) -> &mut Pool {
@@ -253,21 +278,6 @@ impl Host {
 
     pub(super) fn worker_mut(&mut self, thread: Thread) -> &mut Worker {
         self.pools.worker_mut(thread)
-    }
-
-    /// A thread has used its core for so long.
-    pub(super) fn spend(&mut self, thread: Thread, elapsed: u64) {
-        let worker = self.worker_mut(thread);
-        worker.left -= elapsed;
-        worker.times.on_core += elapsed;
-        let doing = worker.doing;
-        self.use_quota(thread.program, elapsed);
-        let spent = &mut self.pool_mut(thread.program).spent;
-        match doing {
-            Doing::Strand(_) => spent.work += elapsed,
-            Doing::Acting(Effect::Step(Step::LookForQueue)) => spent.mug += elapsed,
-            _ => spent.steal += elapsed,
-        }
     }
 
     pub(super) fn expect(&mut self, holds: Result<(), String>) {
@@ -426,7 +436,7 @@ impl Host {
                 if !met_bell {
                     self.expect(Err(format!("{thread:?} forks in a closed pool, and its bell does not ring")));
                 }
-                next.into_iter().for_each(|next| self.find(thread, next));
+                next.into_iter().for_each(|next| self.pool_mut(thread.program).find(thread.worker, next));
                 return self.rests(thread);
             }
         }

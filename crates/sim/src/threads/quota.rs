@@ -32,6 +32,30 @@ impl Quota {
         is_active.then(|| (u128::from(lasted) * u128::from(self.each) / u128::from(PERIOD)) as u64)
     }
 
+    pub(super) fn spend(&mut self, elapsed: u64) {
+        self.left = self.left.saturating_sub(elapsed);
+    }
+
+    /// For how long so many threads may run on beside each other.
+    fn left_for(&self, threads: usize) -> u64 {
+        self.left.div_ceil(threads.max(1) as u64)
+    }
+
+    pub(super) fn is_throttled(&self) -> bool {
+        self.throttled
+    }
+
+    /// The next period begins. True: the threads had stopped.
+    fn begin_period(&mut self) -> bool {
+        self.left = self.each;
+        std::mem::take(&mut self.throttled)
+    }
+
+    /// All is used: the threads stop.
+    fn stop(&mut self, now: u64) {
+        (self.throttled, self.last) = (true, Some(now));
+    }
+
     /// How many cores it makes sense to use, as `comity_os::cores` counts.
     pub(super) fn usable(&self) -> u32 {
         self.each.div_ceil(PERIOD) as u32
@@ -39,10 +63,6 @@ impl Quota {
 }
 
 impl Host {
-    pub(super) fn is_throttled(&self, program: u32) -> bool {
-        self.pool(program).quota.as_ref().is_some_and(|quota| quota.throttled)
-    }
-
     /// A program with a quota comes, or its next period begins.
     pub(super) fn begin_period(&mut self, program: u32) {
         self.charge_all();
@@ -50,18 +70,11 @@ impl Host {
         let pool = self.pool_mut(program);
         let is_there = pool.is_there();
         let Some(quota) = pool.quota.as_mut().filter(|_| is_there) else { return };
-        quota.left = quota.each;
-        if std::mem::take(&mut quota.throttled) {
+        if quota.begin_period() {
             let stopped = self.threads(program).filter(|thread| self.worker(*thread).place == Place::Throttled);
             stopped.collect::<Vec<_>>().into_iter().for_each(|thread| self.enqueue(thread));
         }
         self.plan(now + PERIOD, Due::Period(program));
-    }
-
-    pub(super) fn use_quota(&mut self, program: u32, elapsed: u64) {
-        if let Some(quota) = &mut self.pool_mut(program).quota {
-            quota.left = quota.left.saturating_sub(elapsed);
-        }
     }
 
     /// For how long the program's threads may run on, if there is a limit to it: as many as run now.
@@ -69,13 +82,13 @@ impl Host {
         self.pool(program).quota.as_ref()?;
         self.charge_all();
         let running = self.threads(program).filter(|thread| matches!(self.worker(*thread).place, Place::On(_)));
-        let running = running.count().max(1) as u64;
-        Some(self.pool(program).quota.as_ref()?.left.div_ceil(running))
+        let running = running.count();
+        Some(self.pool(program).quota.as_ref()?.left_for(running))
     }
 
     /// If the program has used all that it may, its threads stop.
     pub(super) fn throttle_if_spent(&mut self, program: u32) {
-        if self.time_left(program) != Some(0) || self.is_throttled(program) {
+        if self.time_left(program) != Some(0) || self.pool(program).is_throttled() {
             return;
         }
         for thread in self.threads(program).collect::<Vec<_>>() {
@@ -86,7 +99,7 @@ impl Host {
         }
         let now = self.now;
         if let Some(quota) = &mut self.pool_mut(program).quota {
-            (quota.throttled, quota.last) = (true, Some(now));
+            quota.stop(now);
         }
         (0..self.kernel.len()).for_each(|core| self.dispatch(core));
     }
@@ -124,7 +137,7 @@ mod tests {
                     host.fate(program).spent.total() - std::mem::replace(&mut had, host.fate(program).spent.total());
                 // A switch in the middle shifts what the others have by its length.
                 assert!(used.abs_diff(each) < 10_000, "{used} of {each} in period {period}");
-                assert!(host.is_throttled(program));
+                assert!(host.pool(program).is_throttled());
             }
         }
     }

@@ -15,6 +15,7 @@ use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::{Sleep, Work};
 
+use super::coordinator::Share;
 use super::kernel::Place;
 use super::platform::Cells;
 use super::pool::Pool;
@@ -116,6 +117,64 @@ impl Pool {
             self.cells.traffic().write(Some(worker));
         }
     }
+
+    /// The worker has found a strand, and has yet to begin it.
+    pub(super) fn find(&mut self, worker: u32, strand: Strand) {
+        self.in_hand += 1;
+        self.workers[worker as usize].found = Some(strand);
+    }
+
+    /// The worker takes the oldest strand of another, or makes that one's next push look for sleepers.
+    fn steal(&mut self, worker: u32, victim: WorkerId) -> bool {
+        if victim.0 == worker {
+            return false;
+        }
+        self.counts.attempts += 1;
+        let Some(strand) = self.workers[victim.index()].ready.pop_front() else {
+            self.cells.traffic().begin(Some(WorkerId(worker)));
+            self.ring(victim);
+            self.cells.traffic().end();
+            return false;
+        };
+        self.queued -= 1;
+        self.find(worker, strand);
+        true
+    }
+
+    /// The worker takes over the queue of one without a core. `None`: that is empty. True: it has others now beside the one in hand.
+    fn mug(&mut self, worker: u32, victim: WorkerId) -> Option<bool> {
+        let mut queue = std::mem::take(&mut self.workers[victim.index()].ready);
+        let strand = queue.pop_front()?;
+        self.queued -= 1;
+        // What was placed here meanwhile is newer.
+        let own = &mut self.workers[worker as usize].ready;
+        queue.append(own);
+        *own = queue;
+        let carried = !own.is_empty();
+        self.find(worker, strand);
+        Some(carried)
+    }
+
+    /// What a thief sees of a worker.
+    fn inspect(&self, victim: WorkerId) -> Victim {
+        let (worker, sleep) = (&self.workers[victim.index()], self.sleep());
+        let role = if sleep.is_asleep(victim) {
+            Role::Sleeper
+        } else if !sleep.is_busy(victim) {
+            Role::Thief
+        } else if worker.ready.is_empty() {
+            Role::Poor
+        } else {
+            Role::Rich
+        };
+        let run_status = match (role, worker.place) {
+            (Role::Sleeper, _) => RunStatus::Parked,
+            (Role::Thief, _) => RunStatus::Unknown,
+            (Role::Rich | Role::Poor, Place::On(_)) => RunStatus::Running,
+            (Role::Rich | Role::Poor, _) => RunStatus::Preempted,
+        };
+        Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
+    }
 }
 
 /// A thief whose conversation is written down.
@@ -147,14 +206,23 @@ impl Host {
                 self.pool_mut(program).note_rest(changed.0);
             }
         }
-        self.ring_the_rung();
-        if self.pool(program).share.as_ref().is_some_and(|share| share.take_poke()) {
-            self.ring(program);
-        }
-        if self.pool(program).is_astray.get() {
-            self.touched.push(program);
+        if self.pool(program).share.is_some() {
+            self.has_shared(program);
         }
         outcome
+    }
+
+    /// What may have come of a step of a program that shares cores.
+    fn has_shared(&mut self, program: u32) {
+        self.ring_the_rung();
+        let pool = self.pool(program);
+        let is_poked = pool.share.as_ref().is_some_and(Share::take_poke);
+        if pool.is_astray.get() {
+            self.touched.push(program);
+        }
+        if is_poked {
+            self.ring(program);
+        }
     }
 
     /// Sends a wake-up. The waker, if it is a worker, is busy with it for a while; one that is only about to wait sees its word.
@@ -300,11 +368,12 @@ impl Host {
 
     /// The effect's time is over.
     pub(super) fn acted(&mut self, thread: Thread, effect: Effect) {
-        let pool = self.pool(thread.program);
-        let is_beyond = pool.share.as_ref().is_some_and(|share| share.activation.has_excess());
-        let one = self.worker_mut(thread);
-        let goes_on = !one.is_busy() && !matches!(effect, Effect::Wait { .. });
-        one.beyond = if is_beyond && goes_on { one.beyond + 1 } else { 0 };
+        let pool = self.pool_mut(thread.program);
+        if let Some(share) = &pool.share {
+            let one = &mut pool.workers[thread.worker as usize];
+            let goes_on = !one.is_busy() && !matches!(effect, Effect::Wait { .. });
+            one.beyond = if goes_on && share.activation.has_excess() { one.beyond + 1 } else { 0 };
+        }
         if let Some(outcome) = self.perform(thread, effect) {
             self.converse(thread, outcome);
         }
@@ -321,14 +390,14 @@ impl Host {
         let me = WorkerId(worker);
         let found = |found: bool| Some(if found { Outcome::Found } else { Outcome::Nothing });
         match effect {
-            Effect::StealFrom(victim) => found(self.steal_from(thread, victim)),
+            Effect::StealFrom(victim) => found(self.pool_mut(program).steal(worker, victim)),
             Effect::TakeInjected => {
                 let strand = self.pool_mut(program).injected.pop_front();
-                strand.into_iter().for_each(|strand| self.find(thread, strand));
+                strand.into_iter().for_each(|strand| self.pool_mut(program).find(worker, strand));
                 found(strand.is_some())
             }
             Effect::Mug(victim) => found(self.mug(thread, victim)),
-            Effect::Inspect(victim) => Some(Outcome::Seen(self.inspect(program, victim))),
+            Effect::Inspect(victim) => Some(Outcome::Seen(self.pool(program).inspect(victim))),
             Effect::ClaimWakeup(from) => {
                 let owed = &mut self.worker_mut(Thread { program, worker: from.0 }).wakeups_owed;
                 let claimed = *owed > 0;
@@ -390,40 +459,9 @@ impl Host {
 
     // ---- What a thief does. ----
 
-    pub(super) fn find(&mut self, thread: Thread, strand: Strand) {
-        self.pool_mut(thread.program).in_hand += 1;
-        self.worker_mut(thread).found = Some(strand);
-    }
-
-    fn steal_from(&mut self, thread: Thread, victim: WorkerId) -> bool {
-        if victim.0 == thread.worker {
-            return false;
-        }
-        let pool = self.pool_mut(thread.program);
-        pool.counts.attempts += 1;
-        let Some(strand) = pool.workers[victim.index()].ready.pop_front() else {
-            pool.cells.traffic().begin(Some(WorkerId(thread.worker)));
-            pool.ring(victim);
-            pool.cells.traffic().end();
-            return false;
-        };
-        pool.queued -= 1;
-        self.find(thread, strand);
-        true
-    }
-
     /// Takes over the queue of a worker without a core.
     fn mug(&mut self, thread: Thread, victim: WorkerId) -> bool {
-        let pool = self.pool_mut(thread.program);
-        let mut queue = std::mem::take(&mut pool.workers[victim.index()].ready);
-        let Some(strand) = queue.pop_front() else { return false };
-        pool.queued -= 1;
-        // What was placed here meanwhile is newer.
-        queue.append(&mut pool.workers[thread.worker as usize].ready);
-        let own = &mut pool.workers[thread.worker as usize].ready;
-        *own = queue;
-        let carried = !own.is_empty();
-        self.find(thread, strand);
+        let Some(carried) = self.pool_mut(thread.program).mug(thread.worker, victim) else { return false };
         if carried {
             // A worker that looked while they were on their way has not seen them.
             self.step(thread.program, |sleep, queues| {
@@ -432,27 +470,6 @@ impl Host {
             });
         }
         true
-    }
-
-    fn inspect(&self, program: u32, victim: WorkerId) -> Victim {
-        let worker = self.worker(Thread { program, worker: victim.0 });
-        let sleep = self.pool(program).sleep();
-        let role = if sleep.is_asleep(victim) {
-            Role::Sleeper
-        } else if !sleep.is_busy(victim) {
-            Role::Thief
-        } else if worker.ready.is_empty() {
-            Role::Poor
-        } else {
-            Role::Rich
-        };
-        let run_status = match (role, worker.place) {
-            (Role::Sleeper, _) => RunStatus::Parked,
-            (Role::Thief, _) => RunStatus::Unknown,
-            (Role::Rich | Role::Poor, Place::On(_)) => RunStatus::Running,
-            (Role::Rich | Role::Poor, _) => RunStatus::Preempted,
-        };
-        Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
 
     fn give_way(&mut self, thread: Thread, peer: Option<WorkerId>) {
