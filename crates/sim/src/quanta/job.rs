@@ -434,10 +434,10 @@ impl Job {
         self.start(me, strand, at);
     }
 
-    /// Takes over a queue.
+    /// Takes over a queue. As on threads, its oldest strand is begun.
     fn mug(&mut self, me: u32) -> Strand {
         let mut ready = self.muggable.pop().expect("the dialogue was told of it");
-        let strand = ready.pop_back().expect("an empty queue is not muggable");
+        let strand = ready.pop_front().expect("an empty queue is not muggable");
         self.workers[me as usize].ready = ready;
         self.note(me);
         strand
