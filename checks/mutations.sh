@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Breaks the split deque, the sleep protocol, the inbox and a task's word in each of the committed ways and expects the test that each names to
-# notice: loom for what only shows between two instructions (loom-*), the model world for the rest. A mutation that no
+# notice: loom for what only shows between two instructions (loom-*), the model world for the rest. Breaks one simulated machine in each of
+# the committed ways, too, and expects the comparison with the other to notice. A mutation that no
 # longer applies, no longer compiles, or survives, fails this check.
 #
 # All share one tree: a mutation is taken back before the next, so that cargo builds only the crate that it changes.
@@ -19,11 +20,12 @@ survived=0 caught=0
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
 export CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
 unoptimised=(--config 'profile.test.package.comity.opt-level=0' --config 'profile.test.package.comity-flow.opt-level=0')
-for mutation in "$patches"/runtime/mutations/*.patch "$patches"/flow/mutations/*.patch; do
+for mutation in "$patches"/runtime/mutations/*.patch "$patches"/flow/mutations/*.patch "$patches"/sim/mutations/*.patch; do
     name=$(basename "$mutation" .patch)
     case $mutation in
-    "$patches"/runtime/*) package=comity ;;
-    "$patches"/flow/*) package=comity-flow ;;
+    "$patches"/runtime/*) package=comity tests=--lib ;;
+    "$patches"/flow/*) package=comity-flow tests=--lib ;;
+    "$patches"/sim/*) package=comity-sim tests=--test=two_machines ;;
     esac
     git apply "$mutation"
     log=$work/$name.log
@@ -33,7 +35,7 @@ for mutation in "$patches"/runtime/mutations/*.patch "$patches"/flow/mutations/*
     esac
     noticer=$(sed -n 's/^Noticed by: //p' "$mutation")
     if RUSTFLAGS=$flags CARGO_TARGET_DIR=$target timeout 300 \
-        cargo test -q "${unoptimised[@]}" -p $package --lib "$noticer" >"$log" 2>&1; then
+        cargo test -q "${unoptimised[@]}" -p $package $tests "$noticer" >"$log" 2>&1; then
         echo "SURVIVED: $name"
         survived=$((survived + 1))
     elif grep -qE "^thread '.*$noticer.*' .*panicked" "$log"; then # loom aborts after a deadlock, without a result

@@ -149,8 +149,8 @@ pub enum Outcome {
 enum Cause {
     /// Its policy said so.
     Policy,
-    /// There is no work in the pool. If sleep is refused, the policy is told this.
-    Doubt(Event),
+    /// There is no work in the pool. If sleep is refused, the policy is told of what made the worker doubt.
+    Doubt,
     /// It was one too many.
     Excess,
     /// The pool is closed.
@@ -165,10 +165,20 @@ enum State {
     Begins(Event),
     /// The worker rests, and its policy is not asked.
     BeginsToRest,
-    /// What the policy said is done.
-    Acts(Action),
-    /// The driver looks outside; if that is in vain, the policy is told this of its steal.
-    LooksOutside(Event),
+    /// The driver robs this worker.
+    Robs(WorkerId),
+    /// Then it looks outside; if that is in vain, the policy is told that its steal from this worker failed, or missed a task.
+    LooksOutside(WorkerId, Failure),
+    /// The driver looks at a worker.
+    Inspects,
+    /// It takes over a wake-up that this worker owes.
+    Claims(WorkerId),
+    /// It wakes a peer.
+    Wakes,
+    /// It offers the core.
+    Yields,
+    /// It stays on the core.
+    Pauses,
     /// The driver takes over the queue of this worker.
     Mugs(WorkerId),
     /// The driver robs this worker; if all is in vain, the policy is told of `instead`.
@@ -179,6 +189,15 @@ enum State {
     /// This step is next.
     Steps(Step, Cause),
     Waits(Cause),
+    /// The spell is over.
+    Ends,
+}
+
+/// Why a steal brought nothing.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Nothing,
+    Missed,
 }
 
 /// See the module.
@@ -196,6 +215,8 @@ pub struct Dialogue {
     without_steal: u32,
     /// It is in the books as one that sleeps.
     sleeps: bool,
+    /// What made it doubt that there is any work.
+    doubted: Event,
     /// How long a sleeper waits before it looks again.
     timeout: Option<Duration>,
 }
@@ -213,6 +234,7 @@ impl Dialogue {
             events: 0,
             without_steal: 0,
             sleeps: false,
+            doubted: Event::DequeEmpty { wakeups_owed },
             timeout: None,
         }
     }
@@ -233,51 +255,45 @@ impl Dialogue {
     /// # Panics
     /// If the outcome is none of the effect's: a mistake of the driver.
     pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
-        match (self.state, outcome) {
-            (State::Begins(event), Outcome::Done) => self.ask(thief, event),
+        // What a state holds is read where it is needed: to copy all of it would be slower than the rest.
+        match (&self.state, outcome) {
+            (&State::Begins(event), Outcome::Done) => self.ask(thief, event),
             (State::BeginsToRest, Outcome::Done) => self.rest_midway(crew),
-            (State::Acts(Action::StealFrom(victim)), Outcome::Found) => {
-                self.heard(thief, crew, Event::StealSucceeded(victim))
+            (&State::Robs(victim), Outcome::Found) => self.heard(thief, crew, Event::StealSucceeded(victim)),
+            (&State::Robs(victim), Outcome::Nothing) => self.look_outside(victim, Failure::Nothing),
+            (&State::Robs(victim), Outcome::Missed) => self.look_outside(victim, Failure::Missed),
+            (State::LooksOutside(..), Outcome::Found) => self.heard(thief, crew, Event::Injected),
+            (&State::LooksOutside(victim, Failure::Nothing), Outcome::Nothing) => {
+                self.heard(thief, crew, Event::StealFailed(victim))
             }
-            (State::Acts(Action::StealFrom(victim)), Outcome::Nothing) => self.look_outside(Event::StealFailed(victim)),
-            (State::Acts(Action::StealFrom(victim)), Outcome::Missed) => self.look_outside(Event::StealMissed(victim)),
-            (State::LooksOutside(_), Outcome::Found) => self.heard(thief, crew, Event::Injected),
-            (State::LooksOutside(instead), Outcome::Nothing) => self.heard(thief, crew, instead),
-            (State::Mugs(victim), Outcome::Found) => self.heard(thief, crew, Event::Mugged(victim)),
-            (State::Mugs(victim), Outcome::Nothing) => self.mug_after(thief, crew, Some(victim)),
-            (State::Acts(Action::Inspect(_)), Outcome::Seen(victim)) => self.heard(thief, crew, Event::Seen(victim)),
-            (State::Acts(Action::ClaimWakeup { from }), Outcome::Found) => {
-                self.heard(thief, crew, Event::WakeupClaimed(Some(from)))
+            (&State::LooksOutside(victim, Failure::Missed), Outcome::Nothing) => {
+                self.heard(thief, crew, Event::StealMissed(victim))
             }
-            (State::Acts(Action::ClaimWakeup { .. }), Outcome::Nothing) => {
-                self.heard(thief, crew, Event::WakeupClaimed(None))
-            }
-            (State::Acts(Action::Wake { .. }), Outcome::Woke(woken)) => {
-                self.heard(thief, crew, Event::PeerWoken(woken))
-            }
-            (State::Acts(Action::YieldTo(_) | Action::YieldCore), Outcome::Done) => {
-                self.heard(thief, crew, Event::Yielded)
-            }
-            (State::Acts(Action::Pause { .. }), Outcome::Done) => {
+            (&State::Mugs(victim), Outcome::Found) => self.heard(thief, crew, Event::Mugged(victim)),
+            (&State::Mugs(victim), Outcome::Nothing) => self.mug_after(thief, crew, Some(victim)),
+            (State::Inspects, Outcome::Seen(victim)) => self.heard(thief, crew, Event::Seen(victim)),
+            (&State::Claims(from), Outcome::Found) => self.heard(thief, crew, Event::WakeupClaimed(Some(from))),
+            (State::Claims(_), Outcome::Nothing) => self.heard(thief, crew, Event::WakeupClaimed(None)),
+            (State::Wakes, Outcome::Woke(woken)) => self.heard(thief, crew, Event::PeerWoken(woken)),
+            (State::Yields, Outcome::Done) => self.heard(thief, crew, Event::Yielded),
+            (State::Pauses, Outcome::Done) => {
                 let anyone_busy = crew.anyone_busy();
                 let core_is_wanted = crew.is_core_wanted(self.me);
                 self.heard(thief, crew, Event::Paused { anyone_busy, core_is_wanted })
             }
-            (State::Sweeps { victim, instead }, outcome @ (Outcome::Found | Outcome::Missed | Outcome::Nothing)) => {
+            (&State::Sweeps { victim, instead }, Outcome::Found | Outcome::Missed | Outcome::Nothing) => {
                 self.swept(thief, crew, victim, instead, outcome == Outcome::Found)
             }
-            (State::Steps(step, cause), Outcome::Done) => self.take(thief, crew, step, cause),
-            (State::Waits(cause), Outcome::Waited { has_timeout }) => self.waited(crew, cause, has_timeout),
+            (&State::Steps(step, cause), Outcome::Done) => self.take(thief, crew, step, cause),
+            (&State::Waits(cause), Outcome::Waited { has_timeout }) => self.waited(crew, cause, has_timeout),
             (state, outcome) => unreachable!("worker {} in {state:?} is told {outcome:?}", self.me.0),
         }
     }
 
     /// Tells the policy, and begins with what it answers.
     fn ask(&mut self, thief: &mut dyn Thief, event: Event) -> Effect {
-        let action = thief.next(event);
-        self.state = State::Acts(action);
-        match action {
-            Action::Run { wakeups_owed } if self.leaving => Effect::Begin { wakeups_owed },
+        match thief.next(event) {
+            Action::Run { wakeups_owed } if self.leaving => self.end(wakeups_owed),
             // A policy that goes on looking although it has work: it is cut short.
             Action::StealFrom(_)
             | Action::Mug
@@ -287,38 +303,45 @@ impl Dialogue {
             | Action::Sleep
                 if self.leaving =>
             {
-                Effect::Begin { wakeups_owed: 0 }
+                self.end(0)
             }
             Action::Run { wakeups_owed } => self.step(Step::AskAgain { wakeups_owed }, Cause::Policy),
-            Action::StealFrom(victim) => Effect::StealFrom(victim),
+            Action::StealFrom(victim) => self.go(State::Robs(victim), Effect::StealFrom(victim)),
             Action::Mug => self.step(Step::LookForQueue, Cause::Policy),
-            Action::Inspect(victim) => Effect::Inspect(victim),
-            Action::ClaimWakeup { from } => Effect::ClaimWakeup(from),
-            Action::YieldTo(peer) => Effect::Yield(Some(peer)),
-            Action::YieldCore => Effect::Yield(None),
-            Action::Pause { hints } => Effect::Pause { hints },
+            Action::Inspect(victim) => self.go(State::Inspects, Effect::Inspect(victim)),
+            Action::ClaimWakeup { from } => self.go(State::Claims(from), Effect::ClaimWakeup(from)),
+            Action::YieldTo(peer) => self.go(State::Yields, Effect::Yield(Some(peer))),
+            Action::YieldCore => self.go(State::Yields, Effect::Yield(None)),
+            Action::Pause { hints } => self.go(State::Pauses, Effect::Pause { hints }),
             Action::Count => self.step(Step::Count, Cause::Policy),
-            Action::Wake { whom, appoint } => Effect::Wake { whom, appoint },
+            Action::Wake { whom, appoint } => self.go(State::Wakes, Effect::Wake { whom, appoint }),
             Action::Sleep => self.step(Step::Rest, Cause::Policy),
         }
     }
 
+    fn go(&mut self, state: State, effect: Effect) -> Effect {
+        self.state = state;
+        effect
+    }
+
+    fn end(&mut self, wakeups_owed: u32) -> Effect {
+        self.go(State::Ends, Effect::Begin { wakeups_owed })
+    }
+
     fn step(&mut self, step: Step, cause: Cause) -> Effect {
-        self.state = State::Steps(step, cause);
-        Effect::Step(step)
+        self.go(State::Steps(step, cause), Effect::Step(step))
     }
 
     /// A steal finds what came from outside too.
-    fn look_outside(&mut self, instead: Event) -> Effect {
-        self.state = State::LooksOutside(instead);
-        Effect::TakeInjected
+    fn look_outside(&mut self, victim: WorkerId, failure: Failure) -> Effect {
+        self.go(State::LooksOutside(victim, failure), Effect::TakeInjected)
     }
 
     /// What came of the policy's action, unless something else comes first.
     fn heard(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         if self.leaving {
             self.farewells -= 1;
-            return if self.farewells == 0 { Effect::Begin { wakeups_owed: 0 } } else { self.ask(thief, event) };
+            return if self.farewells == 0 { self.end(0) } else { self.ask(thief, event) };
         }
         self.events = self.events.wrapping_add(1);
         if matches!(event, Event::StealSucceeded(_) | Event::Injected | Event::Mugged(_)) {
@@ -346,7 +369,8 @@ impl Dialogue {
     fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         let is_due = self.events.is_multiple_of(DOUBT_AFTER) && !matches!(event, Event::Woken(_));
         if is_due && !crew.anyone_busy() {
-            return self.announce(crew, Cause::Doubt(event));
+            self.doubted = event;
+            return self.announce(crew, Cause::Doubt);
         }
         self.ask(thief, event)
     }
@@ -383,8 +407,7 @@ impl Dialogue {
         let Some(victim) = crew.next_without_core(self.me, last) else {
             return self.heard(thief, crew, Event::NothingToMug);
         };
-        self.state = State::Mugs(victim);
-        Effect::Mug(victim)
+        self.go(State::Mugs(victim), Effect::Mug(victim))
     }
 
     fn take(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, step: Step, cause: Cause) -> Effect {
@@ -422,7 +445,7 @@ impl Dialogue {
         }
         self.leaving = true;
         crew.publish_busy(self.me);
-        Effect::Begin { wakeups_owed: 0 }
+        self.end(0)
     }
 
     /// Tells the policy, where what it answers may be done.
@@ -465,7 +488,7 @@ impl Dialogue {
                 }
                 match (woken, cause) {
                     (Some(woken), _) => self.woken(thief, crew, cause, woken),
-                    (None, Cause::Doubt(instead)) => self.tell(thief, crew, instead),
+                    (None, Cause::Doubt) => self.tell(thief, crew, self.doubted),
                     (None, _) => self.heard(thief, crew, Event::SleepRefused(refusal)),
                 }
             }
@@ -530,7 +553,7 @@ impl Dialogue {
         });
         match cause {
             Cause::Policy => self.heard(thief, crew, event),
-            Cause::Doubt(_) | Cause::Excess => self.tell(thief, crew, event),
+            Cause::Doubt | Cause::Excess => self.tell(thief, crew, event),
             Cause::Closed => self.heard(thief, crew, Event::Woken(WakeReason::Coordinator)),
             Cause::Midway => self.rest_midway(crew),
         }

@@ -1,5 +1,10 @@
 //! The two levels of A-STEAL §1: a job scheduler allots processors to jobs for a quantum at a time, and each job's thread
 //! scheduler runs the job on them.
+//!
+//! What a job desires is decided by its policy's coordinator, and how processors are shared out by `comity_policy::allotment`: both are
+//! what runs on threads too. `comity_protocol::quantum` is not driven here, for none of its decisions comes up. It decides what a program
+//! claims, takes back and releases in a table without a job scheduler, and whom it wakes. The paper has that scheduler, and a job holds
+//! what it was allotted. So an account has what a quantum brought, and of the orders only the desire is read.
 
 pub mod job;
 

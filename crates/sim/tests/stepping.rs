@@ -167,9 +167,9 @@ impl Slow {
                         continue;
                     };
                     cycles.mug += 1;
-                    let newest = queue.pop_back().unwrap();
+                    let oldest = queue.pop_front().unwrap();
                     self.workers[me].ready = queue;
-                    (Event::Mugged(WorkerId(me as u32)), newest)
+                    (Event::Mugged(WorkerId(me as u32)), oldest)
                 }
                 Action::YieldCore => {
                     event = Event::Yielded;

@@ -77,6 +77,13 @@ struct Worker {
     ready: Ready,
 }
 
+impl Worker {
+    /// One that has lost its processor has the strand that was interrupted, which is in its queue.
+    fn has_task(&self) -> bool {
+        self.running.is_some() || !self.ready.is_empty()
+    }
+}
+
 type Ready = VecDeque<Strand>;
 
 /// A worker's part as a thief.
@@ -112,7 +119,7 @@ impl Surroundings for Seats<'_> {
     }
 
     fn roles(&self) -> Roles {
-        let busy = self.workers.iter().filter(|worker| worker.running.is_some()).count() as u32;
+        let busy = self.workers.iter().filter(|worker| worker.has_task()).count() as u32;
         Roles { busy, thieves: self.workers() - busy, sleepers: 0 }
     }
 
@@ -427,10 +434,10 @@ impl Job {
         self.start(me, strand, at);
     }
 
-    /// Takes over a queue.
+    /// Takes over a queue. As on threads, its oldest strand is begun.
     fn mug(&mut self, me: u32) -> Strand {
         let mut ready = self.muggable.pop().expect("the dialogue was told of it");
-        let strand = ready.pop_back().expect("an empty queue is not muggable");
+        let strand = ready.pop_front().expect("an empty queue is not muggable");
         self.workers[me as usize].ready = ready;
         self.note(me);
         strand
@@ -455,17 +462,17 @@ impl Job {
 
     fn inspect(&self, victim: WorkerId) -> Victim {
         let worker = &self.workers[victim.index()];
-        let role = match (worker.running, worker.ready.is_empty()) {
-            (None, true) => Role::Thief,
-            (_, true) => Role::Poor,
-            (_, false) => Role::Rich,
+        let role = match (worker.has_task(), worker.ready.is_empty()) {
+            (false, _) => Role::Thief,
+            (true, true) => Role::Poor,
+            (true, false) => Role::Rich,
         };
-        Victim {
-            id: victim,
-            role,
-            run_status: RunStatus::Unknown,
-            wakeups_owed: self.spells[victim.index()].wakeups_owed,
-        }
+        let run_status = match (role, worker.running) {
+            (Role::Thief | Role::Sleeper, _) => RunStatus::Unknown,
+            (Role::Rich | Role::Poor, Some(_)) => RunStatus::Running,
+            (Role::Rich | Role::Poor, None) => RunStatus::Preempted,
+        };
+        Victim { id: victim, role, run_status, wakeups_owed: self.spells[victim.index()].wakeups_owed }
     }
 
     /// What must hold at any time; the sentence says what does not.

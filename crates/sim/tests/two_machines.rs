@@ -1,0 +1,451 @@
+//! The two simulated machines side by side: the same policy, the same program and unit costs.
+//!
+//! A unit is a step of A-STEAL's machine, and [`UNIT`] nanoseconds of a host with a core for each worker. An instruction costs one, and so
+//! does an attempt to steal, with all that the policy does before it. Nothing else costs anything.
+//!
+//! # Where the two agree exactly
+//!
+//! A thief that starts an attempt at `t` looks at its victim at once on A-STEAL's machine, after all strands that end at `t`; on the host
+//! at the end of the attempt, at `t + 1`. Either way it begins what it finds at `t + 1`. So the two differ only where a strand ends at
+//! `t + 1` and the look comes after that. A serial strand is therefore a little longer on the host than its units ([`Units::late`]), by
+//! more than all that came before: the looks of that unit come first. What remains is that an owner may take the last strand of its queue
+//! in the unit of the look; the programs below leave no room for that. Then time, work and attempts are equal, and so is what each thief
+//! is told: the seeds of the thieves are the same.
+//!
+//! On a host all workers begin as thieves, and the first look finds the root. There a thief's first attempt is not its policy's ([`First`]), and
+//! what is compared begins after it.
+
+use std::sync::{Arc, Mutex};
+
+use comity_policy::catalog::Row;
+use comity_policy::policies::{a_steal, abp, abp_mug, plain};
+use comity_policy::{Action, Event, Policy, Thief, WorkerId};
+use comity_sim::program::{Fork, ForkJoin, Program, Strand};
+use comity_sim::quanta::job::{Deques, Job};
+use comity_sim::random::stream;
+use comity_sim::threads::{Costs, Host};
+use proptest::prelude::*;
+use rand::RngExt;
+
+/// Nanoseconds of a unit on the host.
+const UNIT: u64 = 1 << 32;
+
+/// More than the nanoseconds by which a thief is behind its units: those of its yields and looks that are not in [`Costs::steal`].
+const DRIFT: u64 = 1 << 14;
+
+/// Nothing is to end a turn.
+const FOR_EVER: u64 = 1 << 60;
+
+/// A policy, the same with a first attempt of its own, and what an attempt costs beside the steal: a yield, a look for a queue, or both.
+struct Same {
+    policy: &'static Row,
+    on_a_host: &'static Row,
+    beside: u64,
+}
+
+/// Looks outside once, and is then its policy's thief.
+struct First {
+    policy: Box<dyn Thief>,
+    looks: bool,
+}
+
+impl Thief for First {
+    fn next(&mut self, event: Event) -> Action {
+        if !self.looks {
+            return self.policy.next(event);
+        }
+        match event {
+            // A worker's attempt to rob itself looks outside only. That of worker 0 is the first of all to be over.
+            Event::DequeEmpty { .. } => Action::StealFrom(WorkerId(0)),
+            Event::Injected => {
+                self.looks = false;
+                Action::Run { wakeups_owed: 0 }
+            }
+            _ => {
+                self.looks = false;
+                self.policy.next(Event::DequeEmpty { wakeups_owed: 0 })
+            }
+        }
+    }
+}
+
+fn first(policy: Box<dyn Thief>) -> Box<dyn Thief> {
+    Box::new(First { policy, looks: true })
+}
+
+static ABP: Row = abp::ROW;
+static ABP_ON_A_HOST: Row = Row { rest: |victims, values| first((abp::ROW.rest)(victims, values)), ..abp::ROW };
+static ABP_MUG: Row = abp_mug::ROW;
+static ABP_MUG_ON_A_HOST: Row =
+    Row { rest: |victims, values| first((abp_mug::ROW.rest)(victims, values)), ..abp_mug::ROW };
+static A_STEAL: Row = a_steal::ROW;
+static A_STEAL_ON_A_HOST: Row =
+    Row { rest: |victims, values| first((a_steal::ROW.rest)(victims, values)), ..a_steal::ROW };
+static PLAIN: Row = plain::ROW;
+static PLAIN_ON_A_HOST: Row = Row { rest: |victims, values| first((plain::ROW.rest)(victims, values)), ..plain::ROW };
+
+/// Those whose thieves never sleep, and `plain`, whose thieves find something before they do in the programs below.
+static ALL: [Same; 4] = [
+    Same { policy: &ABP, on_a_host: &ABP_ON_A_HOST, beside: 1 },
+    Same { policy: &ABP_MUG, on_a_host: &ABP_MUG_ON_A_HOST, beside: 2 },
+    Same { policy: &A_STEAL, on_a_host: &A_STEAL_ON_A_HOST, beside: 1 },
+    // It yields after a round.
+    Same { policy: &PLAIN, on_a_host: &PLAIN_ON_A_HOST, beside: 0 },
+];
+
+/// How many instructions the last strand has, which follows all others.
+const LAST: u64 = 1;
+
+/// Phases, in each of which the oldest strand, the one that is robbed first, is by so many units longer than the others.
+#[derive(Clone, Debug)]
+struct Phases {
+    program: ForkJoin,
+    longer: u64,
+}
+
+impl From<ForkJoin> for Phases {
+    fn from(program: ForkJoin) -> Phases {
+        Phases { program, longer: 0 }
+    }
+}
+
+/// A program in units of so many nanoseconds, which ends with a serial strand.
+struct Units {
+    program: ForkJoin,
+    unit: u64,
+    /// By how much the next serial strand is longer: more than all before together, and [`DRIFT`].
+    late: u64,
+    /// By how many units the oldest strand of a parallel phase is longer than the others.
+    longer: u64,
+    /// Strands that are ready or run.
+    left: u64,
+    is_last: bool,
+}
+
+impl Units {
+    fn new(Phases { program, longer }: &Phases, unit: u64) -> Units {
+        let (program, longer, late) = (program.clone(), *longer, if unit == 1 { 0 } else { DRIFT });
+        Units { program, unit, late, longer, left: 1, is_last: false }
+    }
+
+    /// Serial strands are number 0.
+    fn scaled(&mut self, strand: Strand) -> Strand {
+        let late = if strand.id == 0 { self.late } else { 0 };
+        self.late += late;
+        let length = strand.length.get() * self.unit + late;
+        Strand { length: length.try_into().unwrap(), ..strand }
+    }
+}
+
+impl Program for Units {
+    fn root(&mut self) -> Strand {
+        let root = self.program.root();
+        self.scaled(root)
+    }
+
+    fn done(&mut self, strand: u32, ready: &mut Vec<Strand>) {
+        if self.is_last {
+            return;
+        }
+        let from = ready.len();
+        self.program.done(strand, ready);
+        self.left = self.left + (ready.len() - from) as u64 - 1;
+        if ready.len() > from + 1 {
+            ready[from].length = ready[from].length.checked_add(self.longer).unwrap();
+        }
+        for made in &mut ready[from..] {
+            *made = self.scaled(*made);
+        }
+        if self.left == 0 {
+            self.is_last = true;
+            let last = self.scaled(Strand { id: 0, length: LAST.try_into().unwrap() });
+            ready.push(last);
+        }
+    }
+
+    fn work(&self) -> u64 {
+        (self.program.work() + LAST) * self.unit
+    }
+
+    fn critical_path(&self) -> u64 {
+        (self.program.critical_path() + LAST) * self.unit
+    }
+}
+
+/// In units.
+#[derive(Debug, PartialEq)]
+struct Run {
+    time: u64,
+    work: u64,
+    attempts: u64,
+}
+
+fn on_quanta(same: &Same, program: &Phases, processors: u32, seed: u64) -> Run {
+    let program = Units::new(program, 1);
+    // As many deques as processors, and all of these the job's: the thieves keep their seeds, and nothing is mugged.
+    let (policy, random) = (Policy::of(same.policy), stream(seed, 0));
+    let mut job = Job::new(Box::new(program), policy, Deques::PerProcessor, processors, random);
+    let cycles = job.run(0, FOR_EVER, processors);
+    let time = job.ended_at().expect("it ends");
+    // Every cycle of every processor is counted once.
+    assert_eq!((cycles.total(), cycles.mug), (time * u64::from(processors), 0));
+    Run { time, work: cycles.work, attempts: cycles.steal }
+}
+
+fn on_threads(same: &Same, program: &Phases, processors: u32, seed: u64) -> Run {
+    let costs = Costs {
+        steal: UNIT - same.beside,
+        mug: 1,
+        yield_core: 1,
+        wake_latency: 0,
+        switch: 0,
+        slice: FOR_EVER,
+        ..Costs::default()
+    };
+    let mut host = Host::new(processors as usize, costs, 1);
+    host.without_table();
+    // What the job draws for its thieves.
+    let seed = stream(seed, 0).random();
+    let program = Units::new(program, UNIT);
+    host.submit(0, Box::new(program), Policy::of(same.on_a_host), processors, seed);
+    host.run(u64::MAX, 100_000).unwrap();
+    let fate = host.fate(0);
+    let ended = fate.ended.expect("it ends");
+    // So is every nanosecond of every core.
+    assert_eq!(fate.spent.total(), ended * u64::from(processors), "{fate:?}");
+    assert_eq!(fate.counts.sleeps, 0);
+    // All but worker 0 have tried to rob that once before.
+    let first = u64::from(processors) - 1;
+    let in_units = |nanoseconds: u64| (nanoseconds + UNIT / 2) / UNIT;
+    Run { time: in_units(ended - costs.steal), work: in_units(fate.spent.work), attempts: fate.counts.attempts - first }
+}
+
+fn agree(program: impl Into<Phases>, processors: u32, seed: u64) -> Result<(), TestCaseError> {
+    let program = &program.into();
+    for same in &ALL {
+        let quanta = on_quanta(same, program, processors, seed);
+        let threads = on_threads(same, program, processors, seed);
+        prop_assert_eq!(&quanta, &threads, "{} with {} processors, {:?}", same.policy.name, processors, program);
+    }
+    Ok(())
+}
+
+fn forks() -> impl Strategy<Value = Fork> {
+    prop_oneof![Just(Fork::AtOnce), Just(Fork::Tree)]
+}
+
+proptest! {
+    /// One processor never steals: time is work.
+    #[test]
+    fn alone_a_processor_takes_as_long_as_the_work_on_both(
+        (serial, parallel, width, iterations, fork) in (1..30u64, 1..30u64, 1..40u32, 1..6u32, forks()),
+        seed: u64,
+    ) {
+        let program = ForkJoin::new(serial, parallel, width, iterations, fork);
+        agree(program.clone(), 1, seed)?;
+        prop_assert_eq!(on_quanta(&ALL[0], &program.clone().into(), 1, seed).time, program.work() + LAST);
+    }
+
+    /// All but one processor try to steal in every unit: time is the critical path.
+    #[test]
+    fn a_chain_takes_its_length_on_both((serial, parallel) in (1..14u64, 1..14u64), processors in 2..12u32, seed: u64) {
+        let program = ForkJoin::new(serial, parallel, 1, 1, Fork::AtOnce);
+        agree(program.clone(), processors, seed)?;
+        let length = serial + parallel + LAST;
+        let chain = Run { time: length, work: length, attempts: length * u64::from(processors - 1) };
+        prop_assert_eq!(on_quanta(&ALL[0], &program.into(), processors, seed), chain);
+    }
+
+    /// A strand for each processor, in one deque: each thief finds one with its first draw of that deque's owner, whoever comes first. The
+    /// strands are long enough that all have begun before one ends: a thief draws 40 P times in vain once in e⁴⁰.
+    #[test]
+    fn as_many_strands_as_processors_are_found_after_as_many_attempts_on_both(
+        serial in 1..20u64,
+        processors in 2..12u32,
+        seed: u64,
+    ) {
+        let parallel = 40 * u64::from(processors);
+        agree(ForkJoin::new(serial, parallel, processors, 1, Fork::AtOnce), processors, seed)?;
+    }
+
+    /// Of two processors each has one victim, and nothing is left to chance. The owner ends strands w₂ apart, the thief w₂ + 1: the one
+    /// ends a unit after the other when they have had 2w₂ − 1 strands, and not in a phase that has fewer.
+    #[test]
+    fn two_processors_share_phases_alike_on_both(
+        (serial, parallel) in (1..12u64, 2..12u64),
+        width in 2..12u32,
+        iterations in 1..8u32,
+        seed: u64,
+    ) {
+        let width = width.min(2 * parallel as u32 - 2);
+        agree(ForkJoin::new(serial, parallel, width, iterations, Fork::AtOnce), 2, seed)?;
+    }
+
+    /// Of two strands the thief takes the oldest, which is the longer one.
+    #[test]
+    fn a_thief_takes_the_oldest_on_both(
+        (serial, parallel, longer) in (1..9u64, 2..9u64, 1..9u64),
+        iterations in 1..8u32,
+        seed: u64,
+    ) {
+        let program = ForkJoin::new(serial, parallel, 2, iterations, Fork::AtOnce);
+        let time = u64::from(iterations) * (serial + 1 + parallel + longer) + LAST;
+        agree(Phases { program: program.clone(), longer }, 2, seed)?;
+        prop_assert_eq!(on_quanta(&ALL[0], &Phases { program, longer }, 2, seed).time, time);
+    }
+}
+
+/// With more processors the order in which those come that come in the same unit is not the same on both. It moves a strand's begin by at most
+/// a unit, and a strand of the critical path that begins a unit later delays the end by a unit. What else differs is chance: who robs
+/// whom. So the means are within one unit for each strand of the critical path, and the error of a mean: here four times its estimate.
+/// The attempts follow, for P·T is work and attempts on both.
+#[test]
+fn any_program_takes_as_long_on_both_in_the_mean() {
+    const SEEDS: u64 = 40;
+    for (serial, parallel, width, iterations, fork) in [
+        (1, 1, 100, 5, Fork::Tree),
+        (5, 50, 64, 3, Fork::Tree),
+        (10, 10, 300, 3, Fork::AtOnce),
+        (20, 7, 33, 8, Fork::AtOnce),
+    ] {
+        let program = Phases::from(ForkJoin::new(serial, parallel, width, iterations, fork));
+        let forks = if fork == Fork::Tree { width.next_power_of_two().ilog2() } else { 0 };
+        let strands = f64::from(iterations * (2 + forks) + 1);
+        for processors in [3, 8, 16] {
+            // `plain` may sleep here.
+            for same in &ALL[..3] {
+                let runs = |run: fn(&Same, &Phases, u32, u64) -> Run| -> Vec<Run> {
+                    (0..SEEDS).map(|seed| run(same, &program, processors, seed)).collect()
+                };
+                let [quanta, threads] = [runs(on_quanta), runs(on_threads)];
+                assert!(quanta.iter().zip(&threads).all(|(quanta, threads)| quanta.work == threads.work));
+                let [(one, one_error), (other, other_error)] = [&quanta, &threads].map(|runs| time(runs));
+                let bound = strands + 4.0 * one_error.hypot(other_error);
+                let setting = format!("{} with {processors} processors, {program:?}", same.policy.name);
+                assert!((one - other).abs() <= bound, "{setting}: {one} and {other}, within {bound}");
+                for Run { time, work, attempts } in quanta.iter().chain(&threads) {
+                    let (total, counted) = (time * u64::from(processors), work + attempts);
+                    // On the host an attempt is counted when it is over.
+                    assert!(total.abs_diff(counted) <= u64::from(processors), "{setting}: {total} and {counted}");
+                }
+            }
+        }
+    }
+}
+
+/// The mean time, and the error of that.
+fn time(runs: &[Run]) -> (f64, f64) {
+    let count = runs.len() as f64;
+    let mean = runs.iter().map(|run| run.time as f64).sum::<f64>() / count;
+    let variance = runs.iter().map(|run| (run.time as f64 - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (mean, (variance / count).sqrt())
+}
+
+/// Notes which strands end, in order.
+struct Noted {
+    program: ForkJoin,
+    ended: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Program for Noted {
+    fn root(&mut self) -> Strand {
+        self.program.root()
+    }
+
+    fn done(&mut self, strand: u32, ready: &mut Vec<Strand>) {
+        self.ended.lock().unwrap().push(strand);
+        self.program.done(strand, ready);
+    }
+
+    fn work(&self) -> u64 {
+        self.program.work()
+    }
+
+    fn critical_path(&self) -> u64 {
+        self.program.critical_path()
+    }
+}
+
+/// Notes that its program has come.
+const CAME: u32 = u32::MAX;
+
+impl Noted {
+    /// A phase of twelve strands of so many steps; and where their ends will be noted.
+    fn phase(length: u64) -> (Noted, Arc<Mutex<Vec<u32>>>) {
+        let ended = Arc::default();
+        let program = ForkJoin::new(1, length, 12, 1, Fork::AtOnce);
+        (Noted { program, ended: Arc::clone(&ended) }, ended)
+    }
+}
+
+/// Of two workers, the owner of the queue has lost its core before these strands ended. The other ends its own, the oldest of all then, and
+/// mugs: it begins the oldest that waits, and goes on with the newest. When the owner's own strand, the newest of all, ends is not the same:
+/// on A-STEAL's machine it is in the queue, and on the host a thread goes on with it.
+fn is_order_of_a_mugger(ended: &[u32]) -> bool {
+    let mut waiting = ended.to_vec();
+    waiting.sort_unstable();
+    let owners = waiting.pop();
+    let mut expected: Vec<u32> = waiting.drain(..2).collect();
+    expected.extend(waiting.into_iter().rev());
+    expected.into_iter().eq(ended.iter().copied().filter(|strand| Some(*strand) != owners))
+}
+
+#[test]
+fn a_mugger_begins_the_oldest_strand_on_both() {
+    let policy = Policy::of(&a_steal::ROW);
+    for before in [25, 31, 44] {
+        // Which processor goes is drawn: here those runs in which it is the owner's.
+        let mut muggings = 0;
+        for seed in 0..10 {
+            let (program, ended) = Noted::phase(10);
+            let mut job = Job::new(Box::new(program), policy, Deques::PerAllotted, 2, stream(seed, 0));
+            job.run(0, before, 2);
+            let count = ended.lock().unwrap().len();
+            let cycles = job.run(before, 1_000, 1);
+            assert!(job.ended_at().is_some(), "one processor is left with a queue that was not mugged");
+            let ended = &ended.lock().unwrap()[count..];
+            if ended.first() == ended.iter().min() {
+                assert!(cycles.mug == 1 && is_order_of_a_mugger(ended), "{ended:?}");
+                muggings += 1;
+            }
+        }
+        assert!(muggings > 0);
+
+        // Another program has the first core, and ends. A third takes a core, and the owner's is the one that is not the program's own.
+        let mut host = Host::new(2, Costs { slice: FOR_EVER, ..Costs::default() }, 1);
+        let milliseconds = |count: u64| 1_000_000 * count;
+        let serial = |length| ForkJoin::new(milliseconds(length), 1, 1, 1, Fork::AtOnce);
+        let (program, ended) = Noted::phase(milliseconds(10));
+        host.submit(0, Box::new(serial(20)), policy, 1, 1);
+        host.submit(1, Box::new(program), policy, 2, 2);
+        let third = Noted { program: serial(1_000), ended: Arc::clone(&ended) };
+        host.submit(milliseconds(before), Box::new(Third(third)), policy, 1, 3);
+        host.run(milliseconds(300), 1_000).unwrap();
+        assert_eq!(host.fate(1).counts.lost, 1);
+        let ended = ended.lock().unwrap();
+        let came = ended.iter().position(|strand| *strand == CAME).expect("it came");
+        assert!(is_order_of_a_mugger(&ended[came + 1..]), "{ended:?}");
+    }
+}
+
+/// Notes when it comes, and no ends before long.
+struct Third(Noted);
+
+impl Program for Third {
+    fn root(&mut self) -> Strand {
+        self.0.ended.lock().unwrap().push(CAME);
+        self.0.root()
+    }
+
+    fn done(&mut self, strand: u32, ready: &mut Vec<Strand>) {
+        self.0.done(strand, ready);
+    }
+
+    fn work(&self) -> u64 {
+        self.0.work()
+    }
+
+    fn critical_path(&self) -> u64 {
+        self.0.critical_path()
+    }
+}
