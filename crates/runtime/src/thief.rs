@@ -1,10 +1,12 @@
 //! The shell around a policy on threads: does what the dialogue of `comity_protocol` says, and tells it what came of it.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use comity_protocol::dialogue::{Dialogue, Effect, Outcome};
+use comity_policy::{Thief, Victim, WorkerId};
+use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 
+use crate::counters::Live;
 use crate::raw::job::JobRef;
 use crate::shared::{AbortOnDrop, View, take};
 use crate::trace;
@@ -49,7 +51,8 @@ impl Worker {
         }
 
         let mut spell = Spell { worker: self, found: None, began };
-        owes(spell.hold(&mut dialogue, &view));
+        let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
+        owes(wakeups_owed);
         dialogue.finish(&view);
 
         let ended = Instant::now();
@@ -71,54 +74,77 @@ struct Spell<'a> {
     began: Instant,
 }
 
-impl Spell<'_> {
-    /// Holds the dialogue to its end; returns the wake-ups that stay owed.
-    fn hold(&mut self, dialogue: &mut Dialogue, view: &View<'_>) -> u32 {
-        let shared = self.worker.shared();
-        let counters = &shared.peer(self.worker.id()).counters;
-        let mut thief = self.worker.own().thief.borrow_mut();
-        let mut outcome = Outcome::Done;
-        loop {
-            outcome = match dialogue.next(&mut **thief, view, outcome) {
-                Effect::Begin { wakeups_owed } => return wakeups_owed,
-                Effect::StealFrom(victim) if victim == self.worker.id() => Outcome::Nothing,
-                Effect::StealFrom(victim) => match self.keep(self.worker.rob(victim)) {
-                    Outcome::Nothing if shared.peer(victim).has_task() => Outcome::Missed,
-                    outcome => outcome,
-                },
-                Effect::TakeInjected => self.keep(take(|| shared.injector.steal())),
-                Effect::Mug(victim) => self.keep(self.worker.mug(victim)),
-                Effect::Inspect(victim) => Outcome::Seen(shared.inspect(victim)),
-                Effect::ClaimWakeup(from) if shared.peer(from).claim_wakeup() => Outcome::Found,
-                Effect::ClaimWakeup(_) => Outcome::Nothing,
-                Effect::Wake { whom, appoint } => {
-                    let woken = shared.sleep.wake_peer(self.worker.id(), whom, appoint);
-                    counters.wakeups.add(u64::from(woken.is_some()));
-                    Outcome::Woke(woken)
-                }
-                // This kernel has no directed yield.
-                Effect::Yield(_) => {
-                    counters.yields.add(1);
-                    comity_os::yield_core();
-                    Outcome::Done
-                }
-                Effect::Pause { hints } => {
-                    (0..hints).for_each(|_| std::hint::spin_loop());
-                    Outcome::Done
-                }
-                Effect::Step(_) => Outcome::Done,
-                Effect::Wait { at_rest, timeout, is_retired } => {
-                    let as_what = if is_retired { trace::State::Retired } else { trace::State::Asleep };
-                    self.rest(as_what, || shared.sleep.parker(self.worker.id()).wait(at_rest, timeout));
-                    Outcome::Waited { has_timeout: timeout.is_some() }
-                }
-            };
+/// Holds the dialogue of `me` to its end; returns the wake-ups that stay owed.
+fn hold(dialogue: &mut Dialogue, thief: &mut dyn Thief, crew: &impl Crew, me: WorkerId, hands: &mut impl Hands) -> u32 {
+    let mut outcome = Outcome::Done;
+    loop {
+        let effect = dialogue.next(thief, crew, outcome);
+        outcome = match effect {
+            Effect::Begin { wakeups_owed } => return wakeups_owed,
+            effect => effect.carry_out(me, hands).expect("a wait on threads is over when it returns"),
+        };
+    }
+}
+
+impl Hands for Spell<'_> {
+    fn steal(&mut self, victim: WorkerId) -> Take {
+        if self.keep(self.worker.rob(victim)) {
+            Take::Taken
+        } else if self.worker.shared().peer(victim).has_task() {
+            Take::Missed
+        } else {
+            Take::Nothing
         }
     }
 
-    fn keep(&mut self, job: Option<JobRef>) -> Outcome {
+    fn take_injected(&mut self) -> bool {
+        self.keep(take(|| self.worker.shared().injector.steal()))
+    }
+
+    fn mug(&mut self, victim: WorkerId) -> bool {
+        self.keep(self.worker.mug(victim))
+    }
+
+    fn inspect(&mut self, victim: WorkerId) -> Victim {
+        self.worker.shared().inspect(victim)
+    }
+
+    fn claim_wakeup(&mut self, from: WorkerId) -> bool {
+        self.worker.shared().peer(from).claim_wakeup()
+    }
+
+    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        let woken = self.worker.shared().sleep.wake_peer(self.worker.id(), whom, appoint);
+        self.counters().wakeups.add(u64::from(woken.is_some()));
+        woken
+    }
+
+    /// This kernel has no directed yield.
+    fn give_way(&mut self, _: Option<WorkerId>) {
+        self.counters().yields.add(1);
+        comity_os::yield_core();
+    }
+
+    fn pause(&mut self, hints: u32) {
+        (0..hints).for_each(|_| std::hint::spin_loop());
+    }
+
+    fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, is_retired: bool) -> bool {
+        let as_what = if is_retired { trace::State::Retired } else { trace::State::Asleep };
+        let worker = self.worker;
+        self.rest(as_what, || worker.shared().sleep.parker(worker.id()).wait(at_rest, timeout));
+        true
+    }
+}
+
+impl<'a> Spell<'a> {
+    fn counters(&self) -> &'a Live {
+        &self.worker.shared().peer(self.worker.id()).counters
+    }
+
+    fn keep(&mut self, job: Option<JobRef>) -> bool {
         self.found = job;
-        if self.found.is_some() { Outcome::Found } else { Outcome::Nothing }
+        self.found.is_some()
     }
 
     /// Keeps account of a wait.
