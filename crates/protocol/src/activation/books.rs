@@ -1,5 +1,7 @@
 //! The books of one pool: in which state each worker is, and on which core.
 
+mod numbers;
+
 use alloc::boxed::Box;
 
 use comity_policy::WorkerId;
@@ -18,7 +20,7 @@ pub enum State {
 }
 
 /// One worker in the books.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) state: State,
     /// The core that it was given. Only a name unless the policy binds workers to cores.
@@ -34,6 +36,7 @@ pub(super) struct Entry {
 }
 
 /// Who has which core, under the lock of [`Activation`](super::Activation).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
     pub(super) entries: Box<[Entry]>,
     awake: u32,

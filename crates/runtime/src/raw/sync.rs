@@ -126,7 +126,7 @@ impl Platform for Threads {
     type Word = U32;
     type Counter = I32;
     type Parker = FutexWord;
-    type Lock<T> = Locked<T>;
+    type Lock<T: 'static> = Locked<T>;
     type Once<T> = SetOnce<T>;
 
     fn bool(&self, _: Option<WorkerId>, value: bool) -> Bool {
