@@ -377,7 +377,7 @@ pub struct ThreadBuilder {
     id: WorkerId,
     name: Option<String>,
     stack_size: Option<usize>,
-    thief: Box<dyn Thief>,
+    pub(crate) thief: Box<dyn Thief>,
     shared: Arc<Shared>,
     spawns: Spawns<JobRef>,
     /// Who built the pool, if it was narrow: the thread will find itself there unless the program puts it elsewhere.

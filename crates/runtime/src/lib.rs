@@ -35,6 +35,8 @@
 
 mod broadcast;
 mod builder;
+#[cfg(all(test, not(loom)))]
+mod conformance;
 mod coordinator;
 mod counters;
 mod for_range;
@@ -49,6 +51,7 @@ mod pool;
 mod program;
 mod raw;
 mod scope;
+mod seam;
 mod share;
 mod shared;
 mod signal;

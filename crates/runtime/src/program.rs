@@ -21,6 +21,7 @@ use crate::coordinator;
 use crate::fork::PerProcess;
 use crate::masks;
 use crate::mender::Spell;
+use crate::seam::seen;
 use crate::share::{Cores, Terms};
 use crate::shared::Shared;
 use crate::trace::{self, Holding, Mode, Trace};
@@ -248,12 +249,12 @@ impl Program {
             share.stand(pools.terms);
             share.bound(pools.cap);
             share.close(pools.are_closed);
-            share.enter(Part {
+            share.enter(seen(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
                 pool: id,
                 wants: AtomicBool::new(false),
-            });
+            }));
         }
     }
 

@@ -7,13 +7,18 @@ use comity_protocol::activation::Activation;
 #[cfg(test)]
 pub(crate) use comity_protocol::activation::Up;
 pub(crate) use comity_protocol::activation::{Books, Cores, Pool, State, Terms};
+use comity_protocol::platform::{Lock, Platform};
 
 use crate::masks;
 use crate::program::Part;
 use crate::raw::sync::Threads;
+use crate::seam::Seen;
+
+/// The books, with their lock.
+pub(crate) type BooksGuard<'a> = <<Threads as Platform>::Lock<Books> as Lock<Books>>::Guard<'a>;
 
 /// What one pool has of its program's share of the machine.
-pub(crate) type Share<C = Part> = Activation<Threads, C>;
+pub(crate) type Share<C = Seen<Part>> = Activation<Threads, C>;
 
 /// `None`: the operating system shares out time.
 pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool) -> Option<Share<C>> {

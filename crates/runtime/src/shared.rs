@@ -27,6 +27,7 @@ use crate::raw::inbox::Inbox;
 use crate::raw::job::{Header, JobFifo, JobRef, StackJob};
 use crate::raw::latch::{CountLatch, CrossLatch, Latch, ThreadLatch, Waiter};
 use crate::raw::sync::{SetOnce, Threads, Waker};
+use crate::seam::Seen;
 use crate::share::{self, Pool, Share};
 use crate::sleep::{Sleep, Work};
 use crate::trace::Recorder;
@@ -561,7 +562,7 @@ impl Pool for View<'_> {
 }
 
 impl Crew for View<'_> {
-    type Cores = Part;
+    type Cores = Seen<Part>;
 
     fn workers(&self) -> u32 {
         self.shared.workers()

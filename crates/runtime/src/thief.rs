@@ -8,6 +8,7 @@ use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 
 use crate::counters::Live;
 use crate::raw::job::JobRef;
+use crate::seam::{Seen, closes, opens, says, seen};
 use crate::shared::{AbortOnDrop, View, take};
 use crate::trace;
 use crate::worker::Worker;
@@ -17,7 +18,11 @@ impl Worker {
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
         let owed = &self.shared().peer(self.id()).wakeups_owed;
-        let begin = |view: &View<'_>| Dialogue::begin(self.id(), owed.swap(0, Ordering::Relaxed), view);
+        let begin = |view: &Seen<View<'_>>| {
+            let owed = owed.swap(0, Ordering::Relaxed);
+            opens(format_args!("search {owed}"));
+            Dialogue::begin(self.id(), owed, view)
+        };
         self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
     }
 
@@ -28,7 +33,11 @@ impl Worker {
         // As in `answer_bell`.
         let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
         let goes_on = || !self.shared().is_closed() || awaited();
-        self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
+        let begin = |view: &Seen<View<'_>>| {
+            opens(format_args!("rest"));
+            Dialogue::begin_to_rest(self.id(), view)
+        };
+        self.spell(&goes_on, begin, |_| {});
         std::mem::forget(abort);
     }
 
@@ -36,7 +45,7 @@ impl Worker {
     fn spell(
         &self,
         awaited: &dyn Fn() -> bool,
-        begin: impl FnOnce(&View<'_>) -> Dialogue,
+        begin: impl FnOnce(&Seen<View<'_>>) -> Dialogue,
         owes: impl FnOnce(u32),
     ) -> Option<JobRef> {
         let (shared, id) = (&**self.shared(), self.id());
@@ -44,16 +53,18 @@ impl Worker {
         let began = Instant::now();
         peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
         peer.busy_since.store(0, Ordering::Relaxed);
-        let view = View { shared, awaited };
+        let view = seen(View { shared, awaited });
         let mut dialogue = begin(&view);
         if let Some(recorder) = &shared.recorder {
             recorder.enter(id, trace::State::Thief, began);
         }
 
-        let mut spell = Spell { worker: self, found: None, began };
+        let mut spell = seen(Spell { worker: self, found: None, began });
         let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
+        says(format_args!("begins {wakeups_owed}"));
         owes(wakeups_owed);
         dialogue.finish(&view);
+        closes();
 
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
@@ -75,7 +86,13 @@ struct Spell<'a> {
 }
 
 /// Holds the dialogue of `me` to its end; returns the wake-ups that stay owed.
-fn hold(dialogue: &mut Dialogue, thief: &mut dyn Thief, crew: &impl Crew, me: WorkerId, hands: &mut impl Hands) -> u32 {
+pub(crate) fn hold(
+    dialogue: &mut Dialogue,
+    thief: &mut dyn Thief,
+    crew: &impl Crew,
+    me: WorkerId,
+    hands: &mut impl Hands,
+) -> u32 {
     let mut outcome = Outcome::Done;
     loop {
         let effect = dialogue.next(thief, crew, outcome);
