@@ -602,6 +602,9 @@ impl Dialogue {
             && activation.woke(crew, self.me, crew.has_business(self.me)) == Up::Retires
             && activation.retire(crew, self.me, false)
         {
+            // In a pool that is open again it is one too many, as any other. By its first cause it would get up at once, and so on until
+            // there is a core.
+            let cause = if cause == Cause::Closed && !is_closed(crew) { Cause::Excess } else { cause };
             return self.step(Step::PassOn, cause);
         }
         self.woken(thief, crew, cause, woken)
