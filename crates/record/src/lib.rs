@@ -7,7 +7,7 @@
 //! - [`replay`] gives the answers, in order, to the protocol as it is now, and panics at the first call that is another.
 //!
 //! A record is text, a line a call: `compare_exchange 7 1 4 AcqRel Relaxed = 1 1`. Each word has a number, in the order in which the pool's
-//! words are made. A life begins with `worker` or `coordinator`: all calls of one thread, in order. What the lines of a life are:
+//! words are made. A life begins with `worker`, `coordinator` or `member`: all calls of one thread, in order. What the lines of a life are:
 //!
 //! | lines | between |
 //! |---|---|
@@ -19,6 +19,7 @@
 //! | `deques_have_task`, `confine`, `claim` and others | the activation, and the pool and the table |
 //! | `begin`, `come_by`, `leave_off`, `look_by`, `visit` | the coordinator's thread and the coordination |
 //! | `account` | the quantum and the policy's coordinator: an account, and the orders |
+//! | `claim`, `take_back`, `want` and others | a member and the table's steps, and below each what the step asks of the [`Table`](comity_protocol::table::Table) |
 //! | `round`, `staff`, `sample` and others of [`Pools`](comity_protocol::quantum::Pools) | the quantum, and the table and the pools |
 //!
 //! What a driver does inside of such a call is its own, and not in the record: how a task is stolen, or how the table is asked.
@@ -28,6 +29,7 @@ mod answer;
 mod crew;
 mod quanta;
 pub mod replay;
+mod table;
 mod tape;
 mod words;
 
@@ -35,6 +37,7 @@ use std::ops::{Deref, DerefMut};
 
 pub use crew::{Heard, Script};
 pub use quanta::advised;
+pub use table::step;
 pub use tape::{begin_life, closes, filed, life, opens, record_coordinators, says};
 pub use words::{Held, Named, number_words};
 

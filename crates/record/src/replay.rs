@@ -1,6 +1,9 @@
 //! Records held again, by the protocol as it is now.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use comity_policy::{Policy, Share, Thief, WorkerId};
@@ -54,12 +57,55 @@ pub fn row(policy: &Policy) -> String {
 pub fn lives(record: &str) -> Vec<Vec<String>> {
     let mut lives: Vec<Vec<String>> = Vec::new();
     for line in record.lines() {
-        if line.starts_with("worker ") || line.starts_with("coordinator ") {
+        if ["worker ", "coordinator ", "member "].iter().any(|begin| line.starts_with(begin)) {
             lives.push(Vec::new());
         }
         lives.last_mut().expect("a record begins with a life").push(line.to_owned());
     }
     lives
+}
+
+/// Where a record is filed in the repository.
+pub fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("records").join(name)
+}
+
+/// Of the lives of each group, by the words of their first line that name it, the one which has most in it that those chosen before have
+/// not, up to so many turns or visits.
+pub fn choose(record: &str, group: usize, turns: usize) -> String {
+    let mut groups: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    for life in lives(record) {
+        let name = life[0].split(' ').take(group).collect();
+        groups.entry(name).or_default().push(cut(life, turns));
+    }
+    let mut known = BTreeSet::new();
+    let mut chosen = String::new();
+    for lives in groups.into_values() {
+        // The same calls with other numbers are nothing new.
+        let kinds = |life: &[String]| -> BTreeSet<String> {
+            let kind =
+                |line: &String| line.split(" =").next().unwrap_or(line).replace(|c: char| c.is_ascii_digit(), "");
+            life.iter().map(kind).collect()
+        };
+        // What a thief is told is rarer, and says more.
+        let weight = |kind: &String| if kind.starts_with("turn ") { 8 } else { 1 };
+        let news = |life: &Vec<String>| kinds(life).difference(&known).map(weight).sum::<u32>();
+        let best = lives.into_iter().max_by_key(news);
+        let best = best.expect("a group has a life");
+        known.extend(kinds(&best));
+        best.iter().for_each(|line| chosen.extend([line, "\n"]));
+    }
+    chosen
+}
+
+fn cut(mut life: Vec<String>, turns: usize) -> Vec<String> {
+    let is_end = |line: &String| ["turn ", "next ", "over"].iter().any(|begin| line.starts_with(begin));
+    let ends = life.iter().enumerate().filter(|(_, line)| is_end(line)).map(|(nth, _)| nth + 1);
+    if let Some(end) = ends.skip(turns - 1).next() {
+        life.truncate(end);
+        life.push(tape::CUT.to_owned());
+    }
+    life
 }
 
 /// What was compared.
@@ -69,37 +115,61 @@ pub struct Compared {
     pub turns: usize,
     /// Visits of coordinators.
     pub visits: usize,
-    /// Calls in all.
-    pub calls: usize,
+    /// Steps on the table.
+    pub steps: usize,
+    /// Lines in all.
+    pub lines: usize,
 }
 
-/// Holds a life again.
+impl AddAssign for Compared {
+    fn add_assign(&mut self, other: Compared) {
+        self.turns += other.turns;
+        self.visits += other.visits;
+        self.steps += other.steps;
+        self.lines += other.lines;
+    }
+}
+
+/// Holds all lives of a record again.
 ///
 /// # Panics
 /// At the first call that is another than the record's, or where a word of the driver's answers otherwise.
-pub fn hold_again(driver: &impl Driver, life: Vec<String>) -> Compared {
-    let count = |begin: &str| life.iter().filter(|line| line.starts_with(begin)).count();
-    let visits = count("begin ") + count("come_by ") + count("leave_off") + count("look_by ");
-    let compared = Compared { turns: count("turn "), visits, calls: life.len() - 1 };
-    let first = life[0].clone();
-    let words: Vec<&str> = first.split_ascii_whitespace().collect();
-    let rest = life[1..].to_vec();
-    let held = catch_unwind(AssertUnwindSafe(|| match words[..] {
+pub fn hold_all_again(driver: &impl Driver, record: &str) -> Compared {
+    let mut sum = Compared::default();
+    lives(record).into_iter().for_each(|life| sum += hold_again(driver, life));
+    sum
+}
+
+/// Holds all lives of a record again, of which each is a member's of the table. Returns how many steps there were.
+///
+/// # Panics
+/// As [`hold_all_again`].
+pub fn take_steps_again(record: &str) -> usize {
+    let steps = |life: Vec<String>| again(life, |_, lines| member(lines)).steps;
+    lives(record).into_iter().map(steps).sum()
+}
+
+fn hold_again(driver: &impl Driver, life: Vec<String>) -> Compared {
+    again(life, |first, lines| match first[..] {
         ["worker", policy, me, workers, seed] => {
-            worker(
-                driver,
-                rest,
-                &policy.parse().expect("a policy"),
-                WorkerId(number(me)),
-                number(workers),
-                number(seed),
-            );
+            let policy = policy.parse().expect("a policy");
+            worker(driver, lines, &policy, WorkerId(number(me)), number(workers), number(seed));
         }
         ["coordinator", policy, length, clock, population] => {
-            coordinator(rest, &policy.parse().expect("a policy"), number(length), number(clock), number(population));
+            coordinator(lines, &policy.parse().expect("a policy"), number(length), number(clock), number(population));
         }
+        ["member", _] => member(lines),
         _ => panic!("a life does not begin with {first:?}"),
-    }));
+    })
+}
+
+/// Has a life held again, of which are given the words of the first line, and the lines after that.
+fn again(life: Vec<String>, hold: impl FnOnce(Vec<&str>, Vec<String>)) -> Compared {
+    let count = |begin: &str| life.iter().filter(|line| line.starts_with(begin)).count();
+    let compared =
+        Compared { turns: count("turn "), visits: count("next "), steps: count("over"), lines: life.len() - 1 };
+    let (first, lines) = life.split_first().expect("it has a first line");
+    let held = catch_unwind(AssertUnwindSafe(|| hold(first.split(' ').collect(), lines.to_vec())));
     if let Err(payload) = held
         && !payload.is::<Cut>()
     {
@@ -151,6 +221,14 @@ fn coordinator(lines: Vec<String>, policy: &Policy, length: u64, clock: u64, pop
                 ("look_by", at) => coordination.look_by(number(at)),
                 _ => panic!("no visit begins with {line:?}"),
             }
+        }
+    });
+}
+
+fn member(lines: Vec<String>) {
+    replaying(lines, || {
+        while let Some(line) = tape::next_line() {
+            crate::step(&Script, &line, || unreachable!("the script answers"));
         }
     });
 }

@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::replay::row;
 
 /// A line that says that the record ends here, in the middle of something.
-const CUT: &str = "cut";
+pub(crate) const CUT: &str = "cut";
 
 /// What the thread's calls are.
 enum Tape {
@@ -63,11 +63,12 @@ static VISITS: AtomicU32 = AtomicU32::new(0);
 
 // ---- Writing. ----
 
-/// From now on this thread's life under a policy is recorded, up to so many turns. `first`: its first line.
-pub fn begin_life(policy: &Policy, first: fmt::Arguments<'_>, turns: u32) {
+/// From now on this thread's life is recorded, up to so many turns. `first`: its first line. The next says what its policy's row does.
+pub fn begin_life(first: fmt::Arguments<'_>, policy: Option<&Policy>, turns: u32) {
     static LIVES: AtomicU32 = AtomicU32::new(0);
     let life = LIVES.fetch_add(1, Ordering::Relaxed);
-    let record = Record { text: format!("{first}\n{}\n", row(policy)), life, is_open: false, turns_left: turns };
+    let row = policy.map_or(String::new(), |policy| format!("{}\n", row(policy)));
+    let record = Record { text: format!("{first}\n{row}"), life, is_open: false, turns_left: turns };
     TAPE.set(Tape::Records(record));
 }
 
@@ -80,7 +81,7 @@ pub fn record_coordinators(visits: u32) {
 pub fn life(policy: &Policy, first: fmt::Arguments<'_>) {
     let visits = VISITS.load(Ordering::Relaxed);
     if visits > 0 {
-        begin_life(policy, first, visits);
+        begin_life(first, Some(policy), visits);
     }
 }
 
@@ -210,10 +211,10 @@ pub(crate) fn replaying(lines: Vec<String>, replay: impl FnOnce()) {
     TAPE.set(Tape::Off);
 }
 
-/// The next line, which stays the next.
+/// The next line, which stays the next. `None`: the record ends here.
 pub(crate) fn next_line() -> Option<String> {
     TAPE.with_borrow(|tape| match tape {
-        Tape::Replays(script) => script.lines.get(script.at).cloned(),
+        Tape::Replays(script) => script.lines.get(script.at).filter(|line| *line != CUT).cloned(),
         _ => None,
     })
 }

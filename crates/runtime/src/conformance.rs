@@ -7,8 +7,8 @@
 //! books after each section of their lock, each action of a policy, each order of a coordinator, and what words answer. In a replay no
 //! other thread runs: before each step a word is set to what it was found at. Not compared is what a driver does inside of a call.
 //!
-//! A filed record shows whether an answer has changed since it was made. After a change on purpose it is made again:
-//! `COMITY_RECORD=corpus cargo test -p comity --lib conformance::file -- --ignored --exact`. The simulator holds it again too.
+//! A filed record, in `crates/record/records`, shows whether an answer has changed since it was made. After a change on purpose it is made
+//! again: `COMITY_FILE_RECORDS=1 cargo test -p comity -p comity-table --lib conformance`. The simulator holds it again too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -18,8 +18,10 @@ use std::{env, fs, thread};
 
 use comity_policy::{Policy, Thief, WorkerId};
 use comity_protocol::dialogue::Dialogue;
-use comity_record::replay::{Compared, Crewed, Driver, Repeated, hold_again, lives};
+use comity_record::replay::{Crewed, Driver, Repeated, choose, file, hold_all_again, lives};
 use comity_record::{Heard, begin_life, filed, number_words, record_coordinators};
+
+use comity_table::{Location, Program, Request, Snapshot, request};
 
 use crate::raw::sync::Atomics;
 use crate::thief::hold;
@@ -73,7 +75,7 @@ fn recorded_pool(policy: Policy, turns: u32) -> (ThreadPool, Vec<thread::JoinHan
         let me = WorkerId(worker.index() as u32);
         worker.thief = Box::new(Heard(policy.thief(me, WORKERS, seed)));
         threads.push(thread::spawn(move || {
-            begin_life(&policy, format_args!("worker {policy} {} {WORKERS} {seed}", me.0), turns);
+            begin_life(format_args!("worker {policy} {} {WORKERS} {seed}", me.0), Some(&policy), turns);
             worker.run();
         }));
         Ok(())
@@ -96,11 +98,23 @@ fn busy(time: Duration) {
     }
 }
 
-/// Short bursts of every kind of task, with nothing to do between them.
+/// Asks the program of this policy's pools for something, as a setter does, once it is in the table.
+fn ask(policy: Policy, asked: &[Request]) {
+    let Some(location) = Location::from_environment() else { return };
+    let programs = Snapshot::take(&location).expect("the table is read").map_or(Vec::new(), |table| table.programs);
+    let is_own = |program: &Program| program.pid == std::process::id() && program.policy == policy.to_string();
+    if let Some(program) = programs.iter().find(|program| is_own(program)) {
+        // It may have left.
+        let _ = request(&location, program, asked);
+    }
+}
+
+/// Short bursts of every kind of task, with nothing to do between them, and what is asked of the program beside them.
 fn stress(pool: &ThreadPool, until: Instant) {
     let mut round = 0;
-    while Instant::now() < until {
-        match round % 6 {
+    // Each at least twice, however slow the machine.
+    while round < 16 || Instant::now() < until {
+        match round % 8 {
             0 => assert_eq!(pool.install(|| fib(14)), 377),
             1 => pool.install(|| {
                 scope(|scope| {
@@ -113,6 +127,15 @@ fn stress(pool: &ThreadPool, until: Instant) {
             3 => drop(pool.install(|| join(|| busy(Duration::from_millis(2)), || fib(8)))),
             // It waits off its core.
             4 => drop(pool.install(|| join(|| thread::sleep(Duration::from_millis(2)), || fib(10)))),
+            5 => {
+                ask(pool.policy(), &[Request::Pause(Duration::from_millis(2))]);
+                pool.install(|| scope(|scope| (0..10).for_each(|_| scope.spawn(|_| busy(Duration::from_micros(20))))));
+            }
+            6 => {
+                ask(pool.policy(), &[Request::Cores(Some(1))]);
+                pool.install(|| fib(12));
+                ask(pool.policy(), &[Request::Cores(None)]);
+            }
             _ => pool.broadcast(|_| busy(Duration::from_micros(50))).into_iter().for_each(drop),
         }
         if round % 4 == 3 {
@@ -165,15 +188,6 @@ fn record(folder: &Path, turns: u32) -> String {
     record
 }
 
-fn hold_all_again(record: &str) -> Compared {
-    let mut sum = Compared::default();
-    for life in lives(record) {
-        let Compared { turns, visits, calls } = hold_again(&Threads, life);
-        sum = Compared { turns: sum.turns + turns, visits: sum.visits + visits, calls: sum.calls + calls };
-    }
-    sum
-}
-
 #[test]
 fn what_threads_did_is_done_again() {
     let folder = env::temp_dir().join(format!("comity-conformance-{}", std::process::id()));
@@ -190,5 +204,16 @@ fn what_threads_did_is_done_again() {
         assert!(turns > 100, "{policy}: only {turns} turns were recorded");
         assert!(quanta > 5 || policy.sharing().is_none(), "{policy}: only {quanta} quanta were recorded");
     }
-    println!("{:?}", hold_all_again(&record));
+    println!("{:?}", hold_all_again(&Threads, &record));
+    if env::var_os("COMITY_FILE_RECORDS").is_some() {
+        // One worker and one coordinator of each policy.
+        fs::write(file("threads"), choose(&record, 2, 30)).expect("the record is filed");
+    }
+}
+
+#[test]
+fn what_was_filed_is_done_again() {
+    let record = fs::read_to_string(file("threads")).expect("there is a record");
+    let compared = hold_all_again(&Threads, &record);
+    assert!(compared.turns > 500 && compared.visits > 100, "{compared:?}");
 }

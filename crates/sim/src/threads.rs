@@ -20,6 +20,8 @@
 //! ```
 
 mod check;
+#[cfg(test)]
+mod conformance;
 mod coordinator;
 mod kernel;
 mod platform;
