@@ -8,8 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 11] =
-    ["policy", "protocol", "sim", "os", "table", "runtime", "flow", "kernels", "console", "cli", "lab"];
+const ORDER: [&str; 12] =
+    ["policy", "protocol", "record", "sim", "os", "table", "runtime", "flow", "kernels", "console", "cli", "lab"];
 
 fn workspace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

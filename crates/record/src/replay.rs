@@ -100,8 +100,8 @@ pub fn choose(record: &str, group: usize, turns: usize) -> String {
 
 fn cut(mut life: Vec<String>, turns: usize) -> Vec<String> {
     let is_end = |line: &String| ["turn ", "next ", "over"].iter().any(|begin| line.starts_with(begin));
-    let ends = life.iter().enumerate().filter(|(_, line)| is_end(line)).map(|(nth, _)| nth + 1);
-    if let Some(end) = ends.skip(turns - 1).next() {
+    let mut ends = life.iter().enumerate().filter(|(_, line)| is_end(line)).map(|(nth, _)| nth + 1);
+    if let Some(end) = ends.nth(turns - 1) {
         life.truncate(end);
         life.push(tape::CUT.to_owned());
     }
