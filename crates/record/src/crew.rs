@@ -13,17 +13,17 @@ use crate::tape::{says, turn};
 macro_rules! methods {
     (& $how:ident $self:ident: $($name:ident($($arg:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {$(
         fn $name(&$self $(, $arg: $type)*) $(-> $answer)? {
-            let line = format_args!(concat!(stringify!($name) $(, crate::crew::methods!(@placeholder $arg))*) $(, $arg)*);
+            let line = format_args!(concat!(stringify!($name) $(, crate::crew::methods!(@blank $arg))*) $(, $arg)*);
             crate::tape::asks(line, || crate::crew::methods!(@$how $self $name $($arg),*))
         }
     )*};
     (&mut $how:ident $self:ident: $($name:ident($($arg:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {$(
         fn $name(&mut $self $(, $arg: $type)*) $(-> $answer)? {
-            let line = format_args!(concat!(stringify!($name) $(, crate::crew::methods!(@placeholder $arg))*) $(, $arg)*);
+            let line = format_args!(concat!(stringify!($name) $(, crate::crew::methods!(@blank $arg))*) $(, $arg)*);
             crate::tape::asks(line, || crate::crew::methods!(@$how $self $name $($arg),*))
         }
     )*};
-    (@placeholder $arg:ident) => { " {:?}" };
+    (@blank $arg:ident) => { " {:?}" };
     (@driver $self:ident $name:ident $($arg:ident),*) => { $self.0.$name($($arg),*) };
     (@script $self:ident $name:ident $($arg:ident),*) => { unreachable!("the script answers") };
 }

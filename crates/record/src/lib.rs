@@ -1,28 +1,33 @@
 //! What a driver and the protocol say to each other, written down on real threads and held again.
 //!
-//! `comity_protocol` decides by what it is told through traits: a word that it loads, a lock that it takes, what came of a steal. So a
-//! thread's part in a pool is a list of calls, each with its answer, and whoever gives the same answers must get the same calls.
+//! `comity_protocol` decides by what it is told through traits: a word that it loads, a lock that it takes, what came
+//! of a steal. So a thread's part in a pool is a list of calls, each with its answer, and the same answers must bring
+//! the same calls.
 //!
-//! - [`Recorded`] stands between a driver and the protocol, for each of the traits. It writes down each call with its arguments and its answer.
-//! - [`replay`] gives the answers, in order, to the protocol as it is now, and panics at the first call that is another.
+//! - [`Recorded`] stands between a driver and the protocol, for each of the traits. It writes down each call with its
+//!   arguments and its answer.
+//! - [`replay`] gives the answers, in order, to the protocol as it is now, and panics at the first call that is
+//!   another.
 //!
-//! A record is text, a line a call: `compare_exchange 7 1 4 AcqRel Relaxed = 1 1`. Each word has a number, in the order in which the pool's
-//! words are made. A life begins with `worker`, `coordinator` or `member`: all calls of one thread, in order. What the lines of a life are:
+//! A record is text, a line a call: `compare_exchange 7 1 4 AcqRel Relaxed = 1 1`. Each word has a number, in the order
+//! in which the pool's words are made. A life begins with `worker`, `coordinator` or `member`: all calls of one thread,
+//! in order. What the lines of a life are:
 //!
 //! | lines | between |
 //! |---|---|
-//! | `search`, `rest`, `begins` | the driver and the dialogue: a spell begins, and ends with so many wake-ups owed |
-//! | `turn` | the dialogue and the policy: an event, and the action that answered it |
-//! | `steal`, `mug`, `wait` and others of [`Hands`](comity_protocol::dialogue::Hands) | the dialogue and the driver: an effect, and its outcome |
-//! | `load`, `store`, `fence`, `wake` and others of [`Platform`](comity_protocol::platform::Platform) | the steps and the words, with the orders |
+//! | `search`, `rest`, `begins` | driver and dialogue: a spell begins, and ends with so many wake-ups owed |
+//! | `turn` | dialogue and policy: an event, and the action that answered it |
+//! | `steal`, `mug`, `wait`, … | dialogue and driver: an effect, and its outcome |
+//! | `load`, `store`, `fence`, `wake`, … | the steps and the words, with the orders |
 //! | `lock`, `unlock` | the same: the books, as they were found and as they were left |
-//! | `deques_have_task`, `confine`, `claim` and others | the activation, and the pool and the table |
-//! | `begin`, `come_by`, `leave_off`, `look_by`, `visit` | the coordinator's thread and the coordination |
-//! | `account` | the quantum and the policy's coordinator: an account, and the orders |
-//! | `claim`, `take_back`, `want` and others | a member and the table's steps, and below each what the step asks of the [`Table`](comity_protocol::table::Table) |
-//! | `round`, `staff`, `sample` and others of [`Pools`](comity_protocol::quantum::Pools) | the quantum, and the table and the pools |
+//! | `deques_have_task`, `confine`, `claim`, … | the activation, and the pool and the table |
+//! | `begin`, `come_by`, `leave_off`, `look_by`, `visit`, `next` | a coordinator's thread and its coordination |
+//! | `account` | quantum and coordinator: an account, and the orders that answered it |
+//! | `round`, `staff`, `sample`, … | the quantum, and the table and the pools |
+//! | `claim`, `take_back`, `want`, … to `over` | a member and the table's steps, and below each what it asks of the table |
 //!
-//! What a driver does inside of such a call is its own, and not in the record: how a task is stolen, or how the table is asked.
+//! What a driver does inside of such a call is its own, and not in the record: how a task is stolen, or how the table
+//! is asked.
 #![forbid(unsafe_code)]
 
 mod answer;

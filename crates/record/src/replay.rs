@@ -18,7 +18,8 @@ use crate::crew::{hands, methods, pool, work};
 use crate::tape::{self, Cut, replaying, says};
 use crate::{Heard, Recorded, Script, advised, number_words};
 
-/// How a driver holds a dialogue to its end: with the thief, the pool, the worker and its hands. Returns the wake-ups that it owes.
+/// How a driver holds a dialogue to its end: with the thief, the pool, the worker and its hands. Returns the wake-ups
+/// that it owes.
 pub trait Driver {
     /// What its words are.
     type Platform: Platform + Clone;
@@ -70,8 +71,8 @@ pub fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("records").join(name)
 }
 
-/// Of the lives of each group, by the words of their first line that name it, the one which has most in it that those chosen before have
-/// not, up to so many turns or visits.
+/// Of the lives of each group, by the words of their first line that name it, the one which has most in it that those
+/// chosen before have not, up to so many turns or visits.
 pub fn choose(record: &str, group: usize, turns: usize) -> String {
     let mut groups: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for life in lives(record) {

@@ -39,7 +39,7 @@ struct Script {
     at: usize,
 }
 
-/// Which of the three, for who only wants to know that.
+/// Which of the three, without what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Off,
@@ -63,7 +63,8 @@ static VISITS: AtomicU32 = AtomicU32::new(0);
 
 // ---- Writing. ----
 
-/// From now on this thread's life is recorded, up to so many turns. `first`: its first line. The next says what its policy's row does.
+/// From now on this thread's life is recorded, up to so many turns. `first`: its first line. The next says what its
+/// policy's row does.
 pub fn begin_life(first: fmt::Arguments<'_>, policy: Option<&Policy>, turns: u32) {
     static LIVES: AtomicU32 = AtomicU32::new(0);
     let life = LIVES.fetch_add(1, Ordering::Relaxed);

@@ -94,7 +94,8 @@ impl<P: Platform> Platform for Recorded<P> {
 }
 
 impl<W> Named<W> {
-    /// A step on the word. In a replay the word is first `put` to what other threads had made of it, and must then answer as it did.
+    /// A step on the word. In a replay the word is first `put` to what other threads had made of it, and must then
+    /// answer as it did.
     fn step<T, A>(&self, line: std::fmt::Arguments<'_>, put: impl FnOnce(&W, &A), step: impl FnOnce(&W) -> A) -> A
     where
         A: Answer + PartialEq + Debug,

@@ -1,14 +1,16 @@
 //! What pools and coordinators said to the protocol on real threads, said again.
 //!
-//! Two processes run stress programs at the same time, on one core table, under every policy. The protocol's calls are recorded in
-//! each thread, as `comity_record` has it: for each spell what the dialogue did and was answered, for each quantum the account and the calls
-//! on the table and the pools. Then each life is held again by the same protocol over the words of this driver, [`Threads`] without
-//! other threads, and by the loop that ships, [`hold`](crate::thief::hold). Compared are all calls, with arguments and in order, the
-//! books after each section of their lock, each action of a policy, each order of a coordinator, and what words answer. In a replay no
-//! other thread runs: before each step a word is set to what it was found at. Not compared is what a driver does inside of a call.
+//! Two processes run stress programs at the same time, on one core table, under every policy. The protocol's calls are
+//! recorded in each thread, as `comity_record` has it: for each spell what the dialogue did and was answered, for each
+//! quantum the account and the calls on the table and the pools. Then each life is held again by the same protocol over
+//! the words of this driver, [`Threads`] without other threads, and by the loop that ships,
+//! [`hold`](crate::thief::hold). Compared are all calls, with arguments and in order, the books after each section of
+//! their lock, each action of a policy, each order of a coordinator, and what words answer. In a replay no other thread
+//! runs: before each step a word is set to what it was found at. Not compared is what a driver does inside of a call.
 //!
-//! A filed record, in `crates/record/records`, shows whether an answer has changed since it was made. After a change on purpose it is made
-//! again: `COMITY_FILE_RECORDS=1 cargo test -p comity -p comity-table --lib did_is_done_again`. The simulator holds it again too.
+//! A filed record, in `crates/record/records`, shows whether an answer has changed since it was made. After a change on
+//! purpose it is made again: `COMITY_FILE_RECORDS=1 cargo test -p comity -p comity-table --lib did_is_done_again`. The
+//! simulator holds it again too.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

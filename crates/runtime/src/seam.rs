@@ -1,4 +1,5 @@
-//! Where a test may listen to what the runtime and the protocol say to each other. Elsewhere nothing stands between them.
+//! Where a test may listen to what the runtime and the protocol say to each other. Elsewhere nothing stands between
+//! them.
 
 #[cfg(all(test, not(loom)))]
 pub(crate) use comity_record::{Recorded as Seen, advised, closes, life, opens, says, seen};

@@ -1,5 +1,6 @@
-//! What members said to the steps on the table, on real threads, said again: see `comity_record`. The steps have no words of their own, so
-//! what is held again has no driver. A member calls each step as here, with the view of the table that ships.
+//! What members said to the steps on the table, on real threads, said again: see `comity_record`. The steps have no
+//! words of their own, so what is held again has no driver. A member calls each step as here, with the view of the
+//! table that ships.
 
 use std::sync::atomic::Ordering;
 use std::{env, fs, thread};
