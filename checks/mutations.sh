@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Breaks the split deque, the sleep protocol, the inbox and a task's word in each of the committed ways and expects the test that each names to
 # notice: loom for what only shows between two instructions (loom-*), the model world for the rest. Breaks one simulated machine in each of
-# the committed ways, too, and expects the comparison with the other to notice. A mutation that no
+# the committed ways, too, and expects the comparison with the other to notice. What the protocol and the policies decide is altered too, and
+# the filed records of real threads notice. A mutation that no
 # longer applies, no longer compiles, or survives, fails this check.
 #
 # All share one tree: a mutation is taken back before the next, so that cargo builds only the crate that it changes.
@@ -20,12 +21,14 @@ survived=0 caught=0
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
 export CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
 unoptimised=(--config 'profile.test.package.comity.opt-level=0' --config 'profile.test.package.comity-flow.opt-level=0')
-for mutation in "$patches"/runtime/mutations/*.patch "$patches"/flow/mutations/*.patch "$patches"/sim/mutations/*.patch; do
+for mutation in "$patches"/{runtime,flow,sim,protocol}/mutations/*.patch; do
     name=$(basename "$mutation" .patch)
     case $mutation in
     "$patches"/runtime/*) package=comity tests=--lib ;;
     "$patches"/flow/*) package=comity-flow tests=--lib ;;
     "$patches"/sim/*) package=comity-sim tests=--test=two_machines ;;
+    # Any alteration of what is decided: filed records of real threads notice, held again by the simulator's driver.
+    "$patches"/protocol/*) package=comity-sim tests=--lib ;;
     esac
     git apply "$mutation"
     log=$work/$name.log

@@ -101,7 +101,7 @@ impl Platform for Cells {
     type Word = Plain<u32>;
     type Counter = Plain<i32>;
     type Parker = Plain<u32>;
-    type Lock<T> = Locked<T>;
+    type Lock<T: 'static> = Locked<T>;
     type Once<T> = Later<T>;
 
     fn bool(&self, _: Option<WorkerId>, value: bool) -> Plain<bool> {

@@ -100,6 +100,82 @@ pub enum Effect {
     },
 }
 
+/// How a driver does what an [`Effect`] says. See there for what each does.
+pub trait Hands {
+    /// Tries to take a task of another worker.
+    fn steal(&mut self, victim: WorkerId) -> Take;
+
+    /// Tries to take a task that came from outside. False: there is none.
+    fn take_injected(&mut self) -> bool;
+
+    /// Takes over the queue of a worker without a core. False: there was none.
+    fn mug(&mut self, victim: WorkerId) -> bool;
+
+    /// Looks at a worker.
+    fn inspect(&mut self, victim: WorkerId) -> Victim;
+
+    /// Takes over a wake-up that the worker owes. False: it owes none.
+    fn claim_wakeup(&mut self, from: WorkerId) -> bool;
+
+    /// Calls [`wake_peer`](crate::sleep::Sleep::wake_peer).
+    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId>;
+
+    /// Gives up the core, to this worker if the kernel can.
+    fn give_way(&mut self, to: Option<WorkerId>);
+
+    /// Stays on the core for so many spin-loop hints.
+    fn pause(&mut self, hints: u32);
+
+    /// Waits as [`Effect::Wait`] says, and returns true when that is over. False: the wait has begun, and the driver goes on with the dialogue
+    /// when it is over.
+    fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, is_retired: bool) -> bool;
+}
+
+/// What came of an attempt to steal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// The driver has the task.
+    Taken,
+    /// There is one, and this thief did not get it.
+    Missed,
+    /// There was none.
+    Nothing,
+}
+
+impl Effect {
+    /// Has the effect done by `me`, and says what came of it. `None`: a wait has begun, or the spell is over.
+    pub fn carry_out(self, me: WorkerId, hands: &mut impl Hands) -> Option<Outcome> {
+        let found = |found: bool| if found { Outcome::Found } else { Outcome::Nothing };
+        Some(match self {
+            Effect::StealFrom(victim) if victim == me => Outcome::Nothing,
+            Effect::StealFrom(victim) => match hands.steal(victim) {
+                Take::Taken => Outcome::Found,
+                Take::Missed => Outcome::Missed,
+                Take::Nothing => Outcome::Nothing,
+            },
+            Effect::TakeInjected => found(hands.take_injected()),
+            Effect::Mug(victim) => found(hands.mug(victim)),
+            Effect::Inspect(victim) => Outcome::Seen(hands.inspect(victim)),
+            Effect::ClaimWakeup(from) => found(hands.claim_wakeup(from)),
+            Effect::Wake { whom, appoint } => Outcome::Woke(hands.wake(whom, appoint)),
+            Effect::Yield(to) => {
+                hands.give_way(to);
+                Outcome::Done
+            }
+            Effect::Pause { hints } => {
+                hands.pause(hints);
+                Outcome::Done
+            }
+            Effect::Step(_) => Outcome::Done,
+            Effect::Wait { at_rest, timeout, is_retired } => {
+                let is_over = hands.wait(at_rest, timeout, is_retired);
+                return is_over.then_some(Outcome::Waited { has_timeout: timeout.is_some() });
+            }
+            Effect::Begin { .. } => return None,
+        })
+    }
+}
+
 /// A step of the protocol that the next call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {

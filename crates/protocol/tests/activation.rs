@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use comity_policy::{Policy, Room, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Cores, Pool, State, Terms, Up};
+use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
 use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Word};
 use comity_protocol::sleep::{Sleep, Work};
 
@@ -84,7 +85,7 @@ impl Platform for Cells {
     type Word = One<u32>;
     type Counter = One<i32>;
     type Parker = One<u32>;
-    type Lock<T> = Guarded<T>;
+    type Lock<T: 'static> = Guarded<T>;
     type Once<T> = Later<T>;
 
     fn bool(&self, _: Option<WorkerId>, value: bool) -> One<bool> {
@@ -203,6 +204,8 @@ impl Cores for Table<'_> {
 struct Staff<'a> {
     log: &'a Log,
     sleep: Sleep<Cells>,
+    activation: Activation<Cells, Table<'a>>,
+    workers: u32,
 }
 
 impl Work for Staff<'_> {
@@ -249,8 +252,19 @@ impl Pool for Staff<'_> {
     }
 }
 
+impl<'a> Crew for Staff<'a> {
+    type Cores = Table<'a>;
+
+    fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    fn activation(&self) -> Option<&Activation<Cells, Table<'a>>> {
+        Some(&self.activation)
+    }
+}
+
 struct World<'a> {
-    activation: Activation<Cells, Table<'a>>,
     staff: Staff<'a>,
 }
 
@@ -258,7 +272,7 @@ impl<'a> Deref for World<'a> {
     type Target = Activation<Cells, Table<'a>>;
 
     fn deref(&self) -> &Self::Target {
-        &self.activation
+        &self.staff.activation
     }
 }
 
@@ -267,9 +281,9 @@ impl<'a> World<'a> {
         let policy: Policy = policy.parse().unwrap();
         let (sharing, _) = policy.sharing().unwrap();
         let all = (0..4).collect();
+        let activation = Activation::new(&Cells, sharing, workers, adopts, all, 4);
         World {
-            activation: Activation::new(&Cells, sharing, workers, adopts, all, 4),
-            staff: Staff { log, sleep: Sleep::new(Cells, workers, policy.row().waking, false) },
+            staff: Staff { log, sleep: Sleep::new(Cells, workers, policy.row().waking, false), activation, workers },
         }
     }
 
@@ -278,7 +292,7 @@ impl<'a> World<'a> {
     }
 
     fn employ(&self, queued: usize) {
-        self.activation.employ(&mut self.books(), &self.staff, queued);
+        self.staff.activation.employ(&mut self.books(), &self.staff, queued);
     }
 
     /// All steps of a worker that finds nothing.
@@ -378,6 +392,43 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_all_are_woken_when_it_is
 }
 
 #[test]
+fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
+    let log = Log::default();
+    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+        let world = World::new(&log, policy.row().name, 2, false);
+        world.enter(Table::new(&log, 0..1));
+        world.terms(false, true, Room::Workers);
+        world.close(true);
+        world.employ(0);
+        let mut thief = policy.thief(WorkerId(0), 2, 1);
+        let mut dialogue = Dialogue::begin(WorkerId(0), 0, &world.staff);
+        let mut go_on = |effect| {
+            let outcome = match effect {
+                Effect::StealFrom(_) | Effect::TakeInjected => Outcome::Nothing,
+                _ => Outcome::Done,
+            };
+            dialogue.next(&mut *thief, &world.staff, outcome)
+        };
+        let mut effect = Effect::Step(Step::Count);
+        while effect != Effect::Step(Step::PassOn) {
+            effect = go_on(effect);
+        }
+        // There is room for one, and the other worker is awake.
+        world.terms(false, false, Room::Workers);
+        world.close(false);
+        world.employ(0);
+        assert_eq!(world.books().awake(), 1, "{policy}");
+        let effects: Vec<Effect> = (0..3)
+            .map(|_| {
+                effect = go_on(effect);
+                effect
+            })
+            .collect();
+        assert!(matches!(effects[..], [_, Effect::Step(Step::PassOn), Effect::Wait { .. }]), "{policy}: {effects:?}");
+    }
+}
+
+#[test]
 fn the_last_worker_that_a_task_wakes_does_not_retire() {
     let log = Log::default();
     for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
@@ -410,7 +461,7 @@ fn a_core_is_wanted_before_the_look_for_a_free_one() {
     assert!(world.has_excess() && world.retires(0, false));
     assert_eq!(log.take(), ["want true", "any free?"]);
     world.member().unwrap().free.borrow_mut().insert(3);
-    world.activation.balance(&mut world.books(), &world.staff);
+    world.balance(&mut world.books(), &world.staff);
     // The one that is awake is short of a core still; the other is woken by the next push.
     assert_eq!(log.take(), ["want true", "any free?", "want true", "decline"]);
     assert!(world.is(0, State::Asleep) && world.staff.sleep.is_asleep(WorkerId(0)));

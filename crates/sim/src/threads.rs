@@ -22,6 +22,8 @@
 //! ```
 
 mod check;
+#[cfg(test)]
+mod conformance;
 mod coordinator;
 mod kernel;
 mod ledger;

@@ -22,6 +22,8 @@ use comity_protocol::orders::Requests;
 use comity_protocol::table::{self, Report};
 use comity_protocol::{Party, STOPPED_AFTER, Standing};
 
+#[cfg(test)]
+mod conformance;
 mod view;
 
 use view::View;

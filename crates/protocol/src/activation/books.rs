@@ -16,6 +16,8 @@
 //! - `awake` and `retired` are the numbers of workers in these states; an adopted thread is in none.
 //! - A worker has a core only of those that the pool holds, as far as it knows.
 
+mod numbers;
+
 use alloc::boxed::Box;
 
 use comity_policy::WorkerId;
@@ -34,7 +36,7 @@ pub enum State {
 }
 
 /// One worker in the books.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) state: State,
     /// The core that it was given. Only a name unless the policy binds workers to cores.
@@ -50,6 +52,7 @@ pub(super) struct Entry {
 }
 
 /// Who has which core, under the lock of [`Activation`](super::Activation).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
     pub(super) entries: Box<[Entry]>,
     awake: u32,

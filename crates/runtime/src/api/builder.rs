@@ -359,7 +359,7 @@ pub struct ThreadBuilder {
     id: WorkerId,
     name: Option<String>,
     stack_size: Option<usize>,
-    thief: Box<dyn Thief>,
+    pub(crate) thief: Box<dyn Thief>,
     registry: Arc<Registry>,
     spawns: Spawns<JobRef>,
     /// Who built the pool, if it was narrow: the thread will find itself there unless the program puts it elsewhere.

@@ -6,14 +6,19 @@ use comity_policy::Policy;
 pub(crate) use comity_protocol::activation::{Books, Cores, State, Terms};
 #[cfg(all(test, not(loom)))]
 pub(crate) use comity_protocol::activation::{Pool, Up};
+use comity_protocol::platform::{Lock, Platform};
 
 use crate::raw::sync::Threads;
+use crate::seam::Seen;
+
+/// The books, with their lock.
+pub(crate) type BooksGuard<'a> = <<Threads as Platform>::Lock<Books> as Lock<Books>>::Guard<'a>;
 
 /// A pool's part of what its program has in the core table.
 pub(crate) type Part = Box<dyn Cores + Send + Sync>;
 
 /// What one pool has of its program's share of the machine.
-pub(crate) type Activation<C = Part> = comity_protocol::activation::Activation<Threads, C>;
+pub(crate) type Activation<C = Seen<Part>> = comity_protocol::activation::Activation<Threads, C>;
 
 /// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out time.
 pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool, may_use: CoreSet) -> Option<Activation<C>> {

@@ -23,6 +23,7 @@ use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN,
 use crate::cores::activation::{Activation, Cores, Terms};
 use crate::cores::masks;
 use crate::fork::PerProcess;
+use crate::seam::{Seen, advised, life, seen};
 use crate::sharing::mender::Mender;
 use crate::sharing::observer::{self, Locked, process_clock};
 use crate::sharing::program::{self, PoolId, Program};
@@ -177,7 +178,7 @@ impl Pool {
 struct Coordinator<'a> {
     program: &'a Program,
     member: Arc<Member>,
-    coordination: Coordination,
+    coordination: Seen<Coordination>,
     limits: Limits,
     mender: Mender,
     mended: Instant,
@@ -186,10 +187,11 @@ struct Coordinator<'a> {
 impl<'a> Coordinator<'a> {
     fn new(program: &'a Program, member: Arc<Member>, quantum: Duration) -> Coordinator<'a> {
         let policy = program.policy.coordinator().expect("a policy that shares cores has one");
-        let quantum = quantum.as_nanos() as u64;
+        let (quantum, clock, population) = (quantum.as_nanos() as u64, process_clock(), member.population());
+        life(&program.policy, format_args!("coordinator {} {quantum} {clock} {population}", program.policy));
         Coordinator {
             program,
-            coordination: Coordination::new(policy, quantum, process_clock(), member.population()),
+            coordination: seen(Coordination::new(advised(policy), quantum, clock, population)),
             limits: Limits { usable: u32::MAX, quota: None, found: None, throttle: Throttle::of(std::process::id()) },
             mender: Mender::new(),
             mended: Instant::now(),
@@ -203,8 +205,12 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Has the coordination decide something on the program.
-    fn decide<R>(&mut self, pools: &[Pool], decide: impl FnOnce(&mut Coordination, &mut Driver<'_>) -> R) -> R {
-        let mut driver = Driver { program: self.program, member: &self.member, limits: &mut self.limits, pools };
+    fn decide<R>(
+        &mut self,
+        pools: &[Pool],
+        decide: impl FnOnce(&mut Seen<Coordination>, &mut Seen<Driver<'_>>) -> R,
+    ) -> R {
+        let mut driver = seen(Driver { program: self.program, member: &self.member, limits: &mut self.limits, pools });
         decide(&mut self.coordination, &mut driver)
     }
 

@@ -1,6 +1,5 @@
 //! What the driver of [`comity_protocol::observer`] reads of a pool's workers and of the process.
 
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -10,14 +9,14 @@ use comity_os::throttle::Throttle;
 use comity_policy::{Sleeper, WorkerId};
 use comity_protocol::observer::{Sample, Times, Workers};
 
-use crate::cores::activation::{Activation, Books, State};
+use crate::cores::activation::{Activation, BooksGuard, State};
 use crate::workers::registry::{Peer, Registry};
 
 /// A pool's workers, with the lock of its books.
 pub(crate) struct Locked<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) activation: &'a Activation,
-    pub(crate) books: MutexGuard<'a, Books>,
+    pub(crate) books: BooksGuard<'a>,
     /// Tasks that no worker had begun when the look began.
     pub(crate) queued: usize,
 }

@@ -22,6 +22,7 @@ use crate::cores::activation::{Cores, Terms};
 use crate::cores::masks::Spell;
 use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
+use crate::seam::seen;
 use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::registry::Registry;
 
@@ -246,12 +247,12 @@ impl Program {
             activation.stand(pools.terms);
             activation.bound(pools.cap);
             activation.close(pools.are_closed);
-            activation.enter(Box::new(Part {
+            activation.enter(seen(Box::new(Part {
                 program: Arc::clone(self),
                 member: Arc::clone(member),
                 pool: id,
                 wants: AtomicBool::new(false),
-            }));
+            })));
         }
     }
 

@@ -1,12 +1,15 @@
 //! The shell around a policy on threads: does what the dialogue of `comity_protocol` says, and tells it what came of it.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use comity_protocol::dialogue::{Dialogue, Effect, Outcome};
+use comity_policy::{Thief, Victim, WorkerId};
+use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
+use crate::seam::{Seen, closes, opens, says, seen};
+use crate::watching::counters::Live;
 use crate::watching::trace;
 use crate::workers::registry::{JobRef, Worker};
 use crate::workers::view::View;
@@ -16,7 +19,11 @@ impl Worker {
     #[cold]
     pub(crate) fn search(&self, awaited: &dyn Fn() -> bool) -> Option<JobRef> {
         let owed = &self.registry().peer(self.id()).wakeups_owed;
-        let begin = |view: &View<'_>| Dialogue::begin(self.id(), owed.swap(0, Ordering::Relaxed), view);
+        let begin = |view: &Seen<View<'_>>| {
+            let owed = owed.swap(0, Ordering::Relaxed);
+            opens(format_args!("search {owed}"));
+            Dialogue::begin(self.id(), owed, view)
+        };
         self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
     }
 
@@ -27,7 +34,11 @@ impl Worker {
         // As in `answer_bell`.
         let abort = AbortOnDrop("a worker failed while its pool rested, which is a bug in the runtime");
         let goes_on = || !self.registry().is_closed() || awaited();
-        self.spell(&goes_on, |view| Dialogue::begin_to_rest(self.id(), view), |_| {});
+        let begin = |view: &Seen<View<'_>>| {
+            opens(format_args!("rest"));
+            Dialogue::begin_to_rest(self.id(), view)
+        };
+        self.spell(&goes_on, begin, |_| {});
         std::mem::forget(abort);
     }
 
@@ -35,7 +46,7 @@ impl Worker {
     fn spell(
         &self,
         awaited: &dyn Fn() -> bool,
-        begin: impl FnOnce(&View<'_>) -> Dialogue,
+        begin: impl FnOnce(&Seen<View<'_>>) -> Dialogue,
         owes: impl FnOnce(u32),
     ) -> Option<JobRef> {
         let (registry, id) = (&**self.registry(), self.id());
@@ -43,15 +54,18 @@ impl Worker {
         let began = Instant::now();
         peer.counters.busy_ns.add_time(began - self.own().busy_since.get());
         peer.busy_since.store(0, Ordering::Relaxed);
-        let view = View { registry, awaited };
+        let view = seen(View { registry, awaited });
         let mut dialogue = begin(&view);
         if let Some(recorder) = &registry.recorder {
             recorder.enter(id, trace::State::Thief, began);
         }
 
-        let mut spell = Spell { worker: self, found: None, began };
-        owes(spell.hold(&mut dialogue, &view));
+        let mut spell = seen(Spell { worker: self, found: None, began });
+        let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
+        says(format_args!("begins {wakeups_owed}"));
+        owes(wakeups_owed);
         dialogue.finish(&view);
+        closes();
 
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
@@ -60,7 +74,7 @@ impl Worker {
             recorder.enter(id, trace::State::Task, ended);
         }
         peer.busy_since.store(registry.nanos_at(ended), Ordering::Relaxed);
-        spell.found
+        spell.found.take()
     }
 }
 
@@ -72,54 +86,83 @@ struct Spell<'a> {
     began: Instant,
 }
 
-impl Spell<'_> {
-    /// Holds the dialogue to its end; returns the wake-ups that stay owed.
-    fn hold(&mut self, dialogue: &mut Dialogue, view: &View<'_>) -> u32 {
-        let registry = self.worker.registry();
-        let counters = &registry.peer(self.worker.id()).counters;
-        let mut thief = self.worker.own().thief.borrow_mut();
-        let mut outcome = Outcome::Done;
-        loop {
-            outcome = match dialogue.next(&mut **thief, view, outcome) {
-                Effect::Begin { wakeups_owed } => return wakeups_owed,
-                Effect::StealFrom(victim) if victim == self.worker.id() => Outcome::Nothing,
-                Effect::StealFrom(victim) => match self.keep(self.worker.rob(victim)) {
-                    Outcome::Nothing if registry.peer(victim).has_task() => Outcome::Missed,
-                    outcome => outcome,
-                },
-                Effect::TakeInjected => self.keep(take(|| registry.injector.steal())),
-                Effect::Mug(victim) => self.keep(self.worker.mug(victim)),
-                Effect::Inspect(victim) => Outcome::Seen(registry.inspect(victim)),
-                Effect::ClaimWakeup(from) if registry.peer(from).claim_wakeup() => Outcome::Found,
-                Effect::ClaimWakeup(_) => Outcome::Nothing,
-                Effect::Wake { whom, appoint } => {
-                    let woken = registry.sleep.wake_peer(self.worker.id(), whom, appoint);
-                    counters.wakeups.add(u64::from(woken.is_some()));
-                    Outcome::Woke(woken)
-                }
-                // This kernel has no directed yield.
-                Effect::Yield(_) => {
-                    counters.yields.add(1);
-                    comity_os::yield_core();
-                    Outcome::Done
-                }
-                Effect::Pause { hints } => {
-                    (0..hints).for_each(|_| std::hint::spin_loop());
-                    Outcome::Done
-                }
-                Effect::Step(_) => Outcome::Done,
-                Effect::Wait { at_rest, timeout, is_retired } => {
-                    let as_what = if is_retired { trace::State::Retired } else { trace::State::Asleep };
-                    self.rest(as_what, || registry.sleep.parker(self.worker.id()).wait(at_rest, timeout));
-                    Outcome::Waited { has_timeout: timeout.is_some() }
-                }
-            };
+/// Holds the dialogue of `me` to its end; returns the wake-ups that stay owed.
+pub(crate) fn hold(
+    dialogue: &mut Dialogue,
+    thief: &mut dyn Thief,
+    crew: &impl Crew,
+    me: WorkerId,
+    hands: &mut impl Hands,
+) -> u32 {
+    let mut outcome = Outcome::Done;
+    loop {
+        let effect = dialogue.next(thief, crew, outcome);
+        outcome = match effect {
+            Effect::Begin { wakeups_owed } => return wakeups_owed,
+            effect => effect.carry_out(me, hands).expect("a wait on threads is over when it returns"),
+        };
+    }
+}
+
+impl Hands for Spell<'_> {
+    fn steal(&mut self, victim: WorkerId) -> Take {
+        if self.keep(self.worker.rob(victim)) {
+            Take::Taken
+        } else if self.worker.registry().peer(victim).has_task() {
+            Take::Missed
+        } else {
+            Take::Nothing
         }
     }
 
-    fn keep(&mut self, job: Option<JobRef>) -> Outcome {
+    fn take_injected(&mut self) -> bool {
+        self.keep(take(|| self.worker.registry().injector.steal()))
+    }
+
+    fn mug(&mut self, victim: WorkerId) -> bool {
+        self.keep(self.worker.mug(victim))
+    }
+
+    fn inspect(&mut self, victim: WorkerId) -> Victim {
+        self.worker.registry().inspect(victim)
+    }
+
+    fn claim_wakeup(&mut self, from: WorkerId) -> bool {
+        self.worker.registry().peer(from).claim_wakeup()
+    }
+
+    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        let woken = self.worker.registry().sleep.wake_peer(self.worker.id(), whom, appoint);
+        self.counters().wakeups.add(u64::from(woken.is_some()));
+        woken
+    }
+
+    /// This kernel has no directed yield.
+    fn give_way(&mut self, _: Option<WorkerId>) {
+        self.counters().yields.add(1);
+        comity_os::yield_core();
+    }
+
+    fn pause(&mut self, hints: u32) {
+        (0..hints).for_each(|_| std::hint::spin_loop());
+    }
+
+    fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, is_retired: bool) -> bool {
+        let as_what = if is_retired { trace::State::Retired } else { trace::State::Asleep };
+        let worker = self.worker;
+        self.rest(as_what, || worker.registry().sleep.parker(worker.id()).wait(at_rest, timeout));
+        true
+    }
+}
+
+impl<'a> Spell<'a> {
+    fn counters(&self) -> &'a Live {
+        &self.worker.registry().peer(self.worker.id()).counters
+    }
+
+    fn keep(&mut self, job: Option<JobRef>) -> bool {
         self.found = job;
-        if self.found.is_some() { Outcome::Found } else { Outcome::Nothing }
+        self.found.is_some()
     }
 
     /// Keeps account of a wait.

@@ -7,11 +7,12 @@
 //! ```
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use comity_policy::{Action, Event, Role, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation};
-use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
+use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Step, Take};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::{Sleep, Work};
 
@@ -126,9 +127,6 @@ impl Pool {
 
     /// The worker takes the oldest strand of another, or makes that one's next push look for sleepers.
     fn steal(&mut self, worker: u32, victim: WorkerId) -> bool {
-        if victim.0 == worker {
-            return false;
-        }
         self.counts.attempts += 1;
         let Some(strand) = self.workers[victim.index()].ready.pop_front() else {
             self.cells.traffic().begin(Some(WorkerId(worker)));
@@ -188,6 +186,67 @@ impl Thief for Heard<'_> {
         let action = self.thief.next(event);
         self.said.push((event, action));
         action
+    }
+}
+
+/// What a thief does on the host.
+struct OnHost<'a> {
+    host: &'a mut Host,
+    thread: Thread,
+}
+
+impl Hands for OnHost<'_> {
+    fn steal(&mut self, victim: WorkerId) -> Take {
+        let taken = self.host.pool_mut(self.thread.program).steal(self.thread.worker, victim);
+        if taken { Take::Taken } else { Take::Nothing }
+    }
+
+    fn take_injected(&mut self) -> bool {
+        let pool = self.host.pool_mut(self.thread.program);
+        let strand = pool.injected.pop_front();
+        strand.into_iter().for_each(|strand| pool.find(self.thread.worker, strand));
+        strand.is_some()
+    }
+
+    fn mug(&mut self, victim: WorkerId) -> bool {
+        self.host.mug(self.thread, victim)
+    }
+
+    fn inspect(&mut self, victim: WorkerId) -> Victim {
+        self.host.pool(self.thread.program).inspect(victim)
+    }
+
+    fn claim_wakeup(&mut self, from: WorkerId) -> bool {
+        let owed = &mut self.host.worker_mut(Thread { worker: from.0, ..self.thread }).wakeups_owed;
+        let claimed = *owed > 0;
+        *owed = owed.saturating_sub(1);
+        claimed
+    }
+
+    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        let Thread { program, worker } = self.thread;
+        self.host.step(program, |sleep, _| sleep.wake_peer(WorkerId(worker), whom, appoint))
+    }
+
+    fn give_way(&mut self, to: Option<WorkerId>) {
+        self.host.give_way(self.thread, to);
+    }
+
+    /// Its time is over by now.
+    fn pause(&mut self, _: u32) {}
+
+    /// The comparison and the beginning of the wait are one instant.
+    fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, _: bool) -> bool {
+        let Thread { program, worker } = self.thread;
+        // No barrier is refused here, so none looks again after a time.
+        debug_assert!(timeout.is_none());
+        if self.host.pool(program).sleep().parker(WorkerId(worker)).load(Ordering::Relaxed) != at_rest {
+            return true;
+        }
+        self.host.take_off(self.thread);
+        self.host.pool_mut(program).counts.sleeps += 1;
+        self.host.set_doing(self.thread, Doing::Waiting, 0);
+        false
     }
 }
 
@@ -386,49 +445,11 @@ impl Host {
 
     /// Does what the dialogue said. `None`: the worker waits, or its spell is over.
     fn perform(&mut self, thread: Thread, effect: Effect) -> Option<Outcome> {
-        let Thread { program, worker } = thread;
-        let me = WorkerId(worker);
-        let found = |found: bool| Some(if found { Outcome::Found } else { Outcome::Nothing });
-        match effect {
-            Effect::StealFrom(victim) => found(self.pool_mut(program).steal(worker, victim)),
-            Effect::TakeInjected => {
-                let strand = self.pool_mut(program).injected.pop_front();
-                strand.into_iter().for_each(|strand| self.pool_mut(program).find(worker, strand));
-                found(strand.is_some())
-            }
-            Effect::Mug(victim) => found(self.mug(thread, victim)),
-            Effect::Inspect(victim) => Some(Outcome::Seen(self.pool(program).inspect(victim))),
-            Effect::ClaimWakeup(from) => {
-                let owed = &mut self.worker_mut(Thread { program, worker: from.0 }).wakeups_owed;
-                let claimed = *owed > 0;
-                *owed = owed.saturating_sub(1);
-                found(claimed)
-            }
-            Effect::Wake { whom, appoint } => {
-                Some(Outcome::Woke(self.step(program, |sleep, _| sleep.wake_peer(me, whom, appoint))))
-            }
-            Effect::Yield(peer) => {
-                self.give_way(thread, peer);
-                Some(Outcome::Done)
-            }
-            Effect::Pause { .. } | Effect::Step(_) => Some(Outcome::Done),
-            // The comparison and the beginning of the wait are one instant.
-            Effect::Wait { at_rest, timeout, .. } => {
-                // No barrier is refused here, so none looks again after a time.
-                debug_assert!(timeout.is_none());
-                if self.pool(program).sleep().parker(me).load(Ordering::Relaxed) != at_rest {
-                    return Some(Outcome::Waited { has_timeout: false });
-                }
-                self.take_off(thread);
-                self.pool_mut(program).counts.sleeps += 1;
-                self.set_doing(thread, Doing::Waiting, 0);
-                None
-            }
-            Effect::Begin { wakeups_owed } => {
-                self.begins(thread, wakeups_owed);
-                None
-            }
+        if let Effect::Begin { wakeups_owed } = effect {
+            self.begins(thread, wakeups_owed);
+            return None;
         }
+        effect.carry_out(WorkerId(thread.worker), &mut OnHost { host: self, thread })
     }
 
     /// The spell is over: begins with what was found, or with the worker's own business.

@@ -1,0 +1,69 @@
+//! What a driver and the protocol say to each other, written down on real threads and held again.
+//!
+//! `comity_protocol` decides by what it is told through traits: a word that it loads, a lock that it takes, what came
+//! of a steal. So a thread's part in a pool is a list of calls, each with its answer, and the same answers must bring
+//! the same calls.
+//!
+//! - [`Recorded`] stands between a driver and the protocol, for each of the traits. It writes down each call with its
+//!   arguments and its answer.
+//! - [`replay`] gives the answers, in order, to the protocol as it is now, and panics at the first call that is
+//!   another.
+//!
+//! A record is text, a line a call: `compare_exchange 7 1 4 AcqRel Relaxed = 1 1`. Each word has a number, in the order
+//! in which the pool's words are made. A life begins with `worker`, `coordinator` or `member`: all calls of one thread,
+//! in order. What the lines of a life are:
+//!
+//! | lines | between |
+//! |---|---|
+//! | `search`, `rest`, `begins` | driver and dialogue: a spell begins, and ends with so many wake-ups owed |
+//! | `turn` | dialogue and policy: an event, and the action that answered it |
+//! | `steal`, `mug`, `wait`, … | dialogue and driver: an effect, and its outcome |
+//! | `load`, `store`, `fence`, `wake`, … | the steps and the words, with the orders |
+//! | `lock`, `unlock` | the same: the books, as they were found and as they were left |
+//! | `deques_have_task`, `confine`, `claim`, … | the activation, and the pool and the table |
+//! | `begin`, `come_by`, `leave_off`, `look_by`, `visit`, `next` | a coordinator's thread and its coordination |
+//! | `account` | quantum and coordinator: an account, and the orders that answered it |
+//! | `round`, `staff`, `sample`, … | the quantum, and the table and the pools |
+//! | `claim`, `take_back`, `want`, … to `over` | a member and the table's steps, and below each what it asks of the table |
+//!
+//! What a driver does inside of such a call is its own, and not in the record: how a task is stolen, or how the table
+//! is asked.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod crew;
+mod quanta;
+pub mod replay;
+mod table;
+mod tape;
+mod words;
+
+use std::ops::{Deref, DerefMut};
+
+pub use crew::{Heard, Script};
+pub use quanta::advised;
+pub use table::step;
+pub use tape::{begin_life, closes, filed, life, opens, record_coordinators, says};
+pub use words::{Held, Named, number_words};
+
+/// What a driver has for the protocol, each call of which may be written down.
+pub struct Recorded<T>(pub T);
+
+/// The same, as a function.
+pub fn seen<T>(driver: T) -> Recorded<T> {
+    Recorded(driver)
+}
+
+impl<T> Deref for Recorded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Recorded<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}

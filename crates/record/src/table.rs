@@ -1,0 +1,107 @@
+//! What a step on the table asks of the table.
+
+use comity_policy::allotment::Claim;
+use comity_protocol::table::{self, Change, Report, Table};
+use comity_protocol::{CoreSet, CoreWord, Party, SlotId};
+
+use crate::answer::{Answer, Numbers};
+use crate::crew::methods;
+use crate::tape::{asks, closes, opens, says, turn};
+use crate::{Recorded, Script};
+
+macro_rules! table {
+    ($how:ident) => {
+        methods! { & $how self:
+            slot() -> SlotId;
+            cores() -> CoreSet;
+            load(core: usize) -> CoreWord;
+            exchange(core: usize, before: CoreWord, next: CoreWord) -> bool;
+            grant(core: usize, before: CoreWord, next: CoreWord);
+            is_stopped(slot: SlotId) -> bool;
+            note(change: Change);
+            fence();
+            wants(slot: SlotId) -> bool;
+            is_core_wanted() -> bool;
+            set_wants(wants: bool);
+            may_use(slot: SlotId, core: usize) -> bool;
+            ring(slot: SlotId);
+        }
+    };
+}
+
+impl<T: Table> Table for Recorded<T> {
+    table!(driver);
+}
+
+impl Table for Script {
+    table!(script);
+}
+
+/// Takes the step that a line says: `claim true`, `take_back`, `release`, `decline`, `want true`, `any_free`, or
+/// `round` with the program, its weight and the time.
+///
+/// # Panics
+/// If the line says none of them.
+pub fn step(table: &impl Table, line: &str, reports: impl FnOnce() -> Vec<Report>) {
+    opens(format_args!("{line}"));
+    let number = |word: &str| word.parse::<u64>().expect("a number");
+    match line.split(' ').collect::<Vec<_>>()[..] {
+        ["claim", own_only] => says(format_args!("claims {:?}", table::claim(table, own_only == "true"))),
+        ["take_back"] => says(format_args!("takes back {:?}", table::take_back(table))),
+        ["release"] => says(format_args!("releases {:?}", table::release(table, None))),
+        ["decline"] => table::decline(table),
+        ["want", wants] => table::want(table, wants == "true"),
+        ["any_free"] => says(format_args!("is free {}", table::any_free(table))),
+        ["round", program, weight, now] => {
+            let reports = asks(format_args!("reports"), reports);
+            let (weight, now) = (number(weight) as u32, number(now));
+            says(format_args!("stands {:?}", table::round(table, number(program), weight, &reports, now)));
+        }
+        _ => panic!("{line:?} is no step on the table"),
+    }
+    says(format_args!("over"));
+    turn();
+    closes();
+}
+
+impl Answer for SlotId {
+    fn put(&self, to: &mut Vec<u64>) {
+        self.index().put(to);
+    }
+
+    fn take(from: &mut Numbers<'_>) -> Option<SlotId> {
+        SlotId::new(usize::take(from)?)
+    }
+}
+
+impl Answer for CoreWord {
+    fn put(&self, to: &mut Vec<u64>) {
+        self.to_bits().put(to);
+    }
+
+    fn take(from: &mut Numbers<'_>) -> Option<CoreWord> {
+        from.next().map(CoreWord::from_bits)
+    }
+}
+
+impl Answer for Vec<Report> {
+    fn put(&self, to: &mut Vec<u64>) {
+        self.len().put(to);
+        for Report { party: Party { slot, claim: Claim { program, weight, desire }, may_use }, awake } in self {
+            slot.put(to);
+            to.extend([*program, u64::from(*weight), u64::from(*desire), u64::from(*awake)]);
+            may_use.put(to);
+        }
+    }
+
+    fn take(from: &mut Numbers<'_>) -> Option<Vec<Report>> {
+        let reports = usize::take(from)?;
+        let mut report = || {
+            let slot = SlotId::take(from)?;
+            let claim = Claim { program: from.next()?, weight: u32::take(from)?, desire: u32::take(from)? };
+            let awake = u32::take(from)?;
+            Some(Report { party: Party { slot, claim, may_use: CoreSet::take(from)? }, awake })
+        };
+        (0..reports).map(|_| report()).collect()
+    }
+}
