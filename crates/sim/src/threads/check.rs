@@ -120,6 +120,9 @@ impl Check<'_> {
         if !is_right {
             return Err(format!("worker {nth} is {place:?}, and {doing:?}"));
         }
+        if worker.beyond > 4 * pool.workers.len() as u32 + 32 {
+            return Err(format!("worker {nth} goes on as a thief, and is one too many: {}", pool.numbers()));
+        }
         if sleep.is_busy(own) && *rest != Rest::Awake {
             return Err(format!("worker {nth} has a task, and is {rest:?}"));
         }
@@ -175,17 +178,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Within two quanta after its bell a program obeys what it is asked, a pause ends when its lease does, and where too many workers are
-    /// awake thieves retire. (That a closed pool begins no task is looked at where a task begins.)
+    /// Within two quanta after its bell a program obeys what it is asked, and a pause ends when its lease does. (That a closed
+    /// pool begins no task is looked at where a task begins.)
     fn check_orders(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = &pool.share else { return Ok(()) };
         let (now, closed) = (self.now, pool.is_closed());
         if closed && share.told.paused_until.is_none_or(|until| until < now) {
             return Err(format!("the pool is closed, and is told {:?}", share.told));
-        }
-        let most = 4 * pool.workers.len() as u32 + 32;
-        if let Some(nth) = pool.workers.iter().position(|worker| worker.beyond > most) {
-            return Err(format!("worker {nth} goes on as a thief, and is one too many: {}", pool.numbers()));
         }
         if !share.obeys(now) {
             return Ok(());
