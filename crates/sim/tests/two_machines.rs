@@ -281,15 +281,15 @@ proptest! {
         agree(ForkJoin::new(serial, parallel, width, iterations, Fork::AtOnce), 2, seed)?;
     }
 
-    /// Of two strands the thief takes the oldest, which is the longer one.
+    /// Of three strands the owner begins the newest and the thief the oldest, which is the longest; then the owner takes the third.
     #[test]
     fn a_thief_takes_the_oldest_on_both(
         (serial, parallel, longer) in (1..9u64, 2..9u64, 1..9u64),
         iterations in 1..8u32,
         seed: u64,
     ) {
-        let program = ForkJoin::new(serial, parallel, 2, iterations, Fork::AtOnce);
-        let time = u64::from(iterations) * (serial + 1 + parallel + longer) + LAST;
+        let program = ForkJoin::new(serial, parallel, 3, iterations, Fork::AtOnce);
+        let time = u64::from(iterations) * (serial + (2 * parallel).max(1 + parallel + longer)) + LAST;
         agree(Phases { program: program.clone(), longer }, 2, seed)?;
         prop_assert_eq!(on_quanta(&ALL[0], &Phases { program, longer }, 2, seed).time, time);
     }
