@@ -1,6 +1,6 @@
 //! A steal that was missed, for the victim has tasks, is no failure to a policy that counts failures.
 
-use comity_policy::{Action, Event, Policy, WorkerId};
+use comity_policy::{Action, Event, Policy, Role, RunStatus, Victim, WorkerId};
 
 #[test]
 fn who_counts_failures_does_not_count_a_missed_steal() {
@@ -10,6 +10,12 @@ fn who_counts_failures_does_not_count_a_missed_steal() {
         for nth in 0..10_000 {
             let Action::StealFrom(victim) = action else { panic!("{name}: {action:?} after {nth} missed steals") };
             action = thief.next(Event::StealMissed(victim));
+            // BWS inspects it all the same (Algorithm 2, lines 17 to 31).
+            if let Action::Inspect(missed) = action {
+                assert_eq!((name, missed), ("bws", victim));
+                let (role, run_status) = (Role::Rich, RunStatus::Running);
+                action = thief.next(Event::Seen(Victim { id: victim, role, run_status, wakeups_owed: 0 }));
+            }
         }
     }
 }
@@ -35,5 +41,19 @@ fn to_the_others_it_is_as_a_failed_one() {
             };
             (action, expected) = (missed.next(event), failed.next(as_failed));
         }
+    }
+}
+
+/// The victim that was asked and does not answer may be off its core: the thief yields to it, and counts nothing.
+#[test]
+fn bws_yields_to_a_preempted_victim_that_does_not_answer() {
+    let mut thief = "bws:sleep_threshold=1".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
+    let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+    for _ in 0..100 {
+        let Action::StealFrom(id) = action else { panic!("{action:?}") };
+        assert_eq!(thief.next(Event::StealMissed(id)), Action::Inspect(id));
+        let (role, run_status) = (Role::Rich, RunStatus::Preempted);
+        assert_eq!(thief.next(Event::Seen(Victim { id, role, run_status, wakeups_owed: 0 })), Action::YieldTo(id));
+        action = thief.next(Event::Yielded);
     }
 }

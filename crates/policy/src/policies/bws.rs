@@ -32,7 +32,15 @@ pub const ROW: Row = Row {
     parameters: Parameters::TABLE,
     rest: |victims, values| {
         let Parameters { sleep_threshold } = Parameters::read(values);
-        Box::new(Bws { victims, sleep_threshold, steal_counter: 0, wakeup_counter: 0, watchdog: false, leaving: false })
+        Box::new(Bws {
+            victims,
+            sleep_threshold,
+            steal_counter: 0,
+            wakeup_counter: 0,
+            watchdog: false,
+            leaving: false,
+            missed: false,
+        })
     },
 };
 
@@ -47,6 +55,8 @@ struct Bws {
     watchdog: bool,
     /// A watchdog that has a task in hand and wakes peers before it starts it.
     leaving: bool,
+    /// The last steal was missed.
+    missed: bool,
 }
 
 impl Thief for Bws {
@@ -55,6 +65,7 @@ impl Thief for Bws {
             // Line 8: the procedure begins. What other thieves did not claim is this worker's again.
             Event::DequeEmpty { wakeups_owed } => {
                 self.wakeup_counter = wakeups_owed;
+                self.missed = false;
                 self.random_steal()
             }
             // Lines 11–15. A task from outside counts as stolen: it may bring more, as a stolen one may.
@@ -90,12 +101,14 @@ impl Thief for Bws {
                 self.steal_counter = 0;
                 self.random_steal()
             }
-            // A missed steal is none of line 32's unsuccessful ones.
-            Event::StealMissed(_)
-            | Event::Counted { .. }
-            | Event::Paused { .. }
-            | Event::Mugged(_)
-            | Event::NothingToMug => self.random_steal(),
+            // None of line 32's unsuccessful ones; but a victim that cannot answer may be preempted (lines 18–19).
+            Event::StealMissed(victim) => {
+                self.missed = true;
+                Action::Inspect(victim)
+            }
+            Event::Counted { .. } | Event::Paused { .. } | Event::Mugged(_) | Event::NothingToMug => {
+                self.random_steal()
+            }
         }
     }
 }
@@ -123,6 +136,9 @@ impl Bws {
 
     /// Lines 32–40.
     fn count_failure(&mut self) -> Action {
+        if core::mem::take(&mut self.missed) {
+            return self.random_steal();
+        }
         self.steal_counter += 1;
         if self.steal_counter > self.sleep_threshold {
             if self.wakeup_counter == 0 {
