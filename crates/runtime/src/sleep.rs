@@ -16,7 +16,11 @@ pub(crate) type Sleep = comity_protocol::sleep::Sleep<Threads>;
 
 /// Rests until woken, as a dialogue has a worker do. `None`: the timeout is over and the worker is still announced.
 #[cfg(test)]
-pub(crate) fn park(sleep: &Sleep, me: comity_policy::WorkerId, timeout: Option<std::time::Duration>) -> Option<Woken> {
+pub(crate) fn park<P: comity_protocol::platform::Platform<Parker = crate::raw::sync::FutexWord>>(
+    sleep: &comity_protocol::sleep::Sleep<P>,
+    me: comity_policy::WorkerId,
+    timeout: Option<std::time::Duration>,
+) -> Option<Woken> {
     use comity_protocol::sleep::Parking;
 
     let mut is_over = false;
