@@ -21,12 +21,12 @@
 //! # Invariants
 //!
 //! - The word counts at least the workers that are ASLEEP: it is raised before ASLEEP and lowered afterwards (Lemma 1).
-//! - At most one search is on. The searching worker ends it, or the waker that began it and found no sleeper (Lemma 7).
+//! - At most one search is on. The searching worker ends it or passes it on, or the waker that began it and found no sleeper (Lemma 7).
 //! - A thread that made a word ASLEEP or ended a search tries to answer afterwards (Lemma 12).
 //! - The thread that moved the word to ANSWERED rings the bells, calls a heavy barrier, looks at all queues, and sees to a task that
 //!   it sees there (Lemmas 1, 7, 10, 12).
 //! - All others fence, look at all queues, and need neither bells nor a barrier, as during a search (Lemma 12).
-//! - A searching worker that retires ends the search first (Lemma 8).
+//! - A searching worker that retires ends the search or passes it on (Lemma 8).
 //!
 //! The lemmas stand in the crate's `README.md`.
 
@@ -84,7 +84,7 @@ impl<P: Platform> Hungry<P> {
             if !self.try_change(Hunger::search_begins) {
                 return;
             }
-            if let Some(searching) = sleep.sleepers(me).find(|worker| sleep.claim(*worker, woken | word::MARK)) {
+            if let Some(searching) = self.claim_to_search(sleep, me, woken) {
                 sleep.rouse(searching, waker);
                 return;
             }
@@ -98,17 +98,29 @@ impl<P: Platform> Hungry<P> {
 
     /// The worker stops looking for tasks. If it is the searching one, the tasks that pushes left to it pass to the next one.
     fn lay_down(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
-        if self.end_search(sleep.rest(me)) {
+        if sleep.rest(me).marked.load(Ordering::Relaxed) {
             self.pass_search_on(sleep, me, work);
         }
     }
 
-    /// A search ended with a task in hand: the tasks that pushes left to it pass to the next one.
     #[cold]
     fn pass_search_on(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
+        let task_waits = work.deques_have_task() || work.injector_has_task();
+        if task_waits && let Some(next) = self.claim_to_search(sleep, me, word::WOKEN_BY_PEER) {
+            // Lemma 7: the search goes on, with another worker.
+            sleep.rest(me).marked.store(false, Ordering::Relaxed);
+            sleep.rouse(next, Waker::GoesOn);
+            return;
+        }
+        self.end_search(sleep.rest(me));
         if self.must_search(sleep, work) {
             self.wake_to_search(sleep, me, word::WOKEN_BY_PEER, Waker::GoesOn, work);
         }
+    }
+
+    /// While a search is on, claims a sleeper as the searching worker. The caller wakes its thread.
+    fn claim_to_search(&self, sleep: &Sleep<P>, me: WorkerId, woken: u32) -> Option<WorkerId> {
+        sleep.sleepers(me).find(|worker| sleep.claim(*worker, woken | word::MARK))
     }
 
     /// Lemma 7: after a search ended, whether a task waits that may have been left to it, and a sleeper can take
