@@ -1,125 +1,17 @@
 //! Who is awake on which core: how much room there is, who may retire, and in which order a driver is asked for what.
 
-use std::cell::{Cell, OnceCell, RefCell, RefMut};
+mod cells;
+
+use std::cell::RefCell;
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 
 use comity_policy::{Policy, Room, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{Activation, Cores, Pool, State, Terms, Up};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
-use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Word};
 use comity_protocol::sleep::{Sleep, Work};
 
-/// A platform for one thread.
-struct Cells;
-
-struct One<T>(Cell<T>);
-
-impl<T: Copy + PartialEq> Word<T> for One<T> {
-    fn load(&self, _: Ordering) -> T {
-        self.0.get()
-    }
-
-    fn store(&self, value: T, _: Ordering) {
-        self.0.set(value);
-    }
-
-    fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
-        let before = self.0.get();
-        if before != current {
-            return Err(before);
-        }
-        self.0.set(new);
-        Ok(before)
-    }
-}
-
-impl Counter for One<i32> {
-    fn fetch_add(&self, summand: i32, _: Ordering) -> i32 {
-        self.0.replace(self.0.get().wrapping_add(summand))
-    }
-
-    fn fetch_sub(&self, summand: i32, _: Ordering) -> i32 {
-        self.0.replace(self.0.get().wrapping_sub(summand))
-    }
-
-    fn fetch_update(&self, _: Ordering, _: Ordering, mut next: impl FnMut(i32) -> Option<i32>) -> Result<i32, i32> {
-        let before = self.0.get();
-        self.0.set(next(before).ok_or(before)?);
-        Ok(before)
-    }
-}
-
-impl Parker for One<u32> {
-    fn wake(&self, _: Waker) {}
-}
-
-struct Guarded<T>(RefCell<T>);
-
-impl<T> Lock<T> for Guarded<T> {
-    type Guard<'a>
-        = RefMut<'a, T>
-    where
-        T: 'a;
-
-    fn lock(&self) -> RefMut<'_, T> {
-        self.0.borrow_mut()
-    }
-}
-
-struct Later<T>(OnceCell<T>);
-
-impl<T> Once<T> for Later<T> {
-    fn get(&self) -> Option<&T> {
-        self.0.get()
-    }
-
-    fn set(&self, value: T) -> &T {
-        self.0.get_or_init(|| value)
-    }
-}
-
-impl Platform for Cells {
-    type Bool = One<bool>;
-    type Word = One<u32>;
-    type Counter = One<i32>;
-    type Parker = One<u32>;
-    type Lock<T: 'static> = Guarded<T>;
-    type Once<T> = Later<T>;
-
-    fn bool(&self, _: Option<WorkerId>, value: bool) -> One<bool> {
-        One(Cell::new(value))
-    }
-
-    fn word(&self, _: Option<WorkerId>, value: u32) -> One<u32> {
-        One(Cell::new(value))
-    }
-
-    fn counter(&self) -> One<i32> {
-        One(Cell::new(0))
-    }
-
-    fn parker(&self, _: WorkerId, value: u32) -> One<u32> {
-        One(Cell::new(value))
-    }
-
-    fn lock<T>(&self, value: T) -> Guarded<T> {
-        Guarded(RefCell::new(value))
-    }
-
-    fn once<T>(&self) -> Later<T> {
-        Later(OnceCell::new())
-    }
-
-    fn fence(&self, _: Ordering) {}
-
-    fn light(&self) {}
-
-    fn heavy(&self) -> bool {
-        true
-    }
-}
+use cells::Cells;
 
 /// What the driver was asked for, in order.
 #[derive(Default)]
@@ -281,9 +173,14 @@ impl<'a> World<'a> {
         let policy: Policy = policy.parse().unwrap();
         let (sharing, _) = policy.sharing().unwrap();
         let all = (0..4).collect();
-        let activation = Activation::new(&Cells, sharing, workers, adopts, all, 4);
+        let activation = Activation::new(&Cells::default(), sharing, workers, adopts, all, 4);
         World {
-            staff: Staff { log, sleep: Sleep::new(Cells, workers, policy.row().waking, false), activation, workers },
+            staff: Staff {
+                log,
+                sleep: Sleep::new(Cells::default(), workers, policy.row().waking, false),
+                activation,
+                workers,
+            },
         }
     }
 

@@ -1,6 +1,6 @@
-//! What [`Hungry`](super::hungry::Hungry) packs into one counter: how many sleep, and whether one searches.
+//! What [`Hungry`](super::hungry::Hungry) packs into one counter: how many sleep, whether one searches, and whether one answers for all.
 //!
-//! The states are those of `hungry.rs`: a search or none, beside a number of sleepers.
+//! The states are those of `hungry.rs`: a search or none, one that answers or none, beside a number of sleepers.
 //!
 //! # Invariants
 //!
@@ -8,15 +8,18 @@
 //! - It is above zero if and only if it is hungry: there is a sleeper, and no worker is searching.
 //! - There are never so many sleepers as would hide a search.
 
-/// The counter's value: the number of sleepers, less [`Hunger::SEARCH`] while a worker is searching.
+/// The counter's value: the number of sleepers, and [`Hunger::ANSWERED`], less [`Hunger::SEARCH`] while a worker is searching.
 ///
-/// So one addition raises or lowers it or ends the search, and a push looks at the sign alone.
+/// So one addition raises it or ends the search, and a push looks at the sign alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hunger(i32);
 
 impl Hunger {
     /// What one sleeper adds.
     pub(super) const SLEEPER: i32 = 1;
+
+    /// What is added while a thread answers for all that rest, or has done so: more than there are sleepers.
+    const ANSWERED: i32 = 1 << 28;
 
     /// What a search takes away while it lasts: far more than there are sleepers.
     pub(super) const SEARCH: i32 = 1 << 30;
@@ -40,10 +43,16 @@ impl Hunger {
     /// The workers that are ASLEEP, or are about to be or were a moment ago.
     #[inline]
     pub(super) fn sleepers(self) -> i32 {
-        if self.search_is_on() { self.0 + Hunger::SEARCH } else { self.0 }
+        if self.search_is_on() { self.0 + Hunger::SEARCH } else { self.0 % Hunger::ANSWERED }
     }
 
-    /// Whether a push is to wake a sleeper: there is one, and no worker is searching.
+    /// Whether a thread answers for all that rest, or has done so, and no search has begun since.
+    #[inline]
+    pub(super) fn is_answered(self) -> bool {
+        self.0 >= Hunger::ANSWERED
+    }
+
+    /// Whether a push is to look for a sleeper: there is one, or was when a thread answered, and no worker is searching.
     #[inline]
     pub(super) fn is_hungry(self) -> bool {
         self.0 > 0
@@ -63,16 +72,22 @@ impl Hunger {
         Hunger(self.0 - Hunger::SLEEPER)
     }
 
-    /// A search begins, if there is a sleeper to be woken for it and no worker is searching.
+    /// A thread answers for all that rest, if it is hungry and no other does.
     #[inline]
-    pub(super) fn search_begins(self) -> Option<Hunger> {
-        self.is_hungry().then_some(Hunger(self.0 - Hunger::SEARCH))
+    pub(super) fn answered(self) -> Option<Hunger> {
+        (self.is_hungry() && !self.is_answered()).then_some(Hunger(self.0 + Hunger::ANSWERED))
     }
 
-    /// A search that has just ended goes on, whether there are sleepers or not, unless another has begun since.
+    /// A search begins, where it is hungry.
+    #[inline]
+    pub(super) fn search_begins(self) -> Option<Hunger> {
+        self.is_hungry().then_some(Hunger(self.sleepers() - Hunger::SEARCH))
+    }
+
+    /// A worker that is awake searches, whether there are sleepers or not, unless another does.
     #[inline]
     pub(super) fn search_resumes(self) -> Option<Hunger> {
-        (!self.search_is_on()).then_some(Hunger(self.0 - Hunger::SEARCH))
+        (!self.search_is_on()).then_some(Hunger(self.sleepers() - Hunger::SEARCH))
     }
 
     /// The searching worker has a task or is about to rest.
@@ -135,6 +150,23 @@ mod tests {
         }
         let out = NONE.raised().search_begins().unwrap();
         assert_eq!(out.search_ended().packed(), out.packed() + Hunger::SEARCH);
+    }
+
+    #[test]
+    fn one_answers_until_a_search_begins() {
+        assert_eq!(NONE.answered(), None, "there is no sleeper to answer for");
+        let answered = NONE.raised().answered().unwrap();
+        assert_eq!((answered.is_hungry(), answered.sleepers()), (true, 1));
+        assert_eq!((answered.answered(), answered.raised().answered()), (None, None), "one is enough");
+        assert_eq!(answered.raised().lowered(), answered);
+        assert!(
+            answered.lowered().is_hungry(),
+            "a push that stops its bell begins a search, so that the next sleeper rings it"
+        );
+        for out in [answered.search_begins(), answered.search_resumes()].map(Option::unwrap) {
+            assert_eq!(out.answered(), None, "the searching worker answers when its search ends");
+            assert_eq!(out.search_ended(), NONE.raised());
+        }
     }
 
     #[test]

@@ -3,27 +3,30 @@
 //!
 //! # States
 //!
-//! One packed word, [`Hunger`], counts the sleepers and says whether a worker is searching:
+//! One packed word, [`Hunger`], counts the sleepers and says whether a worker is searching, and whether one answers for all that rest:
 //!
 //! ```text
-//!       raised, lowered                             raised, lowered
-//!            ┌──┐     search_begins (where it is hungry)     ┌──┐
-//!            ▼  │               search_resumes               ▼  │
-//!         NO SEARCH ─────────────────────────────────────▶ SEARCH
-//!         n sleepers ◀──────────────────────────────────── n sleepers
-//!                                search_ended
+//!       raised, lowered                raised, lowered                  raised, lowered
+//!            ┌──┐                           ┌──┐                             ┌──┐
+//!            ▼  │   answered (a sleeper)    ▼  │       search_begins         ▼  │
+//!         UNANSWERED ──────────────────▶ ANSWERED ──────────────────────▶  SEARCH
+//!             ▲  │                                                         ▲  │
+//!             │  └── search_begins (a sleeper), search_resumes ────────────┘  │
+//!             └───────────────────── search_ended ────────────────────────────┘
 //! ```
 //!
-//! It is **hungry** with at least one sleeper and no search. The mark of a wake-up says that the woken worker is the searching one.
+//! It is **hungry** where a push begins a search: ANSWERED, or with a sleeper and no search. The mark of a wake-up says that the woken
+//! worker is the searching one.
 //!
 //! # Invariants
 //!
 //! - The word counts at least the workers that are ASLEEP: it is raised before ASLEEP and lowered afterwards (Lemma 1).
-//! - At most one search is on. The searching worker ends it, or the waker that began it and found no sleeper (Lemma 7).
-//! - Every step that leaves the word hungry, where it was not or the bells were stopped meanwhile, rings the bells (Lemma 1).
-//! - No worker parks before a heavy barrier and a look at all queues that follows it (Lemma 1).
-//! - After the end of a search a heavy barrier and a look at all queues follow, unless there is no sleeper (Lemma 7).
-//! - A searching worker that retires ends the search first (Lemma 8). The same look follows hunger that is restored (Lemma 10).
+//! - At most one search is on. The searching worker ends it or passes it on, or the waker that began it and found no sleeper (Lemma 7).
+//! - A thread that made a word ASLEEP or ended a search tries to answer afterwards (Lemma 12).
+//! - The thread that moved the word to ANSWERED rings the bells, calls a heavy barrier, looks at all queues, and sees to a task that
+//!   it sees there (Lemmas 1, 7, 10, 12).
+//! - All others fence, look at all queues, and need neither bells nor a barrier, as during a search (Lemma 12).
+//! - A searching worker that retires ends the search or passes it on (Lemma 8).
 //!
 //! The lemmas stand in the crate's `README.md`.
 
@@ -45,11 +48,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 pub(super) struct Hungry<P: Platform> {
     /// A [`Hunger`]. Workers that fall asleep, their wakers and searching workers write it; a push that meets its bell reads it.
     hunger: CachePadded<P::Counter>,
+    /// No [`Platform::heavy`] has been refused yet: a sleeper may rely on that of another. Set once, by the thread whose barrier was.
+    barriers_work: P::Bool,
 }
 
 impl<P: Platform> Hungry<P> {
     pub(super) fn new(platform: &P) -> Hungry<P> {
-        Hungry { hunger: CachePadded::new(platform.counter()) }
+        Hungry { hunger: CachePadded::new(platform.counter()), barriers_work: platform.bool(None, true) }
     }
 
     #[inline]
@@ -79,61 +84,104 @@ impl<P: Platform> Hungry<P> {
             if !self.try_change(Hunger::search_begins) {
                 return;
             }
-            if let Some(searching) = sleep.sleepers(me).find(|worker| sleep.claim(*worker, woken | word::MARK)) {
+            if let Some(searching) = self.claim_to_search(sleep, me, woken) {
                 sleep.rouse(searching, waker);
                 return;
             }
             // Another waker took the last sleeper: no worker searches.
-            self.clear_search(work);
+            self.clear_search();
             if !self.must_search(sleep, work) {
                 return;
             }
         }
     }
 
-    /// A search ended with a task in hand: the tasks that pushes left to it pass to the next one.
+    /// The worker stops looking for tasks. If it is the searching one, the tasks that pushes left to it pass to the next one.
+    fn lay_down(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
+        if sleep.rest(me).marked.load(Ordering::Relaxed) {
+            self.pass_search_on(sleep, me, work);
+        }
+    }
+
     #[cold]
     fn pass_search_on(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
+        let task_waits = work.deques_have_task() || work.injector_has_task();
+        if task_waits && let Some(next) = self.claim_to_search(sleep, me, word::WOKEN_BY_PEER) {
+            // Lemma 7: the search goes on, with another worker.
+            sleep.rest(me).marked.store(false, Ordering::Relaxed);
+            sleep.rouse(next, Waker::GoesOn);
+            return;
+        }
+        self.end_search(sleep.rest(me));
         if self.must_search(sleep, work) {
             self.wake_to_search(sleep, me, word::WOKEN_BY_PEER, Waker::GoesOn, work);
         }
     }
 
+    /// While a search is on, claims a sleeper as the searching worker. The caller wakes its thread.
+    fn claim_to_search(&self, sleep: &Sleep<P>, me: WorkerId, woken: u32) -> Option<WorkerId> {
+        sleep.sleepers(me).find(|worker| sleep.claim(*worker, woken | word::MARK))
+    }
+
     /// Lemma 7: after a search ended, whether a task waits that may have been left to it, and a sleeper can take
     /// the task.
     fn must_search(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
-        // Where the barrier is refused, sleepers look again by themselves.
-        let _ = self.look().is_hungry() && sleep.platform.heavy();
+        self.answer(sleep, work);
         sleep.anyone_asleep() && (work.deques_have_task() || work.injector_has_task())
     }
 
-    /// Takes back the duty that [`Hungry::end_search`] laid down, unless another worker is searching by now.
+    /// Lemma 12: after a word became ASLEEP, or a search ended. True: the caller answers for all that rest, and sees to each task that it
+    /// sees from now on. False: another does, or a worker is searching, or none sleeps.
+    fn answer(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
+        let barriers_work = self.barriers_work.load(Ordering::Relaxed);
+        // Where they do not, each answers for itself, and looks again.
+        let answers = self.try_change(Hunger::answered) || !barriers_work;
+        if answers {
+            work.ring_bells();
+            // Lemma 1: a pusher that does not meet its bell has shown its task afterwards.
+            if !sleep.platform.heavy() && barriers_work {
+                self.note_refusal(sleep);
+            }
+        } else {
+            sleep.platform.fence(Ordering::SeqCst);
+        }
+        answers
+    }
+
+    /// The first barrier was refused: each sleeper that may have relied on it looks for itself.
+    #[cold]
+    fn note_refusal(&self, sleep: &Sleep<P>) {
+        self.barriers_work.store(false, Ordering::Relaxed);
+        // Against the fence of a sleeper: it finds the barriers refused, or is found here.
+        sleep.platform.fence(Ordering::SeqCst);
+        sleep.wake_up_to(sleep.rests.len(), sleep.last_worker(), word::WOKEN_BY_PEER);
+    }
+
+    /// The worker searches from now on, unless another does.
     fn resume_search(&self, rest: &Rest<P>) {
         rest.marked.store(self.try_change(Hunger::search_resumes), Ordering::Relaxed);
     }
 
-    /// Ends the search if this worker is the searching one.
-    fn end_search(&self, rest: &Rest<P>, work: &impl Work) -> bool {
+    /// Ends the search if this worker is the searching one. To be followed by [`Hungry::answer`].
+    fn end_search(&self, rest: &Rest<P>) -> bool {
         let was_searching = rest.marked.load(Ordering::Relaxed);
         if was_searching {
             rest.marked.store(false, Ordering::Relaxed);
-            self.clear_search(work);
+            self.clear_search();
         }
         was_searching
     }
 
-    /// Pushes may wake again. Those that met the bell during the search have stopped it.
-    fn clear_search(&self, work: &impl Work) {
-        let before = Hunger::from_packed(self.hunger.fetch_add(Hunger::SEARCH, Ordering::AcqRel));
-        if before.search_ended().is_hungry() {
-            work.ring_bells();
-        }
+    /// Pushes may wake again.
+    fn clear_search(&self) {
+        let _ = Hunger::from_packed(self.hunger.fetch_add(Hunger::SEARCH, Ordering::AcqRel)).search_ended();
     }
 }
 
 impl<P: Platform> Way<P> for Hungry<P> {
     fn hunger(&self, _: &Sleep<P>) -> i32 {
-        self.look().packed()
+        let hunger = self.look();
+        if hunger.search_is_on() { hunger.packed() } else { hunger.sleepers() }
     }
 
     fn push_met_bell(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
@@ -164,34 +212,27 @@ impl<P: Platform> Way<P> for Hungry<P> {
     }
 
     fn pass_on(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
-        if self.end_search(sleep.rest(me), work) {
-            self.pass_search_on(sleep, me, work);
-        }
+        self.lay_down(sleep, me, work);
     }
 
     fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
-        if self.end_search(sleep.rest(me), work) {
-            self.pass_search_on(sleep, me, work);
-        }
+        self.lay_down(sleep, me, work);
     }
 
     /// A searching worker ends its search first, since from now on others may be needed.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
-        let was_searching = self.end_search(sleep.rest(me), work);
-        if !was_searching && self.look().is_hungry() {
-            work.ring_bells();
+        self.end_search(sleep.rest(me));
+        let answers = self.answer(sleep, work);
+        let task_waits = work.injector_has_task() || work.deques_have_task();
+        if task_waits && answers {
+            // It stays awake for a task, and there may be others: those that rest have left them all to it.
+            self.resume_search(sleep.rest(me));
         }
-        // Lemma 1: a pusher that does not meet its bell has shown its task by now.
-        let pushes_are_visible = sleep.platform.heavy();
-        if work.has_business(me) || work.injector_has_task() || work.deques_have_task() {
-            if was_searching {
-                // It stays awake for a task; others may have been left to it meanwhile, so it goes on searching.
-                self.resume_search(sleep.rest(me));
-            }
+        if task_waits || work.has_business(me) {
             return Admission::Refused(SleepRefusal::WorkArrived);
         }
         // Where the barrier is refused, a push may have missed this sleeper.
-        Admission::Park((!pushes_are_visible && sleep.anyone_busy()).then_some(LOOK_AGAIN))
+        Admission::Park((!self.barriers_work.load(Ordering::Relaxed) && sleep.anyone_busy()).then_some(LOOK_AGAIN))
     }
 
     fn sleeper_added(&self, _: &Sleep<P>) {
@@ -219,11 +260,8 @@ impl<P: Platform> Way<P> for Hungry<P> {
             }
         }
         if restored > 0 {
-            // Lemma 1, with this thread in the sleepers' place: it looks for them.
-            if self.look().is_hungry() {
-                work.ring_bells();
-            }
-            let _ = sleep.platform.heavy();
+            // Lemma 10: this thread in the sleepers' place.
+            self.answer(sleep, work);
             if work.deques_have_task() || work.injector_has_task() {
                 self.wake_to_search(sleep, sleep.last_worker(), word::WOKEN_BY_PEER, Waker::MakesRoom, work);
             }

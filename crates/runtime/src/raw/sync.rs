@@ -185,8 +185,8 @@ pub(crate) type Sleep = comity_protocol::sleep::Sleep<Threads>;
 
 /// Rests until woken, as a dialogue has a worker do. `None`: the timeout is over and the worker is still announced.
 #[cfg(test)]
-pub(crate) fn park(
-    sleep: &Sleep,
+pub(crate) fn park<P: Platform<Parker = <Threads as Platform>::Parker>>(
+    sleep: &comity_protocol::sleep::Sleep<P>,
     me: WorkerId,
     timeout: Option<std::time::Duration>,
 ) -> Option<comity_protocol::sleep::Woken> {

@@ -6,17 +6,21 @@ use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
+use comity_protocol::platform::Platform;
+use comity_protocol::sleep::Sleep;
 
-use super::*;
-use crate::raw::sync::{Threads, Waker, fence, light};
+use super::{Admission, Woken, Work, park};
+use crate::raw::sync::{FutexWord, Threads, Waker, fence, light};
+
+mod asymmetric;
 
 const W0: WorkerId = WorkerId(0);
 const W1: WorkerId = WorkerId(1);
 const W2: WorkerId = WorkerId(2);
 
 /// A pool whose queues are counts of tasks.
-struct Pool {
-    sleep: Sleep,
+struct Pool<P: Platform = Threads> {
+    sleep: Sleep<P>,
     deque: AtomicU32,
     /// The inbox of `W1`.
     placed: AtomicU32,
@@ -26,7 +30,7 @@ struct Pool {
     ended: AtomicBool,
 }
 
-impl Work for Pool {
+impl<P: Platform> Work for Pool<P> {
     fn deques_have_task(&self) -> bool {
         self.deque.load(Ordering::Acquire) > 0 || self.placed.load(Ordering::Acquire) > 0
     }
@@ -50,9 +54,9 @@ impl Work for Pool {
     }
 }
 
-impl Pool {
-    fn new(workers: u32, waking: Waking) -> Arc<Pool> {
-        let sleep = Sleep::new(Threads, workers, waking, false);
+impl<P: Platform<Parker = FutexWord>> Pool<P> {
+    fn on(platform: P, workers: u32, waking: Waking) -> Arc<Pool<P>> {
+        let sleep = Sleep::new(platform, workers, waking, false);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         Arc::new(Pool {
             sleep,
@@ -73,10 +77,6 @@ impl Pool {
         }
     }
 
-    fn take(queue: &AtomicU32) -> bool {
-        queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |tasks| tasks.checked_sub(1)).is_ok()
-    }
-
     /// Sleeps and looks until it has a task, as a thief with no patience does; then says that it is busy.
     fn find(&self, me: WorkerId) {
         loop {
@@ -89,17 +89,31 @@ impl Pool {
         }
     }
 
+    /// The worker's push met its bell.
+    fn answer_bell(&self, me: WorkerId) {
+        if self.sleep.bell_may_stop() {
+            self.bells[me.index()].swap(false, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+        }
+        self.sleep.push_met_bell(me, self);
+    }
+}
+
+impl Pool {
+    fn new(workers: u32, waking: Waking) -> Arc<Pool> {
+        Pool::on(Threads, workers, waking)
+    }
+
+    fn take(queue: &AtomicU32) -> bool {
+        queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |tasks| tasks.checked_sub(1)).is_ok()
+    }
+
     /// A worker's push onto its deque.
     fn push(&self, me: WorkerId) {
         self.deque.fetch_add(1, Ordering::Release);
         light();
-        let bell = &self.bells[me.index()];
-        if bell.load(Ordering::Relaxed) {
-            if self.sleep.bell_may_stop() {
-                bell.swap(false, Ordering::AcqRel);
-                fence(Ordering::SeqCst);
-            }
-            self.sleep.push_met_bell(me, self);
+        if self.bells[me.index()].load(Ordering::Relaxed) {
+            self.answer_bell(me);
         }
     }
 
@@ -242,6 +256,27 @@ fn loom_an_injection_wakes_under_every_way_of_waking() {
 fn loom_business_wakes_the_one_whose_it_is() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Hungry);
+        let waiter = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                while !pool.ended.load(Ordering::Acquire) {
+                    let _ = pool.sleep(W1);
+                }
+            }
+        });
+        pool.ended.store(true, Ordering::Release);
+        pool.sleep.wake_for_business(W1);
+        waiter.join().unwrap();
+    });
+}
+
+/// Where another sleeps already and has answered for all that rest, so this one calls no barrier.
+#[test]
+fn loom_business_wakes_one_that_another_answers_for() {
+    explore(4, || {
+        let pool = Pool::new(3, Waking::Hungry);
+        pool.sleep.announce(W2);
+        assert!(matches!(pool.sleep.admit(W2, &*pool), Admission::Park(_)));
         let waiter = thread::spawn({
             let pool = pool.clone();
             move || {
