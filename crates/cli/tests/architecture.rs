@@ -17,7 +17,7 @@ const ORDER: [&str; 12] =
     ["policy", "protocol", "record", "sim", "os", "table", "runtime", "flow", "kernels", "console", "cli", "lab"];
 
 /// The rooms of `runtime`, from that which imports nothing; within a room any file may import another, but no cycle.
-const ROOMS: [&str; 8] = ["fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
+const ROOMS: [&str; 9] = ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
 const PROTOCOL: [&str; 14] = [
