@@ -256,7 +256,8 @@ impl Dialogue {
     /// If the outcome is none of the effect's: a mistake of the driver.
     pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
         // What a state holds is read where it is needed, and `heard`, `doubt` and `ask` are inlined: to copy a state or an event takes longer
-        // than to decide on it. A simulated machine of 10⁵ processors asks in each of its steps.
+        // than to decide on it. A simulated machine of 10⁵ processors asks in each of its steps. What a thief in vain hears most often has a copy
+        // of its own of what follows.
         let event = match (&self.state, outcome) {
             (&State::Begins(event), Outcome::Done) => return self.ask(thief, event),
             (&State::Robs(victim), Outcome::Found) => Event::StealSucceeded(victim),
@@ -268,9 +269,8 @@ impl Dialogue {
                 return self.go(State::LooksOutside(victim, Failure::Missed), Effect::TakeInjected);
             }
             (State::LooksOutside(..), Outcome::Found) => Event::Injected,
-            (&(State::Robs(victim) | State::LooksOutside(victim, Failure::Nothing)), Outcome::Nothing) => {
-                Event::StealFailed(victim)
-            }
+            (&State::Robs(victim), Outcome::Nothing) => return self.heard(thief, crew, Event::StealFailed(victim)),
+            (&State::LooksOutside(victim, Failure::Nothing), Outcome::Nothing) => Event::StealFailed(victim),
             (&State::Robs(victim), Outcome::Missed)
             | (&State::LooksOutside(victim, Failure::Missed), Outcome::Nothing) => Event::StealMissed(victim),
             (&State::Mugs(victim), Outcome::Found) => Event::Mugged(victim),
@@ -280,13 +280,13 @@ impl Dialogue {
             },
             (State::Steps(Step::LookForQueue, _), Outcome::Done) => match crew.next_without_core(self.me, None) {
                 Some(first) => return self.go(State::Mugs(first), Effect::Mug(first)),
-                None => Event::NothingToMug,
+                None => return self.heard(thief, crew, Event::NothingToMug),
             },
             (State::Inspects, Outcome::Seen(victim)) => Event::Seen(victim),
             (&State::Claims(from), Outcome::Found) => Event::WakeupClaimed(Some(from)),
             (State::Claims(_), Outcome::Nothing) => Event::WakeupClaimed(None),
             (State::Wakes, Outcome::Woke(woken)) => Event::PeerWoken(woken),
-            (State::Yields, Outcome::Done) => Event::Yielded,
+            (State::Yields, Outcome::Done) => return self.heard(thief, crew, Event::Yielded),
             (State::Pauses, Outcome::Done) => {
                 let anyone_busy = crew.anyone_busy();
                 Event::Paused { anyone_busy, core_is_wanted: crew.is_core_wanted(self.me) }
