@@ -25,6 +25,11 @@ pub trait Surroundings {
     /// The next worker without a core, after `last`, whose queue `me` may take over.
     fn next_without_core(&self, me: WorkerId, last: Option<WorkerId>) -> Option<WorkerId>;
 
+    /// Whether tasks come from outside, where a steal that found none looks too.
+    fn takes_from_outside(&self) -> bool {
+        false
+    }
+
     /// Whether something waits that only `me` can act on.
     fn has_business(&self, _me: WorkerId) -> bool {
         false
@@ -132,6 +137,10 @@ impl<C: Crew> Surroundings for C {
         let is_next = |victim: &WorkerId| *victim != me && last.is_none_or(|last| *victim > last);
         let open = counted(self, me).filter(|activation| !activation.is_closed());
         open.and_then(|activation| activation.without_core().find(is_next))
+    }
+
+    fn takes_from_outside(&self) -> bool {
+        true
     }
 
     fn has_business(&self, me: WorkerId) -> bool {
