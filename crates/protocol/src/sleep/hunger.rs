@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //!
-//! - Each transition is one summand, so the word around it changes by one atomic addition, in any order with others.
-//! - It is above zero if and only if it is hungry: there is a sleeper, and no worker is searching.
+//! - A sleeper more or less, and the end of a search, are one summand each: one atomic addition, in any order with others.
+//! - It is above zero if and only if it is hungry: no worker is searching, and there is a sleeper or was when a thread answered.
 //! - There are never so many sleepers as would hide a search.
 
 /// The counter's value: the number of sleepers, and [`Hunger::ANSWERED`], less [`Hunger::SEARCH`] while a worker is searching.
