@@ -122,9 +122,10 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
     ] {
         assert_ends_the_program(name, value, part);
     }
-    for (policy, part) in
-        [("cilk", "no policy is called 'cilk'; choose one of comity"), ("bws:threshold=3", "it has place, sleep_threshold")]
-    {
+    for (policy, part) in [
+        ("cilk", "no policy is called 'cilk'; choose one of comity"),
+        ("bws:threshold=3", "it has place, sleep_threshold"),
+    ] {
         let sentence = ask("build", &[("COMITY_POLICY", policy)]);
         assert!(sentence.starts_with("error: COMITY_POLICY: ") && sentence.contains(part), "{sentence}");
     }
