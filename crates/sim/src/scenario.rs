@@ -201,7 +201,7 @@ pub enum Fault {
     },
 }
 
-/// What the programs of one name are asked from outside, those that have come by then: [`Order`](crate::threads::Order). Only on a host.
+/// What the programs of one name are asked from outside, those that have come by then: [`Order`]. Only on a host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 pub enum WrittenOrder {
