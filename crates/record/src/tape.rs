@@ -150,12 +150,20 @@ pub(crate) fn turn() {
 
 // ---- Either. ----
 
+#[inline]
 pub(crate) fn mode() -> Mode {
     MODE.get()
 }
 
 /// Something that is not asked is said: it is written down, or compared.
+#[inline]
 pub fn says(line: fmt::Arguments<'_>) {
+    if mode() != Mode::Off {
+        said(line);
+    }
+}
+
+fn said(line: fmt::Arguments<'_>) {
     match mode() {
         Mode::Off => {}
         Mode::Records => write(line, &()),
