@@ -17,7 +17,7 @@ pub fn current_thread_index() -> Option<usize> {
     current::with(|worker| Some(worker?.id().index()))
 }
 
-/// Whether this thread's worker has tasks that nobody has begun; `None` outside of any pool.
+/// Whether this thread's worker has tasks that no worker has begun; `None` outside of any pool.
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     current::with(|worker| Some(worker?.has_pending_tasks()))
 }

@@ -26,7 +26,7 @@ pub(crate) trait Watched: Send + Sync + 'static {
     /// Whether the pool's program rests.
     fn is_closed(&self) -> bool;
 
-    /// How many tasks nobody has begun.
+    /// How many tasks no worker has begun.
     fn queued(&self) -> usize;
 
     /// Each worker, as it is now.

@@ -127,7 +127,7 @@ impl Peer {
         Some(self.thread.load(Ordering::Relaxed)).filter(|thread| *thread != 0).map(ThreadId::from_raw)
     }
 
-    /// How many tasks nobody has begun.
+    /// How many tasks no worker has begun.
     pub(crate) fn queued(&self) -> usize {
         self.deque.len() + self.spawns.len() + self.placed.len() + self.broadcasts.len()
     }
@@ -459,7 +459,7 @@ impl Registry {
         }
     }
 
-    /// How many tasks nobody has begun, those from outside included.
+    /// How many tasks no worker has begun, those from outside included.
     pub(crate) fn queued(&self) -> usize {
         self.peers.iter().map(|peer| peer.queued()).sum::<usize>() + self.injector.len()
     }

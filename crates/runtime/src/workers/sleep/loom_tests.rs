@@ -475,7 +475,7 @@ fn loom_a_push_beside_restored_hunger_wakes() {
         pool.push(W0);
         coordinator.join().unwrap();
         retired.join().unwrap();
-        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and none is searching");
+        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
     });
 }
 
@@ -493,7 +493,7 @@ fn loom_one_that_comes_back_beside_restored_hunger() {
         let _ = rest_until_up(&pool, W1);
         other.join().unwrap();
         assert!(!pool.sleep.is_asleep(W1));
-        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and none is searching");
+        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
     });
 }
 
@@ -522,7 +522,7 @@ fn loom_a_push_beside_a_sleeper_that_is_retired() {
         pool.push(W0);
         coordinator.join().unwrap();
         sleeper.join().unwrap();
-        assert_eq!(pool.sleep.hunger(), 0, "nobody sleeps, and none is searching");
+        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
     });
 }
 
