@@ -264,7 +264,7 @@ fn unsafe_code_stays_in_the_files_that_the_architecture_names() {
             || path == "table/src/map.rs"
             || path.starts_with("runtime/src/raw/")
             // A bare pool to compare with; the commands themselves have none.
-            || path == "lab/src/bench/abp.rs"
+            || path == "kernels/src/abp.rs"
             // A transparent wrapper around a reference.
             || path == "rayon-core/src/scope.rs"
             // They fork.

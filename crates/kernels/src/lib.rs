@@ -4,9 +4,11 @@
 //! compares the output with what is known to be right. [`catalog::ROWS`] lists them all; [`catalog::prepare`] turns
 //! the text `NAME[:key=value,…]` into a [`Program`] ready to run on any [`Backend`].
 
+pub mod abp;
 pub mod catalog;
 mod difference;
 mod fork_join;
+pub mod joins;
 mod parameters;
 mod program;
 mod randlc;

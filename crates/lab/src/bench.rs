@@ -3,7 +3,6 @@
 //! One file per bench. Backends take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
 //! as itself and as a control, so that a difference can be told from noise.
 
-mod abp;
 pub mod blocking;
 mod cores_used;
 mod course;

@@ -17,12 +17,13 @@ use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
 use comity_console::output::ResultFile;
+use comity_kernels::joins::piece;
 use serde::{Deserialize, Serialize};
 
 use self::executor::Name;
 use self::workloads::{Measured, Plan, Workload};
 use super::course::{self, Block, Course};
-use super::phase_loop::{piece, steps_in};
+use super::phase_loop::steps_in;
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::backend::{MAX_WORKERS, PolicyList};

@@ -1,18 +1,15 @@
 //! `comity-lab bench fork-join`: what a join costs, and what a second worker gains.
 
-mod workloads;
-
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
-use comity_kernels::Backend as Started;
+use comity_kernels::joins::{self, Input, Run};
+use comity_kernels::{Backend as Started, abp};
 use serde::Serialize;
 
-use self::workloads::{Input, Run};
-use super::abp;
 use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use crate::backend::{Backend, BackendName, MAX_WORKERS};
@@ -216,25 +213,22 @@ fn teams(workers: u16) -> Result<Vec<Team>, Failure> {
     let (stock, control) = (rayon()?, rayon()?);
     let team = |name, run: Runner| Team { name, run };
     let teams = vec![
-        team(SERIAL, Box::new(|input, buffer| workloads::serially::run((), input, buffer))),
+        team(SERIAL, Box::new(|input, buffer| joins::serially::run((), input, buffer))),
         team(
             "comity, worker passed",
             Box::new(move |input, buffer| {
-                by_worker.install(|| comity::on_worker(|worker| workloads::by_worker::run(worker, input, buffer)))
+                by_worker.install(|| comity::on_worker(|worker| joins::by_worker::run(worker, input, buffer)))
             }),
         ),
-        team(
-            "comity",
-            Box::new(move |input, buffer| in_shape.install(|| workloads::by_comity::run((), input, buffer))),
-        ),
-        team("rayon", Box::new(move |input, buffer| stock.install(|| workloads::by_rayon::run((), input, buffer)))),
+        team("comity", Box::new(move |input, buffer| in_shape.install(|| joins::by_comity::run((), input, buffer)))),
+        team("rayon", Box::new(move |input, buffer| stock.install(|| joins::by_rayon::run((), input, buffer)))),
         team(
             "bare abp",
-            Box::new(move |input, buffer| abp::run(workers, |worker| workloads::by_abp::run(worker, input, buffer))),
+            Box::new(move |input, buffer| abp::run(workers, |worker| joins::by_abp::run(worker, input, buffer))),
         ),
         team(
             "rayon again (control)",
-            Box::new(move |input, buffer| control.install(|| workloads::by_rayon::run((), input, buffer))),
+            Box::new(move |input, buffer| control.install(|| joins::by_rayon::run((), input, buffer))),
         ),
     ];
     #[cfg(feature = "peers")]
@@ -249,7 +243,7 @@ fn chili_team(workers: u16) -> Team {
         thread_count: std::num::NonZero::new(usize::from(workers)),
         ..chili::Config::default()
     });
-    let run = move |input: &Input, buffer: &mut Vec<u32>| workloads::by_chili::run(&mut chili.scope(), input, buffer);
+    let run = move |input: &Input, buffer: &mut Vec<u32>| joins::by_chili::run(&mut chili.scope(), input, buffer);
     Team { name: "chili", run: Box::new(run) }
 }
 

@@ -8,11 +8,12 @@ use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
 use comity_console::machine::{self, Machine, Versions};
+use comity_kernels::abp::{self, OnAbp};
+use comity_kernels::joins::piece;
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon, Serial};
 use comity_os::usage::Usage;
 use serde::{Deserialize, Serialize};
 
-use super::abp::{self, OnAbp};
 use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use crate::backend::{Backend, BackendName, MAX_WORKERS, PolicyList, backends};
@@ -247,17 +248,6 @@ impl Plan {
         let phase = (0..self.pieces as usize).fold(0, |sum: u64, nth| sum.wrapping_add(piece(nth, self.steps)));
         phase.wrapping_mul(u64::from(self.phases))
     }
-}
-
-/// So many steps of arithmetic, each of which waits for the last.
-pub fn piece(nth: usize, steps: u64) -> u64 {
-    let mut x = black_box(nth as u64 + 1);
-    for _ in 0..steps {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    x
 }
 
 /// How many steps take as long as `time`: the fastest of some tries, for which nobody else had the core.

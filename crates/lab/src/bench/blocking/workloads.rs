@@ -4,11 +4,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use clap::ValueEnum;
+use comity_kernels::joins::piece;
 use comity_os::usage::Usage;
 use serde::Serialize;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use super::super::phase_loop::piece;
 use super::executor::Executor;
 
 /// What the tasks do.

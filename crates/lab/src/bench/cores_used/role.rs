@@ -11,10 +11,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_console::Failure;
+use comity_kernels::joins::piece;
 use comity_kernels::{Backend as Started, catalog};
 use comity_os::cores;
-
-use crate::bench::phase_loop::piece;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -12,8 +12,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use comity_kernels::ForkJoin;
 use crossbeam_deque::{Stealer, Worker as Deque};
+
+use crate::ForkJoin;
 
 /// One thread of the pool. Each join's closures get the one that runs them.
 pub struct Worker {

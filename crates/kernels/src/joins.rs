@@ -1,4 +1,7 @@
-//! The programs of the bench, each written once, and compiled once per backend.
+//! Programs that are next to nothing but joins, each written once and compiled once per backend, for `comity-lab bench fork-join`.
+//!
+//! This crate is one codegen unit. Where the compiler may part them, `fib` costs 1.9 or 3.1 times the serial program by how it
+//! happened to part them, at equal counts of instructions.
 //!
 //! A macro, because no trait says what the backends have in common: each passes another context along (a worker, a
 //! mutable scope with a lifetime of its own, nothing), and a closure cannot be generic over that.
@@ -8,15 +11,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use comity_kernels::kernels::cg::Cg;
-use comity_kernels::{ForkJoin, Kernel, OnComity, OnRayon, Serial};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-use super::super::abp::{self, OnAbp};
-use super::super::phase_loop::piece;
+use crate::abp::{self, OnAbp};
+use crate::kernels::cg::Cg;
+use crate::{ForkJoin, Kernel, OnComity, OnRayon, Serial};
 
 /// A program with its input and the right result, which does not come from any backend.
-pub enum Input {
+pub struct Input(Given);
+
+enum Given {
     Fib {
         n: u32,
         expected: u64,
@@ -54,9 +58,22 @@ pub enum Input {
     },
 }
 
+/// So many steps of arithmetic, each of which waits for the last: the work of the `nth` piece.
+pub fn piece(nth: usize, steps: u64) -> u64 {
+    let mut x = black_box(nth as u64 + 1);
+    for _ in 0..steps {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    x
+}
+
 /// A timed and checked run.
 pub struct Run {
+    /// Wall-clock seconds.
     pub seconds: f64,
+    /// Whether its result is the right one.
     pub correct: bool,
 }
 
@@ -77,31 +94,36 @@ const SPINE_STEPS: u64 = 4_000;
 const QUICKSORT_LEAF: usize = 8192;
 
 impl Input {
+    /// Double recursion without a cutoff.
     pub fn fib(n: u32) -> Input {
         let (expected, _) = (0..n).fold((0, 1), |(a, b), _| (b, a + b));
-        Input::Fib { n, expected }
+        Input(Given::Fib { n, expected })
     }
 
     /// A complete binary tree of `levels`, in level order: the children of `i` are `2i + 1` and `2i + 2`.
     pub fn tree(levels: u32) -> Input {
         let nodes: Vec<u64> = (0..(1 << levels) - 1).collect();
-        Input::Tree { expected: nodes.iter().sum(), nodes }
+        Input(Given::Tree { expected: nodes.iter().sum(), nodes })
     }
 
+    /// Queens on a board of `n` by `n`, 1 to 13: counts the solutions, and panics where `n` is out of range.
     pub fn queens(n: u32) -> Input {
         const SOLUTIONS: [u64; 13] = [1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200, 73_712];
-        Input::Queens { n, expected: SOLUTIONS[n as usize - 1] }
+        Input(Given::Queens { n, expected: SOLUTIONS[n as usize - 1] })
     }
 
+    /// A loop of `length` iterations, each a leaf.
     pub fn a_loop(length: usize) -> Input {
-        Input::Loop { length, expected: (0..length).map(cheap).sum() }
+        Input(Given::Loop { length, expected: (0..length).map(cheap).sum() })
     }
 
+    /// The sum of a cheap function over so many numbers, in leaves of a grain that costs some microseconds.
     pub fn natural(length: u64) -> Input {
         let numbers: Vec<u64> = (0..length).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
-        Input::Natural { expected: numbers.iter().map(|number| cheap_number(*number)).sum(), numbers }
+        Input(Given::Natural { expected: numbers.iter().map(|number| cheap_number(*number)).sum(), numbers })
     }
 
+    /// So many numbers in place, all different.
     pub fn quicksort(length: u32) -> Input {
         // An odd factor and a xorshift are bijections: all different, in no order.
         let scatter = |i: u32| {
@@ -111,30 +133,31 @@ impl Input {
         let numbers: Vec<u32> = (0..length).map(scatter).collect();
         let mut sorted = numbers.clone();
         sorted.sort_unstable();
-        Input::Quicksort { numbers, sorted }
+        Input(Given::Quicksort { numbers, sorted })
     }
 
+    /// Conjugate gradients of the NAS benchmarks, class S.
     pub fn cg() -> Input {
-        Input::Cg(Box::new(Cg::class_s()))
+        Input(Given::Cg(Box::new(Cg::class_s())))
     }
 
+    /// A descent with two leaves of so many steps of [`piece`], the second at one of four depths.
     pub fn coarse(steps: u64) -> Input {
-        Input::Coarse {
-            steps,
-            expected: (0..=COARSE_DEPTH).fold(0, |sum: u64, nth| sum.wrapping_add(coarse(nth, 1, steps))),
-        }
+        let expected = (0..=COARSE_DEPTH).fold(0, |sum: u64, nth| sum.wrapping_add(coarse(nth, 1, steps)));
+        Input(Given::Coarse { steps, expected })
     }
 
+    /// A descent that forks so many tasks of some microseconds, and joins them on the way back.
     pub fn spine(tasks: u32) -> Input {
         let expected = (0..=tasks).fold(0, |sum: u64, nth| sum.wrapping_add(piece(nth as usize, SPINE_STEPS)));
-        Input::Spine { tasks, expected }
+        Input(Given::Spine { tasks, expected })
     }
 
     /// Joins in a run of `fib`, whose price is the bench's first figure.
     pub fn fib_joins(&self) -> Option<f64> {
-        match self {
+        match &self.0 {
             // Each join adds one to the number of leaves, and there are fib(n + 1) of them.
-            Input::Fib { n, .. } => Some((0..=*n).fold((0.0, 1.0), |(a, b), _| (b, a + b)).0 - 1.0),
+            Given::Fib { n, .. } => Some((0..=*n).fold((0.0, 1.0), |(a, b), _| (b, a + b)).0 - 1.0),
             _ => None,
         }
     }
@@ -202,24 +225,24 @@ macro_rules! workloads {
     (context: $context:ty, join: $join:path, natural: $natural:ident, cg: $cg:expr) => {
         /// Runs one program; `buffer` has room for what it sorts. `None`: not a program for this backend.
         pub fn run(context: $context, input: &Input, buffer: &mut Vec<u32>) -> Option<Run> {
-            Some(match input {
-                Input::Fib { n, expected } => checked(timed(|| fib(context, black_box(*n))), *expected),
-                Input::Tree { nodes, expected } => checked(timed(|| tree(context, nodes, 0)), *expected),
-                Input::Queens { n, expected } => checked(timed(|| place_row(context, (1 << n) - 1, 0, 0)), *expected),
-                Input::Loop { length, expected } => {
+            Some(match &input.0 {
+                Given::Fib { n, expected } => checked(timed(|| fib(context, black_box(*n))), *expected),
+                Given::Tree { nodes, expected } => checked(timed(|| tree(context, nodes, 0)), *expected),
+                Given::Queens { n, expected } => checked(timed(|| place_row(context, (1 << n) - 1, 0, 0)), *expected),
+                Given::Loop { length, expected } => {
                     checked(timed(|| sum(context, 0..*length, 1, &|part| cheap(part.start))), *expected)
                 }
-                Input::Natural { numbers, expected } => {
+                Given::Natural { numbers, expected } => {
                     let (seconds, result) = timed(|| repeat_natural(context, numbers));
                     checked((seconds / f64::from(NATURAL_REPETITIONS), result), *expected)
                 }
-                Input::Quicksort { numbers, sorted } => {
+                Given::Quicksort { numbers, sorted } => {
                     buffer.clone_from(numbers);
                     let (seconds, ()) = timed(|| quicksort(context, buffer));
                     Run { seconds, correct: buffer == sorted }
                 }
-                Input::Cg(cg) => solve(cg, $cg?),
-                Input::Coarse { steps, expected } => {
+                Given::Cg(cg) => solve(cg, $cg?),
+                Given::Coarse { steps, expected } => {
                     let runs = COARSE_PLACES.map(|place| {
                         checked(timed(|| spine(context, COARSE_DEPTH, &|nth| coarse(nth, place, *steps))), *expected)
                     });
@@ -228,7 +251,7 @@ macro_rules! workloads {
                         correct: runs.iter().all(|run| run.correct),
                     }
                 }
-                Input::Spine { tasks, expected } => {
+                Given::Spine { tasks, expected } => {
                     let task = |nth| piece(nth as usize, SPINE_STEPS);
                     checked(timed(|| spine(context, *tasks, &task)), *expected)
                 }
@@ -438,7 +461,7 @@ mod tests {
         for input in &inputs {
             assert!(serially::run((), input, &mut Vec::new()).unwrap().correct);
         }
-        let wrong = Input::Fib { n: 15, expected: 1 };
+        let wrong = Input(Given::Fib { n: 15, expected: 1 });
         assert!(!serially::run((), &wrong, &mut Vec::new()).unwrap().correct);
         assert_eq!(Input::fib(5).fib_joins(), Some(7.0));
     }
