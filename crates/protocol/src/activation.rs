@@ -553,7 +553,11 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         if self.sharing.sleeper != Sleeper::KeepsCore || self.is_closed() {
             let needed = if self.is_by_time() { 0 } else { books.awake() };
             let idle_cores = books.held().saturating_sub(needed);
-            (0..idle_cores).take_while(|_| self.release(books, member, None)).for_each(drop);
+            let released = (0..idle_cores).take_while(|_| self.release(books, member, None)).count() as u32;
+            if released < idle_cores {
+                // Their owners have taken the others back.
+                self.note_losses(books, member);
+            }
         }
         self.balance(books, pool);
     }

@@ -289,6 +289,26 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_all_are_woken_when_it_is
 }
 
 #[test]
+fn a_pool_that_is_closed_before_it_looked_for_losses_holds_no_core_in_its_books_either() {
+    let log = Log::default();
+    for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
+        let world = World::new(&log, policy.row().name, 3, false);
+        world.enter(Table::new(&log, 0..3));
+        (0..3).for_each(|_| assert!(world.claim(&mut world.books(), world.member().unwrap(), false)));
+        world.terms(false, false, Room::Workers);
+        world.employ(0);
+        // Another program takes one back, and its ring and the order to rest are seen at once.
+        world.member().unwrap().held.borrow_mut().remove(2);
+        log.take();
+        world.terms(false, true, Room::Workers);
+        world.close(true);
+        world.employ(0);
+        assert_eq!(world.books().held(), 0, "{policy}");
+        assert!(log.take().contains(&"lost 1".to_owned()), "{policy}");
+    }
+}
+
+#[test]
 fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
     let log = Log::default();
     for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
