@@ -25,6 +25,7 @@
 
 mod surroundings;
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use comity_policy::{Action, Event, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
@@ -89,7 +90,7 @@ pub enum Effect {
         /// What the parker holds while the worker rests. The comparison and the beginning of the wait are one step, as with a futex.
         at_rest: u32,
         /// How long at most.
-        timeout: Option<Duration>,
+        timeout: Option<Micros>,
         /// The worker rests for want of a core.
         is_retired: bool,
     },
@@ -98,6 +99,21 @@ pub enum Effect {
         /// As many.
         wakeups_owed: u32,
     },
+}
+
+/// How long a worker waits, in microseconds: small, for a driver keeps an effect until its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Micros(NonZeroU32);
+
+impl Micros {
+    /// As many whole ones, and one at least.
+    fn of(duration: Duration) -> Micros {
+        Micros(NonZeroU32::new(duration.as_micros().try_into().unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN))
+    }
+
+    fn duration(self) -> Duration {
+        Duration::from_micros(self.0.get().into())
+    }
 }
 
 /// How a driver does what an [`Effect`] says. See there for what each does.
@@ -144,6 +160,7 @@ pub enum Take {
 
 impl Effect {
     /// Has the effect done by `me`, and says what came of it. `None`: a wait has begun, or the spell is over.
+    #[inline]
     pub fn carry_out(self, me: WorkerId, hands: &mut impl Hands) -> Option<Outcome> {
         let found = |found: bool| if found { Outcome::Found } else { Outcome::Nothing };
         Some(match self {
@@ -168,7 +185,7 @@ impl Effect {
             }
             Effect::Step(_) => Outcome::Done,
             Effect::Wait { at_rest, timeout, is_retired } => {
-                let is_over = hands.wait(at_rest, timeout, is_retired);
+                let is_over = hands.wait(at_rest, timeout.map(Micros::duration), is_retired);
                 return is_over.then_some(Outcome::Waited { has_timeout: timeout.is_some() });
             }
             Effect::Begin { .. } => return None,
@@ -237,8 +254,8 @@ enum Cause {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The policy is told this next.
-    Begins(Event),
+    /// The policy is told what is pending.
+    Begins,
     /// The worker rests, and its policy is not asked.
     BeginsToRest,
     /// The driver robs this worker.
@@ -257,11 +274,8 @@ enum State {
     Pauses,
     /// The driver takes over the queue of this worker.
     Mugs(WorkerId),
-    /// The driver robs this worker; if all is in vain, the policy is told of `instead`.
-    Sweeps {
-        victim: u32,
-        instead: Event,
-    },
+    /// The driver robs this worker; if all is in vain, the policy is told what is pending.
+    Sweeps(u32),
     /// This step is next.
     Steps(Step, Cause),
     Waits(Cause),
@@ -281,6 +295,9 @@ enum Failure {
 pub struct Dialogue {
     me: WorkerId,
     state: State,
+    /// What the policy is told when nothing comes first: that the spell begins, what came before a sweep, or what made the worker doubt
+    /// that there is any work. Beside the state, which is copied often.
+    pending: Event,
     /// The worker has work again; what remains is the policy's farewell.
     leaving: bool,
     /// How much of it may be left.
@@ -291,11 +308,12 @@ pub struct Dialogue {
     without_steal: u32,
     /// It is in the books as one that sleeps.
     sleeps: bool,
-    /// What made it doubt that there is any work.
-    doubted: Event,
     /// How long a sleeper waits before it looks again.
-    timeout: Option<Duration>,
+    timeout: Option<Micros>,
 }
+
+// A simulated machine has one for each of up to 10⁵ thieves, and keeps an effect for each.
+const _: () = assert!(size_of::<Effect>() <= 12 && size_of::<State>() <= 12 && size_of::<Dialogue>() <= 52);
 
 impl Dialogue {
     /// The worker's deque ran empty: others see a thief from now on. It owes these wake-ups.
@@ -303,14 +321,14 @@ impl Dialogue {
         crew.publish_thief(me);
         Dialogue {
             me,
-            state: State::Begins(Event::DequeEmpty { wakeups_owed }),
+            state: State::Begins,
+            pending: Event::DequeEmpty { wakeups_owed },
             leaving: false,
             // A policy may wake each peer before it leaves, and no more.
             farewells: 2 * crew.workers() + 8,
             events: 0,
             without_steal: 0,
             sleeps: false,
-            doubted: Event::DequeEmpty { wakeups_owed },
             timeout: None,
         }
     }
@@ -335,7 +353,7 @@ impl Dialogue {
         // than to decide on it. A simulated machine of 10⁵ processors asks in each of its steps. What a thief in vain hears most often has a copy
         // of its own of what follows.
         let event = match (&self.state, outcome) {
-            (&State::Begins(event), Outcome::Done) => return self.ask(thief, event),
+            (State::Begins, Outcome::Done) => return self.ask(thief, self.pending),
             (&State::Robs(victim), Outcome::Found) => Event::StealSucceeded(victim),
             // A steal finds what came from outside too.
             (&State::Robs(victim), Outcome::Nothing) if crew.takes_from_outside() => {
@@ -382,8 +400,8 @@ impl Dialogue {
     fn sweep_or_rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
         match (&self.state, outcome) {
             (State::BeginsToRest, Outcome::Done) => self.rest_midway(crew),
-            (&State::Sweeps { victim, instead }, Outcome::Found | Outcome::Missed | Outcome::Nothing) => {
-                self.swept(thief, crew, victim, instead, outcome == Outcome::Found)
+            (&State::Sweeps(victim), Outcome::Found | Outcome::Missed | Outcome::Nothing) => {
+                self.swept(thief, crew, victim, outcome == Outcome::Found)
             }
             (State::Steps(Step::Rest, _), Outcome::Done) => self.rest(thief, crew),
             (&State::Steps(Step::Admit, cause), Outcome::Done) => self.admit(thief, crew, cause),
@@ -461,7 +479,8 @@ impl Dialogue {
         self.without_steal = if is_steal { 0 } else { self.without_steal + 1 };
         if self.without_steal == SWEEP_AFTER {
             self.without_steal = 0;
-            return self.sweep(thief, crew, 0, event);
+            self.pending = event;
+            return self.sweep(thief, crew, 0);
         }
         self.doubt(thief, crew, event)
     }
@@ -471,7 +490,7 @@ impl Dialogue {
     fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         let is_due = self.events.is_multiple_of(DOUBT_AFTER) && !matches!(event, Event::Woken(_));
         if is_due && !crew.anyone_busy() {
-            self.doubted = event;
+            self.pending = event;
             return self.announce(crew, Cause::Doubt);
         }
         self.ask(thief, event)
@@ -484,25 +503,18 @@ impl Dialogue {
         self.ask(thief, event)
     }
 
-    fn sweep(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, victim: u32, instead: Event) -> Effect {
+    fn sweep(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, victim: u32) -> Effect {
         if victim == crew.workers() {
-            return self.doubt(thief, crew, instead);
+            return self.doubt(thief, crew, self.pending);
         }
-        self.state = State::Sweeps { victim, instead };
+        self.state = State::Sweeps(victim);
         // In its own place a thief looks outside.
         if victim == self.me.0 { Effect::TakeInjected } else { Effect::StealFrom(WorkerId(victim)) }
     }
 
-    fn swept(
-        &mut self,
-        thief: &mut dyn Thief,
-        crew: &impl Surroundings,
-        victim: u32,
-        instead: Event,
-        found: bool,
-    ) -> Effect {
+    fn swept(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, victim: u32, found: bool) -> Effect {
         let event = if victim == self.me.0 { Event::Injected } else { Event::StealSucceeded(WorkerId(victim)) };
-        if found { self.leave(thief, crew, event) } else { self.sweep(thief, crew, victim + 1, instead) }
+        if found { self.leave(thief, crew, event) } else { self.sweep(thief, crew, victim + 1) }
     }
 
     // ---- The pool is closed. ----
@@ -566,7 +578,7 @@ impl Dialogue {
                 }
                 match (woken, cause) {
                     (Some(woken), _) => self.woken(thief, crew, cause, woken),
-                    (None, Cause::Doubt) => self.tell(thief, crew, self.doubted),
+                    (None, Cause::Doubt) => self.tell(thief, crew, self.pending),
                     (None, _) => self.heard(thief, crew, Event::SleepRefused(refusal)),
                 }
             }
@@ -574,7 +586,7 @@ impl Dialogue {
                 if !self.sleeps {
                     crew.fell_asleep(self.me);
                 }
-                (self.sleeps, self.timeout) = (true, timeout);
+                (self.sleeps, self.timeout) = (true, timeout.map(Micros::of));
                 self.wait(crew, cause)
             }
         }

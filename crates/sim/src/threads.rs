@@ -133,7 +133,7 @@ impl Costs {
 }
 
 /// A worker of a program, as the kernel knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Thread {
     program: u32,
     worker: u32,

@@ -1,12 +1,14 @@
 //! What must hold after every event.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
+use comity_protocol::CoreSet;
 use comity_protocol::activation::State;
 use comity_protocol::dialogue::{Effect, Step};
 
 use comity_policy::WorkerId;
 
+use super::Thread;
 use super::kernel::{Kernel, Place};
 use super::pool::{Pool, Pools, Work};
 use super::table::Table;
@@ -62,30 +64,19 @@ impl Check<'_> {
     }
 
     fn check_workers(&self, pool: &Pool) -> Result<(), String> {
+        let mut found = Tally::default();
         for nth in 0..pool.workers.len() {
             self.check_worker(pool, nth)?;
+            found.add(pool, nth);
         }
-        let workers = || pool.workers.iter();
-        let count = |rest: Rest| workers().filter(|worker| worker.rest == rest).count() as u32;
-        let queued: usize = workers().map(|worker| worker.ready.len()).sum();
-        let doing = |what: fn(&Doing) -> bool| workers().filter(|worker| what(&worker.doing)).count() as u64;
-        let running = doing(|doing| matches!(doing, Doing::Strand(_) | Doing::Placing { next: Some(_), .. }));
-        let carried = doing(|doing| matches!(doing, Doing::Placing { .. }));
-        let in_hand = workers().filter(|worker| worker.found.is_some()).count() as u64;
-        let leaves = |worker: &&Worker| {
-            let is_leaving = worker.in_spell && worker.is_busy();
-            is_leaving || worker.doing == Doing::Taking { leaves: true }
-        };
-        let leaving = workers().filter(leaves).count() as u64;
+        let Tally { queued, running, in_hand, carried, leaving, .. } = found;
         let noted = (pool.queued, pool.ledger.running, pool.in_hand, pool.carried, pool.leaving);
-        if (queued as u64, running, in_hand, carried, leaving) != noted {
+        if (queued, running, in_hand, carried, leaving) != noted {
             let what = format!("{queued} strands are queued, {running} run, {in_hand} are in hand, {carried} carried");
             return Err(format!("{what}; noted are others: {}", pool.numbers()));
         }
         check_tasks(pool)?;
-        let busy =
-            (0..pool.workers.len() as u32).filter(|worker| pool.sleep().is_busy(WorkerId(*worker))).count() as u32;
-        let [asleep, retired, rising] = [Rest::Asleep, Rest::Retired, Rest::Rising].map(count);
+        let Tally { asleep, retired, rising, busy, .. } = found;
         if [asleep, retired, rising, busy] != [pool.asleep, pool.retired, pool.rising, pool.busy] {
             let what = format!("{asleep} sleep, {retired} have retired, {rising} rise, {busy} are busy");
             return Err(format!("{what}; noted are others: {}", pool.numbers()));
@@ -140,32 +131,36 @@ impl Check<'_> {
         }
         let state =
             |worker| [State::Awake, State::Asleep, State::Retired].into_iter().find(|state| books.is(worker, *state));
-        let mut given = Vec::new();
+        let (mut given, mut twice) = (CoreSet::EMPTY, None);
         for (own, worker) in (0..).map(WorkerId).zip(&pool.workers) {
             // The books learn of it later: of one that was woken when it is up.
-            let is_on_its_way = matches!(
-                worker.doing,
-                Doing::Acting(Effect::Wait { .. } | Effect::Step(Step::PassOn | Step::Rise(_))) | Doing::Rising
-            );
+            let is_on_its_way = || {
+                matches!(
+                    worker.doing,
+                    Doing::Acting(Effect::Wait { .. } | Effect::Step(Step::PassOn | Step::Rise(_))) | Doing::Rising
+                )
+            };
             let is_right = match (state(own), worker.rest) {
                 (Some(State::Awake), Rest::Awake | Rest::Rising) => true,
                 (Some(State::Asleep), Rest::Asleep) | (Some(State::Retired), Rest::Retired) => true,
-                (Some(State::Asleep | State::Retired), Rest::Awake | Rest::Rising) => is_on_its_way,
+                (Some(State::Asleep | State::Retired), Rest::Awake | Rest::Rising) => is_on_its_way(),
                 _ => false,
             };
             if !is_right {
                 return Err(format!("worker {} is {:?} in the books, and {:?}", own.0, state(own), worker.rest));
             }
-            given.extend(books.core_of(own));
+            if let Some(core) = books.core_of(own) {
+                twice = twice.or(given.contains(core).then_some(core));
+                given.insert(core);
+            }
         }
         if activation.has_excess() != (books.awake() > activation.room(&books)) {
             return Err(format!("whether there are too many awake is not as noted: {}", activation.has_excess()));
         }
-        given.sort_unstable();
-        if let Some(twice) = given.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("core {} was given to two workers", twice[0]));
+        if let Some(core) = twice {
+            return Err(format!("core {core} was given to two workers"));
         }
-        if let Some(core) = given.iter().find(|core| !known.contains(**core)) {
+        if let Some(core) = given.iter().find(|core| !known.contains(*core)) {
             return Err(format!("core {core} was given to a worker, and the program does not hold it"));
         }
         let desire = self.table.desire(share.slot);
@@ -211,18 +206,23 @@ impl Check<'_> {
         if queued != self.kernel.queued {
             return Err(format!("{queued} threads wait for cores, and {} are noted", self.kernel.queued));
         }
-        let mut found = HashSet::new();
+        let mut found = 0;
         for (nth, core) in self.kernel.cores.iter().enumerate() {
             let on = core.running.iter().map(|thread| (thread, Place::On(nth)));
             let queued = core.queue.iter().map(|thread| (thread, Place::Queued(nth)));
             for (thread, place) in on.chain(queued) {
                 let is_there = self.pools.of(thread.program).is_there() && self.pools.worker(*thread).place == place;
-                if !is_there || !found.insert(*thread) {
+                if !is_there {
                     return Err(format!("core {nth} has {thread:?}, which is {:?}", self.pools.worker(*thread).place));
                 }
                 if !self.kernel.is_online(nth) {
                     return Err(format!("core {nth} is offline, and has {thread:?}"));
                 }
+                found += 1;
+            }
+            // A place is one core's, so a thread that is found twice is twice in a queue.
+            if let Some(thread) = twice_in(&core.queue) {
+                return Err(format!("core {nth} has {thread:?} twice"));
             }
             if core.running.is_none() && !core.queue.is_empty() {
                 return Err(format!("core {nth} is idle, and threads wait for it"));
@@ -239,10 +239,60 @@ impl Check<'_> {
         }
         let there = self.pools.0.iter().filter(|pool| pool.is_there()).flat_map(|pool| &pool.workers);
         let placed = there.filter(|worker| matches!(worker.place, Place::Queued(_) | Place::On(_))).count();
-        if placed != found.len() {
-            return Err(format!("{placed} threads are somewhere, and the cores have {}", found.len()));
+        if placed != found {
+            return Err(format!("{placed} threads are somewhere, and the cores have {found}"));
         }
         Ok(())
+    }
+}
+
+fn twice_in(queue: &VecDeque<Thread>) -> Option<Thread> {
+    if queue.len() < 2 {
+        return None;
+    }
+    let mut threads: Vec<Thread> = queue.iter().copied().collect();
+    threads.sort_unstable();
+    threads.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// What the workers of a pool do, counted.
+#[derive(Default)]
+struct Tally {
+    /// Strands in their queues, that they run, have found, or carry to a queue.
+    queued: u64,
+    running: u64,
+    in_hand: u64,
+    carried: u64,
+    /// Workers that leave their spells as thieves, and how many rest in each way or are busy.
+    leaving: u64,
+    asleep: u32,
+    retired: u32,
+    rising: u32,
+    busy: u32,
+}
+
+impl Tally {
+    fn add(&mut self, pool: &Pool, nth: usize) {
+        let worker = &pool.workers[nth];
+        self.queued += worker.ready.len() as u64;
+        match worker.doing {
+            Doing::Strand(_) => self.running += 1,
+            Doing::Placing { next, .. } => {
+                self.carried += 1;
+                self.running += u64::from(next.is_some());
+            }
+            _ => {}
+        }
+        self.in_hand += u64::from(worker.found.is_some());
+        let is_leaving = worker.in_spell && worker.is_busy();
+        self.leaving += u64::from(is_leaving || worker.doing == Doing::Taking { leaves: true });
+        match worker.rest {
+            Rest::Awake => {}
+            Rest::Asleep => self.asleep += 1,
+            Rest::Retired => self.retired += 1,
+            Rest::Rising => self.rising += 1,
+        }
+        self.busy += u32::from(pool.sleep().is_busy(WorkerId(nth as u32)));
     }
 }
 

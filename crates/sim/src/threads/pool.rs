@@ -485,7 +485,9 @@ impl Host {
         self.acting = Some(thread);
         let worker = self.worker_mut(thread);
         worker.gives_way = false;
-        match std::mem::replace(&mut worker.doing, Doing::Nothing) {
+        let doing = worker.doing;
+        worker.doing = Doing::Nothing;
+        match doing {
             Doing::Strand(strand) => self.finish(thread, strand),
             Doing::Acting(effect) => self.acted(thread, effect),
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),

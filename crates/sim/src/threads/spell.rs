@@ -244,10 +244,21 @@ impl Hands for OnHost<'_> {
             return true;
         }
         self.host.take_off(self.thread);
-        self.host.pool_mut(program).counts.sleeps += 1;
-        self.host.set_doing(self.thread, Doing::Waiting, 0);
+        let pool = self.host.pool_mut(program);
+        pool.workers[worker as usize].doing = Doing::Waiting;
+        pool.workers[worker as usize].left = 0;
+        pool.counts.sleeps += 1;
+        pool.note_rest(worker);
         false
     }
+}
+
+/// How a spell goes on.
+enum Turn {
+    /// The worker does what its dialogue said.
+    Does(Effect),
+    /// Its dialogue is told what came of it.
+    Told(Outcome),
 }
 
 impl Host {
@@ -296,12 +307,14 @@ impl Host {
         }
     }
 
-    fn set_doing(&mut self, thread: Thread, doing: Doing, left: u64) {
+    /// The worker does what its dialogue said from now on.
+    fn set_acting(&mut self, thread: Thread, effect: Effect, left: u64) {
         let pool = self.pool_mut(thread.program);
         let worker = &mut pool.workers[thread.worker as usize];
-        (worker.doing, worker.left) = (doing, left);
+        worker.doing = Doing::Acting(effect);
+        worker.left = left;
         // One that is up goes on being so, unless it is about to wait.
-        if worker.rest != Rest::Awake || matches!(doing, Doing::Acting(Effect::Wait { .. }) | Doing::Waiting) {
+        if worker.rest != Rest::Awake || matches!(effect, Effect::Wait { .. }) {
             pool.note_rest(thread.worker);
         }
     }
@@ -357,38 +370,42 @@ impl Host {
         self.pool_mut(thread.program).set_busy(now, thread.worker, false);
         let dialogue = self.step(thread.program, |_, queues| begin(queues));
         self.worker_mut(thread).set_dialogue(Some(dialogue));
-        self.converse(thread, Outcome::Done);
+        self.converse(thread, Turn::Told(Outcome::Done));
     }
 
-    /// Goes on with the spell after an outcome, up to an effect that takes time.
-    fn converse(&mut self, thread: Thread, outcome: Outcome) {
-        let mut outcome = outcome;
+    /// Goes on with the spell, up to an effect that takes time.
+    fn converse(&mut self, thread: Thread, turn: Turn) {
+        let mut turn = turn;
         loop {
+            let outcome = match turn {
+                Turn::Told(outcome) => outcome,
+                Turn::Does(effect) => match self.perform(thread, effect) {
+                    Some(outcome) => outcome,
+                    None => return,
+                },
+            };
             let effect = self.next_effect(thread, outcome);
-            let left = self.cost(thread, effect);
-            self.set_doing(thread, Doing::Acting(effect), left);
             if !matches!(effect, Effect::TakeInjected | Effect::Mug(_)) {
-                return;
+                let left = self.cost(thread, effect);
+                return self.set_acting(thread, effect, left);
             }
-            let Some(next) = self.perform(thread, effect) else { return };
-            outcome = next;
+            turn = Turn::Does(effect);
         }
     }
 
+    /// In its caller, for an outcome and an effect that are passed in memory are slow to read.
+    #[inline(always)]
     fn next_effect(&mut self, thread: Thread, outcome: Outcome) -> Effect {
         let mut mind = self.worker_mut(thread).mind.take().expect("it is put back");
         let Mind { thief, dialogue } = &mut *mind;
         let dialogue = dialogue.as_mut().expect("a thief is in a dialogue");
         let Thread { program, worker } = thread;
-        let effect = if self.record.is_none() {
-            self.step(program, |_, queues| dialogue.next(&mut **thief, queues, outcome))
-        } else {
-            let mut heard = Heard { thief: &mut **thief, said: Vec::new() };
-            let effect = self.step(program, |_, queues| dialogue.next(&mut heard, queues, outcome));
-            let said = heard.said.into_iter();
-            said.for_each(|(event, action)| self.tell_record(Line::Turn { program, worker, event, action }));
-            effect
-        };
+        let mut heard = Heard { thief: &mut **thief, said: Vec::new() };
+        let asked: &mut dyn Thief = if self.record.is_some() { &mut heard } else { &mut *heard.thief };
+        let effect = self.step(program, |_, queues| dialogue.next(asked, queues, outcome));
+        for (event, action) in heard.said {
+            self.tell_record(Line::Turn { program, worker, event, action });
+        }
         let is_busy = self.pool(program).sleep().is_busy(WorkerId(worker));
         let now = self.now;
         let pool = self.pool_mut(program);
@@ -433,17 +450,16 @@ impl Host {
             let goes_on = !one.is_busy() && !matches!(effect, Effect::Wait { .. });
             one.beyond = if goes_on && share.activation.has_excess() { one.beyond + 1 } else { 0 };
         }
-        if let Some(outcome) = self.perform(thread, effect) {
-            self.converse(thread, outcome);
-        }
+        self.converse(thread, Turn::Does(effect));
     }
 
     /// A wake-up has come, and the worker has a core.
     pub(super) fn rises(&mut self, thread: Thread) {
-        self.converse(thread, Outcome::Waited { has_timeout: false });
+        self.converse(thread, Turn::Told(Outcome::Waited { has_timeout: false }));
     }
 
     /// Does what the dialogue said. `None`: the worker waits, or its spell is over.
+    #[inline(always)]
     fn perform(&mut self, thread: Thread, effect: Effect) -> Option<Outcome> {
         if let Effect::Begin { wakeups_owed } = effect {
             self.begins(thread, wakeups_owed);

@@ -194,12 +194,19 @@ impl Table {
     /// What the program at this place is asked, a pause that is over included.
     pub(super) fn asked(&self, slot: SlotId) -> Requests {
         let Slot { asked, tenure, .. } = self.slot(slot);
+        // Looked at after every event.
+        if asked.iter().all(|word| word.get() == 0) {
+            return Requests::default();
+        }
         Requests::read([0, 1, 2].map(|word: usize| asked[word].get()), tenure.get())
     }
 
     /// What holds of it by now. Of its own accord each program counts as usual, and uses what it can.
     pub(super) fn in_force(&self, slot: SlotId) -> InForce {
-        self.asked(slot).in_force(Own::default(), self.now.get())
+        match self.asked(slot) {
+            nothing if nothing == Requests::default() => InForce::default(),
+            asked => asked.in_force(Own::default(), self.now.get()),
+        }
     }
 
     pub(super) fn weight(&self, slot: SlotId) -> u32 {
