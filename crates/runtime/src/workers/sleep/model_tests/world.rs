@@ -1,4 +1,6 @@
-//! The world: a pool whose queues, cores and steps are modelled, and what must hold after each.
+//! The world: a pool whose queues and cores are modelled, and who takes the next step.
+
+mod check;
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -8,21 +10,19 @@ use std::time::Duration;
 
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
-use comity_policy::{Policy, Role, Room, RunStatus, Sleeper, Thief, Victim, Waking, WorkerId};
-use comity_protocol::activation::{Pool, State, Terms};
+use comity_policy::{Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
+use comity_protocol::activation::{Pool, Terms};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 use comity_protocol::platform::{Waker, Word};
-use comity_protocol::sleep::{Roles, Work};
+use comity_protocol::sleep::Work;
 use comity_table::CoreSet;
-use proptest::prelude::TestCaseError;
 
 use super::machine::Machine;
 use super::program::{Program, Task, bound_demands};
 use crate::cores::activation::{self, Activation};
 use crate::raw::sync::{Sleep, Threads};
 
-/// More steps than any pool takes: several times what was seen.
-const BOUND: usize = 20_000;
+pub(super) use check::lives;
 
 /// Where a worker stands between two steps.
 #[derive(Clone, Copy, Debug, Default)]
@@ -299,10 +299,6 @@ impl World {
         RefMut::map(self.change(), |now| &mut now.workers[worker.index()])
     }
 
-    fn ids(&self) -> impl Iterator<Item = WorkerId> + use<> {
-        (0..self.now().workers.len() as u32).map(WorkerId)
-    }
-
     fn is_closed(&self) -> bool {
         self.share.as_ref().is_some_and(Activation::is_closed)
     }
@@ -318,50 +314,45 @@ impl World {
     }
 
     /// It waits, or goes on to wait without another look, and its word says that it rests.
-    fn is_parked(&self, worker: WorkerId) -> bool {
-        let at = self.now().workers[worker.index()].at;
+    fn is_parked(&self, me: WorkerId, at: At) -> bool {
         let waits = matches!(
             at,
             At::Waits { .. } | At::Does(Effect::Wait { .. }) | At::Tells(Outcome::Waited { has_timeout: false })
         );
-        waits && self.sleep.is_at_rest(worker)
+        waits && self.sleep.is_at_rest(me)
     }
 
     /// Its task waits, without a look at its own deque, until others have taken its children.
-    fn is_stuck(&self, worker: WorkerId) -> bool {
-        let now = self.now();
-        let At::Runs(task, pushed) = now.workers[worker.index()].at else { return false };
+    fn is_stuck(&self, now: &Now, at: At) -> bool {
+        let At::Runs(task, pushed) = at else { return false };
         let Task { children, needs_thieves } = &self.program[task];
         *needs_thieves && pushed == children.len() && children.iter().any(|child| now.taken_by[*child].is_none())
     }
 
-    fn can_step(&self, worker: WorkerId) -> bool {
-        let at = self.now().workers[worker.index()].at;
-        match at {
+    fn can_step(&self, now: &Now, worker: usize) -> bool {
+        match now.workers[worker].at {
             At::Ended | At::WithinAStep => false,
-            At::Waits { has_timeout } => has_timeout || !self.sleep.is_at_rest(worker),
-            At::Runs(..) => !self.is_stuck(worker),
-            _ => true,
+            At::Waits { has_timeout } => has_timeout || !self.sleep.is_at_rest(WorkerId(worker as u32)),
+            at => !self.is_stuck(now, at),
         }
     }
 
     /// One step that is drawn. False: there is none.
     fn step(&self) -> bool {
-        let workers = self.now().workers.len();
-        let outside = {
-            let now = self.now();
-            usize::from(now.injecting.is_some() || !now.to_inject.is_empty())
-        };
+        let now = self.now();
+        let workers = now.workers.len();
+        let outside = usize::from(now.injecting.is_some() || !now.to_inject.is_empty());
         let first = self.below(workers + outside + usize::from(self.share.is_some()));
         let coordinates = first == workers + outside;
-        let mut from_first = (0..workers).map(|nth| WorkerId(((first + nth) % workers) as u32));
-        let able = from_first.find(|worker| self.can_step(*worker));
+        let able = (0..workers).map(|nth| (first + nth) % workers).find(|worker| self.can_step(&now, *worker));
+        let ended = now.ended;
+        drop(now);
         match able {
-            Some(worker) if first < workers => self.step_of(worker),
+            Some(worker) if first < workers => self.step_of(WorkerId(worker as u32)),
             _ if coordinates => self.coordinate(),
             _ if outside == 1 => self.step_outside(),
             // It comes again, and each time the cores may have moved.
-            _ if self.share.is_some() && !self.now().ended => self.coordinate(),
+            _ if self.share.is_some() && !ended => self.coordinate(),
             _ => return false,
         }
         if let Err(what) = self.check() {
@@ -422,12 +413,11 @@ impl World {
         let Some(share) = self.share.as_ref().filter(|_| !self.now().ended) else { return };
         let machine = share.member().expect("it has entered");
         machine.another_moves();
-        let off_core = self.ids().filter(|worker| self.is_stuck(*worker)).count() as u32;
-        let queued = {
-            let now = self.now();
-            now.workers.iter().map(|worker| worker.deque.len() + worker.placed.len()).sum::<usize>()
-                + now.injector.len()
-        };
+        let now = self.now();
+        let stuck = now.workers.iter().filter(|worker| self.is_stuck(&now, worker.at)).count() as u32;
+        let queued = now.workers.iter().map(|worker| worker.deque.len() + worker.placed.len()).sum::<usize>();
+        let queued = queued + now.injector.len();
+        drop(now);
         let mut books = share.books();
         if kind == 0 {
             share.rung(&mut books, self, queued);
@@ -435,7 +425,7 @@ impl World {
         }
         share.note_losses(&mut books, machine);
         share.stand(Terms { alone, by_time, room, usable: u32::MAX });
-        books.off_core = off_core;
+        books.off_core = stuck;
         if kind == 1 {
             share.claim(&mut books, machine, false);
         } else {
@@ -584,125 +574,4 @@ impl World {
         assert_eq!(self.change().taken_by[task].replace(me), None, "task {task} runs once");
         task
     }
-
-    // ---- What must hold. ----
-
-    /// DESIGN §2: while a worker is busy, some thief is awake or will wake by itself, or nobody sleeps. Under `Hungry`
-    /// and `EveryPush`, where the next push wakes, that holds whenever a task waits.
-    fn check(&self) -> Result<(), String> {
-        if self.now().ended {
-            return Ok(());
-        }
-        self.check_books()?;
-        let Roles { busy, thieves, sleepers } = self.sleep.roles();
-        if self.policy.row().counts_roles && (busy + thieves + sleepers) as usize != self.now().workers.len() {
-            return Err(format!("{busy} busy, {thieves} thieves and {sleepers} sleepers are not all workers"));
-        }
-        let is_asleep = |worker| self.is_parked(worker) && self.sleep.is_asleep(worker);
-        if self.is_closed() || self.now().reopening || !self.ids().any(is_asleep) {
-            return Ok(());
-        }
-        // It looks for tasks, or is between a change and the wake-up that it causes.
-        let attends = |worker: WorkerId| match self.now().workers[worker.index()].at {
-            At::Waits { has_timeout: true } | At::Looks | At::WithinAStep => true,
-            At::Pushed(..) | At::Heard(..) | At::Placed(..) => true,
-            At::Tells(_) | At::Does(_) | At::Waits { has_timeout: false } => !self.is_parked(worker),
-            At::Runs(..) | At::Ended => false,
-        };
-        if self.now().injecting.is_some() || self.ids().any(attends) {
-            return Ok(());
-        }
-        if self.deques_have_task() || self.injector_has_task() {
-            return Err("a task waits, a worker sleeps, and nobody looks or will wake".into());
-        }
-        if self.sleep.anyone_busy() && matches!(self.policy.row().waking, Waking::NobodySleeps | Waking::Watchdog) {
-            return Err("a worker is busy, another sleeps, and no thief is awake".into());
-        }
-        Ok(())
-    }
-
-    fn check_books(&self) -> Result<(), String> {
-        let Some(share) = &self.share else { return Ok(()) };
-        let books = share.books();
-        let count = |state| self.ids().filter(|worker| books.is(*worker, state)).count();
-        if count(State::Retired) == self.now().workers.len() && !share.is_closed() && !self.now().reopening {
-            return Err("all workers have retired, and no task would wake one".into());
-        }
-        if let Some(worker) = self.ids().find(|worker| self.is_parked(*worker) && books.is(*worker, State::Awake)) {
-            return Err(format!("worker {} rests, and the books say that it is awake", worker.0));
-        }
-        let (awake, retired) = (books.awake(), books.retired());
-        if (awake as usize, retired as usize) != (count(State::Awake), count(State::Retired)) {
-            return Err(format!("the books say {awake} awake and {retired} retired"));
-        }
-        let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_free();
-        let has_room = lends && books.held() < share.most();
-        let wants = share.member().is_some_and(|machine| machine.wants.get());
-        if has_room && retired > 0 && count(State::Asleep) == 0 && !wants {
-            return Err("some have retired for want of a core, and nobody would ring when one becomes free".into());
-        }
-        if share.is_by_time() && books.held() > 0 {
-            return Err("a core is held by a program that shares time".into());
-        }
-        Ok(())
-    }
-
-    /// Runs the program to its end, lets the pool fall asleep, and ends it.
-    fn live(&self) -> Result<(), String> {
-        let is_over = || self.now().done == self.program.len() && self.ids().all(|worker| self.is_parked(worker));
-        while !is_over() {
-            if !self.step() {
-                return Err("nobody can move, and tasks are left".into());
-            }
-            self.is_right()?;
-            if self.steps.get() > BOUND {
-                let left = self.program.len() - self.now().done;
-                return Err(format!("{left} tasks are left, or a pool without work stays awake, after {BOUND} steps"));
-            }
-        }
-        if self.now().taken_by.contains(&None) {
-            return Err("not every task was taken".into());
-        }
-        self.end();
-        while self.step() {}
-        let all_ended = self.now().workers.iter().all(|worker| matches!(worker.at, At::Ended));
-        if all_ended { Ok(()) } else { Err("the pool has ended and a worker sleeps".into()) }
-    }
-
-    fn is_right(&self) -> Result<(), String> {
-        self.change().wrong.take().map_or(Ok(()), Err)
-    }
-
-    /// Ends the pool, as `Registry::end` does.
-    fn end(&self) {
-        if let Some(share) = &self.share {
-            share.end();
-        }
-        self.change().ended = true;
-        self.ids().for_each(|worker| self.sleep.wake_for_business(worker));
-    }
-
-    fn explain(&self, what: &str) -> TestCaseError {
-        let now = self.now();
-        let tell = |worker: &Worker| {
-            let Worker { at, deque, placed, found, midway, .. } = worker;
-            format!("{at:?} with {deque:?}, placed {placed:?}, found {found:?}, midway {midway:?}")
-        };
-        let workers: Vec<String> = now.workers.iter().map(tell).collect();
-        let outside = format!("injector {:?}, to come {:?}", now.injector, now.to_inject);
-        let rest = format!("closed {}, reopening {}", self.is_closed(), now.reopening);
-        let what = format!("{what}; now\n{}\n{outside}; {rest}; {:?}", workers.join("\n"), self.sleep);
-        TestCaseError::fail(format!("{what}\nunder {}, after\n{}", self.policy, now.trace.join("\n")))
-    }
-}
-
-/// Lives through a world; after a failure through another, to tell how it came to that.
-pub(super) fn lives(new: impl Fn() -> World) -> Result<(), TestCaseError> {
-    let world = new();
-    if world.live().is_ok() {
-        return Ok(());
-    }
-    let world = World { traced_from: world.steps.get().saturating_sub(60), ..new() };
-    let what = world.live().expect_err("a world is the same each time");
-    Err(world.explain(&what))
 }
