@@ -18,7 +18,7 @@
 //! The steps of a worker: to sleep [`announce`](Sleep::announce), [`admit`](Sleep::admit), then [`park`](Sleep::park) or
 //! [`retract`](Sleep::retract); without a core [`retire`](Sleep::retire), [`pass_on`](Sleep::pass_on), then the same two;
 //! with a task [`publish_busy`](Sleep::publish_busy), [`hand_over`](Sleep::hand_over). A worker may be interrupted before and
-//! after each public step, and the tests interleave exactly these.
+//! after each public step. A dialogue takes them, and the model world of the runtime's tests interleaves what it takes.
 //!
 //! What [`Waking`] decides stands in one file for each way: `hungry`, `watchdog`, `nobody_sleeps`, `every_push`. A new way is
 //! such a file, and its arms in `way`.

@@ -4,8 +4,6 @@
 use comity_os::{CoreSet, cores};
 use comity_policy::Policy;
 pub(crate) use comity_protocol::activation::{Books, Cores, State, Terms};
-#[cfg(all(test, not(loom)))]
-pub(crate) use comity_protocol::activation::{Pool, Up};
 use comity_protocol::platform::{Lock, Platform};
 
 use crate::raw::sync::Threads;

@@ -184,7 +184,7 @@ impl Platform for Atomics {
 pub(crate) type Sleep = comity_protocol::sleep::Sleep<Threads>;
 
 /// Rests until woken, as a dialogue has a worker do. `None`: the timeout is over and the worker is still announced.
-#[cfg(test)]
+#[cfg(all(test, loom))]
 pub(crate) fn park<P: Platform<Parker = <Threads as Platform>::Parker>>(
     sleep: &comity_protocol::sleep::Sleep<P>,
     me: WorkerId,

@@ -6,9 +6,9 @@ mod loom_tests;
 mod model_tests;
 
 pub(crate) use comity_protocol::sleep::Work;
-#[cfg(test)]
+#[cfg(all(test, loom))]
 pub(crate) use comity_protocol::sleep::{Admission, Woken};
 
 pub(crate) use crate::raw::sync::Sleep;
-#[cfg(test)]
+#[cfg(all(test, loom))]
 pub(crate) use crate::raw::sync::park;

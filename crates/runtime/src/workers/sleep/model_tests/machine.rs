@@ -1,0 +1,96 @@
+//! The cores of the model world.
+
+use std::cell::Cell;
+
+use comity_protocol::activation::Cores;
+use comity_table::CoreSet;
+
+/// A machine's cores: this pool's, those of others, and the rest is free. Whose own they are is decided by lot.
+#[derive(Default)]
+pub(super) struct Machine {
+    cores: usize,
+    held: Cell<CoreSet>,
+    others: Cell<CoreSet>,
+    /// Whether the pool has said that it wants one.
+    pub(super) wants: Cell<bool>,
+    lot: Cell<u64>,
+}
+
+/// Moves a core into the set, or out of it.
+fn change(set: &Cell<CoreSet>, change: impl FnOnce(&mut CoreSet)) {
+    let mut changed = set.get();
+    change(&mut changed);
+    set.set(changed);
+}
+
+impl Machine {
+    pub(super) fn new(cores: usize, seed: u64) -> Machine {
+        Machine { cores, lot: Cell::new(seed), ..Machine::default() }
+    }
+
+    fn draw(&self) -> bool {
+        self.lot.set(self.lot.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+        self.lot.get() >> 63 == 1
+    }
+
+    fn free(&self) -> Option<usize> {
+        (0..self.cores).find(|core| !self.held.get().contains(*core) && !self.others.get().contains(*core))
+    }
+
+    /// Another program claims a core, takes one back or releases one.
+    pub(super) fn another_moves(&self) {
+        let first = |set: &Cell<CoreSet>| set.get().iter().next();
+        if self.draw() {
+            if let Some(core) = first(&self.others) {
+                change(&self.others, |others| others.remove(core));
+            }
+        } else if let Some(core) = self.free().or_else(|| first(&self.held)) {
+            change(&self.held, |held| held.remove(core));
+            change(&self.others, |others| others.insert(core));
+        }
+    }
+}
+
+impl Cores for Machine {
+    fn held(&self) -> CoreSet {
+        self.held.get()
+    }
+
+    fn claim(&self, _: bool) -> Option<usize> {
+        self.free().inspect(|core| change(&self.held, |held| held.insert(*core)))
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        let core = self.others.get().iter().next().filter(|_| self.draw())?;
+        change(&self.others, |others| others.remove(core));
+        change(&self.held, |held| held.insert(core));
+        Some(core)
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        let held = self.held.get();
+        let core = core.or_else(|| held.iter().next()).filter(|core| held.contains(*core))?;
+        change(&self.held, |held| held.remove(core));
+        Some(core)
+    }
+
+    fn any_free(&self) -> bool {
+        self.free().is_some()
+    }
+
+    fn want(&self, wants: bool) {
+        self.wants.set(wants);
+    }
+
+    fn decline(&self) {}
+
+    fn is_core_wanted(&self) -> bool {
+        false
+    }
+
+    fn note_lost(&self, _: u32) {}
+
+    fn held_by_program(&self) -> CoreSet {
+        self.held()
+    }
+}

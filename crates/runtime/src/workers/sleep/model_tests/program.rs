@@ -1,0 +1,46 @@
+//! What the model world runs.
+
+use proptest::prelude::*;
+
+/// A task of the model program.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    /// Tasks that it pushes, one after the other.
+    pub(super) children: Vec<usize>,
+    /// After its last push it keeps its core until others have taken every child: a long serial part.
+    pub(super) needs_thieves: bool,
+}
+
+/// A program: a forest of tasks, and the roots that come from outside.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub(super) tasks: Vec<Task>,
+    pub(super) roots: Vec<usize>,
+}
+
+/// Task `n` hangs below an earlier task or comes from outside.
+pub(super) fn programs() -> impl Strategy<Value = Program> {
+    prop::collection::vec((any::<prop::sample::Index>(), 0..5u8, prop::bool::weighted(0.3)), 1..14).prop_map(|shape| {
+        let mut program = Program { tasks: Vec::new(), roots: Vec::new() };
+        for (nth, (parent, from_outside, needs_thieves)) in shape.into_iter().enumerate() {
+            program.tasks.push(Task { children: Vec::new(), needs_thieves });
+            if nth == 0 || from_outside == 0 {
+                program.roots.push(nth);
+            } else {
+                program.tasks[parent.index(nth)].children.push(nth);
+            }
+        }
+        program
+    })
+}
+
+/// Tasks that hold on to their worker until a thief has come must leave one worker free to be that thief.
+pub(super) fn bound_demands(tasks: &[Task], workers: u32) -> Vec<Task> {
+    let mut demanding = 0;
+    let bound = |task: &Task| {
+        let needs_thieves = task.needs_thieves && !task.children.is_empty() && demanding + 1 < workers;
+        demanding += u32::from(needs_thieves);
+        Task { needs_thieves, ..task.clone() }
+    };
+    tasks.iter().map(bound).collect()
+}

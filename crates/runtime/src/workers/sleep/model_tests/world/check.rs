@@ -1,0 +1,149 @@
+//! The world's life from its first step to its last, and what must hold after each.
+
+use comity_policy::{Sleeper, Waking, WorkerId};
+use comity_protocol::activation::State;
+use comity_protocol::dialogue::Crew;
+use comity_protocol::sleep::{Roles, Work};
+use proptest::prelude::TestCaseError;
+
+use super::{At, Now, Worker, World};
+
+/// More steps than any pool takes: several times what was seen.
+const BOUND: usize = 20_000;
+
+/// As many as are zipped with them.
+fn ids() -> impl Iterator<Item = WorkerId> {
+    (0..).map(WorkerId)
+}
+
+impl World {
+    /// DESIGN §2: while a worker is busy, some thief is awake or will wake by itself, or nobody sleeps. Under `Hungry`
+    /// and `EveryPush`, where the next push wakes, that holds whenever a task waits.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let now = self.now();
+        if now.ended {
+            return Ok(());
+        }
+        self.check_books(&now)?;
+        let Roles { busy, thieves, sleepers } = self.sleep.roles();
+        if self.policy.row().counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
+            return Err(format!("{busy} busy, {thieves} thieves and {sleepers} sleepers are not all workers"));
+        }
+        // Whether a worker sleeps; and whether one looks for tasks, or is between a change and the wake-up that it causes.
+        let (mut sleeps, mut attends) = (false, now.injecting.is_some());
+        for (me, worker) in ids().zip(&now.workers) {
+            let is_parked = self.is_parked(me, worker.at);
+            sleeps |= is_parked && self.sleep.is_asleep(me);
+            attends |= match worker.at {
+                At::Waits { has_timeout } => has_timeout || !is_parked,
+                At::Tells(_) | At::Does(_) => !is_parked,
+                At::Looks | At::Pushed(..) | At::Heard(..) | At::Placed(..) | At::WithinAStep => true,
+                At::Runs(..) | At::Ended => false,
+            };
+        }
+        if !sleeps || attends || now.reopening || self.is_closed() {
+            return Ok(());
+        }
+        if self.deques_have_task() || self.injector_has_task() {
+            return Err("a task waits, a worker sleeps, and nobody looks or will wake".into());
+        }
+        if self.sleep.anyone_busy() && matches!(self.policy.row().waking, Waking::NobodySleeps | Waking::Watchdog) {
+            return Err("a worker is busy, another sleeps, and no thief is awake".into());
+        }
+        Ok(())
+    }
+
+    fn check_books(&self, now: &Now) -> Result<(), String> {
+        let Some(share) = &self.share else { return Ok(()) };
+        let books = share.books();
+        let (mut awake, mut retired) = (0, 0);
+        for (me, worker) in ids().zip(&now.workers) {
+            let is_awake = books.is(me, State::Awake);
+            if is_awake && self.is_parked(me, worker.at) {
+                return Err(format!("worker {} rests, and the books say that it is awake", me.0));
+            }
+            awake += u32::from(is_awake);
+            retired += u32::from(books.is(me, State::Retired));
+        }
+        if (awake, retired) != (books.awake(), books.retired()) {
+            return Err(format!("the books say {} awake and {} retired", books.awake(), books.retired()));
+        }
+        let workers = now.workers.len() as u32;
+        if retired == workers && !share.is_closed() && !now.reopening {
+            return Err("all workers have retired, and no task would wake one".into());
+        }
+        let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_free();
+        let has_room = lends && books.held() < share.most();
+        let wants = share.member().is_some_and(|machine| machine.wants.get());
+        if has_room && retired > 0 && awake + retired == workers && !wants {
+            return Err("some have retired for want of a core, and nobody would ring when one becomes free".into());
+        }
+        if share.is_by_time() && books.held() > 0 {
+            return Err("a core is held by a program that shares time".into());
+        }
+        Ok(())
+    }
+
+    /// Runs the program to its end, lets the pool fall asleep, and ends it.
+    fn live(&self) -> Result<(), String> {
+        let is_over = || {
+            let now = self.now();
+            let mut workers = ids().zip(&now.workers);
+            now.done == self.program.len() && workers.all(|(me, worker)| self.is_parked(me, worker.at))
+        };
+        while !is_over() {
+            if !self.step() {
+                return Err("nobody can move, and tasks are left".into());
+            }
+            self.is_right()?;
+            if self.steps.get() > BOUND {
+                let left = self.program.len() - self.now().done;
+                return Err(format!("{left} tasks are left, or a pool without work stays awake, after {BOUND} steps"));
+            }
+        }
+        if self.now().taken_by.contains(&None) {
+            return Err("not every task was taken".into());
+        }
+        self.end();
+        while self.step() {}
+        let all_ended = self.now().workers.iter().all(|worker| matches!(worker.at, At::Ended));
+        if all_ended { Ok(()) } else { Err("the pool has ended and a worker sleeps".into()) }
+    }
+
+    fn is_right(&self) -> Result<(), String> {
+        self.change().wrong.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends the pool, as `Registry::end` does.
+    fn end(&self) {
+        if let Some(share) = &self.share {
+            share.end();
+        }
+        self.change().ended = true;
+        (0..Crew::workers(self)).for_each(|worker| self.sleep.wake_for_business(WorkerId(worker)));
+    }
+
+    fn explain(&self, what: &str) -> TestCaseError {
+        let now = self.now();
+        let tell = |worker: &Worker| {
+            let Worker { at, deque, placed, found, midway, .. } = worker;
+            format!("{at:?} with {deque:?}, placed {placed:?}, found {found:?}, midway {midway:?}")
+        };
+        let workers: Vec<String> = now.workers.iter().map(tell).collect();
+        let outside = format!("injector {:?}, to come {:?}", now.injector, now.to_inject);
+        let rest = format!("closed {}, reopening {}", self.is_closed(), now.reopening);
+        let what = format!("{what}; now\n{}\n{outside}; {rest}; {:?}", workers.join("\n"), self.sleep);
+        TestCaseError::fail(format!("{what}\nunder {}, after\n{}", self.policy, now.trace.join("\n")))
+    }
+}
+
+/// Lives through a world; after a failure through another, to tell how it came to that.
+pub(in super::super) fn lives(new: impl Fn() -> World) -> Result<(), TestCaseError> {
+    let world = new();
+    if world.live().is_ok() {
+        return Ok(());
+    }
+    let world = World { traced_from: world.steps.get().saturating_sub(60), ..new() };
+    let what = world.live().expect_err("a world is the same each time");
+    Err(world.explain(&what))
+}
