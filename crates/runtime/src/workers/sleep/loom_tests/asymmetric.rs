@@ -25,8 +25,18 @@ struct Asymmetric {
 
 impl Asymmetric {
     fn pool(workers: u32, granted: u32) -> Arc<Pool<Asymmetric>> {
-        let granted = std::sync::Arc::new(granted.into());
-        Pool::on(Asymmetric { order: Arc::default(), granted }, workers, Waking::Hungry)
+        let platform = Asymmetric { order: Arc::default(), granted: std::sync::Arc::new(granted.into()) };
+        let pool = Pool::on(platform, workers, Waking::Hungry);
+        if granted == 0 {
+            // All know it from the beginning, so that no test rests on the wake-ups of the first refusal.
+            pool.sleep.announce(W1);
+            pool.sleep.admit(W1, &*pool);
+            assert!(matches!(pool.sleep.park(W1), Parking::Over(_)), "the first refusal wakes all");
+            // Nor on what that worker answered for.
+            pool.sleep.push_met_bell(W0, &*pool);
+            assert_eq!(pool.sleep.hunger(), 0);
+        }
+        pool
     }
 }
 
