@@ -29,7 +29,7 @@
 //! - No worker is parked while a task waits, unless a thief is awake or a step is under way that wakes one (Lemmas 1 to 7).
 //! - What only one worker can act on wakes that worker, asleep or retired (Lemmas 3, 9, 11).
 //! - A worker that stops looking, busy or retired, passes on what depended on its looking (Lemmas 4, 5, 7, 8).
-//! - A pool without work falls asleep entirely, without a timeout.
+//! - A pool without work falls asleep entirely, without a timeout. (Where a barrier was refused, sleepers look again: Lemma 13.)
 //!
 //! The crate's `README.md` has the lemmas; their numbers stand beside the steps.
 

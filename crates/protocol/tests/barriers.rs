@@ -122,3 +122,16 @@ fn where_the_barrier_is_refused_each_looks_again() {
         assert_eq!(cells.barriers.get(), nth);
     }
 }
+
+/// A worker that turns busy later may spawn during a search, and that sleeper would never look.
+#[test]
+fn where_the_barrier_is_refused_one_that_rests_beside_no_busy_worker_looks_again_too() {
+    let (_, sleep, queue) = pool(true);
+    rests(&sleep, WorkerId(0), &queue);
+    sleep.park(WorkerId(0));
+    let Admission::Park(Some(beside_none)) = rests(&sleep, WorkerId(1), &queue) else { panic!("it never looks again") };
+    sleep.publish_busy(WorkerId(2));
+    assert!(
+        matches!(rests(&sleep, WorkerId(3), &queue), Admission::Park(Some(beside_one)) if beside_one < beside_none)
+    );
+}

@@ -27,6 +27,7 @@
 //!   it sees there (Lemmas 1, 7, 10, 12).
 //! - All others fence, look at all queues, and need neither bells nor a barrier, as during a search (Lemma 12).
 //! - A searching worker that retires ends the search or passes it on (Lemma 8).
+//! - Once a barrier was refused, each sleeper looks again by itself, or a step is under way that wakes it (Lemma 13).
 //!
 //! The lemmas stand in the crate's `README.md`.
 
@@ -41,8 +42,11 @@ use super::way::Way;
 use super::{Admission, Rest, Sleep, Work, word};
 use crate::platform::{Counter, Platform, Waker, Word};
 
-/// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen.
+/// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen, beside a busy worker.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// The same beside none, where the next task is likely to be announced by a fence.
+const LOOK_AGAIN_BESIDE_NONE: Duration = Duration::from_millis(50);
 
 /// The sleepers that a push may wake.
 pub(super) struct Hungry<P: Platform> {
@@ -202,7 +206,7 @@ impl<P: Platform> Way<P> for Hungry<P> {
         self.wake_to_search(sleep, sleep.last_worker(), word::WOKEN_BY_INJECTION, submitter, work);
     }
 
-    /// A worker that places is busy, so the sleeper that it may miss where `membarrier` is refused looks again.
+    /// The sleeper that a worker may miss where `membarrier` is refused looks again.
     fn order_placing(&self, sleep: &Sleep<P>, placer: Option<WorkerId>) {
         if placer.is_some() {
             sleep.platform.light();
@@ -231,8 +235,9 @@ impl<P: Platform> Way<P> for Hungry<P> {
         if task_waits || work.has_business(me) {
             return Admission::Refused(SleepRefusal::WorkArrived);
         }
-        // Where the barrier is refused, a push may have missed this sleeper.
-        Admission::Park((!self.barriers_work.load(Ordering::Relaxed) && sleep.anyone_busy()).then_some(LOOK_AGAIN))
+        // Lemma 13: where the barrier is refused, a push may have missed this sleeper, or a later search may leave a task.
+        let may_miss = !self.barriers_work.load(Ordering::Relaxed);
+        Admission::Park(may_miss.then(|| if sleep.anyone_busy() { LOOK_AGAIN } else { LOOK_AGAIN_BESIDE_NONE }))
     }
 
     fn sleeper_added(&self, _: &Sleep<P>) {
@@ -253,10 +258,16 @@ impl<P: Platform> Way<P> for Hungry<P> {
         for sleeper in retired {
             // Before the word, as in `Sleep::announce`.
             self.raise();
-            if sleep.exchange(sleeper, word::RETIRED, word::ASLEEP) {
-                restored += 1;
-            } else {
+            if !sleep.exchange(sleeper, word::RETIRED, word::ASLEEP) {
                 self.lower();
+                continue;
+            }
+            restored += 1;
+            // Lemma 13: this thread's look is not enough where the barrier is refused, and the sleeper waits without a timeout. The fence
+            // is against that of `note_refusal`.
+            sleep.platform.fence(Ordering::SeqCst);
+            if !self.barriers_work.load(Ordering::Relaxed) && sleep.claim(sleeper, word::WOKEN_BY_PEER) {
+                sleep.rouse(sleeper, Waker::MakesRoom);
             }
         }
         if restored > 0 {

@@ -7,10 +7,10 @@ use loom::thread;
 
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
 use comity_protocol::platform::Platform;
-use comity_protocol::sleep::Sleep;
+use comity_protocol::sleep::{Parking, Sleep};
 
 use super::{Admission, Woken, Work, park};
-use crate::raw::sync::{FutexWord, Threads, Waker, fence, light};
+use crate::raw::sync::{FutexWord, Threads, Waker, fence};
 
 mod asymmetric;
 
@@ -20,6 +20,7 @@ const W2: WorkerId = WorkerId(2);
 
 /// A pool whose queues are counts of tasks.
 struct Pool<P: Platform = Threads> {
+    platform: P,
     sleep: Sleep<P>,
     deque: AtomicU32,
     /// The inbox of `W1`.
@@ -54,11 +55,12 @@ impl<P: Platform> Work for Pool<P> {
     }
 }
 
-impl<P: Platform<Parker = FutexWord>> Pool<P> {
+impl<P: Platform<Parker = FutexWord> + Clone> Pool<P> {
     fn on(platform: P, workers: u32, waking: Waking) -> Arc<Pool<P>> {
-        let sleep = Sleep::new(platform, workers, waking, false);
+        let sleep = Sleep::new(platform.clone(), workers, waking, false);
         (0..workers).for_each(|me| sleep.publish_thief(WorkerId(me)));
         Arc::new(Pool {
+            platform,
             sleep,
             deque: AtomicU32::new(0),
             placed: AtomicU32::new(0),
@@ -71,9 +73,22 @@ impl<P: Platform<Parker = FutexWord>> Pool<P> {
     /// What `thief::Spell::sleep` does.
     fn sleep(&self, me: WorkerId) -> Result<Woken, SleepRefusal> {
         self.sleep.announce(me);
-        match self.sleep.admit(me, self) {
-            Admission::Refused(refusal) => self.sleep.retract(me).map_or(Err(refusal), Ok),
-            Admission::Park(timeout) => Ok(park(&self.sleep, me, timeout).expect("no timeout under loom")),
+        let admission = self.sleep.admit(me, self);
+        self.rest(me, admission)
+    }
+
+    /// What follows the first look. A timeout is a moment at which others run, for loom knows no time.
+    fn rest(&self, me: WorkerId, mut admission: Admission) -> Result<Woken, SleepRefusal> {
+        loop {
+            match admission {
+                Admission::Refused(refusal) => return self.sleep.retract(me).map_or(Err(refusal), Ok),
+                Admission::Park(None) => return Ok(park(&self.sleep, me, None).expect("no timeout")),
+                Admission::Park(Some(_)) => match self.sleep.park(me) {
+                    Parking::Over(woken) => return Ok(woken),
+                    Parking::Waits { .. } => thread::yield_now(),
+                },
+            }
+            admission = self.sleep.admit(me, self);
         }
     }
 
@@ -97,21 +112,11 @@ impl<P: Platform<Parker = FutexWord>> Pool<P> {
         }
         self.sleep.push_met_bell(me, self);
     }
-}
-
-impl Pool {
-    fn new(workers: u32, waking: Waking) -> Arc<Pool> {
-        Pool::on(Threads, workers, waking)
-    }
-
-    fn take(queue: &AtomicU32) -> bool {
-        queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |tasks| tasks.checked_sub(1)).is_ok()
-    }
 
     /// A worker's push onto its deque.
     fn push(&self, me: WorkerId) {
         self.deque.fetch_add(1, Ordering::Release);
-        light();
+        self.platform.light();
         if self.bells[me.index()].load(Ordering::Relaxed) {
             self.answer_bell(me);
         }
@@ -127,6 +132,16 @@ impl Pool {
     fn spawn(&self, me: WorkerId) {
         self.deque.fetch_add(1, Ordering::Release);
         self.sleep.after_spawn(me, self);
+    }
+}
+
+impl Pool {
+    fn new(workers: u32, waking: Waking) -> Arc<Pool> {
+        Pool::on(Threads, workers, waking)
+    }
+
+    fn take(queue: &AtomicU32) -> bool {
+        queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |tasks| tasks.checked_sub(1)).is_ok()
     }
 }
 
@@ -407,7 +422,7 @@ fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
 }
 
 /// What `thief::Spell::rest_until_up` does.
-fn rest_until_up(pool: &Pool, me: WorkerId) -> Woken {
+fn rest_until_up<P: Platform<Parker = FutexWord> + Clone>(pool: &Pool<P>, me: WorkerId) -> Woken {
     pool.sleep.pass_on(me, pool);
     if pool.has_business(me) {
         return pool.sleep.retract(me).unwrap_or(Woken::Business);

@@ -1,18 +1,47 @@
-//! Workers that rest together, beside pushes without a fence: the barrier is as asymmetric as `membarrier` is.
+//! Workers that rest beside pushes without a fence: the barrier is as asymmetric as `membarrier` is, and may be refused.
 //!
 //! Elsewhere loom's threads have a full fence in the place of each half. There a worker that fences and looks for itself sees all that it
 //! may rely on another to see (Lemma 12), so these tests are the ones that notice where that other fails.
+//!
+//! loom knows no barrier that interrupts other threads. Here each comes before a `light` or after it, for each thread that calls one: that
+//! is what a proof may use of `membarrier`, and one that comes elsewhere orders no less. A refused one orders its own thread alone.
+//! What loom cannot say is that a store becomes visible in time. Where a sleeper looks again after a timeout, it yields instead, and
+//! loom shows it other values than those that it saw before.
+
+use std::sync::atomic as uncounted;
 
 use loom::sync::Mutex;
 
 use super::*;
 
-/// A barrier that comes, for the one thread that pushes, before a push or after it. (Where it comes in the middle, it helps both sides.)
-#[derive(Clone, Default)]
+/// A barrier that is granted a number of times, and then refused.
+#[derive(Clone)]
 struct Asymmetric {
-    /// Held during a push.
-    interrupts: Arc<Mutex<()>>,
+    /// Taken by each half, so that of two halves one comes first.
+    order: Arc<Mutex<()>>,
+    /// How many are still granted. No word of loom's: it would order what a refused barrier does not.
+    granted: std::sync::Arc<uncounted::AtomicU32>,
 }
+
+impl Asymmetric {
+    fn pool(workers: u32, granted: u32) -> Arc<Pool<Asymmetric>> {
+        let platform = Asymmetric { order: Arc::default(), granted: std::sync::Arc::new(granted.into()) };
+        let pool = Pool::on(platform, workers, Waking::Hungry);
+        if granted == 0 {
+            // All know it from the beginning, so that no test rests on the wake-ups of the first refusal.
+            pool.sleep.announce(W1);
+            pool.sleep.admit(W1, &*pool);
+            assert!(matches!(pool.sleep.park(W1), Parking::Over(_)), "the first refusal wakes all");
+            // Nor on what that worker answered for.
+            pool.sleep.push_met_bell(W0, &*pool);
+            assert_eq!(pool.sleep.hunger(), 0);
+        }
+        pool
+    }
+}
+
+/// More barriers than any test calls.
+const ALL: u32 = u32::MAX;
 
 impl Platform for Asymmetric {
     type Bool = <Threads as Platform>::Bool;
@@ -50,43 +79,176 @@ impl Platform for Asymmetric {
         fence(order);
     }
 
-    fn light(&self) {}
+    fn light(&self) {
+        drop(self.order.lock().unwrap());
+    }
 
     fn heavy(&self) -> bool {
         fence(Ordering::SeqCst);
-        drop(self.interrupts.lock().unwrap());
+        let left = self.granted.load(uncounted::Ordering::Relaxed);
+        if left == 0 {
+            return false;
+        }
+        self.granted.store(left - 1, uncounted::Ordering::Relaxed);
+        drop(self.order.lock().unwrap());
         fence(Ordering::SeqCst);
         true
     }
 }
 
-/// A push onto the deque of `me`: the task and the look at the bell, with no fence between them.
-fn push(pool: &Pool<Asymmetric>, interrupts: &Mutex<()>, me: WorkerId) {
-    let uninterrupted = interrupts.lock().unwrap();
-    pool.deque.fetch_add(1, Ordering::Release);
-    let heard = pool.bells[me.index()].load(Ordering::Relaxed);
-    drop(uninterrupted);
-    if heard {
-        pool.answer_bell(me);
-    }
-}
+type Hands = fn(&Pool<Asymmetric>, WorkerId);
 
-/// Two thieves, two pushes, and one barrier at the least: neither task is left while a worker sleeps.
-#[test]
-fn loom_one_barrier_serves_two_that_rest_together() {
-    explore(3, || {
-        let platform = Asymmetric::default();
-        let interrupts = platform.interrupts.clone();
-        let pool = Pool::on(platform, 3, Waking::Hungry);
+/// `W0` hands in two tasks, beside two workers that each take one: neither task is left while a worker sleeps.
+fn two_tasks_reach_two_that_rest(most_preemptions: usize, granted: u32, hand_in: Hands) {
+    explore(most_preemptions, move || {
+        let pool = Asymmetric::pool(3, granted);
         pool.sleep.publish_busy(W0);
         let thieves = [W1, W2].map(|me| {
             let pool = pool.clone();
             thread::spawn(move || pool.find(me))
         });
-        push(&pool, &interrupts, W0);
-        push(&pool, &interrupts, W0);
+        hand_in(&pool, W0);
+        hand_in(&pool, W0);
         for thief in thieves {
             thief.join().unwrap();
         }
+    });
+}
+
+#[test]
+fn loom_one_barrier_serves_two_that_rest_together() {
+    two_tasks_reach_two_that_rest(3, ALL, Pool::push);
+}
+
+/// The other relied on a barrier of the past, and is told to look for itself.
+#[test]
+fn loom_a_barrier_that_is_refused_late_wakes_those_that_relied_on_another() {
+    two_tasks_reach_two_that_rest(2, 1, Pool::push);
+}
+
+/// A task reaches the only worker that rests.
+fn a_task_reaches_one_that_rests(hand_in: Hands) {
+    explore(4, move || {
+        let pool = Asymmetric::pool(2, ALL);
+        pool.sleep.publish_busy(W0);
+        let thief = thread::spawn({
+            let pool = pool.clone();
+            move || pool.find(W1)
+        });
+        hand_in(&pool, W0);
+        thief.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_spawn_without_a_fence_reaches_a_hungry_sleeper() {
+    a_task_reaches_one_that_rests(Pool::spawn);
+}
+
+#[test]
+fn loom_a_task_placed_without_a_fence_reaches_its_worker() {
+    a_task_reaches_one_that_rests(|pool, me| pool.place(Some(me)));
+}
+
+/// `W0` spawns as many tasks as workers come, of which `W1` has retired and is made hungry meanwhile.
+fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, others: &'static [WorkerId]) {
+    explore(most_preemptions, move || {
+        let pool = Asymmetric::pool(3, granted);
+        pool.sleep.publish_busy(W0);
+        pool.sleep.retire(W1);
+        let retired = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let _ = rest_until_up(&pool, W1);
+                pool.find(W1);
+            }
+        });
+        let coordinator = thread::spawn({
+            let pool = pool.clone();
+            move || pool.sleep.restore_hunger([W1].into_iter(), &*pool)
+        });
+        let others: Vec<_> = others
+            .iter()
+            .map(|me| {
+                let pool = pool.clone();
+                thread::spawn(move || pool.find(*me))
+            })
+            .collect();
+        (0..=others.len()).for_each(|_| pool.spawn(W0));
+        coordinator.join().unwrap();
+        retired.join().unwrap();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// The coordinator answers for the worker, or relies on another that does.
+#[test]
+fn loom_hunger_restored_beside_an_answer() {
+    spawns_beside_restored_hunger(2, ALL, &[]);
+    spawns_beside_restored_hunger(2, ALL, &[W2]);
+}
+
+/// The coordinator's look is not enough.
+#[test]
+fn loom_hunger_restored_where_the_barrier_is_refused() {
+    spawns_beside_restored_hunger(2, 0, &[]);
+}
+
+/// A searching worker has retired, and is made hungry before it passes its search on: it may be the one that this search passes to.
+#[test]
+fn loom_a_searching_worker_passes_its_search_to_itself() {
+    explore(4, || {
+        let pool = Asymmetric::pool(2, ALL);
+        pool.sleep.publish_busy(W0);
+        pool.sleep.announce(W1);
+        assert_eq!(pool.sleep.admit(W1, &*pool), Admission::Park(None));
+        pool.spawn(W0);
+        assert_eq!(pool.sleep.park(W1), Parking::Over(Woken::For(WakeReason::Peer)));
+        assert!(pool.sleep.hunger() < 0, "it searches");
+        pool.sleep.retire(W1);
+        let retired = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let _ = rest_until_up(&pool, W1);
+                pool.find(W1);
+            }
+        });
+        pool.sleep.restore_hunger([W1].into_iter(), &*pool);
+        retired.join().unwrap();
+        assert_eq!(pool.sleep.hunger(), 0, "no worker sleeps, and none is searching");
+    });
+}
+
+/// Two fell asleep while none was busy. The one that searches for the first task may not see the second, which was left to it.
+#[test]
+fn loom_where_the_barrier_is_refused_one_that_slept_beside_none_looks_again() {
+    explore(2, || {
+        let pool = Asymmetric::pool(3, 0);
+        let [_, admission] = [W1, W2].map(|me| {
+            pool.sleep.announce(me);
+            pool.sleep.admit(me, &*pool)
+        });
+        pool.sleep.publish_busy(W0);
+        pool.sleep.hand_over(W0, &*pool);
+        pool.spawn(W0);
+        assert_eq!(pool.sleep.park(W1), Parking::Over(Woken::For(WakeReason::Peer)));
+        assert!(Pool::take(&pool.deque), "it was woken for the task");
+        let searching = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.sleep.publish_busy(W1);
+                pool.sleep.hand_over(W1, &*pool);
+            }
+        });
+        let sleeper = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let _ = pool.rest(W2, admission);
+                pool.find(W2);
+            }
+        });
+        pool.spawn(W0);
+        searching.join().unwrap();
+        sleeper.join().unwrap();
     });
 }
