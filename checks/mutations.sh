@@ -5,6 +5,10 @@
 # the policies decide is altered too, and the filed records of real threads notice. A mutation that no longer applies, no longer compiles, or
 # survives, fails this check.
 #
+# With --simulator: breaks the books and the ways of waking in those of the ways that touch them, and looks whether one of 500 random hosts of
+# the simulator notices, which runs the same code. A mutation that none notices says why under "Escapes the simulator:". One that escapes
+# without a reason, or is noticed though it has one, fails this check.
+#
 # All share one tree: a mutation is taken back before the next, so that cargo builds only the crate that it changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,9 +22,51 @@ cd "$work/tree"
 # The ceiling makes git take the paths as they are, and not from the top of the repository around.
 export GIT_CEILING_DIRECTORIES=$work
 survived=0 caught=0
+if [ $# -gt 0 ] && { [ $# -gt 1 ] || [ "$1" != --simulator ]; }; then
+    echo "usage: checks/mutations.sh [--simulator]" >&2
+    exit 2
+fi
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
 export CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
 unoptimised=(--config 'profile.test.package.comity.opt-level=0' --config 'profile.test.package.comity-flow.opt-level=0')
+# Whether random hosts notice the mutation: the first test of them that fails, with its host.
+noticed_by_hosts() {
+    local log=$1 test program
+    program=$(CARGO_TARGET_DIR=$PWD/../simulator cargo test --release -p comity-sim --test threads --no-run \
+        --message-format json 2>"$log" | sed -n 's/.*"executable":"\([^"]*threads-[^"]*\)".*/\1/p')
+    [ -n "$program" ] || return 2
+    for test in under_every_row of_threads_that_wait of_tasks_that_block; do
+        if ! COMITY_HOSTS=500 timeout 600 "$program" "$test" >"$log" 2>&1; then
+            # A host that never ends is one that its events run out of, so that there is a sentence always.
+            grep -A1 "panicked at" "$log" | sed -n '2p' | cut -c1-160
+            return 0
+        fi
+    done
+    return 1
+}
+
+if [ "${1:-}" = --simulator ]; then
+    for mutation in "$patches"/{runtime,protocol}/mutations/*.patch; do
+        grep -qE '^\+\+\+ b/crates/protocol/src/(sleep|activation)' "$mutation" || continue
+        name=$(basename "$mutation" .patch)
+        reason=$(sed -n 's/^Escapes the simulator: //p' "$mutation")
+        git apply "$mutation"
+        code=0
+        noticed=$(noticed_by_hosts "$work/$name.log") || code=$?
+        git apply --reverse "$mutation"
+        case $code,${reason:+reason} in
+        0,) caught=$((caught + 1)); echo "caught: $name: $noticed" ;;
+        1,reason) echo "escapes: $name: $reason" ;;
+        0,reason) survived=$((survived + 1)); echo "NOTICED, though it has a reason to escape: $name: $noticed" ;;
+        1,) survived=$((survived + 1)); echo "ESCAPES WITHOUT A REASON: $name" ;;
+        *) survived=$((survived + 1)); echo "BROKEN: $name does not compile; see $work/$name.log" ;;
+        esac
+    done
+    echo "mutations in the simulator: $caught caught, $survived not as they say"
+    [ "$survived" -eq 0 ] && [ "$caught" -gt 0 ]
+    exit
+fi
+
 for mutation in "$patches"/{runtime,flow,sim,protocol}/mutations/*.patch; do
     name=$(basename "$mutation" .patch)
     case $mutation in
@@ -37,7 +83,7 @@ for mutation in "$patches"/{runtime,flow,sim,protocol}/mutations/*.patch; do
     *) flags='' target=$PWD/../model ;;
     esac
     noticer=$(sed -n 's/^Noticed by: //p' "$mutation")
-    if RUSTFLAGS=$flags CARGO_TARGET_DIR=$target timeout 300 \
+    if RUSTFLAGS=$flags CARGO_TARGET_DIR=$target timeout 600 \
         cargo test -q "${unoptimised[@]}" -p $package $tests "$noticer" >"$log" 2>&1; then
         echo "SURVIVED: $name"
         survived=$((survived + 1))

@@ -284,7 +284,8 @@ fn what_must_hold_holds_under_every_row_of_the_catalog() {
         }
         println!("{policy}: {counts:?}");
         assert!(counts.preemptions > count, "{policy}: the hosts are too much alike");
-        assert_eq!(counts.sleeps > count, sleeps(policy), "{policy}: {counts:?}");
+        // A worker under DWS retires, and sleeps only where its program is alone: about once on a host.
+        assert_eq!(counts.sleeps > count / 2, sleeps(policy), "{policy}: {counts:?}");
         assert!(counts.lost == 0 || policy.sharing().is_some(), "{policy}: {counts:?}");
         lost += counts.lost;
     }
