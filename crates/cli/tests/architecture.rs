@@ -20,7 +20,7 @@ const ORDER: [&str; 12] =
 const ROOMS: [&str; 9] = ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
-const PROTOCOL: [&str; 14] = [
+const PROTOCOL: [&str; 15] = [
     "platform",
     "core_set",
     "core_word",
@@ -34,6 +34,7 @@ const PROTOCOL: [&str; 14] = [
     "observer",
     "demand",
     "quantum",
+    "look",
     "command",
 ];
 

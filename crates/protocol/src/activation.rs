@@ -254,6 +254,11 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.member.set(member)
     }
 
+    /// How many workers the pool has.
+    pub fn workers(&self) -> u32 {
+        self.without_core.len() as u32
+    }
+
     /// Where its cores come from, once it takes part.
     pub fn member(&self) -> Option<&C> {
         self.member.get()
@@ -305,7 +310,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let Terms { alone, by_time, room, usable } = terms;
         self.set_alone(alone);
         self.by_time.store(by_time, Ordering::Relaxed);
-        let most = usable.min(self.without_core.len() as u32).max(1);
+        let most = usable.min(self.workers()).max(1);
         self.most.store(most, Ordering::Relaxed);
         let breadth = match room {
             Room::Workers => u32::MAX,
@@ -568,7 +573,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is found at rest below. One
         // that comes later finds the pool open. See Claim 7.
         drop(self.books());
-        (0..self.without_core.len() as u32).for_each(|worker| pool.sleep().wake_for_business(WorkerId(worker)));
+        (0..self.workers()).for_each(|worker| pool.sleep().wake_for_business(WorkerId(worker)));
     }
 
     /// From now on at most `most` of the pool's workers are awake, of `queued` tasks that wait.

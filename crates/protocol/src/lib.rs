@@ -14,6 +14,7 @@ mod core_set;
 mod core_word;
 mod demand;
 pub mod dialogue;
+pub mod look;
 pub mod observer;
 pub mod orders;
 mod partition;

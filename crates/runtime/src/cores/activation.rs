@@ -3,14 +3,10 @@
 
 use comity_os::{CoreSet, cores};
 use comity_policy::Policy;
-pub(crate) use comity_protocol::activation::{Books, Cores, State, Terms};
-use comity_protocol::platform::{Lock, Platform};
+pub(crate) use comity_protocol::activation::{Cores, Terms};
 
 use crate::raw::sync::Threads;
 use crate::seam::Seen;
-
-/// The books, with their lock.
-pub(crate) type BooksGuard<'a> = <<Threads as Platform>::Lock<Books> as Lock<Books>>::Guard<'a>;
 
 /// A pool's part of what its program has in the core table.
 pub(crate) type Part = Box<dyn Cores + Send + Sync>;

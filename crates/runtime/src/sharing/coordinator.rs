@@ -16,21 +16,20 @@ use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, fork, quota};
 use comity_policy::{Mode, Room};
+use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
 use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
-use crate::cores::activation::{Activation, Cores, Terms};
+use crate::cores::activation::Terms;
 use crate::cores::masks;
 use crate::fork::PerProcess;
 use crate::seam::{Seen, advised, life, seen};
 use crate::sharing::mender::Mender;
-use crate::sharing::observer::{self, Locked, process_clock};
+use crate::sharing::observer::{self, Pool, process_clock};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::workers::mask;
 use crate::workers::registry::Registry;
-use crate::workers::sleep::Work as _;
-use crate::workers::view::View;
 
 /// How soon a program tries again that found the table full.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -151,28 +150,6 @@ fn profile(program: &Program) -> Profile {
 fn this_program() -> u64 {
     static PROGRAM: PerProcess<u64> = PerProcess::new();
     *PROGRAM.get(|_| draw_program().max(1))
-}
-
-/// One pool at one look.
-struct Pool {
-    id: PoolId,
-    registry: Arc<Registry>,
-    queued: usize,
-}
-
-impl Pool {
-    fn activation(&self) -> &Activation {
-        self.registry.activation.as_ref().expect("a pool of a program shares cores")
-    }
-
-    fn view(&self) -> View<'_> {
-        View { registry: &self.registry, awaited: &|| false }
-    }
-
-    fn lock(&self) -> Locked<'_> {
-        let activation = self.activation();
-        Locked { registry: &self.registry, activation, books: activation.books(), queued: self.queued }
-    }
 }
 
 struct Coordinator<'a> {
@@ -341,7 +318,7 @@ impl Driver<'_> {
 
 impl quantum::Program for Driver<'_> {
     type Staff<'b>
-        = Staff<'b>
+        = AtLook<'b, Pool>
     where
         Self: 'b;
 
@@ -349,9 +326,8 @@ impl quantum::Program for Driver<'_> {
         self.pools.len()
     }
 
-    fn staff(&mut self, nth: usize) -> Staff<'_> {
-        let pool = &self.pools[nth];
-        Staff { pool, locked: pool.lock() }
+    fn staff(&mut self, nth: usize) -> AtLook<'_, Pool> {
+        AtLook::new(&self.pools[nth])
     }
 
     fn round(&mut self, desire: u32, awake: u32) -> Standing {
@@ -397,7 +373,7 @@ impl quantum::Program for Driver<'_> {
 
 impl Process for Driver<'_> {
     type Workers<'b>
-        = Locked<'b>
+        = AtLook<'b, Pool>
     where
         Self: 'b;
 
@@ -409,8 +385,8 @@ impl Process for Driver<'_> {
         self.pools[nth].id.0
     }
 
-    fn workers(&mut self, nth: usize) -> Locked<'_> {
-        self.pools[nth].lock()
+    fn workers(&mut self, nth: usize) -> AtLook<'_, Pool> {
+        AtLook::new(&self.pools[nth])
     }
 
     fn held_ns(&mut self) -> u64 {
@@ -464,8 +440,7 @@ impl quantum::Pools for Driver<'_> {
     }
 
     fn rung(&mut self, nth: usize) -> bool {
-        let pool = &self.pools[nth];
-        pool.activation().rung(&mut pool.activation().books(), &pool.view(), pool.queued)
+        AtLook::new(&self.pools[nth]).rung()
     }
 
     fn want_nothing(&mut self) {
@@ -473,72 +448,11 @@ impl quantum::Pools for Driver<'_> {
     }
 
     fn leave_off(&mut self, nth: usize) {
-        let pool = &self.pools[nth];
-        let activation = pool.activation();
-        let mut books = activation.books();
-        activation.set_alone(true);
-        if let Some(part) = activation.member() {
-            while books.awake() == 0 && activation.release(&mut books, part, None) {}
-        }
-        activation.balance(&mut books, &pool.view());
+        AtLook::new(&self.pools[nth]).leave_off();
     }
 
     fn reopen(&mut self, nth: usize) {
         let pool = &self.pools[nth];
-        pool.activation().reopen(&pool.view());
-    }
-}
-
-/// A pool that uses cores of the program's, with the lock of its books.
-struct Staff<'a> {
-    pool: &'a Pool,
-    locked: Locked<'a>,
-}
-
-impl quantum::Staff for Staff<'_> {
-    fn retired(&self) -> u32 {
-        self.locked.books.retired()
-    }
-
-    fn queued(&self) -> u64 {
-        self.locked.queued as u64
-    }
-
-    fn most(&self) -> u32 {
-        self.locked.activation.most()
-    }
-
-    fn held(&self) -> CoreSet {
-        self.locked.activation.member().map_or(CoreSet::EMPTY, Cores::held_by_program)
-    }
-
-    fn claim(&mut self, own_only: bool) -> bool {
-        let Locked { activation, books, .. } = &mut self.locked;
-        activation.member().is_some_and(|part| activation.claim(books, part, own_only))
-    }
-
-    fn take_back(&mut self) -> bool {
-        let Locked { activation, books, .. } = &mut self.locked;
-        activation.member().is_some_and(|part| activation.take_back(books, part))
-    }
-
-    fn release(&mut self, core: usize) {
-        let Locked { activation, books, .. } = &mut self.locked;
-        if let Some(part) = activation.member() {
-            activation.release(books, part, Some(core));
-        }
-    }
-
-    fn employ(&mut self) {
-        let (Locked { activation, books, queued, .. }, view) = (&mut self.locked, self.pool.view());
-        // Other pools of the program may have been given some of its cores.
-        if let Some(part) = activation.member() {
-            activation.note_moves(books, part);
-        }
-        if books.retired() > 0 {
-            // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
-            view.ring_bells();
-        }
-        activation.employ(books, &view, *queued);
+        pool.activation().reopen(&pool.pool());
     }
 }

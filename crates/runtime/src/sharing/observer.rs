@@ -1,65 +1,51 @@
 //! What the driver of [`comity_protocol::observer`] reads of a pool's workers and of the process.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::idle_clock;
 use comity_os::throttle::Throttle;
-use comity_policy::{Sleeper, WorkerId};
-use comity_protocol::observer::{Sample, Times, Workers};
+use comity_policy::WorkerId;
+use comity_protocol::look::Looked;
+use comity_protocol::observer::{Sample, Times};
 
-use crate::cores::activation::{Activation, BooksGuard, State};
+use crate::cores::activation::{Activation, Part};
+use crate::raw::sync::Threads;
+use crate::seam::Seen;
+use crate::sharing::program::PoolId;
 use crate::workers::registry::{Peer, Registry};
+use crate::workers::view::View;
 
-/// A pool's workers, with the lock of its books.
-pub(crate) struct Locked<'a> {
-    pub(crate) registry: &'a Registry,
-    pub(crate) activation: &'a Activation,
-    pub(crate) books: BooksGuard<'a>,
-    /// Tasks that no worker had begun when the look began.
+/// One pool at one look.
+pub(crate) struct Pool {
+    pub(crate) id: PoolId,
+    pub(crate) registry: Arc<Registry>,
     pub(crate) queued: usize,
 }
 
-impl Locked<'_> {
+impl Pool {
     fn peer(&self, worker: WorkerId) -> &Peer {
         self.registry.peer(worker)
     }
 }
 
-impl Workers for Locked<'_> {
-    fn workers(&self) -> u32 {
-        self.registry.workers()
+impl Looked for Pool {
+    type Platform = Threads;
+    type Cores = Seen<Part>;
+    type Pool<'a> = View<'a>;
+
+    fn activation(&self) -> &Activation {
+        self.registry.activation.as_ref().expect("a pool of a program shares cores")
     }
 
-    fn awake(&self) -> u32 {
-        self.books.awake()
-    }
-
-    fn retired(&self) -> u32 {
-        self.books.retired()
-    }
-
-    fn most(&self) -> u32 {
-        self.activation.most()
+    fn pool(&self) -> View<'_> {
+        View { registry: &self.registry, awaited: &|| false }
     }
 
     fn queued(&self) -> u64 {
         self.queued as u64
-    }
-
-    fn lends(&self) -> bool {
-        self.activation.sharing.sleeper == Sleeper::LendsCore
-    }
-
-    fn note_losses(&mut self) {
-        if let Some(part) = self.activation.member() {
-            self.activation.note_losses(&mut self.books, part);
-        }
-    }
-
-    fn is_awake(&self, worker: WorkerId) -> bool {
-        self.books.is(worker, State::Awake)
     }
 
     fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
@@ -76,10 +62,6 @@ impl Workers for Locked<'_> {
 
     fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
         self.peer(worker).thread()?.is_blocked()
-    }
-
-    fn set_off_core(&mut self, workers: u32) {
-        self.books.off_core = workers;
     }
 }
 

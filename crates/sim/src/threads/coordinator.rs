@@ -1,13 +1,13 @@
 //! The coordinator of one program: reads what `comity_protocol::quantum` asks for, and does what it says.
 
-use std::cell::{Cell, RefMut};
+use std::cell::Cell;
 
-use comity_policy::{Mode, Room, Sleeper, WorkerId};
-use comity_protocol::activation::{Activation, Books, State, Terms};
-use comity_protocol::observer::{Process, Sample, Times, Workers};
+use comity_policy::{Mode, Room, WorkerId};
+use comity_protocol::activation::{Activation, Terms};
+use comity_protocol::look::{AtLook, Looked};
+use comity_protocol::observer::{Process, Sample, Times};
 use comity_protocol::orders::InForce;
-use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
-use comity_protocol::sleep::Work as _;
+use comity_protocol::quantum::{Coordination, Pools, Program, Visit};
 use comity_protocol::{CoreSet, SlotId, Standing};
 
 use super::kernel::Place;
@@ -208,16 +208,53 @@ impl Driver<'_> {
     fn share(&self) -> &Share {
         self.pool.share.as_ref().expect("only a program that shares cores has a coordinator")
     }
+}
 
-    fn lock(&self) -> Locked<'_> {
-        let Share { activation, .. } = self.share();
-        Locked { pool: self.pool, activation, books: activation.books(), now: self.now }
+impl Looked for Driver<'_> {
+    type Platform = Cells;
+    type Cores = Part;
+    type Pool<'b>
+        = Queues<'b>
+    where
+        Self: 'b;
+
+    fn activation(&self) -> &Activation<Cells, Part> {
+        &self.share().activation
+    }
+
+    fn pool(&self) -> Queues<'_> {
+        Queues::of(self.pool)
+    }
+
+    fn queued(&self) -> u64 {
+        self.pool.shown()
+    }
+
+    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
+        let one = &self.pool.workers[worker.index()];
+        let is_busy = is_awake && self.pool.sleep().is_busy(worker);
+        Sample {
+            is_busy,
+            busy_ns: one.busy_time(self.now),
+            clock_ns: is_busy.then_some(one.times.on_core),
+            progress: [one.ready.len() as u64, one.begun, 0],
+        }
+    }
+
+    fn times(&self, worker: WorkerId) -> Option<Times> {
+        let times = self.pool.workers[worker.index()].times;
+        Some(Times { on_core: times.on_core, for_core: times.for_core })
+    }
+
+    /// One that its program's quota stops is not: it waits for a core.
+    fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
+        Some(matches!(self.pool.workers[worker.index()].place, Place::Blocked | Place::Nowhere))
     }
 }
 
 impl Program for Driver<'_> {
     type Staff<'b>
-        = Locked<'b>
+        = AtLook<'b, Self>
     where
         Self: 'b;
 
@@ -225,8 +262,8 @@ impl Program for Driver<'_> {
         1
     }
 
-    fn staff(&mut self, _: usize) -> Locked<'_> {
-        self.lock()
+    fn staff(&mut self, _: usize) -> AtLook<'_, Self> {
+        AtLook::new(self)
     }
 
     fn round(&mut self, desire: u32, awake: u32) -> Standing {
@@ -258,7 +295,7 @@ impl Program for Driver<'_> {
 
 impl Process for Driver<'_> {
     type Workers<'b>
-        = Locked<'b>
+        = AtLook<'b, Self>
     where
         Self: 'b;
 
@@ -270,8 +307,8 @@ impl Process for Driver<'_> {
         0
     }
 
-    fn workers(&mut self, _: usize) -> Locked<'_> {
-        self.lock()
+    fn workers(&mut self, _: usize) -> AtLook<'_, Self> {
+        AtLook::new(self)
     }
 
     fn held_ns(&mut self) -> u64 {
@@ -306,7 +343,7 @@ impl Pools for Driver<'_> {
     }
 
     fn has_work(&self) -> bool {
-        self.lock().books.awake() > 0 || self.pool.shows_task()
+        self.share().activation.books().awake() > 0 || self.pool.shows_task()
     }
 
     fn population(&self) -> usize {
@@ -318,8 +355,7 @@ impl Pools for Driver<'_> {
     }
 
     fn rung(&mut self, _: usize) -> bool {
-        let Locked { pool, activation, mut books, .. } = self.lock();
-        activation.rung(&mut books, &Queues::of(pool), pool.shown() as usize)
+        AtLook::new(self).rung()
     }
 
     fn want_nothing(&mut self) {
@@ -327,133 +363,10 @@ impl Pools for Driver<'_> {
     }
 
     fn leave_off(&mut self, _: usize) {
-        let Locked { pool, activation, mut books, .. } = self.lock();
-        activation.set_alone(true);
-        let part = self.share().part();
-        while books.awake() == 0 && activation.release(&mut books, part, None) {}
-        activation.balance(&mut books, &Queues::of(pool));
+        AtLook::new(self).leave_off();
     }
 
     fn reopen(&mut self, _: usize) {
         self.share().activation.reopen(&Queues::of(self.pool));
-    }
-}
-
-/// The program's pool, with the lock of its books.
-struct Locked<'a> {
-    pool: &'a Pool,
-    activation: &'a Activation<Cells, Part>,
-    books: RefMut<'a, Books>,
-    now: u64,
-}
-
-impl Locked<'_> {
-    fn part(&self) -> &Part {
-        self.activation.member().expect("a pool enters when it joins")
-    }
-}
-
-impl Staff for Locked<'_> {
-    fn retired(&self) -> u32 {
-        self.books.retired()
-    }
-
-    fn queued(&self) -> u64 {
-        self.pool.shown()
-    }
-
-    fn most(&self) -> u32 {
-        self.activation.most()
-    }
-
-    fn held(&self) -> CoreSet {
-        use comity_protocol::activation::Cores as _;
-        self.part().held_by_program()
-    }
-
-    fn claim(&mut self, own_only: bool) -> bool {
-        let part = self.activation.member();
-        part.is_some_and(|part| self.activation.claim(&mut self.books, part, own_only))
-    }
-
-    fn take_back(&mut self) -> bool {
-        let part = self.activation.member();
-        part.is_some_and(|part| self.activation.take_back(&mut self.books, part))
-    }
-
-    fn release(&mut self, core: usize) {
-        if let Some(part) = self.activation.member() {
-            self.activation.release(&mut self.books, part, Some(core));
-        }
-    }
-
-    fn employ(&mut self) {
-        let queues = Queues::of(self.pool);
-        if self.books.retired() > 0 {
-            // As on threads, where a loop splits only as far as a thief asks.
-            queues.ring_bells();
-        }
-        self.activation.employ(&mut self.books, &queues, self.pool.shown() as usize);
-    }
-}
-
-impl Workers for Locked<'_> {
-    fn workers(&self) -> u32 {
-        self.pool.workers.len() as u32
-    }
-
-    fn awake(&self) -> u32 {
-        self.books.awake()
-    }
-
-    fn retired(&self) -> u32 {
-        self.books.retired()
-    }
-
-    fn most(&self) -> u32 {
-        self.activation.most()
-    }
-
-    fn queued(&self) -> u64 {
-        self.pool.shown()
-    }
-
-    fn lends(&self) -> bool {
-        self.activation.sharing.sleeper == Sleeper::LendsCore
-    }
-
-    fn note_losses(&mut self) {
-        if let Some(part) = self.activation.member() {
-            self.activation.note_losses(&mut self.books, part);
-        }
-    }
-
-    fn is_awake(&self, worker: WorkerId) -> bool {
-        self.books.is(worker, State::Awake)
-    }
-
-    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
-        let one = &self.pool.workers[worker.index()];
-        let is_busy = is_awake && self.pool.sleep().is_busy(worker);
-        Sample {
-            is_busy,
-            busy_ns: one.busy_time(self.now),
-            clock_ns: is_busy.then_some(one.times.on_core),
-            progress: [one.ready.len() as u64, one.begun, 0],
-        }
-    }
-
-    fn times(&self, worker: WorkerId) -> Option<Times> {
-        let times = self.pool.workers[worker.index()].times;
-        Some(Times { on_core: times.on_core, for_core: times.for_core })
-    }
-
-    /// One that its program's quota stops is not: it waits for a core.
-    fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
-        Some(matches!(self.pool.workers[worker.index()].place, Place::Blocked | Place::Nowhere))
-    }
-
-    fn set_off_core(&mut self, workers: u32) {
-        self.books.off_core = workers;
     }
 }

@@ -1,0 +1,169 @@
+//! A pool at one look of its coordinator: what the [observer](crate::observer) and the [quantum](crate::quantum) ask of it and have
+//! it do, over its books and what its driver knows.
+
+use comity_policy::{Sleeper, WorkerId};
+
+use crate::CoreSet;
+use crate::activation::{Activation, Books, Cores, Pool, State};
+use crate::observer::{Sample, Times, Workers};
+use crate::platform::{Lock, Platform};
+use crate::quantum::Staff;
+use crate::sleep::Work as _;
+
+/// What a driver knows of a pool at a look, beside its books.
+pub trait Looked {
+    /// What its protocol runs on.
+    type Platform: Platform;
+    /// Where its cores come from.
+    type Cores: Cores;
+    /// Its queues, its sleep protocol, and its workers' threads.
+    type Pool<'a>: Pool<Platform = Self::Platform>
+    where
+        Self: 'a;
+
+    /// Its activation.
+    fn activation(&self) -> &Activation<Self::Platform, Self::Cores>;
+
+    /// The pool itself.
+    fn pool(&self) -> Self::Pool<'_>;
+
+    /// Tasks that no worker had begun when the look began.
+    fn queued(&self) -> u64;
+
+    /// See [`Workers::sample`].
+    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample;
+
+    /// See [`Workers::times`].
+    fn times(&self, worker: WorkerId) -> Option<Times>;
+
+    /// See [`Workers::is_blocked`].
+    fn is_blocked(&self, worker: WorkerId) -> Option<bool>;
+}
+
+/// A pool at a look, with the lock of its books.
+pub struct AtLook<'a, L: Looked> {
+    looked: &'a L,
+    activation: &'a Activation<L::Platform, L::Cores>,
+    books: <<L::Platform as Platform>::Lock<Books> as Lock<Books>>::Guard<'a>,
+}
+
+impl<'a, L: Looked> AtLook<'a, L> {
+    /// Waits for the lock.
+    pub fn new(looked: &'a L) -> AtLook<'a, L> {
+        let activation = looked.activation();
+        AtLook { looked, activation, books: activation.books() }
+    }
+
+    /// A core was taken back from the pool, or there is one to be had. True: some were taken back.
+    pub fn rung(mut self) -> bool {
+        self.activation.rung(&mut self.books, &self.looked.pool(), self.looked.queued() as usize)
+    }
+
+    /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
+    pub fn leave_off(mut self) {
+        self.activation.set_alone(true);
+        if let Some(member) = self.activation.member() {
+            while self.books.awake() == 0 && self.activation.release(&mut self.books, member, None) {}
+        }
+        self.activation.balance(&mut self.books, &self.looked.pool());
+    }
+}
+
+impl<L: Looked> Staff for AtLook<'_, L> {
+    fn retired(&self) -> u32 {
+        self.books.retired()
+    }
+
+    fn queued(&self) -> u64 {
+        self.looked.queued()
+    }
+
+    fn most(&self) -> u32 {
+        self.activation.most()
+    }
+
+    fn held(&self) -> CoreSet {
+        self.activation.member().map_or(CoreSet::EMPTY, Cores::held_by_program)
+    }
+
+    fn claim(&mut self, own_only: bool) -> bool {
+        let member = self.activation.member();
+        member.is_some_and(|member| self.activation.claim(&mut self.books, member, own_only))
+    }
+
+    fn take_back(&mut self) -> bool {
+        let member = self.activation.member();
+        member.is_some_and(|member| self.activation.take_back(&mut self.books, member))
+    }
+
+    fn release(&mut self, core: usize) {
+        if let Some(member) = self.activation.member() {
+            self.activation.release(&mut self.books, member, Some(core));
+        }
+    }
+
+    fn employ(&mut self) {
+        let pool = self.looked.pool();
+        // Other pools of the program may have been given some of its cores, and other programs may have taken some back.
+        if let Some(member) = self.activation.member() {
+            self.activation.note_moves(&mut self.books, member);
+        }
+        if self.books.retired() > 0 {
+            // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
+            pool.ring_bells();
+        }
+        self.activation.employ(&mut self.books, &pool, self.looked.queued() as usize);
+    }
+}
+
+impl<L: Looked> Workers for AtLook<'_, L> {
+    fn workers(&self) -> u32 {
+        self.activation.workers()
+    }
+
+    fn awake(&self) -> u32 {
+        self.books.awake()
+    }
+
+    fn retired(&self) -> u32 {
+        self.books.retired()
+    }
+
+    fn most(&self) -> u32 {
+        self.activation.most()
+    }
+
+    fn queued(&self) -> u64 {
+        self.looked.queued()
+    }
+
+    fn lends(&self) -> bool {
+        self.activation.sharing.sleeper == Sleeper::LendsCore
+    }
+
+    fn note_losses(&mut self) {
+        if let Some(member) = self.activation.member() {
+            self.activation.note_losses(&mut self.books, member);
+        }
+    }
+
+    fn is_awake(&self, worker: WorkerId) -> bool {
+        self.books.is(worker, State::Awake)
+    }
+
+    fn sample(&self, worker: WorkerId, is_awake: bool) -> Sample {
+        self.looked.sample(worker, is_awake)
+    }
+
+    fn times(&self, worker: WorkerId) -> Option<Times> {
+        self.looked.times(worker)
+    }
+
+    fn is_blocked(&self, worker: WorkerId) -> Option<bool> {
+        self.looked.is_blocked(worker)
+    }
+
+    fn set_off_core(&mut self, workers: u32) {
+        self.books.off_core = workers;
+    }
+}
