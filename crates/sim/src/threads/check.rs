@@ -6,7 +6,7 @@ use comity_protocol::CoreSet;
 use comity_protocol::activation::State;
 use comity_protocol::dialogue::{Effect, Step};
 
-use comity_policy::WorkerId;
+use comity_policy::{Sleeper, WorkerId};
 
 use super::Thread;
 use super::kernel::{Kernel, Place};
@@ -166,6 +166,11 @@ impl Check<'_> {
         let desire = self.table.desire(share.slot);
         if activation.is_by_time() && (desire > 0 || !known.is_empty()) {
             return Err(format!("the program shares time, desires {desire} cores and holds {known:?}"));
+        }
+        let lends = activation.sharing.sleeper == Sleeper::LendsCore && !activation.is_free();
+        let none_sleeps = books.retired() > 0 && books.awake() + books.retired() == activation.workers();
+        if lends && none_sleeps && books.held() < activation.most() && !self.table.wants(share.slot) {
+            return Err("some have retired for want of a core, and the program does not wait for one".into());
         }
         if books.held() > activation.most() {
             return Err(format!("{} cores are held, and {} can be used", books.held(), activation.most()));
@@ -531,6 +536,23 @@ mod tests {
                     assert!(share(pool).activation.retire(&Queues::of(pool), up, true));
                 },
                 "is Some(Retired) in the books, and Awake",
+            ),
+            (
+                |host| {
+                    // All thieves retire as under a policy that lends cores, and take back that they wait for one.
+                    let pool = rich(host);
+                    let share = pool.share.as_mut().unwrap();
+                    share.activation.sharing.sleeper = Sleeper::LendsCore;
+                    let slot = share.slot;
+                    for thief in thieves(pool) {
+                        if pool.workers[thief as usize].rest == Rest::Awake {
+                            assert!(self::share(pool).activation.retire(&Queues::of(pool), WorkerId(thief), true));
+                        }
+                        waits(pool, thief);
+                    }
+                    host.table.want(slot, false);
+                },
+                "and the program does not wait for one",
             ),
             (
                 |host| {

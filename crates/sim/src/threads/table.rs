@@ -228,6 +228,10 @@ impl Table {
         (0..self.words.len()).filter(|core| self.word(*core).owner() == Some(slot)).collect()
     }
 
+    pub(super) fn wants(&self, slot: SlotId) -> bool {
+        self.slot(slot).wants.get()
+    }
+
     pub(super) fn want(&self, slot: SlotId, wants: bool) {
         table::want(&self.view(slot), wants);
     }
@@ -307,7 +311,7 @@ impl table::Table for View<'_> {
     fn fence(&self) {}
 
     fn wants(&self, slot: SlotId) -> bool {
-        self.table.slot(slot).wants.get()
+        self.table.wants(slot)
     }
 
     fn is_core_wanted(&self) -> bool {
