@@ -3,7 +3,7 @@
 and afterwards. What set.md quotes.
 
 usage: docs/results/set.py COMITY [--rounds N]
-COMITY is the release binary, with `comity-lab` beside it. Keep the machine quiet meanwhile; it takes some four minutes.
+COMITY is the release binary, with `comity-lab` beside it. Keep the machine quiet meanwhile; it takes some three minutes.
 Times over those alone in the same round, median (quartiles) over the rounds, in Markdown.
 """
 
