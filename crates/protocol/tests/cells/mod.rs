@@ -1,11 +1,14 @@
-//! A platform for tests.
+//! A platform for tests, and for `checks/no-std.rs`.
 
-use std::cell::{Cell, OnceCell, RefCell, RefMut};
-use std::rc::Rc;
-use std::sync::atomic::Ordering;
+extern crate alloc;
+
+use core::cell::{Cell, OnceCell, RefCell, RefMut};
+use core::sync::atomic::Ordering;
 
 use comity_policy::WorkerId;
 use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Word};
+
+use self::alloc::rc::Rc;
 
 /// A platform for one thread, which counts barriers.
 #[derive(Clone, Default)]
