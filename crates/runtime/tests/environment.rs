@@ -173,7 +173,8 @@ fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl 
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    fs::copy(usual.get_program(), &program).unwrap();
+    // By `cp`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+    assert!(Command::new("cp").arg("-p").arg(usual.get_program()).arg(&program).status().unwrap().success());
     let mut command = Command::new("prlimit");
     command.arg("--nproc=5000").arg(&program).args(usual.get_args());
     for (name, value) in usual.get_envs() {

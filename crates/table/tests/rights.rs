@@ -38,7 +38,10 @@ fn run(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Comm
 fn copy(folder: &Path) -> PathBuf {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By `cp`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+    assert!(
+        Command::new("cp").arg("-p").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap().success()
+    );
     program
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -156,9 +156,10 @@ impl Project {
     /// A program to name in CARGO: what `script` does, or else cargo itself.
     fn cargo_that(&self, script: &str) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("cargo");
-        fs::write(&path, format!("#!/bin/sh\n{script}\nexec '{}' \"$@\"\n", env!("CARGO"))).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let [text, path] = ["script", "cargo"].map(|name| folder.path().join(name));
+        fs::write(&text, format!("#!/bin/sh\n{script}\nexec '{}' \"$@\"\n", env!("CARGO"))).unwrap();
+        // By `install`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+        assert!(Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap().success());
         (folder, path)
     }
 }

@@ -12,7 +12,6 @@ mod reproduce;
 mod simulate;
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -58,9 +57,11 @@ const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
 
 /// A shell script that can be executed.
 fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
-    let path = folder.path().join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let [text, path] = [format!("{name}.text"), name.to_owned()].map(|name| folder.path().join(name));
+    std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    // By `install`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+    let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
+    assert!(installed.unwrap().success());
     path
 }
 
