@@ -304,8 +304,9 @@ pub struct Dialogue {
     farewells: u32,
     /// Events without a task.
     events: u32,
-    /// Those since the policy's last steal.
-    without_steal: u32,
+    /// How many there were at the policy's last steal, or at the last sweep. (A second count, reset by a steal, would be written as a word of
+    /// its own and read as one with the first: a processor's store buffer answers that late.)
+    last_steal: u32,
     /// It is in the books as one that sleeps.
     sleeps: bool,
     /// How long a sleeper waits before it looks again.
@@ -327,7 +328,7 @@ impl Dialogue {
             // A policy may wake each peer before it leaves, and no more.
             farewells: 2 * crew.workers() + 8,
             events: 0,
-            without_steal: 0,
+            last_steal: 0,
             sleeps: false,
             timeout: None,
         }
@@ -348,10 +349,11 @@ impl Dialogue {
     ///
     /// # Panics
     /// If the outcome is none of the effect's: a mistake of the driver.
+    #[inline(always)]
     pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
-        // What a state holds is read where it is needed, and `heard`, `doubt` and `ask` are inlined: to copy a state or an event takes longer
-        // than to decide on it. A simulated machine of 10⁵ processors asks in each of its steps. What a thief in vain hears most often has a copy
-        // of its own of what follows.
+        // What a state holds is read where it is needed, and this, `heard`, `doubt` and `ask` are inlined: to copy a state or an event takes
+        // longer than to decide on it, and a simulated machine of 10⁵ processors asks in each of its steps. What a thief in vain hears most
+        // often has a copy of its own of what follows; what is rare is cold.
         let event = match (&self.state, outcome) {
             (State::Begins, Outcome::Done) => return self.ask(thief, self.pending),
             (&State::Robs(victim), Outcome::Found) => Event::StealSucceeded(victim),
@@ -397,6 +399,7 @@ impl Dialogue {
     }
 
     /// The same, where the policy is not told of the outcome itself.
+    #[cold]
     fn sweep_or_rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
         match (&self.state, outcome) {
             (State::BeginsToRest, Outcome::Done) => self.rest_midway(crew),
@@ -475,10 +478,11 @@ impl Dialogue {
         if crew.has_excess(self.me) && crew.retire(self.me, false) {
             return self.step(Step::PassOn, Cause::Excess);
         }
-        let is_steal = matches!(event, Event::StealFailed(_) | Event::StealMissed(_));
-        self.without_steal = if is_steal { 0 } else { self.without_steal + 1 };
-        if self.without_steal == SWEEP_AFTER {
-            self.without_steal = 0;
+        if matches!(event, Event::StealFailed(_) | Event::StealMissed(_)) {
+            self.last_steal = self.events;
+        }
+        if self.events.wrapping_sub(self.last_steal) == SWEEP_AFTER {
+            self.last_steal = self.events;
             self.pending = event;
             return self.sweep(thief, crew, 0);
         }
@@ -503,6 +507,7 @@ impl Dialogue {
         self.ask(thief, event)
     }
 
+    #[cold]
     fn sweep(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, victim: u32) -> Effect {
         if victim == crew.workers() {
             return self.doubt(thief, crew, self.pending);

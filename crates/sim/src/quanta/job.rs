@@ -75,6 +75,7 @@ struct Worker {
     running: Option<u32>,
     /// Ready strands, the oldest first.
     ready: Ready,
+    wakeups_owed: u32,
 }
 
 impl Worker {
@@ -93,24 +94,111 @@ struct Spell {
     dialogue: Option<Dialogue>,
     /// What the dialogue has not been told yet.
     outcome: Outcome,
-    wakeups_owed: u32,
 }
 
 impl Spell {
     fn of(thief: Box<dyn Thief>) -> Spell {
-        Spell { thief, dialogue: None, outcome: Outcome::Done, wakeups_owed: 0 }
+        Spell { thief, dialogue: None, outcome: Outcome::Done }
     }
 }
 
-/// The job around a thief. No worker rests, for a processor is the job's for the whole quantum.
-struct Seats<'a> {
-    workers: &'a [Worker],
-    muggable: &'a [Ready],
+/// The workers of a job with their deques, and the queues that lie about: what a thief finds around it.
+#[derive(Default)]
+struct Deck {
+    workers: Vec<Worker>,
+    /// Which of them have something to steal: most attempts look no further.
+    rich: Vec<bool>,
+    /// The queues of workers that have lost their processor for good.
+    muggable: Vec<Ready>,
 }
 
-impl Surroundings for Seats<'_> {
-    fn workers(&self) -> u32 {
+impl Deck {
+    /// One more worker.
+    fn hire(&mut self) {
+        self.workers.push(Worker::default());
+        self.rich.push(false);
+    }
+
+    /// A worker has lost its processor for good.
+    fn dismiss(&mut self, worker: usize) {
+        self.rich.swap_remove(worker);
+        let ready = self.workers.swap_remove(worker).ready;
+        if !ready.is_empty() {
+            self.muggable.push(ready);
+        }
+    }
+
+    /// Notes whether a worker has something to steal.
+    fn note(&mut self, worker: u32) {
+        self.rich[worker as usize] = !self.workers[worker as usize].ready.is_empty();
+    }
+
+    /// The oldest strand of `victim`.
+    fn steal(&mut self, victim: WorkerId) -> Option<Strand> {
+        if !self.rich[victim.index()] {
+            return None;
+        }
+        let stolen = self.workers[victim.index()].ready.pop_front();
+        self.note(victim.0);
+        stolen
+    }
+
+    /// Takes over a queue. As on threads, its oldest strand is begun.
+    fn mug(&mut self, me: u32) -> Strand {
+        let mut ready = self.muggable.pop().expect("the dialogue was told of it");
+        let strand = ready.pop_front().expect("an empty queue is not muggable");
+        self.workers[me as usize].ready = ready;
+        self.note(me);
+        strand
+    }
+
+    fn claim_wakeup(&mut self, from: WorkerId) -> Outcome {
+        let owed = &mut self.workers[from.index()].wakeups_owed;
+        let claimed = *owed > 0;
+        *owed = owed.saturating_sub(1);
+        if claimed { Outcome::Found } else { Outcome::Nothing }
+    }
+
+    fn inspect(&self, victim: WorkerId) -> Victim {
+        let worker = &self.workers[victim.index()];
+        let role = match (worker.has_task(), worker.ready.is_empty()) {
+            (false, _) => Role::Thief,
+            (true, true) => Role::Poor,
+            (true, false) => Role::Rich,
+        };
+        let run_status = match (role, worker.running) {
+            (Role::Thief | Role::Sleeper, _) => RunStatus::Unknown,
+            (Role::Rich | Role::Poor, Some(_)) => RunStatus::Running,
+            (Role::Rich | Role::Poor, None) => RunStatus::Preempted,
+        };
+        Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
+    }
+
+    /// Does what takes no cycle. Inlined, as the dialogue's step is: between them an effect need not be written to memory.
+    #[inline(always)]
+    fn free(&mut self, effect: Effect) -> Outcome {
+        match effect {
+            // A processor is the job's for the whole quantum.
+            Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
+            // Nothing comes from outside.
+            Effect::TakeInjected => Outcome::Nothing,
+            Effect::Inspect(victim) => Outcome::Seen(self.inspect(victim)),
+            Effect::ClaimWakeup(from) => self.claim_wakeup(from),
+            Effect::Wake { .. } => Outcome::Woke(None),
+            effect => unreachable!("{effect:?} takes a cycle, or comes of no spell where none rests"),
+        }
+    }
+
+    /// How many workers there are.
+    fn len(&self) -> u32 {
         self.workers.len() as u32
+    }
+}
+
+/// No worker rests, for a processor is the job's for the whole quantum.
+impl Surroundings for Deck {
+    fn workers(&self) -> u32 {
+        self.len()
     }
 
     /// A job that has not ended has a strand that runs, or one that was interrupted.
@@ -120,12 +208,12 @@ impl Surroundings for Seats<'_> {
 
     fn roles(&self) -> Roles {
         let busy = self.workers.iter().filter(|worker| worker.has_task()).count() as u32;
-        Roles { busy, thieves: self.workers() - busy, sleepers: 0 }
+        Roles { busy, thieves: self.len() - busy, sleepers: 0 }
     }
 
     /// A worker that has lost its processor for good has no number any more: its queue is that of one after all others.
     fn next_without_core(&self, _: WorkerId, last: Option<WorkerId>) -> Option<WorkerId> {
-        (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.workers()))
+        (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.len()))
     }
 }
 
@@ -135,16 +223,12 @@ pub struct Job {
     deques: Deques,
     policy: Policy,
     random: ChaCha8Rng,
-    workers: Vec<Worker>,
-    /// One for each of them.
+    deck: Deck,
+    /// One for each of its workers.
     spells: Vec<Spell>,
-    /// Which of them have something to steal: most attempts look no further.
-    rich: Vec<bool>,
     /// The workers that have a processor: the first so many of this order.
     seats: Vec<u32>,
     seated: usize,
-    /// The queues of workers that have lost their processor for good.
-    muggable: Vec<Ready>,
     /// Ends of the running strands: time, order, worker.
     ends: BinaryHeap<Reverse<(u64, u64, u32)>>,
     order: u64,
@@ -180,12 +264,10 @@ impl Job {
             deques,
             policy,
             random,
-            workers: Vec::new(),
+            deck: Deck::default(),
             spells: Vec::new(),
-            rich: Vec::new(),
             seats: Vec::new(),
             seated: 0,
-            muggable: Vec::new(),
             ends: BinaryHeap::new(),
             order: 0,
             thieves: Vec::new(),
@@ -201,8 +283,8 @@ impl Job {
         };
         job.hire(workers);
         job.seats = (0..workers).collect();
-        job.workers[0].ready.push_back(root);
-        job.note(0);
+        job.deck.workers[0].ready.push_back(root);
+        job.deck.note(0);
         job
     }
 
@@ -260,10 +342,9 @@ impl Job {
     /// Brings the number of workers to `count`.
     fn hire(&mut self, count: u32) {
         let seed = self.random.random();
-        for me in self.workers.len() as u32..count {
-            self.workers.push(Worker::default());
+        for me in self.deck.len()..count {
+            self.deck.hire();
             self.spells.push(Spell::of(self.policy.thief(WorkerId(me), count, seed)));
-            self.rich.push(false);
         }
     }
 
@@ -285,22 +366,19 @@ impl Job {
 
     /// As many workers as processors. Which processors go, the paper leaves unsaid: drawn at random.
     fn resize(&mut self, allotment: u32) {
-        if self.workers.len() == allotment as usize {
+        if self.deck.len() == allotment {
             return;
         }
-        while self.workers.len() > allotment as usize {
-            let leaves = self.random.random_range(0..self.workers.len());
-            let ready = self.workers.swap_remove(leaves).ready;
+        while self.deck.len() > allotment {
+            let leaves = self.random.random_range(0..self.spells.len());
             self.spells.swap_remove(leaves);
-            self.rich.swap_remove(leaves);
-            if !ready.is_empty() {
-                self.muggable.push(ready);
-            }
+            self.deck.dismiss(leaves);
         }
         // All that stay have other victims now.
         let seed = self.random.random();
         for (me, spell) in self.spells.iter_mut().enumerate() {
             *spell = Spell::of(self.policy.thief(WorkerId(me as u32), allotment, seed));
+            self.deck.workers[me].wakeups_owed = 0;
         }
         self.hire(allotment);
         self.seats = (0..allotment).collect();
@@ -310,11 +388,11 @@ impl Job {
     fn unseat(&mut self, now: u64) {
         let mut ends = std::mem::take(&mut self.ends);
         for Reverse((end, _, worker)) in ends.drain() {
-            let interrupted = &mut self.workers[worker as usize];
+            let interrupted = &mut self.deck.workers[worker as usize];
             let id = interrupted.running.take().expect("it runs");
             let length = NonZeroU64::new(end - now).expect("it is not done");
             interrupted.ready.push_back(Strand { id, length });
-            self.note(worker);
+            self.deck.note(worker);
         }
         self.ends = ends;
         self.thieves.clear();
@@ -322,22 +400,17 @@ impl Job {
 
     // ---- Within a quantum. ----
 
-    /// Notes whether a worker has something to steal.
-    fn note(&mut self, worker: u32) {
-        self.rich[worker as usize] = !self.workers[worker as usize].ready.is_empty();
-    }
-
     fn start(&mut self, worker: u32, strand: Strand, now: u64) {
-        self.workers[worker as usize].running = Some(strand.id);
+        self.deck.workers[worker as usize].running = Some(strand.id);
         self.order += 1;
         self.ends.push(Reverse((now + strand.length.get(), self.order, worker)));
     }
 
     /// The newest of its own strands, or else it becomes a thief.
     fn take_next(&mut self, worker: u32, now: u64) {
-        match self.workers[worker as usize].ready.pop_back() {
+        match self.deck.workers[worker as usize].ready.pop_back() {
             Some(strand) => {
-                self.note(worker);
+                self.deck.note(worker);
                 self.start(worker, strand, now);
             }
             None => self.thieves.push(worker),
@@ -346,7 +419,7 @@ impl Job {
 
     /// The strand that `worker` runs is done.
     fn finish(&mut self, worker: u32, now: u64) {
-        let finished = &mut self.workers[worker as usize];
+        let finished = &mut self.deck.workers[worker as usize];
         let strand = finished.running.take().expect("it ran");
         self.program.done(strand, &mut self.made_ready);
         self.done += 1;
@@ -360,127 +433,73 @@ impl Job {
 
     /// One step of every thief.
     fn step(&mut self, now: u64, cycles: &mut Cycles) {
-        let mut thieves = std::mem::take(&mut self.thieves);
-        thieves.retain(|thief| !self.act(*thief, now, cycles));
-        self.thieves = thieves;
+        let thieves = std::mem::take(&mut self.thieves).into_iter();
+        self.thieves = thieves.filter(|thief| !self.act(*thief, now, cycles)).collect();
     }
 
     /// One cycle of a thief. True: it has found work, and begins in the next step.
     fn act(&mut self, me: u32, now: u64, cycles: &mut Cycles) -> bool {
-        let mut outcome = self.spells[me as usize].outcome;
-        let mut found = None;
-        let mut free = 0;
-        loop {
-            outcome = match self.next_effect(me, outcome) {
+        let deck = &mut self.deck;
+        let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
+        let begin = || Dialogue::begin(WorkerId(me), std::mem::take(&mut deck.workers[me as usize].wakeups_owed), deck);
+        let spell = dialogue.get_or_insert_with(begin);
+        let mut outcome = *untold;
+        for _ in 0..FREE_EFFECTS {
+            outcome = match spell.next(&mut **thief, deck, outcome) {
                 Effect::StealFrom(victim) => {
                     cycles.steal += 1;
-                    found = self.steal(victim);
-                    if found.is_none() {
-                        return self.wait(me, Outcome::Nothing);
+                    if let Some(strand) = deck.steal(victim) {
+                        self.begin(me, strand, now + 1);
+                        return true;
                     }
-                    Outcome::Found
+                    *untold = Outcome::Nothing;
+                    return false;
                 }
                 // The paper's structures tell at once that there is none: that took no cycle.
                 Effect::Mug(_) => {
                     cycles.mug += 1;
-                    found = Some(self.mug(me));
-                    Outcome::Found
+                    let strand = deck.mug(me);
+                    self.begin(me, strand, now + 1);
+                    return true;
                 }
                 Effect::Pause { .. } => {
                     cycles.steal += 1;
-                    return self.wait(me, Outcome::Done);
+                    *untold = Outcome::Done;
+                    return false;
                 }
-                // Nothing comes from outside.
-                Effect::TakeInjected => Outcome::Nothing,
-                // A processor is the job's for the whole quantum.
-                Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
-                Effect::Inspect(victim) => Outcome::Seen(self.inspect(victim)),
-                Effect::ClaimWakeup(from) => self.claim_wakeup(from),
-                Effect::Wake { .. } => Outcome::Woke(None),
-                Effect::Wait { .. } => unreachable!("worker {me} is to wait, where none rests"),
-                Effect::Begin { wakeups_owed } => {
-                    self.begin(me, found.expect("no spell ends without a strand"), wakeups_owed, now + 1);
-                    return true;
-                }
+                effect => deck.free(effect),
             };
-            free += 1;
-            // The farewells of one that has found work are bounded by the dialogue.
-            if free == FREE_EFFECTS && found.is_none() {
-                cycles.steal += 1;
-                return self.wait(me, outcome);
-            }
         }
-    }
-
-    fn next_effect(&mut self, me: u32, outcome: Outcome) -> Effect {
-        let seats = Seats { workers: &self.workers, muggable: &self.muggable };
-        let Spell { thief, dialogue, wakeups_owed, .. } = &mut self.spells[me as usize];
-        let begin = || Dialogue::begin(WorkerId(me), std::mem::take(wakeups_owed), &seats);
-        dialogue.get_or_insert_with(begin).next(&mut **thief, &seats, outcome)
-    }
-
-    /// It has found nothing in this step.
-    fn wait(&mut self, me: u32, outcome: Outcome) -> bool {
-        self.spells[me as usize].outcome = outcome;
+        cycles.steal += 1;
+        *untold = outcome;
         false
     }
 
-    /// The spell is over.
-    fn begin(&mut self, me: u32, strand: Strand, wakeups_owed: u32, at: u64) {
-        let seats = Seats { workers: &self.workers, muggable: &self.muggable };
-        let spell = &mut self.spells[me as usize];
-        (spell.outcome, spell.wakeups_owed) = (Outcome::Done, wakeups_owed);
-        spell.dialogue.take().expect("a thief is in a dialogue").finish(&seats);
+    /// A thief has this strand: what it says before it begins takes no cycle, and is bounded by the dialogue.
+    #[cold]
+    fn begin(&mut self, me: u32, strand: Strand, at: u64) {
+        let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
+        let mut spell = dialogue.take().expect("a thief is in a dialogue");
+        *untold = Outcome::Done;
+        let mut outcome = Outcome::Found;
+        let wakeups_owed = loop {
+            match spell.next(&mut **thief, &self.deck, outcome) {
+                Effect::Begin { wakeups_owed } => break wakeups_owed,
+                effect => outcome = self.deck.free(effect),
+            }
+        };
+        spell.finish(&self.deck);
+        self.deck.workers[me as usize].wakeups_owed = wakeups_owed;
         self.start(me, strand, at);
-    }
-
-    /// Takes over a queue. As on threads, its oldest strand is begun.
-    fn mug(&mut self, me: u32) -> Strand {
-        let mut ready = self.muggable.pop().expect("the dialogue was told of it");
-        let strand = ready.pop_front().expect("an empty queue is not muggable");
-        self.workers[me as usize].ready = ready;
-        self.note(me);
-        strand
-    }
-
-    fn claim_wakeup(&mut self, from: WorkerId) -> Outcome {
-        let owed = &mut self.spells[from.index()].wakeups_owed;
-        let claimed = *owed > 0;
-        *owed = owed.saturating_sub(1);
-        if claimed { Outcome::Found } else { Outcome::Nothing }
-    }
-
-    /// The oldest strand of `victim`.
-    fn steal(&mut self, victim: WorkerId) -> Option<Strand> {
-        if !self.rich[victim.index()] {
-            return None;
-        }
-        let stolen = self.workers[victim.index()].ready.pop_front();
-        self.note(victim.0);
-        stolen
-    }
-
-    fn inspect(&self, victim: WorkerId) -> Victim {
-        let worker = &self.workers[victim.index()];
-        let role = match (worker.has_task(), worker.ready.is_empty()) {
-            (false, _) => Role::Thief,
-            (true, true) => Role::Poor,
-            (true, false) => Role::Rich,
-        };
-        let run_status = match (role, worker.running) {
-            (Role::Thief | Role::Sleeper, _) => RunStatus::Unknown,
-            (Role::Rich | Role::Poor, Some(_)) => RunStatus::Running,
-            (Role::Rich | Role::Poor, None) => RunStatus::Preempted,
-        };
-        Victim { id: victim, role, run_status, wakeups_owed: self.spells[victim.index()].wakeups_owed }
     }
 
     /// What must hold at any time; the sentence says what does not.
     ///
     /// Looks at every queue: for tests, and now and then in long runs.
     pub fn check(&self) -> Result<(), String> {
-        let queues = || self.workers.iter().map(|worker| &worker.ready).chain(&self.muggable);
-        let running = self.workers.iter().filter(|worker| worker.running.is_some()).count() as u64;
+        let Deck { workers, rich, muggable } = &self.deck;
+        let queues = || workers.iter().map(|worker| &worker.ready).chain(muggable);
+        let running = workers.iter().filter(|worker| worker.running.is_some()).count() as u64;
         let queued: u64 = queues().map(|ready| ready.len() as u64).sum();
         if self.created != self.done + running + queued {
             let Job { created, done, .. } = self;
@@ -490,10 +509,10 @@ impl Job {
             return Err("the job has not ended, and nothing is left".into());
         }
         let is_wrong = |(worker, rich): (&Worker, &bool)| worker.ready.is_empty() == *rich;
-        if let Some(wrong) = self.workers.iter().zip(&self.rich).position(is_wrong) {
+        if let Some(wrong) = workers.iter().zip(rich).position(is_wrong) {
             return Err(format!("whether worker {wrong} has something to steal is not what is noted"));
         }
-        if let Some(empty) = self.muggable.iter().position(Ready::is_empty) {
+        if let Some(empty) = muggable.iter().position(Ready::is_empty) {
             return Err(format!("queue {empty} of the muggable ones is empty"));
         }
         Ok(())
