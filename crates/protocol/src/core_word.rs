@@ -41,7 +41,7 @@ impl SlotId {
         slot.map_or(0, |slot| u64::from(slot.0) + 1)
     }
 
-    /// What no table of ours holds names nobody.
+    /// What no table of ours holds names no program.
     fn unpack(field: u64) -> Option<SlotId> {
         u8::try_from(field.checked_sub(1)?).ok().map(SlotId)
     }
@@ -51,7 +51,7 @@ impl SlotId {
 ///
 /// ```text
 ///   63        32 31    16 15     0
-///   │ generation │ owner │ holder │        each of the two: 0 for nobody, or a slot's index plus one
+///   │ generation │ owner │ holder │        each of the two: 0 for none, or a slot's index plus one
 /// ```
 ///
 /// Every change is one of the pure transitions below, made by compare-and-swap. The head of this file has the states.
@@ -59,7 +59,7 @@ impl SlotId {
 pub struct CoreWord(u64);
 
 impl CoreWord {
-    /// A new table's cores: free and nobody's.
+    /// A new table's cores: free, and without an owner.
     pub const UNUSED: CoreWord = CoreWord(0);
 
     /// What the table holds.
@@ -87,7 +87,7 @@ impl CoreWord {
         (self.0 >> 32) as u32
     }
 
-    /// Whether nobody uses the core.
+    /// Whether no program uses the core.
     pub fn is_free(self) -> bool {
         self.holder().is_none()
     }
@@ -113,7 +113,7 @@ impl CoreWord {
         (self.holder() == Some(by)).then(|| self.next(self.owner(), None))
     }
 
-    /// The core is taken from a program that is stopped: nobody runs on it.
+    /// The core is taken from a program that is stopped: none of its threads runs on it.
     pub fn seized(self, from: SlotId) -> Option<CoreWord> {
         self.released(from)
     }

@@ -42,7 +42,7 @@ pub fn partition(
     let cores: Vec<usize> = in_use.iter().filter(|core| *core < owners.len()).collect();
     let claims: Vec<Claim> = parties
         .iter()
-        // Nobody can use more cores than its affinity allows.
+        // No program can use more cores than its affinity allows.
         .map(|party| Claim { desire: party.claim.desire.min(party.may_use.len() as u32), ..party.claim })
         .collect();
     let mut left = deq(cores.len() as u32, &claims, turn);

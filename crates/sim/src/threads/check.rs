@@ -238,7 +238,7 @@ impl Check<'_> {
             let word = self.table.word(nth);
             for slot in word.holder().into_iter().chain(word.owner()) {
                 if self.table.program_of(slot).is_none() {
-                    return Err(format!("core {nth} is {word:?}, and nobody has that slot"));
+                    return Err(format!("core {nth} is {word:?}, and no program has that slot"));
                 }
             }
         }
@@ -330,7 +330,7 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
     Ok(())
 }
 
-/// No ready strand waits without somebody awake, or a wake-up on its way; and while somebody sleeps whom a task should wake, a
+/// No ready strand waits unless a worker is awake, or a wake-up is on its way; and while a worker sleeps whom a task should wake, a
 /// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet. One that has announced its sleep has
 /// yet to look. And what pushes leave to a searching worker is left to one that searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
@@ -340,13 +340,13 @@ fn is_alive(pool: &Pool) -> Result<(), String> {
     }
     let looking = u64::from(pool.awake().saturating_sub(pool.busy)) + pool.leaving;
     if pool.waiting() > 0 && pool.awake() + pool.rising == 0 {
-        return Err(format!("strands wait, and nobody is awake or woken: {}", pool.numbers()));
+        return Err(format!("strands wait, and no worker is awake or woken: {}", pool.numbers()));
     }
     if pool.sleep().hunger() < 0 && looking + u64::from(pool.rising) == 0 {
         return Err(format!("a search is on its way, and no worker looks for tasks: {}", pool.numbers()));
     }
     if pool.shows_task() && pool.asleep > 0 && looking + u64::from(pool.rising) == 0 {
-        return Err(format!("strands wait, some sleep, and nobody looks for any: {}", pool.numbers()));
+        return Err(format!("strands wait, some sleep, and no worker looks for any: {}", pool.numbers()));
     }
     Ok(())
 }
@@ -425,7 +425,7 @@ mod tests {
         for (change, part) in [
             (
                 (|host| (0..6).for_each(|worker| retires(rich(host), worker))) as fn(&mut Host),
-                "nobody is awake or woken",
+                "no worker is awake or woken",
             ),
             (
                 |host| {
@@ -435,7 +435,7 @@ mod tests {
                         waits(pool, thief);
                     }
                 },
-                "some sleep, and nobody looks for any",
+                "some sleep, and no worker looks for any",
             ),
             (
                 |host| {
@@ -571,7 +571,7 @@ mod tests {
             (|host| share(rich(host)).activation.stand(terms(false, false, 1)), "and 1 can be used"),
             (|host| host.kernel.set_idle(1), "and is not noted so"),
             (|host| host.kernel.queued += 1, "threads wait for cores"),
-            (|host| host.table.forget(share(&host.pools.0[1]).slot), "nobody has that slot"),
+            (|host| host.table.forget(share(&host.pools.0[1]).slot), "no program has that slot"),
             (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, desires"),
             (|host| host.starved += 1, "wait for want of a core, and"),
             (|host| share(rich(host)).activation.close(true), "the pool is closed, and is told"),
