@@ -104,7 +104,7 @@ impl Spell {
 
 /// The workers of a job with their deques, and the queues that lie about: what a thief finds around it.
 #[derive(Default)]
-struct Deck {
+struct Queues {
     workers: Vec<Worker>,
     /// Which of them have something to steal: most attempts look no further.
     rich: Vec<bool>,
@@ -112,7 +112,7 @@ struct Deck {
     muggable: Vec<Ready>,
 }
 
-impl Deck {
+impl Queues {
     /// One more worker.
     fn hire(&mut self) {
         self.workers.push(Worker::default());
@@ -176,7 +176,7 @@ impl Deck {
 
     /// Does what takes no cycle. Inlined, as the dialogue's step is: between them an effect need not be written to memory.
     #[inline(always)]
-    fn free(&mut self, effect: Effect) -> Outcome {
+    fn without_cycle(&mut self, effect: Effect) -> Outcome {
         match effect {
             // A processor is the job's for the whole quantum.
             Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
@@ -196,7 +196,7 @@ impl Deck {
 }
 
 /// No worker rests, for a processor is the job's for the whole quantum.
-impl Surroundings for Deck {
+impl Surroundings for Queues {
     fn workers(&self) -> u32 {
         self.len()
     }
@@ -223,7 +223,7 @@ pub struct Job {
     deques: Deques,
     policy: Policy,
     random: ChaCha8Rng,
-    deck: Deck,
+    queues: Queues,
     /// One for each of its workers.
     spells: Vec<Spell>,
     /// The workers that have a processor: the first so many of this order.
@@ -264,7 +264,7 @@ impl Job {
             deques,
             policy,
             random,
-            deck: Deck::default(),
+            queues: Queues::default(),
             spells: Vec::new(),
             seats: Vec::new(),
             seated: 0,
@@ -283,8 +283,8 @@ impl Job {
         };
         job.hire(workers);
         job.seats = (0..workers).collect();
-        job.deck.workers[0].ready.push_back(root);
-        job.deck.note(0);
+        job.queues.workers[0].ready.push_back(root);
+        job.queues.note(0);
         job
     }
 
@@ -342,8 +342,8 @@ impl Job {
     /// Brings the number of workers to `count`.
     fn hire(&mut self, count: u32) {
         let seed = self.random.random();
-        for me in self.deck.len()..count {
-            self.deck.hire();
+        for me in self.queues.len()..count {
+            self.queues.hire();
             self.spells.push(Spell::of(self.policy.thief(WorkerId(me), count, seed)));
         }
     }
@@ -366,19 +366,19 @@ impl Job {
 
     /// As many workers as processors. Which processors go, the paper leaves unsaid: drawn at random.
     fn resize(&mut self, allotment: u32) {
-        if self.deck.len() == allotment {
+        if self.queues.len() == allotment {
             return;
         }
-        while self.deck.len() > allotment {
+        while self.queues.len() > allotment {
             let leaves = self.random.random_range(0..self.spells.len());
             self.spells.swap_remove(leaves);
-            self.deck.dismiss(leaves);
+            self.queues.dismiss(leaves);
         }
         // All that stay have other victims now.
         let seed = self.random.random();
         for (me, spell) in self.spells.iter_mut().enumerate() {
             *spell = Spell::of(self.policy.thief(WorkerId(me as u32), allotment, seed));
-            self.deck.workers[me].wakeups_owed = 0;
+            self.queues.workers[me].wakeups_owed = 0;
         }
         self.hire(allotment);
         self.seats = (0..allotment).collect();
@@ -388,11 +388,11 @@ impl Job {
     fn unseat(&mut self, now: u64) {
         let mut ends = std::mem::take(&mut self.ends);
         for Reverse((end, _, worker)) in ends.drain() {
-            let interrupted = &mut self.deck.workers[worker as usize];
+            let interrupted = &mut self.queues.workers[worker as usize];
             let id = interrupted.running.take().expect("it runs");
             let length = NonZeroU64::new(end - now).expect("it is not done");
             interrupted.ready.push_back(Strand { id, length });
-            self.deck.note(worker);
+            self.queues.note(worker);
         }
         self.ends = ends;
         self.thieves.clear();
@@ -401,16 +401,16 @@ impl Job {
     // ---- Within a quantum. ----
 
     fn start(&mut self, worker: u32, strand: Strand, now: u64) {
-        self.deck.workers[worker as usize].running = Some(strand.id);
+        self.queues.workers[worker as usize].running = Some(strand.id);
         self.order += 1;
         self.ends.push(Reverse((now + strand.length.get(), self.order, worker)));
     }
 
     /// The newest of its own strands, or else it becomes a thief.
     fn take_next(&mut self, worker: u32, now: u64) {
-        match self.deck.workers[worker as usize].ready.pop_back() {
+        match self.queues.workers[worker as usize].ready.pop_back() {
             Some(strand) => {
-                self.deck.note(worker);
+                self.queues.note(worker);
                 self.start(worker, strand, now);
             }
             None => self.thieves.push(worker),
@@ -419,7 +419,7 @@ impl Job {
 
     /// The strand that `worker` runs is done.
     fn finish(&mut self, worker: u32, now: u64) {
-        let finished = &mut self.deck.workers[worker as usize];
+        let finished = &mut self.queues.workers[worker as usize];
         let strand = finished.running.take().expect("it ran");
         self.program.done(strand, &mut self.made_ready);
         self.done += 1;
@@ -439,16 +439,17 @@ impl Job {
 
     /// One cycle of a thief. True: it has found work, and begins in the next step.
     fn act(&mut self, me: u32, now: u64, cycles: &mut Cycles) -> bool {
-        let deck = &mut self.deck;
+        let queues = &mut self.queues;
         let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
-        let begin = || Dialogue::begin(WorkerId(me), std::mem::take(&mut deck.workers[me as usize].wakeups_owed), deck);
+        let begin =
+            || Dialogue::begin(WorkerId(me), std::mem::take(&mut queues.workers[me as usize].wakeups_owed), queues);
         let spell = dialogue.get_or_insert_with(begin);
         let mut outcome = *untold;
         for _ in 0..FREE_EFFECTS {
-            outcome = match spell.next(&mut **thief, deck, outcome) {
+            outcome = match spell.next(&mut **thief, queues, outcome) {
                 Effect::StealFrom(victim) => {
                     cycles.steal += 1;
-                    if let Some(strand) = deck.steal(victim) {
+                    if let Some(strand) = queues.steal(victim) {
                         self.begin(me, strand, now + 1);
                         return true;
                     }
@@ -458,7 +459,7 @@ impl Job {
                 // The paper's structures tell at once that there is none: that took no cycle.
                 Effect::Mug(_) => {
                     cycles.mug += 1;
-                    let strand = deck.mug(me);
+                    let strand = queues.mug(me);
                     self.begin(me, strand, now + 1);
                     return true;
                 }
@@ -467,7 +468,7 @@ impl Job {
                     *untold = Outcome::Done;
                     return false;
                 }
-                effect => deck.free(effect),
+                effect => queues.without_cycle(effect),
             };
         }
         cycles.steal += 1;
@@ -483,13 +484,13 @@ impl Job {
         *untold = Outcome::Done;
         let mut outcome = Outcome::Found;
         let wakeups_owed = loop {
-            match spell.next(&mut **thief, &self.deck, outcome) {
+            match spell.next(&mut **thief, &self.queues, outcome) {
                 Effect::Begin { wakeups_owed } => break wakeups_owed,
-                effect => outcome = self.deck.free(effect),
+                effect => outcome = self.queues.without_cycle(effect),
             }
         };
-        spell.finish(&self.deck);
-        self.deck.workers[me as usize].wakeups_owed = wakeups_owed;
+        spell.finish(&self.queues);
+        self.queues.workers[me as usize].wakeups_owed = wakeups_owed;
         self.start(me, strand, at);
     }
 
@@ -497,7 +498,7 @@ impl Job {
     ///
     /// Looks at every queue: for tests, and now and then in long runs.
     pub fn check(&self) -> Result<(), String> {
-        let Deck { workers, rich, muggable } = &self.deck;
+        let Queues { workers, rich, muggable } = &self.queues;
         let queues = || workers.iter().map(|worker| &worker.ready).chain(muggable);
         let running = workers.iter().filter(|worker| worker.running.is_some()).count() as u64;
         let queued: u64 = queues().map(|ready| ready.len() as u64).sum();
