@@ -41,7 +41,7 @@ impl SlotId {
         slot.map_or(0, |slot| u64::from(slot.0) + 1)
     }
 
-    /// What no table of ours holds names no program.
+    /// A value that these tables never hold counts as no program.
     fn unpack(field: u64) -> Option<SlotId> {
         u8::try_from(field.checked_sub(1)?).ok().map(SlotId)
     }

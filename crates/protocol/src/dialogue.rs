@@ -304,8 +304,8 @@ pub struct Dialogue {
     farewells: u32,
     /// Events without a task.
     events: u32,
-    /// How many there were at the policy's last steal, or at the last sweep. (A second count, reset by a steal, would be written as a word of
-    /// its own and read as one with the first: a processor's store buffer answers that late.)
+    /// How many there were at the policy's last steal, or at the last sweep; 0 before. (With a second counter, which a steal resets, this took
+    /// longer: both were stored one by one and loaded as one wide word, which a processor cannot forward from its store buffer.)
     last_steal: u32,
     /// It is in the books as one that sleeps.
     sleeps: bool,
@@ -481,7 +481,8 @@ impl Dialogue {
         if matches!(event, Event::StealFailed(_) | Event::StealMissed(_)) {
             self.last_steal = self.events;
         }
-        if self.events.wrapping_sub(self.last_steal) == SWEEP_AFTER {
+        // Or more: a worker that has rested meanwhile may have gone past it.
+        if self.events.wrapping_sub(self.last_steal) >= SWEEP_AFTER {
             self.last_steal = self.events;
             self.pending = event;
             return self.sweep(thief, crew, 0);

@@ -21,7 +21,7 @@ pub struct Standing {
     pub owned: u32,
     /// Cores that it holds.
     pub held: u32,
-    /// Cores that it may use and no program does.
+    /// Cores that it may use and that no program uses.
     pub free: u32,
     /// Those of them that are its own.
     pub own_free: u32,

@@ -173,7 +173,7 @@ fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl 
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    // By `cp`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
     assert!(Command::new("cp").arg("-p").arg(usual.get_program()).arg(&program).status().unwrap().success());
     let mut command = Command::new("prlimit");
     command.arg("--nproc=5000").arg(&program).args(usual.get_args());

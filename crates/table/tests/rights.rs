@@ -38,7 +38,7 @@ fn run(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Comm
 fn copy(folder: &Path) -> PathBuf {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    // By `cp`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
     assert!(
         Command::new("cp").arg("-p").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap().success()
     );

@@ -158,7 +158,7 @@ impl Project {
         let folder = tempfile::tempdir().unwrap();
         let [text, path] = ["script", "cargo"].map(|name| folder.path().join(name));
         fs::write(&text, format!("#!/bin/sh\n{script}\nexec '{}' \"$@\"\n", env!("CARGO"))).unwrap();
-        // By `install`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+        // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
         assert!(Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap().success());
         (folder, path)
     }

@@ -59,7 +59,7 @@ const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
 fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
     let [text, path] = [format!("{name}.text"), name.to_owned()].map(|name| folder.path().join(name));
     std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // By `install`: a file that this process writes is open in what another test forks meanwhile, and cannot be executed so long.
+    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
     let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
     assert!(installed.unwrap().success());
     path

@@ -102,7 +102,7 @@ impl Spell {
     }
 }
 
-/// The workers of a job with their deques, and the queues that lie about: what a thief finds around it.
+/// The workers of a job with their deques, and the queues whose worker has lost its processor: what a thief finds around it.
 #[derive(Default)]
 struct Queues {
     workers: Vec<Worker>,
@@ -174,7 +174,7 @@ impl Queues {
         Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
 
-    /// Does what takes no cycle. Inlined, as the dialogue's step is: between them an effect need not be written to memory.
+    /// Does what takes no cycle. Inlined, as [`Dialogue::next`] is: between them an effect need not be written to memory.
     #[inline(always)]
     fn without_cycle(&mut self, effect: Effect) -> Outcome {
         match effect {
@@ -185,7 +185,7 @@ impl Queues {
             Effect::Inspect(victim) => Outcome::Seen(self.inspect(victim)),
             Effect::ClaimWakeup(from) => self.claim_wakeup(from),
             Effect::Wake { .. } => Outcome::Woke(None),
-            effect => unreachable!("{effect:?} takes a cycle, or comes of no spell where none rests"),
+            effect => unreachable!("{effect:?} takes a cycle, ends a spell, or waits"),
         }
     }
 
@@ -441,9 +441,10 @@ impl Job {
     fn act(&mut self, me: u32, now: u64, cycles: &mut Cycles) -> bool {
         let queues = &mut self.queues;
         let Spell { thief, dialogue, outcome: untold } = &mut self.spells[me as usize];
-        let begin =
-            || Dialogue::begin(WorkerId(me), std::mem::take(&mut queues.workers[me as usize].wakeups_owed), queues);
-        let spell = dialogue.get_or_insert_with(begin);
+        let spell = dialogue.get_or_insert_with(|| {
+            let owed = std::mem::take(&mut queues.workers[me as usize].wakeups_owed);
+            Dialogue::begin(WorkerId(me), owed, queues)
+        });
         let mut outcome = *untold;
         for _ in 0..FREE_EFFECTS {
             outcome = match spell.next(&mut **thief, queues, outcome) {

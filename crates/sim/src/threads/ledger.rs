@@ -78,7 +78,7 @@ impl Ledger {
         self.live.is_empty()
     }
 
-    /// Created = done + running + blocked + waiting; and a blocked task waits for one that is not.
+    /// Created = done + running + blocked + waiting; and while a task is blocked, another runs or is ready.
     pub(super) fn balances(&self, waiting: u64) -> Result<(), String> {
         let Ledger { created, running, blocked, done, .. } = *self;
         if created != done + running + blocked + waiting {

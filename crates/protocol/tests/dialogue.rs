@@ -1,0 +1,115 @@
+//! What the dialogue adds to a policy, seen from a driver.
+
+use std::cell::Cell;
+
+use comity_policy::{Action, Event, Thief, WakeReason, WorkerId};
+use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings};
+use comity_protocol::sleep::{Parking, Woken};
+
+/// Never steals.
+struct Pauses;
+
+impl Thief for Pauses {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected => Action::Run { wakeups_owed: 0 },
+            _ => Action::Pause { hints: 1 },
+        }
+    }
+}
+
+/// Three workers, one of which is busy for ever. The thief is one too many while `excess` says so, and rests for a moment.
+#[derive(Default)]
+struct Around {
+    excess: Cell<bool>,
+    rests: Cell<u32>,
+}
+
+impl Surroundings for Around {
+    fn workers(&self) -> u32 {
+        3
+    }
+
+    fn anyone_busy(&self) -> bool {
+        true
+    }
+
+    fn next_without_core(&self, _: WorkerId, _: Option<WorkerId>) -> Option<WorkerId> {
+        None
+    }
+
+    fn has_excess(&self, _: WorkerId) -> bool {
+        self.excess.take()
+    }
+
+    fn retire(&self, _: WorkerId, _: bool) -> bool {
+        self.rests.set(self.rests.get() + 1);
+        true
+    }
+
+    fn pass_on(&self, _: WorkerId) {}
+
+    fn park(&self, _: WorkerId) -> Parking {
+        Parking::Over(Woken::For(WakeReason::Coordinator))
+    }
+}
+
+/// A thief that finds nothing, as number 1 of three.
+struct Spell<'a> {
+    dialogue: Dialogue,
+    around: &'a Around,
+    outcome: Outcome,
+}
+
+impl<'a> Spell<'a> {
+    fn begin(around: &'a Around) -> Self {
+        Spell { dialogue: Dialogue::begin(WorkerId(1), 0, around), around, outcome: Outcome::Done }
+    }
+
+    /// How often it pauses before it does anything else that takes time, and what that is. In the pause of this number it becomes one
+    /// too many.
+    fn pauses(&mut self, excess_in: Option<u32>) -> (u32, Effect) {
+        for pauses in 0..10_000 {
+            let mut effect = self.dialogue.next(&mut Pauses, self.around, self.outcome);
+            while let Effect::Step(_) = effect {
+                effect = self.dialogue.next(&mut Pauses, self.around, Outcome::Done);
+            }
+            match effect {
+                Effect::Pause { .. } => self.outcome = Outcome::Done,
+                _ => {
+                    self.outcome = Outcome::Nothing;
+                    return (pauses, effect);
+                }
+            }
+            self.around.excess.set(excess_in == Some(pauses + 1));
+        }
+        unreachable!("a policy that never steals is swept for")
+    }
+}
+
+/// A sweep after 4096 events: a look at each of the others and outside.
+fn is_swept_after(pauses: u32, spell: &mut Spell, excess_in: Option<u32>) {
+    assert_eq!(spell.pauses(excess_in), (pauses, Effect::StealFrom(WorkerId(0))));
+    assert_eq!(spell.pauses(None), (0, Effect::TakeInjected));
+    assert_eq!(spell.pauses(None), (0, Effect::StealFrom(WorkerId(2))));
+}
+
+#[test]
+fn a_policy_that_never_steals_is_swept_for_again_and_again() {
+    let around = Around::default();
+    let mut spell = Spell::begin(&around);
+    for _ in 0..3 {
+        is_swept_after(4096, &mut spell, None);
+    }
+    assert_eq!(around.rests.get(), 0);
+}
+
+/// The pause at whose end the sweep is due ends with a rest, after which the policy pauses once more.
+#[test]
+fn a_rest_in_the_place_of_a_sweep_puts_it_off_and_loses_none() {
+    let around = Around::default();
+    let mut spell = Spell::begin(&around);
+    is_swept_after(4097, &mut spell, Some(4096));
+    assert_eq!(around.rests.get(), 1);
+    is_swept_after(4096, &mut spell, None);
+}
