@@ -2,7 +2,8 @@
 //! what was done.
 //!
 //! Here tasks wait for each other by spinning, which a program should not do: if a task stays where it is, the test
-//! hangs, and the watchdog makes that a failure.
+//! hangs, and the watchdog makes that a failure. Beside a program of the same table that computes all the time, `dws` needs minutes: a task that is
+//! waited for so gets a worker after a hundred looks of the coordinator (Claim 3 in the README of `comity-protocol`).
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
