@@ -188,17 +188,12 @@ impl Queues {
             effect => unreachable!("{effect:?} takes a cycle, ends a spell, or waits"),
         }
     }
-
-    /// How many workers there are.
-    fn len(&self) -> u32 {
-        self.workers.len() as u32
-    }
 }
 
 /// No worker rests, for a processor is the job's for the whole quantum.
 impl Surroundings for Queues {
     fn workers(&self) -> u32 {
-        self.len()
+        self.workers.len() as u32
     }
 
     /// A job that has not ended has a strand that runs, or one that was interrupted.
@@ -208,12 +203,12 @@ impl Surroundings for Queues {
 
     fn roles(&self) -> Roles {
         let busy = self.workers.iter().filter(|worker| worker.has_task()).count() as u32;
-        Roles { busy, thieves: self.len() - busy, sleepers: 0 }
+        Roles { busy, thieves: self.workers() - busy, sleepers: 0 }
     }
 
     /// A worker that has lost its processor for good has no number any more: its queue is that of one after all others.
     fn next_without_core(&self, _: WorkerId, last: Option<WorkerId>) -> Option<WorkerId> {
-        (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.len()))
+        (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.workers()))
     }
 }
 
@@ -342,7 +337,7 @@ impl Job {
     /// Brings the number of workers to `count`.
     fn hire(&mut self, count: u32) {
         let seed = self.random.random();
-        for me in self.queues.len()..count {
+        for me in self.queues.workers()..count {
             self.queues.hire();
             self.spells.push(Spell::of(self.policy.thief(WorkerId(me), count, seed)));
         }
@@ -366,10 +361,10 @@ impl Job {
 
     /// As many workers as processors. Which processors go, the paper leaves unsaid: drawn at random.
     fn resize(&mut self, allotment: u32) {
-        if self.queues.len() == allotment {
+        if self.queues.workers() == allotment {
             return;
         }
-        while self.queues.len() > allotment {
+        while self.queues.workers() > allotment {
             let leaves = self.random.random_range(0..self.spells.len());
             self.spells.swap_remove(leaves);
             self.queues.dismiss(leaves);
