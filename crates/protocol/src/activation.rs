@@ -640,8 +640,9 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let is_short = books.awake() > books.held();
         let wants = (is_short || books.retired() > 0) && books.held() < self.most() && !self.wakes_by_push();
         member.want(wants);
-        // Asked after it is known to want one: a program that releases a core later rings.
-        if wants && books.retired() > 0 && member.any_free() {
+        // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms of an opened pool
+        // before it sees that the pool is open. Until then no task wakes it.
+        if wants && books.retired() > 0 && member.any_free() && !self.is_closed() {
             self.restore_hunger(books, pool);
             member.want(is_short);
             if !pool.deques_have_task() && !pool.injector_has_task() {

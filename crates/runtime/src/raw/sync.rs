@@ -17,7 +17,10 @@ mod real {
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     };
 
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+
     pub(crate) use comity_os::barrier::{heavy, light};
+    pub(crate) use comity_os::lock;
 
     /// Lets another thread finish a step that it is in the middle of.
     pub(crate) fn stall(tries: u32) {
@@ -64,7 +67,8 @@ mod modelled {
 
     use comity_protocol::platform::Waker;
 
-    use loom::sync::{Condvar, Mutex};
+    use loom::sync::Condvar;
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
 
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -82,6 +86,10 @@ mod modelled {
 
     pub(crate) fn stall(_tries: u32) {
         loom::thread::yield_now();
+    }
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().expect("loom ends a model in which a thread panics")
     }
 
     /// A futex: the comparison and the going to sleep are one step, as the kernel's bucket lock makes them.
@@ -158,7 +166,7 @@ impl Platform for Atomics {
     }
 
     fn lock<T>(&self, value: T) -> Locked<T> {
-        Locked(std::sync::Mutex::new(value))
+        Locked(Mutex::new(value))
     }
 
     fn once<T>(&self) -> SetOnce<T> {
@@ -280,21 +288,20 @@ impl Parker for FutexWord {
     }
 }
 
-/// Taken off the paths that loom explores.
-pub(crate) struct Locked<T>(std::sync::Mutex<T>);
+pub(crate) struct Locked<T>(Mutex<T>);
 
 impl<T> Lock<T> for Locked<T> {
     type Guard<'a>
-        = std::sync::MutexGuard<'a, T>
+        = MutexGuard<'a, T>
     where
         T: 'a;
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, T> {
-        comity_os::lock(&self.0)
+    fn lock(&self) -> MutexGuard<'_, T> {
+        lock(&self.0)
     }
 }
 
-/// Taken off the paths that loom explores, as [`Locked`].
+/// Set before the threads that loom explores begin: a model's threads see it set.
 pub(crate) struct SetOnce<T> {
     value: std::sync::OnceLock<T>,
     /// Whether `value` is there. ThreadSanitizer cannot see the order that the lock within keeps.

@@ -13,6 +13,7 @@ use super::{Admission, Woken, Work, park};
 use crate::raw::sync::{FutexWord, Threads, Waker, fence};
 
 mod asymmetric;
+mod closed;
 
 const W0: WorkerId = WorkerId(0);
 const W1: WorkerId = WorkerId(1);

@@ -1,0 +1,387 @@
+//! A pool that is closed and opened while its workers look for tasks, rest and push (Claim 7): the dialogue, the books and the sleep
+//! protocol together. A worker that rests on in an open pool shows as a deadlock.
+
+use std::sync as unexplored;
+
+use comity_policy::{Action, Event, Policy, Room, Sharing, Thief, Victim};
+use comity_protocol::CoreSet;
+use comity_protocol::activation::{self, Activation, Cores, Terms};
+use comity_protocol::dialogue::{Crew, Dialogue, Hands, Take};
+
+use super::*;
+use crate::workers::thief::hold;
+
+/// A table in which no other program moves. It is used under the lock of the books alone, so loom need not explore it.
+struct Table {
+    free: unexplored::Mutex<CoreSet>,
+    held: unexplored::Mutex<CoreSet>,
+}
+
+impl Table {
+    /// Moves a core, `core` or the first, from one set to the other.
+    fn pass(from: &unexplored::Mutex<CoreSet>, to: &unexplored::Mutex<CoreSet>, core: Option<usize>) -> Option<usize> {
+        let mut from = from.lock().unwrap();
+        let core = core.or_else(|| from.iter().next())?;
+        from.remove(core);
+        to.lock().unwrap().insert(core);
+        Some(core)
+    }
+}
+
+impl Cores for Table {
+    fn held(&self) -> CoreSet {
+        *self.held.lock().unwrap()
+    }
+
+    fn held_by_program(&self) -> CoreSet {
+        self.held()
+    }
+
+    fn claim(&self, _: bool) -> Option<usize> {
+        Table::pass(&self.free, &self.held, None)
+    }
+
+    fn take_back(&self) -> Option<usize> {
+        None
+    }
+
+    fn release(&self, core: Option<usize>) -> Option<usize> {
+        Table::pass(&self.held, &self.free, core)
+    }
+
+    fn any_free(&self) -> bool {
+        !self.free.lock().unwrap().is_empty()
+    }
+
+    fn want(&self, _: bool) {}
+
+    fn decline(&self) {}
+
+    fn is_core_wanted(&self) -> bool {
+        false
+    }
+
+    fn note_lost(&self, _: u32) {}
+}
+
+/// A pool that takes part in a table.
+struct Member {
+    pool: Arc<Pool>,
+    activation: Activation<Threads, Table>,
+}
+
+/// The pool, as one of its workers or the coordinator has it: what it waits for is business of its own.
+struct View<'a> {
+    member: &'a Member,
+    awaited: &'a dyn Fn() -> bool,
+}
+
+impl Work for View<'_> {
+    fn deques_have_task(&self) -> bool {
+        self.member.pool.deques_have_task()
+    }
+
+    fn injector_has_task(&self) -> bool {
+        self.member.pool.injector_has_task()
+    }
+
+    fn has_business(&self, _: WorkerId) -> bool {
+        (self.awaited)()
+    }
+
+    fn ring_bells(&self) {
+        self.member.pool.ring_bells();
+    }
+}
+
+impl activation::Pool for View<'_> {
+    type Platform = Threads;
+
+    fn sleep(&self) -> &Sleep<Threads> {
+        &self.member.pool.sleep
+    }
+
+    fn confine(&self, _: WorkerId, _: Option<CoreSet>) -> bool {
+        true
+    }
+
+    fn lead(&self, _: WorkerId, _: usize, _: bool) -> bool {
+        true
+    }
+
+    fn up(&self, _: WorkerId) {}
+
+    fn worker_is_up(&self) {}
+}
+
+impl Crew for View<'_> {
+    type Cores = Table;
+
+    fn workers(&self) -> u32 {
+        self.member.activation.workers()
+    }
+
+    fn activation(&self) -> Option<&Activation<Threads, Table>> {
+        Some(&self.member.activation)
+    }
+}
+
+/// Steals from a peer, and sleeps when that was in vain.
+struct Hasty {
+    peer: WorkerId,
+}
+
+impl Thief for Hasty {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealFailed(_) => Action::Sleep,
+            Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => Action::StealFrom(self.peer),
+            _ => Action::Run { wakeups_owed: 0 },
+        }
+    }
+}
+
+/// What a worker's thread does.
+struct Spell<'a> {
+    pool: &'a Pool,
+    me: WorkerId,
+}
+
+impl Hands for Spell<'_> {
+    fn steal(&mut self, _: WorkerId) -> Take {
+        if Pool::take(&self.pool.deque) { Take::Taken } else { Take::Nothing }
+    }
+
+    fn take_injected(&mut self) -> bool {
+        let taken = Pool::take(&self.pool.injector);
+        if !taken {
+            // A worker that may not sleep looks again and again.
+            thread::yield_now();
+        }
+        taken
+    }
+
+    fn mug(&mut self, _: WorkerId) -> bool {
+        false
+    }
+
+    fn inspect(&mut self, _: WorkerId) -> Victim {
+        unreachable!("the policy inspects no worker")
+    }
+
+    fn claim_wakeup(&mut self, _: WorkerId) -> bool {
+        false
+    }
+
+    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        self.pool.sleep.wake_peer(self.me, whom, appoint)
+    }
+
+    fn give_way(&mut self, _: Option<WorkerId>) {
+        thread::yield_now();
+    }
+
+    fn pause(&mut self, _: u32) {
+        thread::yield_now();
+    }
+
+    /// loom knows no time: a timeout is a moment at which others run.
+    fn wait(&mut self, at_rest: u32, timeout: Option<std::time::Duration>, _: bool) -> bool {
+        match timeout {
+            Some(_) => thread::yield_now(),
+            None => self.pool.sleep.parker(self.me).wait(at_rest, None),
+        }
+        true
+    }
+}
+
+impl Member {
+    /// With a core for each worker, of which the pool holds all.
+    fn join(policy: &Policy, workers: u32, adopts: bool) -> Arc<Member> {
+        let (sharing, _): (Sharing, _) = policy.sharing().expect("the policy shares cores");
+        let cores: CoreSet = (0..workers as usize).collect();
+        let member = Member {
+            pool: Pool::new(workers, policy.row().waking),
+            activation: Activation::new(&Threads, sharing, workers, adopts, cores, workers),
+        };
+        member.activation.enter(Table { free: unexplored::Mutex::new(cores), held: unexplored::Mutex::default() });
+        member.look(false);
+        Arc::new(member)
+    }
+
+    fn view<'a>(&'a self, awaited: &'a dyn Fn() -> bool) -> View<'a> {
+        View { member: self, awaited }
+    }
+
+    // ---- What the coordinator does, as `quantum` has it. ----
+
+    /// One look: the program rests, or takes part.
+    fn look(&self, closed: bool) {
+        let Member { pool, activation } = self;
+        activation.stand(Terms { alone: false, by_time: closed, room: Room::Workers, usable: u32::MAX });
+        activation.close(closed);
+        let queued = [&pool.deque, &pool.injector].map(|tasks| tasks.load(Ordering::Acquire));
+        let (table, mut books) = (activation.member().expect("it has joined"), activation.books());
+        while activation.claim(&mut books, table, false) {}
+        activation.employ(&mut books, &self.view(&|| false), queued.iter().sum::<u32>() as usize);
+    }
+
+    fn open(&self) {
+        self.look(false);
+        self.activation.reopen(&self.view(&|| false));
+    }
+
+    /// The program has no work, as the coordinator sees it, and is open for what comes.
+    fn leave_off(&self) {
+        let Member { activation, .. } = self;
+        activation.stand(Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX });
+        activation.close(false);
+        activation.reopen(&self.view(&|| false));
+    }
+
+    // ---- What others do. ----
+
+    fn inject(&self) {
+        self.pool.injector.fetch_add(1, Ordering::Release);
+        self.pool.sleep.after_injection(Waker::GoesOn, &*self.pool);
+    }
+
+    /// As `Registry::terminate` has it.
+    fn end(&self) {
+        self.pool.ended.store(true, Ordering::Release);
+        self.activation.end();
+        (0..self.activation.workers()).for_each(|worker| self.pool.sleep.wake_for_business(WorkerId(worker)));
+    }
+
+    fn find_as_first(&self) {
+        self.find(W0);
+    }
+
+    /// A worker without a task looks for one until it has it, or until the pool has ended.
+    fn find(&self, me: WorkerId) {
+        let ended = || self.pool.ended.load(Ordering::Acquire);
+        self.spell(me, &ended, Dialogue::begin(me, 0, &self.view(&ended)));
+    }
+
+    /// A worker in the middle of a task rests while the pool is closed, as `thief::Worker::rest_while_closed` has it.
+    fn rest_midway(&self, me: WorkerId) {
+        let goes_on = || !self.activation.is_closed();
+        if !goes_on() {
+            self.spell(me, &goes_on, Dialogue::begin_to_rest(me, &self.view(&goes_on)));
+        }
+    }
+
+    fn spell(&self, me: WorkerId, awaited: &dyn Fn() -> bool, mut dialogue: Dialogue) {
+        let view = self.view(awaited);
+        let mut thief = Hasty { peer: WorkerId((me.0 + 1) % self.activation.workers()) };
+        hold(&mut dialogue, &mut thief, &view, me, &mut Spell { pool: &self.pool, me });
+        dialogue.finish(&view);
+    }
+}
+
+/// Where a sleeper lends its core, leaves it, and keeps it.
+fn policies() -> [Policy; 3] {
+    ["comity", "dws", "a-steal"].map(|name| name.parse().expect("a policy of that name"))
+}
+
+/// For each way to be in the books or in none.
+fn each_kind_of_worker(most_preemptions: usize, model: impl Fn(&Policy, bool) + Copy + Sync + Send + 'static) {
+    for policy in policies() {
+        for adopts in [false, true] {
+            let policy = policy.clone();
+            explore(most_preemptions, move || model(&policy, adopts));
+        }
+    }
+}
+
+#[test]
+fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
+    each_kind_of_worker(2, |policy, adopts| {
+        let member = Member::join(policy, 1, adopts);
+        let thief = thread::spawn({
+            let member = member.clone();
+            move || member.find(W0)
+        });
+        member.look(true);
+        member.inject();
+        member.open();
+        thief.join().unwrap();
+    });
+}
+
+/// The coordinator finds the pool without tasks, and does not look at it again before the task comes.
+#[test]
+fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
+    for open in [Member::open, Member::leave_off] {
+        each_kind_of_worker(2, move |policy, adopts| {
+            let member = Member::join(policy, 1, adopts);
+            let [thief, other] = [Member::find_as_first, Member::inject].map(|does| {
+                let member = member.clone();
+                thread::spawn(move || does(&member))
+            });
+            member.look(true);
+            open(&member);
+            thief.join().unwrap();
+            other.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
+    each_kind_of_worker(3, |policy, adopts| {
+        let member = Member::join(policy, 1, adopts);
+        member.pool.sleep.publish_busy(W0);
+        let worker = thread::spawn({
+            let member = member.clone();
+            move || member.rest_midway(W0)
+        });
+        member.look(true);
+        member.open();
+        worker.join().unwrap();
+    });
+}
+
+/// The pusher is in the middle of a task for ever. (A worker that leaves its core is recalled by the coordinator's next look alone.)
+#[test]
+fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
+    for policy in policies().into_iter().filter(|policy| policy.row().name != "dws") {
+        explore(1, move || {
+            let member = Member::join(&policy, 2, false);
+            member.pool.sleep.publish_busy(W0);
+            let thief = thread::spawn({
+                let member = member.clone();
+                move || member.find(W1)
+            });
+            let coordinator = thread::spawn({
+                let member = member.clone();
+                move || {
+                    member.look(true);
+                    member.open();
+                }
+            });
+            member.pool.push(W0);
+            coordinator.join().unwrap();
+            thief.join().unwrap();
+        });
+    }
+}
+
+/// It is open then, whatever its program is told, and its workers leave.
+#[test]
+fn loom_a_closed_pool_that_ends_wakes_its_workers() {
+    each_kind_of_worker(2, |policy, adopts| {
+        let member = Member::join(policy, 1, adopts);
+        let worker = thread::spawn({
+            let member = member.clone();
+            move || member.find(W0)
+        });
+        let coordinator = thread::spawn({
+            let member = member.clone();
+            move || member.look(true)
+        });
+        member.end();
+        worker.join().unwrap();
+        coordinator.join().unwrap();
+    });
+}
