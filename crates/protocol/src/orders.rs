@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a setter                     the program's slot in the table                its coordinator, at each look
-//!   request ── one store ──▶  weight │ value, tenure │                  ┌─ weight: that, or else its own
+//!   Words::ask ─ one write ▶  weight │ value, tenure │                  ┌─ weight: that, or else its own
 //!           ── the bell ──▶   cores  │ value, tenure │ ── Requests ───▶ ├─ cores:  that, or else its own most
 //!                             pause  │ until, tenure │   (in_force)     └─ pause:  until then, or not at all
 //! ```
@@ -10,11 +10,16 @@
 //! 1. *Nothing is half-written.* Each property is one word, so a setter that is killed has asked for it or has not.
 //! 2. *A request is for one program.* A word holds the low bits of the slot's tenure, which counts the programs that have had the slot. A
 //!    program obeys words of its own tenure only, and one that takes the slot counts it up before it says anything of itself. So the setter
-//!    that saw a program, and stores after another took its place, asks for nothing. (It would take 2²⁴ programs in between to be wrong.)
+//!    that saw a program, and writes after another took its place, asks for nothing. (It would take 2²⁴ programs in between to be wrong.)
+//!    Nor does it replace what others asked of the later program: see [`Words`].
 //! 3. *A pause ends by itself.* It is the moment until which it lasts, no later than [`MOST_PAUSE`] from now: a word that says more, which
 //!    no setter of ours writes, counts as none.
 
+mod words;
+
 use core::time::Duration;
+
+pub use words::Words;
 
 /// The longest pause.
 pub const MOST_PAUSE: Duration = Duration::from_secs(24 * 3600);
@@ -31,6 +36,19 @@ const MOST_VALUE: u64 = u64::MAX >> TENURE_BITS;
 
 /// A lease is kept in whole milliseconds: so it has room for 34 years of a machine's life.
 const LEASE_UNIT_NS: u64 = 1_000_000;
+
+/// One thing that a program is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// To count so much; `None`: as it says itself.
+    Weight(Option<u32>),
+    /// To use so many cores at most; `None`: as many as it says itself.
+    Cores(Option<u32>),
+    /// To rest for so long from now on, but for no longer than [`MOST_PAUSE`]; rounded up to whole milliseconds.
+    Pause(Duration),
+    /// To rest no longer.
+    Resume,
+}
 
 /// What one property of a program is asked to be, as the word that the table holds. 0: nothing is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,9 @@
 //! - What was done under a lock is visible to its next holder, and what was written before a cell was set to those who find it set.
 //! - A wake-up by [`Parker::wake`] that follows a change of the parker's value is not lost: a worker waits only while the value is the old one.
 
+use core::cell::Cell;
 use core::ops::DerefMut;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use comity_policy::WorkerId;
 
@@ -70,6 +71,40 @@ pub trait Word<T> {
     /// As that of an atomic: what it held, as `Ok` where that was `current` and is replaced.
     #[expect(clippy::missing_errors_doc, reason = "no failure: the other outcome")]
     fn compare_exchange(&self, current: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T>;
+}
+
+impl Word<u64> for AtomicU64 {
+    fn load(&self, order: Ordering) -> u64 {
+        AtomicU64::load(self, order)
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        AtomicU64::store(self, value, order);
+    }
+
+    fn compare_exchange(&self, current: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64> {
+        AtomicU64::compare_exchange(self, current, new, success, failure)
+    }
+}
+
+/// Where one thread does all, as in a simulation.
+impl<T: Copy + PartialEq> Word<T> for Cell<T> {
+    fn load(&self, _: Ordering) -> T {
+        self.get()
+    }
+
+    fn store(&self, value: T, _: Ordering) {
+        self.set(value);
+    }
+
+    fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
+        let before = self.get();
+        if before != current {
+            return Err(before);
+        }
+        self.set(new);
+        Ok(before)
+    }
 }
 
 /// A number that several workers change.

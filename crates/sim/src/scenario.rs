@@ -6,16 +6,17 @@
 mod run;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use comity_policy::{Policy, Waking};
-use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT};
+use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
 
 pub use run::{Outcome, ProgramOutcome, Recorder};
 
 use crate::quanta::job::Deques;
 use crate::quanta::{Feedback, ThreadScheduler};
-use crate::threads::{Costs, Host, Order};
+use crate::threads::{Costs, Host};
 
 /// A scenario as it is written. [`Scenario::new`] looks whether it makes sense.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -201,7 +202,7 @@ pub enum Fault {
     },
 }
 
-/// What the programs of one name are asked from outside, those that have come by then: [`Order`]. Only on a host.
+/// What the programs of one name are asked from outside, those that have come by then: [`Request`]. Only on a host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 pub enum WrittenOrder {
@@ -243,19 +244,19 @@ pub enum WrittenOrder {
 
 impl WrittenOrder {
     /// When, and what which program is asked.
-    fn parts(&self) -> (u64, &str, Order) {
+    fn parts(&self) -> (u64, &str, Request) {
         match self {
-            WrittenOrder::Weight { at, program, weight } => (*at, program, Order::Weight(*weight)),
-            WrittenOrder::Cores { at, program, cores } => (*at, program, Order::Cores(*cores)),
-            WrittenOrder::Pause { at, program, steps } => (*at, program, Order::Pause(*steps)),
-            WrittenOrder::Resume { at, program } => (*at, program, Order::Resume),
+            WrittenOrder::Weight { at, program, weight } => (*at, program, Request::Weight(*weight)),
+            WrittenOrder::Cores { at, program, cores } => (*at, program, Request::Cores(*cores)),
+            WrittenOrder::Pause { at, program, steps } => (*at, program, Request::Pause(Duration::from_nanos(*steps))),
+            WrittenOrder::Resume { at, program } => (*at, program, Request::Resume),
         }
     }
 
     /// Looks whether the programs can be asked this.
     fn check(&self, machine: &Machine, programs: &[Submission], policies: &[Policy]) -> Result<(), String> {
         machine.only_on_a_host("an order")?;
-        let (_, name, order) = self.parts();
+        let (_, name, request) = self.parts();
         let Some(nth) = programs.iter().position(|program| program.name == name) else {
             return Err(format!("an order asks '{name}'; the programs are {}", listed(programs)));
         };
@@ -265,11 +266,13 @@ impl WrittenOrder {
                 policies[nth]
             ));
         }
-        match order {
-            Order::Weight(Some(weight)) => bounded("weight of an order", weight.into(), 1, MOST_WEIGHT.into()),
-            Order::Cores(Some(cores)) => bounded("cores of an order", cores.into(), 1, machine.processors.into()),
-            Order::Pause(steps) => bounded("steps of an order", steps, 1, MOST_PAUSE.as_nanos() as u64),
-            Order::Weight(None) | Order::Cores(None) | Order::Resume => Ok(()),
+        match request {
+            Request::Weight(Some(weight)) => bounded("weight of an order", weight.into(), 1, MOST_WEIGHT.into()),
+            Request::Cores(Some(cores)) => bounded("cores of an order", cores.into(), 1, machine.processors.into()),
+            Request::Pause(length) => {
+                bounded("steps of an order", length.as_nanos() as u64, 1, MOST_PAUSE.as_nanos() as u64)
+            }
+            Request::Weight(None) | Request::Cores(None) | Request::Resume => Ok(()),
         }
     }
 }

@@ -58,8 +58,6 @@ use pool::{Pool, Pools, Work};
 use quota::Quota;
 use table::Table;
 
-pub use orders::Order;
-
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

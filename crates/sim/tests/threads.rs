@@ -4,13 +4,15 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use comity_policy::{Place, Policy, Waking};
+use comity_protocol::orders::Request;
 use comity_sim::conversation::{Line, replay};
 use comity_sim::network::{Done, Network, Next, Step, Then};
 use comity_sim::program::{Fork, ForkJoin, Program};
 use comity_sim::random::stream;
-use comity_sim::threads::{Costs, Counts, Fate, Host, Lateness, Order};
+use comity_sim::threads::{Costs, Counts, Fate, Host, Lateness};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
@@ -124,22 +126,25 @@ fn break_things(host: &mut Host, cores: usize, programs: usize, random: &mut imp
 /// What programs are asked while they run, also such as have ended, or share no cores.
 fn ask_programs(host: &mut Host, programs: usize, random: &mut impl Rng) {
     for _ in 0..random.random_range(0..6) {
-        let order = match random.random_range(0..6) {
-            0 => Order::Weight(Some(random.random_range(1..1_000))),
-            1 => Order::Weight(None),
-            2 => Order::Cores(Some(random.random_range(0..8))),
-            3 => Order::Cores(None),
-            4 => Order::Pause(random.random_range(0..8_000_000)),
-            _ => Order::Resume,
+        let request = match random.random_range(0..6) {
+            0 => Request::Weight(Some(random.random_range(1..1_000))),
+            1 => Request::Weight(None),
+            2 => Request::Cores(Some(random.random_range(0..8))),
+            3 => Request::Cores(None),
+            4 => Request::Pause(Duration::from_nanos(random.random_range(0..8_000_000))),
+            _ => Request::Resume,
         };
         let (at, program) = (random.random_range(0..20_000_000), random.random_range(0..programs as u32));
-        host.order(at, program, order);
+        host.order(at, program, request);
         // Some rest is cut short, or made longer.
-        if let Order::Pause(length) = order
+        if let Request::Pause(length) = request
             && random.random()
         {
-            let again = if random.random() { Order::Resume } else { Order::Pause(random.random_range(0..4_000_000)) };
-            host.order(at + random.random_range(0..=length), program, again);
+            let again = match random.random() {
+                true => Request::Resume,
+                false => Request::Pause(Duration::from_nanos(random.random_range(0..4_000_000))),
+            };
+            host.order(at + random.random_range(0..=length.as_nanos() as u64), program, again);
         }
     }
 }

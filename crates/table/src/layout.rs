@@ -15,6 +15,7 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use comity_os::SharedCoreSet;
+use comity_protocol::orders::Words;
 pub use comity_protocol::{CORES, SLOTS};
 
 /// The first eight bytes of a table.
@@ -123,14 +124,20 @@ pub(crate) struct Slot {
     pub(crate) involuntary: AtomicU64,
     /// Counts the programs that have had this slot, but for those of older builds, which obey nothing.
     pub(crate) tenure: AtomicU64,
-    /// What the program is asked, as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure each. Any process stores there
-    /// (release) and rings; the program reads (acquire), and the next that takes the slot clears them.
+    /// What the program is asked, as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure each: see [`Words`].
     pub(crate) asked_weight: AtomicU64,
     pub(crate) asked_cores: AtomicU64,
     pub(crate) asked_pause: AtomicU64,
     /// The futex for that alone, on which a program waits that has nothing to do: no other news wakes it.
     pub(crate) asks: AtomicU32,
     spare: [AtomicU64; 84],
+}
+
+impl Slot {
+    /// Those by which its program is asked.
+    pub(crate) fn words(&self) -> Words<'_, AtomicU64> {
+        Words { tenure: &self.tenure, asked: [&self.asked_weight, &self.asked_cores, &self.asked_pause] }
+    }
 }
 
 pub(crate) const FREE: u32 = 0;

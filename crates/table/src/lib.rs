@@ -38,10 +38,10 @@ mod request;
 mod snapshot;
 mod text;
 
-pub use comity_protocol::orders::{InForce, MOST_PAUSE, Own, Requests};
+pub use comity_protocol::orders::{InForce, MOST_PAUSE, Own, Request, Requests};
 pub use comity_protocol::{CORES, CoreSet, CoreWord, SLOTS, STOPPED_AFTER, SlotId, Standing, TURN};
 pub use map::{Location, TableError};
 pub use member::{Member, Profile, draw_program};
 pub use other_layout::{OtherLayout, other_layouts};
-pub use request::{Request, RequestError, request};
+pub use request::{RequestError, request};
 pub use snapshot::{Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};

@@ -149,12 +149,9 @@ impl Member {
     /// Only with the slot's lock.
     fn introduce(&self, id: SlotId) {
         let (slot, profile, now) = (&self.layout().slots[id.index()], &self.profile, now_ns());
-        // First: what was read before is of another tenure, and what is asked of the program before binds no longer.
-        let tenure = slot.tenure.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        // First: what was read before is of another tenure.
+        let tenure = slot.words().begin();
         fence(Ordering::Release);
-        for asked in [&slot.asked_weight, &slot.asked_cores, &slot.asked_pause] {
-            asked.store(0, Ordering::Relaxed);
-        }
         self.tenure.store(tenure, Ordering::Relaxed);
         slot.program.store(profile.program, Ordering::Relaxed);
         slot.desire.store(0, Ordering::Relaxed);
@@ -306,7 +303,7 @@ impl Member {
             return Requests::default();
         }
         self.fills_in(OBEYS);
-        asked(self.own(), self.tenure.load(Ordering::Relaxed)).at(now_ns())
+        self.own().words().read(self.tenure.load(Ordering::Relaxed)).at(now_ns())
     }
 
     /// From now on the program counts so much.
@@ -649,12 +646,6 @@ pub(crate) fn load(core: &AtomicU64) -> CoreWord {
 
 fn exchange(core: &AtomicU64, before: CoreWord, next: CoreWord) -> bool {
     core.compare_exchange(before.to_bits(), next.to_bits(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
-}
-
-/// What the program of this tenure is asked.
-pub(crate) fn asked(slot: &Slot, tenure: u64) -> Requests {
-    let words = [&slot.asked_weight, &slot.asked_cores, &slot.asked_pause];
-    Requests::read(words.map(|word| word.load(Ordering::Acquire)), tenure)
 }
 
 pub(crate) fn ring(slot: &Slot) {

@@ -2,30 +2,16 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use comity_os::clock::now_ns;
 use comity_os::futex;
-use comity_protocol::orders::{MOST_PAUSE, RequestWord};
+use comity_protocol::orders::Request;
 
 use crate::fault;
 use crate::layout::{OBEYS, TAKEN};
 use crate::map::{Location, Map, TableError};
 use crate::member::ring;
 use crate::snapshot::Program;
-
-/// One thing that a program is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// To count so much; `None`: as it says itself.
-    Weight(Option<u32>),
-    /// To use so many cores at most; `None`: as many as it says itself.
-    Cores(Option<u32>),
-    /// To rest for so long from now on, but for no longer than [`MOST_PAUSE`](crate::MOST_PAUSE).
-    Pause(Duration),
-    /// To rest no longer.
-    Resume,
-}
 
 /// Why a program was not asked.
 #[derive(Debug)]
@@ -63,28 +49,20 @@ pub fn request(location: &Location, program: &Program, requests: &[Request]) -> 
     let map = Map::open_existing(location).map_err(RequestError::Table)?.ok_or(RequestError::Gone)?;
     let slot = &map.layout().slots[program.slot.index()];
     let tenure = program.tenure.ok_or(RequestError::Gone)?;
-    let is_there = slot.state.load(Ordering::Acquire) == TAKEN && slot.tenure.load(Ordering::Acquire) == tenure;
-    if !is_there {
+    let is_taken = || slot.state.load(Ordering::Acquire) == TAKEN;
+    if slot.tenure.load(Ordering::Acquire) != tenure || !is_taken() {
         return Err(RequestError::Gone);
     }
     if slot.features.load(Ordering::Acquire) & OBEYS == 0 {
         return Err(RequestError::Deaf);
     }
-    // From here on another program may take the slot: what is stored is of the tenure that was meant, so it asks that one nothing. Whether
-    // this process dies between two stores, or before it rings, each word is as it was or as it is to be, and is read at the latest by
-    // the program's next look.
+    // Whether this process dies between two of them, or before it rings, each word is as it was or as it is to be, and is read at the
+    // latest by the program's next look.
     for request in requests {
         fault::point("asking");
-        let (word, asked) = match *request {
-            Request::Weight(weight) => (&slot.asked_weight, RequestWord::new(tenure, weight.unwrap_or(0).into())),
-            Request::Cores(cores) => (&slot.asked_cores, RequestWord::new(tenure, cores.unwrap_or(0).into())),
-            Request::Pause(length) => {
-                let until = now_ns().saturating_add(length.min(MOST_PAUSE).as_nanos() as u64);
-                (&slot.asked_pause, RequestWord::pause(tenure, until))
-            }
-            Request::Resume => (&slot.asked_pause, RequestWord::new(tenure, 0)),
-        };
-        word.store(asked.to_bits(), Ordering::Release);
+        if !slot.words().ask(*request, tenure, now_ns(), is_taken) {
+            return Err(RequestError::Gone);
+        }
         fault::point("asked");
     }
     slot.asks.fetch_add(1, Ordering::Release);

@@ -11,7 +11,7 @@ use comity_policy::allotment::{Claim, deq};
 
 use crate::layout::{BYTES, CORES, CPU_TIME, OBEYS, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
-use crate::member::{MOST_WEIGHT, asked, byte, is_stopped, load};
+use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, text};
 use comity_protocol::orders::Requests;
 use comity_protocol::{Party, partition};
@@ -157,7 +157,7 @@ impl Snapshot {
                 cpu: publishes(CPU_TIME).then(|| Duration::from_nanos(slot.cpu_ns.load(Ordering::Relaxed))),
                 switches: publishes(SWITCHES)
                     .then(|| [&slot.voluntary, &slot.involuntary].map(|switches| switches.load(Ordering::Relaxed))),
-                requests: publishes(OBEYS).then(|| asked(slot, tenure).at(now)),
+                requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
                 tenure: None,
             };
             // Who takes a slot counts the tenure up first: if it is the same, all that was read is of one program.

@@ -21,21 +21,16 @@ pub struct Cells {
 pub struct One<T>(Cell<T>);
 
 impl<T: Copy + PartialEq> Word<T> for One<T> {
-    fn load(&self, _: Ordering) -> T {
-        self.0.get()
+    fn load(&self, order: Ordering) -> T {
+        self.0.load(order)
     }
 
-    fn store(&self, value: T, _: Ordering) {
-        self.0.set(value);
+    fn store(&self, value: T, order: Ordering) {
+        self.0.store(value, order);
     }
 
-    fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
-        let before = self.0.get();
-        if before != current {
-            return Err(before);
-        }
-        self.0.set(new);
-        Ok(before)
+    fn compare_exchange(&self, current: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T> {
+        self.0.compare_exchange(current, new, success, failure)
     }
 }
 

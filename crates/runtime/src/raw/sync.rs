@@ -92,6 +92,14 @@ mod modelled {
         mutex.lock().expect("loom ends a model in which a thread panics")
     }
 
+    /// Explores every interleaving of a model's threads, with no more than so many preemptions.
+    #[cfg(test)]
+    pub(crate) fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(most_preemptions);
+        builder.check(model);
+    }
+
     /// A futex: the comparison and the going to sleep are one step, as the kernel's bucket lock makes them.
     pub(crate) struct FutexWord {
         word: AtomicU32,
@@ -247,6 +255,15 @@ macro_rules! word {
 word!(Bool, AtomicBool, bool);
 word!(U32, AtomicU32, u32);
 word!(I32, AtomicI32, i32);
+#[cfg(all(test, loom))]
+word!(U64, AtomicU64, u64);
+
+#[cfg(all(test, loom))]
+impl U64 {
+    pub(crate) fn new(value: u64) -> U64 {
+        U64(AtomicU64::new(value))
+    }
+}
 
 impl Counter for I32 {
     #[inline]

@@ -355,16 +355,18 @@ fn is_alive(pool: &Pool) -> Result<(), String> {
 mod tests {
     use super::*;
     use std::num::NonZeroU64;
+    use std::time::Duration;
 
     use comity_policy::Room;
     use comity_protocol::activation::Terms;
+    use comity_protocol::orders::Request;
 
     use crate::network::{Network, Step, Then};
     use crate::program::{Fork, ForkJoin, Strand};
+    use crate::threads::Costs;
     use crate::threads::Host;
     use crate::threads::coordinator::Share;
     use crate::threads::spell::Queues;
-    use crate::threads::{Costs, Order};
 
     /// Two programs in the middle of a parallel phase, on four cores that they share by the table.
     fn host() -> Host {
@@ -400,6 +402,12 @@ mod tests {
 
     fn share(pool: &Pool) -> &Share {
         pool.share.as_ref().unwrap()
+    }
+
+    /// A setter asks the first program.
+    fn asks(host: &mut Host, request: Request) {
+        let slot = share(rich(host)).slot;
+        assert!(host.table.ask(slot, 1, request));
     }
 
     fn terms(alone: bool, by_time: bool, usable: u32) -> Terms {
@@ -575,12 +583,9 @@ mod tests {
             (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, desires"),
             (|host| host.starved += 1, "wait for want of a core, and"),
             (|host| share(rich(host)).activation.close(true), "the pool is closed, and is told"),
-            (
-                |host| host.table.ask(share(&host.pools.0[0]).slot, 1, Order::Pause(1 << 30)),
-                "whether its pool is closed is false",
-            ),
-            (|host| host.table.ask(share(&host.pools.0[0]).slot, 1, Order::Weight(Some(7))), "and counts 100"),
-            (|host| host.table.ask(share(&host.pools.0[0]).slot, 1, Order::Cores(Some(1))), "it is asked"),
+            (|host| asks(host, Request::Pause(Duration::from_secs(1))), "whether its pool is closed is false"),
+            (|host| asks(host, Request::Weight(Some(7))), "and counts 100"),
+            (|host| asks(host, Request::Cores(Some(1))), "it is asked"),
             (|host| rich(host).workers[0].beyond = 1_000, "worker 0 goes on as a thief, and is one too many"),
             (
                 |host| {

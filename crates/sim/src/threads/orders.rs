@@ -1,44 +1,31 @@
 //! What programs are asked from outside while they run, as `comity set` asks them.
 //!
-//! A setter looks which place of the table a program has, and stores what it asks for a moment later: by then another program may have
-//! the place. What a program obeys, and when, is decided by `comity_protocol`; `check.rs` looks whether it has come to that.
+//! A setter looks which place of the table a program has, and asks a moment later: by then another program may have the place. What a program obeys, and when, is decided by `comity_protocol`; `check.rs` looks whether it has come to that.
 
 use comity_protocol::SlotId;
+use comity_protocol::orders::Request;
 
 use super::{Due, Host};
-
-/// One thing that a program is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// To count so much; `None`: as usual.
-    Weight(Option<u32>),
-    /// To use so many cores at most; `None`: as many as it can.
-    Cores(Option<u32>),
-    /// To rest for so many nanoseconds, rounded up to whole milliseconds.
-    Pause(u64),
-    /// To rest no longer.
-    Resume,
-}
 
 /// A process that asks a program once.
 #[derive(Clone, Copy)]
 pub(super) struct Setter {
     pub(super) program: u32,
-    order: Order,
+    request: Request,
     /// The place of the program that it means, and that place's tenure, once it has looked.
     meant: Option<(SlotId, u64)>,
 }
 
 impl Host {
     /// From then on the program is asked this, if it is there and in the table.
-    pub fn order(&mut self, at: u64, program: u32, order: Order) {
+    pub fn order(&mut self, at: u64, program: u32, request: Request) {
         self.plan(at, Due::Asks(self.setters.len() as u32));
-        self.setters.push(Setter { program, order, meant: None });
+        self.setters.push(Setter { program, request, meant: None });
     }
 
     /// The setter looks for its program; or it has found it, and asks.
     pub(super) fn asks(&mut self, setter: u32) {
-        let Setter { program, order, meant } = self.setters[setter as usize];
+        let Setter { program, request, meant } = self.setters[setter as usize];
         let Some((slot, tenure)) = meant else {
             let pool = self.pool(program);
             let share = pool.share.as_ref().filter(|_| pool.is_there());
@@ -48,8 +35,9 @@ impl Host {
             }
             return;
         };
-        self.table.ask(slot, tenure, order);
-        // The program that has the place by now hears its bell, whether it is meant or not.
+        if !self.table.ask(slot, tenure, request) {
+            return;
+        }
         let heard = self.now + self.most_latency();
         if let Some(share) = self.table.program_of(slot).and_then(|program| self.pool(program).share.as_ref()) {
             share.is_asked(heard);

@@ -151,23 +151,18 @@ pub(super) struct Shared<T> {
 }
 
 impl<T: Copy + PartialEq> Word<T> for Shared<T> {
-    fn load(&self, _: Ordering) -> T {
-        self.value.get()
+    fn load(&self, order: Ordering) -> T {
+        self.value.load(order)
     }
 
-    fn store(&self, value: T, _: Ordering) {
+    fn store(&self, value: T, order: Ordering) {
         self.traffic.write(self.owner);
-        self.value.set(value);
+        self.value.store(value, order);
     }
 
-    fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
+    fn compare_exchange(&self, current: T, new: T, success: Ordering, failure: Ordering) -> Result<T, T> {
         self.traffic.write(self.owner);
-        let before = self.value.get();
-        if before != current {
-            return Err(before);
-        }
-        self.value.set(new);
-        Ok(before)
+        self.value.compare_exchange(current, new, success, failure)
     }
 }
 

@@ -9,11 +9,9 @@ use std::rc::Rc;
 
 use comity_policy::allotment::Claim;
 use comity_protocol::activation::Cores;
-use comity_protocol::orders::{InForce, Own, RequestWord, Requests};
+use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
 use comity_protocol::table::{self, Change, Report, Table as _};
 use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing};
-
-use super::orders::Order;
 
 /// A program's place.
 #[derive(Default)]
@@ -34,6 +32,12 @@ struct Slot {
     awake: Cell<u32>,
     /// It waits for a core to become free.
     wants: Cell<bool>,
+}
+
+impl Slot {
+    fn words(&self) -> Words<'_, Cell<u64>> {
+        Words { tenure: &self.tenure, asked: self.asked.each_ref() }
+    }
 }
 
 /// See the module. All programs have it in common.
@@ -112,9 +116,7 @@ impl Table {
         let free = SlotId::new(self.slots.iter().position(|slot| can_be_had(&slot))?)?;
         self.bury(free);
         let slot = self.slot(free);
-        // First, as on threads: what was asked of the program before binds no longer.
-        slot.tenure.set(slot.tenure.get() + 1);
-        slot.asked.iter().for_each(|word| word.set(0));
+        slot.words().begin();
         slot.program.set(Some(program));
         slot.weight.set(InForce::default().weight);
         slot.heartbeat.set(self.now.get());
@@ -179,16 +181,14 @@ impl Table {
         self.slot(slot).tenure.get()
     }
 
-    /// Asks the program of this tenure, and rings the bell of the one that has the place by now.
-    pub(super) fn ask(&self, slot: SlotId, tenure: u64, order: Order) {
-        let (word, asked) = match order {
-            Order::Weight(weight) => (0, RequestWord::new(tenure, weight.unwrap_or(0).into())),
-            Order::Cores(cores) => (1, RequestWord::new(tenure, cores.unwrap_or(0).into())),
-            Order::Pause(length) => (2, RequestWord::pause(tenure, self.now.get() + length)),
-            Order::Resume => (2, RequestWord::new(tenure, 0)),
-        };
-        self.slot(slot).asked[word].set(asked.to_bits());
-        self.ring(slot);
+    /// Asks the program of this tenure, and rings its bell. False: it has left.
+    pub(super) fn ask(&self, slot: SlotId, tenure: u64, request: Request) -> bool {
+        let place = self.slot(slot);
+        let asked = place.words().ask(request, tenure, self.now.get(), || place.program.get().is_some());
+        if asked {
+            self.ring(slot);
+        }
+        asked
     }
 
     /// What the program at this place is asked, a pause that is over included.
@@ -198,7 +198,7 @@ impl Table {
         if asked.iter().all(|word| word.get() == 0) {
             return Requests::default();
         }
-        Requests::read([0, 1, 2].map(|word: usize| asked[word].get()), tenure.get())
+        self.slot(slot).words().read(tenure.get())
     }
 
     /// What holds of it by now. Of its own accord each program counts as usual, and uses what it can.

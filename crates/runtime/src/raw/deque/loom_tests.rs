@@ -9,6 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::raw::sync::explore;
 
 struct Task {
     what: UnsafeCell<u32>,
@@ -81,12 +82,6 @@ impl Model {
         });
         mugged
     }
-}
-
-fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(most_preemptions);
-    builder.check(model);
 }
 
 /// Runs `thief` beside an owner that pushes `tasks` tasks and pops them again, twice; each must be taken once.

@@ -5,6 +5,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::raw::sync::explore;
 
 /// A job that only counts.
 #[repr(C)]
@@ -50,9 +51,7 @@ fn end(inbox: &Inbox<()>, jobs: Vec<*mut Job>) {
 
 #[test]
 fn loom_an_inbox_gives_each_job_once() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(|| {
+    explore(3, || {
         let inbox = Arc::new(Inbox::new());
         let jobs = jobs(3);
         let addresses: Vec<usize> = jobs.iter().map(|job| *job as usize).collect();

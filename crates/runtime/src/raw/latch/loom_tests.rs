@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::raw::sync::{Threads, park};
+use crate::raw::sync::{Threads, explore, park};
 use comity_policy::Waking;
 use comity_protocol::sleep::{Admission, Work};
 
@@ -61,9 +61,7 @@ fn setters_reach_a_waiter<L: Latch + 'static>(
     latch: impl Fn(&Sleep) -> L + Sync + Send + 'static,
     waits_for: fn(&L) -> &dyn Probe,
 ) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(move || {
+    explore(3, move || {
         let sleep = Arc::new(Sleep::new(Threads, 1, waking, false));
         sleep.publish_thief(W0);
         let guarded = Box::new(Guarded { latch: latch(&sleep), written: [UnsafeCell::new(0), UnsafeCell::new(0)] });

@@ -10,7 +10,7 @@ use comity_protocol::platform::Platform;
 use comity_protocol::sleep::{Parking, Sleep};
 
 use super::{Admission, Woken, Work, park};
-use crate::raw::sync::{FutexWord, Threads, Waker, fence};
+use crate::raw::sync::{FutexWord, Threads, Waker, explore, fence};
 
 mod asymmetric;
 mod closed;
@@ -144,12 +144,6 @@ impl Pool {
     fn take(queue: &AtomicU32) -> bool {
         queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |tasks| tasks.checked_sub(1)).is_ok()
     }
-}
-
-fn explore(most_preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(most_preemptions);
-    builder.check(model);
 }
 
 fn a_task_reaches_a_would_be_sleeper(waking: Waking, hand_in: fn(&Pool, WorkerId)) {
