@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Breaks the split deque, the sleep protocol, the inbox and a task's word in each of the committed ways and expects the test that each names to
-# notice: loom for what only shows between two instructions (loom-*), the model world, a driver of the dialogue and of the books, for the rest.
+# Breaks the split deque, the sleep protocol, closed pools, requests, the inbox and a task's word in each of the committed ways and expects the
+# test that each names to notice: loom for what only shows between two instructions (loom-*), the model world, a driver of the dialogue and of
+# the books, for the rest.
 # Breaks one simulated machine in each of the committed ways, too, and expects the comparison with the other to notice. What the protocol and
 # the policies decide is altered too, and the filed records of real threads notice. A mutation that no longer applies, no longer compiles, or
 # survives, fails this check.

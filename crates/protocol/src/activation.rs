@@ -641,7 +641,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let wants = (is_short || books.retired() > 0) && books.held() < self.most() && !self.wakes_by_push();
         member.want(wants);
         // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms of an opened pool
-        // before it sees that the pool is open. Until then no task wakes it.
+        // before it sees that the pool is open: while it sees the pool closed, it makes none hungry.
         if wants && books.retired() > 0 && member.any_free() && !self.is_closed() {
             self.restore_hunger(books, pool);
             member.want(is_short);

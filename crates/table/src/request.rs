@@ -44,7 +44,7 @@ impl std::error::Error for RequestError {}
 /// Whoever may write the table may ask: whether the user may is for the caller to decide.
 ///
 /// # Errors
-/// See [`RequestError`]; nothing is asked then.
+/// See [`RequestError`]; nothing is asked then, or nothing more of a program that leaves meanwhile.
 pub fn request(location: &Location, program: &Program, requests: &[Request]) -> Result<(), RequestError> {
     let map = Map::open_existing(location).map_err(RequestError::Table)?.ok_or(RequestError::Gone)?;
     let slot = &map.layout().slots[program.slot.index()];
@@ -56,8 +56,8 @@ pub fn request(location: &Location, program: &Program, requests: &[Request]) -> 
     if slot.features.load(Ordering::Acquire) & OBEYS == 0 {
         return Err(RequestError::Deaf);
     }
-    // Whether this process dies between two of them, or before it rings, each word is as it was or as it is to be, and is read at the
-    // latest by the program's next look.
+    // This process may die between two requests, or before it rings. Each word is as it was or as it is to be, and the program reads it
+    // at its next look at the latest.
     for request in requests {
         fault::point("asking");
         if !slot.words().ask(*request, tenure, now_ns(), is_taken) {

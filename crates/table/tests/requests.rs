@@ -72,7 +72,7 @@ fn the_next_program_in_a_place_is_asked_nothing_whatever_was_asked_of_the_one_be
     let next = table.join(3, SHARED);
     assert_eq!((next.slot(), next.requests()), (place, Requests::default()));
     assert!(matches!(ask(&before), Err(RequestError::Gone)));
-    // The store of a setter that was held up just before it.
+    // The store of a setter of an older build that was held up just before it.
     file.write_all_at(&words, words_at).unwrap();
     assert_eq!((next.requests(), shown(&table, &next).requests), (Requests::default(), Some(Requests::default())));
     ask(&shown(&table, &next)).unwrap();

@@ -407,7 +407,7 @@ mod tests {
     /// A setter asks the first program.
     fn asks(host: &mut Host, request: Request) {
         let slot = share(rich(host)).slot;
-        assert!(host.table.ask(slot, 1, request));
+        assert!(host.table.ask(slot, 1, 0, request));
     }
 
     fn terms(alone: bool, by_time: bool, usable: u32) -> Terms {

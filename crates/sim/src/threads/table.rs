@@ -181,10 +181,18 @@ impl Table {
         self.slot(slot).tenure.get()
     }
 
-    /// Asks the program of this tenure, and rings its bell. False: it has left.
-    pub(super) fn ask(&self, slot: SlotId, tenure: u64, request: Request) -> bool {
-        let place = self.slot(slot);
-        let asked = place.words().ask(request, tenure, self.now.get(), || place.program.get().is_some());
+    /// What stands where the program at this place would be asked.
+    pub(super) fn seen(&self, slot: SlotId, request: Request) -> u64 {
+        self.slot(slot).words().seen(request)
+    }
+
+    /// Asks the program of this tenure, where a setter has seen it and what stood there `before`. Rings the bell of the program that has
+    /// the place by now. False: something else stands there, and the program has left.
+    pub(super) fn ask(&self, slot: SlotId, tenure: u64, before: u64, request: Request) -> bool {
+        let (place, now) = (self.slot(slot), self.now.get());
+        let words = place.words();
+        let asked = words.exchange(before, request, tenure, now).is_ok()
+            || words.ask(request, tenure, now, || place.program.get().is_some());
         if asked {
             self.ring(slot);
         }

@@ -213,7 +213,7 @@ impl Member {
         View { member: self, awaited }
     }
 
-    // ---- What the coordinator does, as `quantum` has it. ----
+    // ---- What the coordinator does, in the order of `comity_protocol::quantum`. ----
 
     /// One look: the program rests, or takes part.
     fn look(&self, closed: bool) {
@@ -246,10 +246,10 @@ impl Member {
         self.pool.sleep.after_injection(Waker::GoesOn, &*self.pool);
     }
 
-    /// As `Registry::terminate` has it.
+    /// As `Registry::end` has it.
     fn end(&self) {
-        self.pool.ended.store(true, Ordering::Release);
         self.activation.end();
+        self.pool.ended.store(true, Ordering::Release);
         (0..self.activation.workers()).for_each(|worker| self.pool.sleep.wake_for_business(WorkerId(worker)));
     }
 
@@ -367,14 +367,15 @@ fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     }
 }
 
-/// It is open then, whatever its program is told, and its workers leave.
+/// It is open then, whatever its program is told, and a task in its middle goes on.
 #[test]
-fn loom_a_closed_pool_that_ends_wakes_its_workers() {
+fn loom_a_closed_pool_that_ends_is_open() {
     each_kind_of_worker(2, |policy, adopts| {
         let member = Member::join(policy, 1, adopts);
+        member.pool.sleep.publish_busy(W0);
         let worker = thread::spawn({
             let member = member.clone();
-            move || member.find(W0)
+            move || member.rest_midway(W0)
         });
         let coordinator = thread::spawn({
             let member = member.clone();
