@@ -236,7 +236,11 @@ pub struct TableProgram {
     /// Processor time that it has used since it began, or joined as a command, when its coordinator last came by; `null` if it
     /// does not publish that.
     pub cpu_s: Option<f64>,
-    /// The same of context switches because a thread waited; `null` for a command.
+    /// What it is entitled to now, in cores; 0 without work.
+    pub entitled_cores: f64,
+    /// Processor time that it was due, as `cpu_s`; `null` if it is of an older build.
+    pub due_s: Option<f64>,
+    /// Context switches because a thread waited, as `cpu_s`; `null` for a command.
     pub voluntary_switches: Option<u64>,
     /// The same because the kernel took the core away.
     pub involuntary_switches: Option<u64>,
@@ -280,6 +284,10 @@ pub struct RunReport {
 /// What a command did in the core table.
 #[derive(Debug, Serialize)]
 pub struct RunShared {
+    /// Processor time that it was due: its share while it held cores beside others, and what it used otherwise.
+    pub due_s: f64,
+    /// Processor time that it was seen to use meanwhile.
+    pub used_s: f64,
     /// Core seconds that it held.
     pub held_core_s: f64,
     /// Core seconds that were its own and that it did not hold.

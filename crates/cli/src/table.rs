@@ -23,14 +23,16 @@ Programs that share cores keep a table in shared memory: who is entitled to
 which core (its owner), and who uses it (its holder). There is no daemon; a
 program that dies is taken out by the next that looks.
 
-Of a program: weight: how much it counts; desire: the cores that it could use
-now, 0 while it shares time; owned, held: cores that it is entitled to, and
-uses; life: living, paused (by `comity set`), stopped (it has work, and no time
-or is stopped), dead.
+Of a program: weight: how much it counts; entitled: its share by weight beside
+all that have work, in cores; desire: the cores that it could use now, 0 while
+it shares time; owned, held: whole cores that it is entitled to at the moment,
+and uses (parts of a core rotate); life: living, paused (by `comity set`),
+stopped (it has work, and no time or is stopped), dead.
 With --wide: policy (run: a command of `comity run`); awake: its workers that
 are awake, or a command's threads that run or wait for a core; workers: all of
 them, or the most cores that a command may desire; age: since it joined; cpu:
-processor time that it has used; claimed, taken back, released, lost: how often
+processor time that it has used; got: the same in cores, on average since it
+joined; owed: cores that it was due beyond that; claimed, taken back, released, lost: how often
 it began to use a core that no program used, took back its own, gave one up,
 lost one to its owner.
 
@@ -187,6 +189,8 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
         released: program.released,
         lost: program.lost,
         cpu_s: program.cpu.map(|cpu| cpu.as_secs_f64()),
+        entitled_cores: snapshot.map_or(0.0, |snapshot| f64::from(snapshot.share_milli(program)) / 1000.0),
+        due_s: program.due.map(|due| due.as_secs_f64()),
         voluntary_switches: program.switches.map(|[voluntary, _]| voluntary),
         involuntary_switches: program.switches.map(|[_, involuntary]| involuntary),
         obeys: program.requests.is_some(),
@@ -242,11 +246,12 @@ fn cores(report: &TableReport) -> Table {
 }
 
 /// The columns of the programs; those behind the first [`FEW`] are shown with `--wide`. Whether it is a number.
-const COLUMNS: [(&str, bool); 17] = [
+const COLUMNS: [(&str, bool); 20] = [
     ("slot", true),
     ("pid", true),
     ("name", false),
     ("weight", true),
+    ("entitled", true),
     ("desire", true),
     ("owned", true),
     ("held", true),
@@ -256,12 +261,14 @@ const COLUMNS: [(&str, bool); 17] = [
     ("workers", true),
     ("age", true),
     ("cpu", true),
+    ("got", true),
+    ("owed", true),
     ("claimed", true),
     ("taken back", true),
     ("released", true),
     ("lost", true),
 ];
-const FEW: usize = 8;
+const FEW: usize = 9;
 
 fn programs(report: &TableReport, wide: bool) -> Table {
     let shown = if wide { COLUMNS.len() } else { FEW };
@@ -271,6 +278,7 @@ fn programs(report: &TableReport, wide: bool) -> Table {
             program.pid.to_string(),
             program.name.clone(),
             program.weight.to_string(),
+            format!("{:.2}", program.entitled_cores),
             program.desire.to_string(),
             program.owned.len().to_string(),
             program.held.len().to_string(),
@@ -280,6 +288,8 @@ fn programs(report: &TableReport, wide: bool) -> Table {
             program.workers.to_string(),
             in_units(Duration::from_secs_f64(program.age_s)),
             program.cpu_s.map_or("-".to_owned(), |seconds| in_units(Duration::from_secs_f64(seconds))),
+            on_average(program.cpu_s, program.age_s),
+            on_average(program.due_s.zip(program.cpu_s).map(|(due, cpu)| (due - cpu).max(0.0)), program.age_s),
             program.claimed.to_string(),
             program.taken_back.to_string(),
             program.released.to_string(),
@@ -291,6 +301,11 @@ fn programs(report: &TableReport, wide: bool) -> Table {
     let header: Vec<&str> = COLUMNS[..shown].iter().map(|(name, _)| *name).collect();
     let numbers: Vec<usize> = (0..shown).filter(|nth| COLUMNS[*nth].1).collect();
     table(&header, rows, &numbers)
+}
+
+/// Cores' worth of this time.
+fn on_average(seconds: Option<f64>, of_s: f64) -> String {
+    seconds.filter(|_| of_s > 0.0).map_or("-".to_owned(), |seconds| format!("{:.2}", seconds / of_s))
 }
 
 /// Numbers are in the columns `right`, and are never wrapped; words are, where the terminal is narrow.

@@ -34,9 +34,10 @@ name or policy (Enter keeps it, Esc drops it); arrows, Page Up and Down scroll;
 Tab and Shift-Tab select a program: p has it rest for 10 minutes, or go on; +
 and - double and halve its weight. See `comity set --help` for what that means.
 
-Of a program: cpu: cores' worth of processor time that it uses; wants: cores
-that it could use now, 0 while it shares time; held, own: cores that it uses,
-and is entitled to; waits: cores that it wants and has not; lends: its own that
+Of a program: cpu: cores' worth of processor time that it uses; due: the same
+that it is entitled to; owed: how much of that it has not got; wants: cores that
+it could use now, 0 while it shares time; held, own: whole cores that it uses,
+and is entitled to at the moment; waits: cores that it wants and has not; lends: its own that
 others use; lost/s: cores that their owners took back from it, each second;
 sw/s: context switches each second. `-` stands for what a program does not
 publish; for cpu of one that rests or does not live there is `paused`, `stopped`

@@ -13,6 +13,10 @@ pub struct Stat {
     pub parent: u32,
     /// R: on a core or waiting for one. S, D: asleep. T, t: stopped. Z, X: ended.
     pub state: char,
+    /// The process group.
+    pub group: u32,
+    /// The terminal of its session, or 0.
+    pub terminal: i32,
     /// How many threads its process has.
     pub threads: u32,
     /// When it began, in ticks since the machine did. A number that is used again has another.
@@ -20,6 +24,11 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Whether a shell with job control has started the process as a job: in a process group of its own, in a session with a terminal.
+    pub fn is_job(&self) -> bool {
+        self.terminal != 0 && Stat::of_process(self.parent).is_some_and(|parent| parent.group != self.group)
+    }
+
     /// A process, by its first thread. `None` if there is none of this number.
     pub fn of_process(process: u32) -> Option<Stat> {
         Stat::read(&format!("/proc/{process}/stat"))
@@ -35,14 +44,17 @@ impl Stat {
         Stat::parse(read_line(path, &mut line)?)
     }
 
-    /// `id (name) state parent …`, where the name may hold spaces and brackets; threads are the 20th, the start is the 22nd.
+    /// `id (name) state parent group session terminal …`, where the name may hold spaces and brackets; threads are the 20th, the start is the
+    /// 22nd.
     fn parse(line: &[u8]) -> Option<Stat> {
         let end_of_name = line.iter().rposition(|byte| *byte == b')')?;
         let mut fields = str::from_utf8(&line[end_of_name + 1..]).ok()?.split_ascii_whitespace();
         let state = fields.next()?.chars().next()?;
-        let mut number = |skipped: usize| fields.nth(skipped)?.parse::<u64>().ok();
-        let (parent, threads, start) = (number(0)?, number(15)?, number(1)?);
-        Some(Stat { state, parent: parent.try_into().ok()?, threads: threads.try_into().ok()?, start })
+        let mut number = |skipped: usize| fields.nth(skipped)?.parse::<i64>().ok();
+        let small = |number: i64| u32::try_from(number).ok();
+        let (parent, group, terminal) = (small(number(0)?)?, small(number(0)?)?, number(1)? as i32);
+        let (threads, start) = (small(number(12)?)?, number(1)?.try_into().ok()?);
+        Some(Stat { state, parent, group, terminal, threads, start })
     }
 }
 
@@ -115,8 +127,11 @@ mod tests {
 
     #[test]
     fn the_parent_and_the_start_are_found_behind_any_name() {
-        let line = b"12 (a) b) (c) S 34 12 12 0 -1 4194304 92 0 0 0 3 4 5 6 20 0 1 0 7654321 10 20";
-        assert_eq!(Stat::parse(line), Some(Stat { parent: 34, state: 'S', threads: 1, start: 7_654_321 }));
+        let line = b"12 (a) b) (c) S 34 12 12 34816 -1 4194304 92 0 0 0 3 4 5 6 20 0 1 0 7654321 10 20";
+        assert_eq!(
+            Stat::parse(line),
+            Some(Stat { parent: 34, group: 12, terminal: 34_816, state: 'S', threads: 1, start: 7_654_321 })
+        );
         assert_eq!(Stat::parse(b"12 (a"), None);
         assert_eq!(Stat::parse(b"12 (a) S"), None);
     }

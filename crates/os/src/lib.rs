@@ -27,6 +27,7 @@ pub mod park;
 pub mod pidfd;
 pub mod process;
 pub mod quota;
+pub mod slice;
 pub mod stack;
 pub mod task_group;
 pub mod thread_limit;

@@ -18,9 +18,24 @@ pub struct Claim {
 /// `cores`, by weight, but none more than it desires, and what one does not desire is shared out among the others. A program
 /// divides its share among its parties in the same way. One number per claim, in their order.
 ///
-/// Shares are whole cores. What is left over goes round: at each `turn` to others, so that in the long run each program has
-/// the fraction that it is entitled to. With more programs than cores, that is all that there is.
-pub fn deq(cores: u32, claims: &[Claim], turn: u64) -> Vec<u32> {
+/// At any time shares are whole cores. What is left over rotates in frames, of which `phase` is the part that is over, in units of 2⁻⁶⁴: in a
+/// frame each program has one more core for the fraction that it is entitled to. With more programs than cores, that is all that there is.
+pub fn deq(cores: u32, claims: &[Claim], phase: u64) -> Vec<u32> {
+    deq_in_turn(cores, claims, phase).into_iter().map(|allotted| allotted.cores).collect()
+}
+
+/// What a party has at one time of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allotted {
+    /// As many whole cores.
+    pub cores: u32,
+    /// How long until a turn of its program begins, at which that has a core more: in units of 2⁻⁶⁴ of a frame. `None`: all its cores
+    /// are lasting.
+    pub until_turn: Option<u64>,
+}
+
+/// As [`deq`], with the times of the turns.
+pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     // The parties of each program, and the programs in the order of their first parties.
     let mut sorted: Vec<usize> = (0..claims.len()).collect();
     sorted.sort_by_key(|nth| claims[*nth].program);
@@ -31,15 +46,22 @@ pub fn deq(cores: u32, claims: &[Claim], turn: u64) -> Vec<u32> {
         weight: parties.iter().map(|nth| claims[*nth].weight).max().unwrap_or(1),
         desire: parties.iter().map(|nth| u64::from(claims[*nth].desire)).sum(),
     };
-    let shares = fill(u64::from(cores), &programs.iter().map(together).collect::<Vec<_>>(), turn);
-    let mut allotments = vec![0; claims.len()];
-    for (program, share) in programs.iter().zip(shares) {
+    let shares = fill(u64::from(cores), &programs.iter().map(together).collect::<Vec<_>>(), phase);
+    let mut allotments = vec![Allotted { cores: 0, until_turn: None }; claims.len()];
+    for (program, (share, until_turn)) in programs.iter().zip(shares) {
         let parties: Vec<Party> = program.iter().map(|nth| Party::from(claims[*nth])).collect();
-        for (nth, allotment) in program.iter().zip(fill(share, &parties, turn)) {
-            allotments[*nth] = u32::try_from(allotment).expect("nobody gets more than it desires");
+        for (nth, (allotment, _)) in program.iter().zip(fill(share, &parties, phase)) {
+            let cores = u32::try_from(allotment).expect("no party gets more than it desires");
+            allotments[*nth] = Allotted { cores, until_turn };
         }
     }
     allotments
+}
+
+/// A phase for each of many turns in a row: scattered so that in few turns each party has its fraction.
+pub fn scattered(turn: u64) -> u64 {
+    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+    turn.wrapping_mul(GOLDEN_RATIO)
 }
 
 #[derive(Clone, Copy)]
@@ -54,39 +76,42 @@ impl From<Claim> for Party {
     }
 }
 
-/// One level of [`deq`].
-fn fill(cores: u64, parties: &[Party], turn: u64) -> Vec<u64> {
+/// One level of [`deq`]: what each party has, and how long until its next turn.
+fn fill(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
     let weight = |nth: &usize| u64::from(parties[*nth].weight.max(1));
-    let mut given = vec![0; parties.len()];
+    let mut given = vec![(0, None); parties.len()];
     let mut left = cores;
     let mut open: Vec<usize> = (0..parties.len()).filter(|nth| parties[*nth].desire > 0).collect();
     let mut total: u64 = open.iter().map(weight).sum();
-    // Whoever desires no more than its share gets that, which leaves the others larger shares.
+    // A party that desires no more than its share gets that, which leaves the others larger shares.
     loop {
         let is_sated =
             |nth: &usize| u128::from(parties[*nth].desire) * u128::from(total) <= u128::from(left * weight(nth));
         let (sated, hungry): (Vec<usize>, Vec<usize>) = open.iter().partition(|nth| is_sated(nth));
         open = hungry;
         for nth in &sated {
-            given[*nth] = parties[*nth].desire;
-            left -= given[*nth];
+            given[*nth].0 = parties[*nth].desire;
+            left -= given[*nth].0;
         }
         total = open.iter().map(weight).sum();
         if sated.is_empty() || open.is_empty() {
             break;
         }
     }
-    // The fractions, laid end to end, are as long as the whole cores that are left over. Of marks at equal distances each
-    // meets one party. The golden ratio moves them so that in few turns each party is met in proportion.
-    const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-    let first = ((u128::from(turn.wrapping_mul(GOLDEN_RATIO)) * u128::from(total)) >> 64) as u64;
+    // McNaughton's wrap-around rule (Management Science 1959). The fractions, laid end to end, are as long as the whole cores that are left
+    // over; cut into as many pieces they are what these cores do in a frame. At one time of the frame marks at equal distances, one in
+    // each piece, meet the parties whose turn it is. A fraction is less than a piece, so none is met twice.
+    let first = ((u128::from(phase) * u128::from(total)) >> 64) as u64;
     let marks_before = |length: u64| if length > first { (length - first - 1) / total + 1 } else { 0 };
     let mut length = 0;
     for nth in open {
         let share = left * weight(&nth);
+        let (whole, fraction) = (share / total, share % total);
+        let begins = (u128::from(length % total) << 64).div_ceil(total.into()) as u64;
         let before = marks_before(length);
-        length += share % total;
-        given[nth] = share / total + marks_before(length) - before;
+        length += fraction;
+        let until_turn = (fraction > 0).then(|| begins.wrapping_sub(phase));
+        given[nth] = (whole + marks_before(length) - before, until_turn);
     }
     given
 }
@@ -134,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_goes_round_in_proportion() {
+    fn scattered_turns_are_in_proportion() {
         for (cores, desires) in [
             (2, programs(&[(100, 2), (100, 2), (100, 2)])),
             (16, programs(&[(100, 16), (100, 16), (100, 16)])),
@@ -145,7 +170,7 @@ mod tests {
             let total: u32 = desires.iter().map(|claim| claim.weight).sum();
             let mut sums = vec![0u64; desires.len()];
             for turn in 0..TURNS {
-                let allotments = deq(cores, &desires, turn);
+                let allotments = deq(cores, &desires, scattered(turn));
                 assert_eq!(allotments.iter().sum::<u32>(), cores);
                 for (sum, allotment) in sums.iter_mut().zip(allotments) {
                     *sum += u64::from(allotment);
@@ -155,6 +180,36 @@ mod tests {
                 let entitled = f64::from(cores) * f64::from(claim.weight) / f64::from(total);
                 let had = sum as f64 / TURNS as f64;
                 assert!((had - entitled).abs() < 0.02, "{had} of {entitled}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_a_frame_each_program_has_one_turn_as_long_as_its_fraction() {
+        for (cores, desires) in [
+            (2, programs(&[(100, 2), (100, 2), (100, 2)])),
+            (2, programs(&[(1, 2), (100, 2)])),
+            (16, programs(&[(100, 16), (200, 16), (70, 2), (300, 16)])),
+            (2, programs(&[(100, 2); 64])),
+            (128, programs(&[(10_000, 128), (1, 128), (3, 1), (500, 100)])),
+        ] {
+            const STEPS: u64 = 10_000;
+            let milli = |claim: &Claim| Claim { desire: claim.desire * 1000, ..*claim };
+            let entitled = deq(cores * 1000, &desires.iter().map(milli).collect::<Vec<_>>(), 0);
+            let at: Vec<Vec<Allotted>> =
+                (0..STEPS).map(|step| deq_in_turn(cores, &desires, u64::MAX / STEPS * step)).collect();
+            for (nth, entitled) in entitled.into_iter().enumerate() {
+                let has: Vec<u32> = at.iter().map(|allotted| allotted[nth].cores).collect();
+                let average = has.iter().map(|cores| u64::from(*cores)).sum::<u64>() as f64 / STEPS as f64;
+                assert!((average - f64::from(entitled) / 1000.0).abs() < 0.002, "{average} of {entitled}");
+                let turns = (0..has.len()).filter(|step| has[*step] > has[(step + has.len() - 1) % has.len()]).count();
+                assert!(turns <= 1 && has.iter().max().unwrap() - has.iter().min().unwrap() <= 1, "{has:?}");
+                let Some(until_turn) = at[0][nth].until_turn else {
+                    assert!(turns == 0 && entitled % 1000 == 0, "all of it is lasting");
+                    continue;
+                };
+                let begins = (until_turn / (u64::MAX / STEPS) + 1) as usize % has.len();
+                assert!(has[begins] > *has.iter().min().unwrap() || average.fract() < 0.001, "{until_turn}: {has:?}");
             }
         }
     }
@@ -171,7 +226,7 @@ mod tests {
             let claims: Vec<Claim> = (0..draw(20))
                 .map(|_| Claim { program: draw(8), weight: 1 + draw(300) as u32, desire: draw(70) as u32 })
                 .collect();
-            let allotments = deq(cores, &claims, turn);
+            let allotments = deq(cores, &claims, scattered(turn));
             let desired: u64 = claims.iter().map(|claim| u64::from(claim.desire)).sum();
             assert!(claims.iter().zip(&allotments).all(|(claim, allotment)| *allotment <= claim.desire));
             let given: u64 = allotments.iter().map(|allotment| u64::from(*allotment)).sum();

@@ -3,6 +3,8 @@
 //! A program whose policy shares the machine by cores ([`Share::Cores`](crate::Share)) has a coordinator (DWS §3.3). It is
 //! pure, as a thief is: the shell reads the core table and the pool's queues, and does what is ordered.
 
+use core::ops::RangeInclusive;
+
 /// Decides, once each quantum, which cores a program should have.
 pub trait Coordinator: Send {
     /// Answers a quantum's account with orders.
@@ -42,8 +44,12 @@ pub struct Account {
     pub allotted_ns: u64,
     /// Cores that it was allotted in the quantum: a of A-STEAL.
     pub allotment: u32,
-    /// How long the quantum was.
+    /// How long the quantum was, but for the time in which the program rested out of turn.
     pub elapsed_ns: u64,
+    /// How long it was.
+    pub lasted_ns: u64,
+    /// In so many nanoseconds cores that cannot be divided rotate once.
+    pub frame_ns: u64,
     /// Processor time that all of the program's threads had in it.
     pub used_ns: u64,
     /// The same, had none of its workers waited for a core, and had each blocked as often: at least `used_ns`.
@@ -78,12 +84,23 @@ pub struct Orders {
     pub room: Room,
     /// After how many quanta the next account is due, at least one. Every look costs two switches of a worker's core.
     pub due: u16,
+    /// What a program does that holds no core and is entitled to none, until its turn comes.
+    pub out_of_turn: OutOfTurn,
+    /// How much the program counts from now on beside its weight, in thousandths: [`CORRECTIONS`] at the outside.
+    pub correction: u32,
 }
+
+/// No correction, in thousandths.
+pub const UNCORRECTED: u32 = 1000;
+
+/// By how much a program may correct its share: no further than to half or twice of what its weight says, whatever it publishes.
+pub const CORRECTIONS: RangeInclusive<u32> = UNCORRECTED / 2..=2 * UNCORRECTED;
 
 impl Orders {
     /// To hold cores, with a look each quantum: what the papers' coordinators order.
     pub fn hold(desire: u32, cores: Claims) -> Orders {
-        Orders { desire, cores, mode: Mode::Cores, room: Room::Workers, due: 1 }
+        let (mode, room, out_of_turn) = (Mode::Cores, Room::Workers, OutOfTurn::KeepsWorker);
+        Orders { desire, cores, mode, room, due: 1, out_of_turn, correction: UNCORRECTED }
     }
 }
 
@@ -106,6 +123,15 @@ pub enum Room {
     Cores,
     /// One, and some for those that need no core at the moment.
     One,
+}
+
+/// What a program does while it is out of turn: it has work, holds no core, and is entitled to none until later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfTurn {
+    /// One worker stays awake, and shares a core with others' as the operating system has it.
+    KeepsWorker,
+    /// All rest: each where its task ends or forks next.
+    Rests,
 }
 
 /// Which cores to have from now on.

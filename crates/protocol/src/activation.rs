@@ -35,6 +35,7 @@
 mod books;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use comity_policy::{Placement, Room, Sharing, Sleeper, WorkerId};
@@ -163,6 +164,17 @@ pub struct Terms {
     pub room: Room,
     /// The most cores that a pool can use.
     pub usable: u32,
+}
+
+/// Why a worker retires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retirement {
+    /// It is one too many, without a task.
+    Surplus,
+    /// The same, in the middle of a task or with tasks in its queues: its pool is closed.
+    Midway,
+    /// It wants no core.
+    ByItself,
 }
 
 /// What a worker does that was woken.
@@ -405,12 +417,12 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         if stays { Up::Stays } else { Up::Retires }
     }
 
-    /// The worker, a thief, is one too many, or with `by_itself` wants no core: from now on it is retired, and must go on with
+    /// The worker, which others see as a thief, is one too many or wants no core: from now on it is retired, and must go on with
     /// [`Sleep::pass_on`]. False: it is needed.
-    pub fn retire(&self, pool: &impl Pool<Platform = P>, me: WorkerId, by_itself: bool) -> bool {
+    pub fn retire(&self, pool: &impl Pool<Platform = P>, me: WorkerId, why: Retirement) -> bool {
         let mut books = self.books();
         let is_surplus = books.awake() > self.room(&books);
-        if !self.may_retire(&books, me) || !(by_itself || is_surplus) {
+        if !self.may_retire(&books, me) || !(why == Retirement::ByItself || is_surplus) {
             return false;
         }
         if is_surplus && self.sharing.sleeper == Sleeper::LendsCore {
@@ -420,6 +432,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         // Within the lock: the coordinator that recalls it must find it at rest.
         pool.sleep().retire(me);
         books.retire(me);
+        books.set_midway(me, why == Retirement::Midway);
         self.let_go(&mut books, me);
         self.balance(&mut books, pool);
         true
@@ -469,6 +482,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         if books.held() < books.awake()
             && books.held() < self.most()
             && !self.is_by_time()
+            && !self.is_closed()
             && let Some(core) = member.claim(self.sharing.own_only).or_else(|| member.take_back())
         {
             books.held.insert(core);
@@ -513,17 +527,17 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         member.release(core).inspect(|released| books.lose(*released)).is_some()
     }
 
-    /// A core was taken back, or there is one to be had. True: some were taken back.
-    pub fn rung(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) -> bool {
+    /// A core was taken back, or there is one to be had, with `own_only` one of the program's own. True: some were taken back.
+    pub fn rung(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize, own_only: bool) -> bool {
         let Some(member) = self.member() else { return false };
         let lends = self.sharing.sleeper == Sleeper::LendsCore;
         let lost = self.note_losses(books, member) > 0;
         if !lost && !lends {
             return false;
         }
-        if lends {
+        if lends && !self.is_closed() {
             let wanted = queued.min(books.retired() as usize);
-            (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
+            (0..wanted).take_while(|_| self.claim(books, member, own_only)).for_each(drop);
         }
         self.employ(books, pool, queued);
         lost
@@ -539,7 +553,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
                 pool.ring_bells();
             }
         }
-        if self.sharing.sleeper != Sleeper::KeepsCore {
+        if self.sharing.sleeper != Sleeper::KeepsCore && !self.is_closed() {
             // For the workers that are awake without one.
             let most = books.awake().min(self.most());
             while books.held() < most
@@ -567,13 +581,17 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.balance(books, pool);
     }
 
-    /// The pool is open again: wakes every worker that rests. One that rests in the middle of a task goes on; any other looks for tasks, or
-    /// retires if there is no room for it.
+    /// The pool is open again: wakes every worker that rests in the middle of a task, which goes on, and those that have business: in a closed
+    /// pool what is queued at a worker alone was none. The others rest for want of a core, as in any pool.
     pub fn reopen(&self, pool: &impl Pool<Platform = P>) {
-        // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is found at rest below. One
+        // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is found at rest here. One
         // that comes later finds the pool open. See Claim 7.
-        drop(self.books());
-        (0..self.workers()).for_each(|worker| pool.sleep().wake_for_business(WorkerId(worker)));
+        let midway: Vec<bool> = self.books.with(|books| books.all().map(|worker| books.is_midway(worker)).collect());
+        for (worker, midway) in (0..).map(WorkerId).zip(midway) {
+            if midway || !self.counts(worker) || pool.has_business(worker) {
+                pool.sleep().wake_for_business(worker);
+            }
+        }
     }
 
     /// From now on at most `most` of the pool's workers are awake, of `queued` tasks that wait.
@@ -592,13 +610,19 @@ impl<P: Platform, C: Cores> Activation<P, C> {
 
     /// Recalls workers as long as there are cores for them, and in the place of those that need none while there are tasks.
     fn recall(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
-        let room = if queued > 0 || self.is_free() { self.room(books) } else { books.held().max(1) };
+        let room = match queued {
+            _ if self.is_free() || self.is_closed() => self.room(books),
+            0 => books.held().max(1),
+            _ => self.room(books),
+        };
         while books.awake() < room {
             let core = books.spare().next();
             // The one whose place in the pool is the core's place among the cores, so that workers stay where they were.
             let place = core.map(|core| books.may_use.iter().take_while(|other| *other < core).count());
             let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u32));
             let preferred = preferred.filter(|worker| books.is(*worker, State::Retired));
+            let midway = || books.in_state(State::Retired).find(|worker| books.is_midway(*worker));
+            let preferred = preferred.filter(|worker| books.is_midway(*worker)).or_else(midway).or(preferred);
             let Some(worker) = preferred.or_else(|| books.in_state(State::Retired).next()) else { break };
             // In the books first: it may be up before this goes on. Its thread moves before it wakes.
             books.recall(worker, core);
@@ -638,7 +662,11 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// Says in the table whether a core is wanted. Without it no program that has one to spare would ring.
     fn ask_for_cores(&self, books: &mut Books, pool: &impl Pool<Platform = P>, member: &C) {
         let is_short = books.awake() > books.held();
-        let wants = (is_short || books.retired() > 0) && books.held() < self.most() && !self.wakes_by_push();
+        let rests_for_want = match self.is_closed() {
+            true => books.midway() > 0 || pool.deques_have_task() || pool.injector_has_task(),
+            false => books.retired() > 0,
+        };
+        let wants = (is_short || rests_for_want) && books.held() < self.most() && !self.wakes_by_push();
         member.want(wants);
         // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms of an opened pool
         // before it sees that the pool is open: while it sees the pool closed, it makes none hungry.

@@ -23,6 +23,7 @@
 //! they have queued is not known:
 //!
 //! - What it could use is its [`Demand`]: threads that run or wait for a core, over the last looks.
+//! - What processes have used that came and went between two looks is not seen, so what it is owed is not known, and its share is not corrected.
 //! - While it could use its share it desires that many cores instead of all, and holds exactly those that are its own.
 //! - A look costs more the more threads there are, so the looks take a bounded part of a core's time; and there are few while it is idle.
 //! - Each ring of the bell brings the next look forward to a quantum after the last: the command has no worker to recall meanwhile.
@@ -30,7 +31,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTED};
 
 use crate::observer::IdleClock;
 use crate::orders::{InForce, Own};
@@ -55,6 +56,9 @@ pub trait Command {
     /// See [`Program::round`]. As many count as awake as are on a core or wait for one.
     fn round(&mut self, desire: u32, awake: u32) -> Standing;
 
+    /// See [`Program::correct`].
+    fn correct(&mut self, correction: u32);
+
     /// The cores that it is entitled to.
     fn owned(&self) -> CoreSet;
 
@@ -78,6 +82,12 @@ pub trait Command {
 
     /// Its threads run on these cores from now on, or where they like.
     fn confine(&mut self, cores: Option<CoreSet>);
+
+    /// Its threads rest from now on, or go on.
+    fn close(&mut self, closed: bool);
+
+    /// Its bell is rung when a core becomes free, from now on or no longer.
+    fn want(&mut self, wants: bool);
 }
 
 /// What its coordinator remembers of a command. Times are in nanoseconds of any clock that does not go back.
@@ -100,6 +110,8 @@ pub struct Coordination {
     counted: u64,
     looked: u64,
     next: u64,
+    /// When its next turn begins.
+    turn: u64,
 }
 
 /// What came of a look, for the record.
@@ -128,6 +140,7 @@ impl Coordination {
             counted: now,
             looked: now,
             next: 0,
+            turn: u64::MAX,
         };
         coordination.next = now + coordination.quantum.length();
         coordination
@@ -138,21 +151,35 @@ impl Coordination {
         self.looked
     }
 
-    /// When the next is due.
-    pub fn next(&self) -> u64 {
-        self.next
+    /// Processor time that the command was due since it joined, in nanoseconds: its share while it held cores beside others, and what it used
+    /// otherwise.
+    pub fn due_ns(&self) -> u64 {
+        self.quantum.due_ns()
     }
 
-    /// A core was taken back, or a program has joined: then a command that was alone need not be so any more.
+    /// When it is to come by next, unless its bell is rung.
+    pub fn next(&self) -> u64 {
+        self.quantum.turn.borrows.map_or(self.next, |at| at.min(self.next))
+    }
+
+    /// A core was taken back, or has become free, or a program has joined: then a command that was alone need not be so any more.
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
+        if self.quantum.turn.may_borrow(now) {
+            self.with(command, |quantum, program| quantum.borrow_if_out(program, now));
+        }
+        let is_over = self.with(command, |quantum, program| quantum.has_lost_its_turn(program));
         self.place(command);
-        self.next = self.next.min(self.looked + self.quantum.length()).max(now);
+        let next = self.next.min(self.looked + self.quantum.length()).max(now);
+        self.next = if is_over { now } else { next };
     }
 
     /// A look is due: what was seen of the command, before anything is decided.
     pub fn note<C: Command>(&mut self, command: &mut C, look: &Look, now: u64) {
-        self.demand.note(look);
+        // What it did not do while it was out of turn says nothing.
+        if !self.quantum.turn.is_out() {
+            self.demand.note(look);
+        }
         self.note_losses(command, now);
     }
 
@@ -178,10 +205,9 @@ impl Coordination {
     /// It is to rest, and was stopped: it holds nothing and desires nothing.
     pub fn pause<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
-        let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
-        self.quantum.rest(&mut program, [0, self.cap]);
-        self.alone = program.alone;
-        self.held = command.held();
+        let cap = self.cap;
+        self.with(command, |quantum, program| quantum.rest(program, [0, cap], now));
+        command.want(false);
         self.place(command);
     }
 
@@ -201,23 +227,31 @@ impl Coordination {
                 Mode::Time => 0,
                 Mode::Cores => cores.map_or(could_use.max(1), |_| cap),
             };
-            Orders { desire, cores: Claims::Owned, ..orders }
+            Orders { desire, cores: Claims::Owned, correction: UNCORRECTED, ..orders }
         };
-        let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
-        let decided = self.quantum.decide(&mut program, account, [look.runnable, self.cap], amended);
-        self.alone = program.alone;
-        self.held = command.held();
+        let decided =
+            self.with(command, |quantum, program| quantum.decide(program, account, [look.runnable, cap], now, amended));
         self.place(command);
         (self.looked, self.had) = (now, 0);
         let least = if could_use == 0 { IDLE } else { QUANTUM };
-        self.next = now + decided.due.max(nanos(least));
+        self.turn = decided.until_turn.map_or(u64::MAX, |after| now + after);
+        self.next = (now + decided.due.max(nanos(least))).min(self.turn);
         Looked { standing: decided.standing, had_ns }
     }
 
     /// The look took so much processor time.
     pub fn rest(&mut self, spent_ns: u64) {
         let rest = spent_ns.saturating_mul(PART).max(self.next - self.looked);
-        self.next = self.looked + rest.min(nanos(LONGEST));
+        self.next = (self.looked + rest.min(nanos(LONGEST))).min(self.turn);
+    }
+
+    /// Has the quantum do something with the command.
+    fn with<C: Command, R>(&mut self, command: &mut C, action: impl FnOnce(&mut Quantum, &mut Whole<'_, C>) -> R) -> R {
+        let mut program = Whole { command: &mut *command, told: self.told, cap: self.cap, alone: self.alone };
+        let outcome = action(&mut self.quantum, &mut program);
+        self.alone = program.alone;
+        self.held = command.held();
+        outcome
     }
 
     fn account<C: Command>(&mut self, command: &mut C, look: &Look) -> Account {
@@ -284,6 +318,10 @@ impl<C: Command> Program for Whole<'_, C> {
         Standing { share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)), ..standing }
     }
 
+    fn correct(&mut self, correction: u32) {
+        self.command.correct(correction);
+    }
+
     fn owned(&self) -> CoreSet {
         self.command.owned()
     }
@@ -299,6 +337,12 @@ impl<C: Command> Program for Whole<'_, C> {
     fn stand(&mut self, alone: bool, _mode: Mode, _room: Room, _usable: u32) {
         self.alone = alone;
     }
+
+    /// One that rests could use a core.
+    fn close(&mut self, closed: bool) {
+        self.command.close(closed);
+        self.command.want(closed);
+    }
 }
 
 impl<C: Command> Staff for &mut Whole<'_, C> {
@@ -306,8 +350,9 @@ impl<C: Command> Staff for &mut Whole<'_, C> {
         0
     }
 
+    /// A command that is out of turn holds cores otherwise, so it has something to do.
     fn queued(&self) -> u64 {
-        0
+        1
     }
 
     fn most(&self) -> u32 {

@@ -30,7 +30,7 @@ use core::time::Duration;
 
 use comity_policy::{Action, Event, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
 
-use crate::activation::{Activation, Cores, Pool, Up};
+use crate::activation::{Activation, Cores, Pool, Retirement, Up};
 use crate::sleep::{Admission, Parking, Roles, Woken};
 
 pub use surroundings::Surroundings;
@@ -472,10 +472,10 @@ impl Dialogue {
         if crew.has_business(self.me) {
             return self.leave(thief, crew, Event::Resumed);
         }
-        if self.retires_if_closed(crew) {
+        if self.retires_if_closed(crew, Retirement::Surplus) {
             return self.step(Step::PassOn, Cause::Closed);
         }
-        if crew.has_excess(self.me) && crew.retire(self.me, false) {
+        if crew.has_excess(self.me) && crew.retire(self.me, Retirement::Surplus) {
             return self.step(Step::PassOn, Cause::Excess);
         }
         if matches!(event, Event::StealFailed(_) | Event::StealMissed(_)) {
@@ -527,15 +527,15 @@ impl Dialogue {
 
     /// In a closed pool a worker without business retires. One that the books do not count has no lock to retire under: it looks again after
     /// it has passed on its duties.
-    fn retires_if_closed(&self, crew: &impl Surroundings) -> bool {
+    fn retires_if_closed(&self, crew: &impl Surroundings, why: Retirement) -> bool {
         // False also where the pool was opened meanwhile.
-        crew.is_closed() && !crew.has_business(self.me) && crew.retire(self.me, false)
+        crew.is_closed() && !crew.has_business(self.me) && crew.retire(self.me, why)
     }
 
     /// Rests until the pool is open or the worker has business, and goes on then.
     fn rest_midway(&mut self, crew: &impl Surroundings) -> Effect {
         while crew.is_closed() && !crew.has_business(self.me) {
-            if self.retires_if_closed(crew) {
+            if self.retires_if_closed(crew, Retirement::Midway) {
                 return self.step(Step::PassOn, Cause::Midway);
             }
         }
@@ -561,7 +561,7 @@ impl Dialogue {
                     return self.heard(thief, crew, Event::SleepRefused(SleepRefusal::Alone));
                 }
                 // The first worker that finds work wakes it, and not the coordinator's next look.
-            } else if crew.retire(self.me, true) {
+            } else if crew.retire(self.me, Retirement::ByItself) {
                 return self.step(Step::PassOn, Cause::Policy);
             }
         }
@@ -632,7 +632,8 @@ impl Dialogue {
     fn rise(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
         // One that rests in the middle of a task goes on in an open pool, room or no room.
         let goes_on = crew.has_business(self.me) || (matches!(cause, Cause::Midway) && !crew.is_closed());
-        if crew.woke(self.me, goes_on) == Up::Retires && crew.retire(self.me, false) {
+        let why = if matches!(cause, Cause::Midway) { Retirement::Midway } else { Retirement::Surplus };
+        if crew.woke(self.me, goes_on) == Up::Retires && crew.retire(self.me, why) {
             // In an open pool it rests for want of a core, until there is one.
             let for_want = matches!(cause, Cause::Closed) && !crew.is_closed();
             return self.step(Step::PassOn, if for_want { Cause::Excess } else { cause });

@@ -27,5 +27,5 @@ pub mod table;
 pub use core_set::{CORES, CoreSet, SharedCoreSet};
 pub use core_word::{CoreWord, SlotId};
 pub use demand::{Demand, Look};
-pub use partition::{Party, partition};
+pub use partition::{Partition, Party, partition};
 pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN};

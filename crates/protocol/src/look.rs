@@ -54,9 +54,15 @@ impl<'a, L: Looked> AtLook<'a, L> {
         AtLook { looked, activation, books: activation.books() }
     }
 
-    /// A core was taken back from the pool, or there is one to be had. True: some were taken back.
-    pub fn rung(mut self) -> bool {
-        self.activation.rung(&mut self.books, &self.looked.pool(), self.looked.queued() as usize)
+    /// Tasks that wait for a worker: those that none has begun, and those in whose middle a worker rests.
+    fn waiting(&self) -> u64 {
+        self.looked.queued() + u64::from(self.books.midway())
+    }
+
+    /// A core was taken back from the pool, or there is one to be had, with `own_only` one of the program's own. True: some were taken back.
+    pub fn rung(mut self, own_only: bool) -> bool {
+        let waiting = self.waiting() as usize;
+        self.activation.rung(&mut self.books, &self.looked.pool(), waiting, own_only)
     }
 
     /// The pool is alone from now on, and releases what it holds while no worker of it is awake.
@@ -75,7 +81,7 @@ impl<L: Looked> Staff for AtLook<'_, L> {
     }
 
     fn queued(&self) -> u64 {
-        self.looked.queued()
+        self.waiting()
     }
 
     fn most(&self) -> u32 {
@@ -112,7 +118,8 @@ impl<L: Looked> Staff for AtLook<'_, L> {
             // A loop splits only as far as a thief asks: it shows at the next look how many tasks it has.
             pool.ring_bells();
         }
-        self.activation.employ(&mut self.books, &pool, self.looked.queued() as usize);
+        let waiting = self.waiting() as usize;
+        self.activation.employ(&mut self.books, &pool, waiting);
     }
 }
 
@@ -134,7 +141,7 @@ impl<L: Looked> Workers for AtLook<'_, L> {
     }
 
     fn queued(&self) -> u64 {
-        self.looked.queued()
+        self.waiting()
     }
 
     fn lends(&self) -> bool {

@@ -130,6 +130,9 @@ pub trait Process {
     /// Where the time of the program's first thread went, which may be what hands in the tasks. `None` where there is none.
     fn first_thread(&mut self) -> Option<Times>;
 
+    /// Whether that waits in a system call, and not for a core. `None` where there is none, or it is not known.
+    fn first_thread_is_blocked(&mut self) -> Option<bool>;
+
     /// If a quota stops the program: what it is granted in so much time.
     fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64>;
 
@@ -229,9 +232,14 @@ impl Observer {
         let asks = asks(basis, used_ns, held_ns, lasted);
         let leaves_some = basis.mode == Mode::Cores && used_ns < held_ns;
         let idle_ns = self.idle_clock.look(if leaves_some { process.idle_ns() } else { None });
-        let first_thread = if asks { process.first_thread() } else { None };
+        // While the program holds cores this is known of the next look too, where it may be what counts.
+        let first_thread = if asks || basis.mode == Mode::Cores { process.first_thread() } else { None };
         let before = core::mem::replace(&mut self.first_thread, first_thread);
-        let waited = first_thread.zip(before).map_or(0, |(now, then)| now.for_core.saturating_sub(then.for_core));
+        let waited = first_thread.zip(before).filter(|_| asks).map_or(0, |(now, then)| {
+            let gap = lasted.saturating_sub(now.sum().saturating_sub(then.sum()));
+            let waits_still = gap * 8 > lasted && process.first_thread_is_blocked() == Some(false);
+            now.for_core.saturating_sub(then.for_core) + if waits_still { gap } else { 0 }
+        });
         let granted_ns = process.granted_ns(lasted);
         let mut sums = Sums { lasted, asks, for_core_ns: waited.min(lasted), ..Sums::default() };
         let mut account = Account { elapsed_ns: lasted, used_ns, held_ns, idle_ns, ..Account::default() };

@@ -1,10 +1,10 @@
 //! Which cores each program is entitled to: computed by every program alike, from what the table says.
 //!
-//! There are no states: a pure function of what programs ask for, who owns and who holds each core, and the turn.
+//! There are no states: a pure function of what programs ask for, who owns and who holds each core, and the time.
 //!
 //! # Invariants
 //!
-//! - Programs that see the same table in the same turn compute the same owners.
+//! - Programs that see the same table at the same time compute the same owners.
 //! - A core has one owner at most, which has work and may use the core.
 //! - How many cores a program owns is [`deq`]'s to say, and more only where those are left that others may not use.
 //! - A program keeps what it owns before it gets what it holds, and that before any other: so little moves.
@@ -12,7 +12,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use comity_policy::allotment::{Claim, deq};
+use comity_policy::allotment::{Allotted, Claim, deq_in_turn};
 
 use crate::{CoreSet, SlotId};
 
@@ -27,6 +27,15 @@ pub struct Party {
     pub may_use: CoreSet,
 }
 
+/// Whose each core is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// By core.
+    pub owners: Vec<Option<SlotId>>,
+    /// By party: how long until its next turn, in units of 2⁻⁶⁴ of a frame.
+    pub until_turn: Vec<Option<u64>>,
+}
+
 /// The owner of each core, for the cores from 0 to one less than the length of `owners`, which says whose they are now.
 ///
 /// How many each gets is [`deq`]'s to say. Which ones: those that it has, so that little moves; then those that it uses
@@ -36,8 +45,8 @@ pub fn partition(
     parties: &[Party],
     owners: &[Option<SlotId>],
     holder: impl Fn(usize) -> Option<SlotId>,
-    turn: u64,
-) -> Vec<Option<SlotId>> {
+    phase: u64,
+) -> Partition {
     let in_use = parties.iter().fold(CoreSet::EMPTY, |all, party| all.union(party.may_use));
     let cores: Vec<usize> = in_use.iter().filter(|core| *core < owners.len()).collect();
     let claims: Vec<Claim> = parties
@@ -45,7 +54,8 @@ pub fn partition(
         // No program can use more cores than its affinity allows.
         .map(|party| Claim { desire: party.claim.desire.min(party.may_use.len() as u32), ..party.claim })
         .collect();
-    let mut left = deq(cores.len() as u32, &claims, turn);
+    let allotted = deq_in_turn(cores.len() as u32, &claims, phase);
+    let mut left: Vec<u32> = allotted.iter().map(|Allotted { cores, .. }| *cores).collect();
     let mut partition = vec![None; owners.len()];
     // Counted along: with 256 programs on 1,024 cores, counting them for each core takes 66 ms instead of 1.
     let mut has = vec![0; parties.len()];
@@ -83,5 +93,8 @@ pub fn partition(
             has[nth] += 1;
         }
     }
-    partition
+    Partition {
+        owners: partition,
+        until_turn: allotted.iter().map(|Allotted { until_turn, .. }| *until_turn).collect(),
+    }
 }

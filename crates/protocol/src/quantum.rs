@@ -19,7 +19,7 @@
 
 use alloc::boxed::Box;
 
-use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room};
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 use crate::observer::{Basis, Observer, Process, Workers as _};
 use crate::orders::InForce;
@@ -40,6 +40,9 @@ pub trait Program {
 
     /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things stand.
     fn round(&mut self, desire: u32, awake: u32) -> Standing;
+
+    /// Tells the table how much the program counts beside its weight, in thousandths.
+    fn correct(&mut self, correction: u32);
 
     /// The cores that it is entitled to.
     fn owned(&self) -> CoreSet;
@@ -104,8 +107,8 @@ pub trait Pools: Program + Process {
     /// Whether the program's place in the table is still its own.
     fn has_its_place(&self) -> bool;
 
-    /// A core was taken back from a pool, or there is one to be had. True: some were taken back.
-    fn rung(&mut self, nth: usize) -> bool;
+    /// A core was taken back from a pool, or there is one to be had, with `own_only` one of the program's own. True: some were taken back.
+    fn rung(&mut self, nth: usize, own_only: bool) -> bool;
 
     /// From now on the program waits for no core.
     fn want_nothing(&mut self);
@@ -118,7 +121,15 @@ pub trait Pools: Program + Process {
 }
 
 /// What is ordered while a program rests. Where it desires none, it has none of its own to hold.
-const REST: Orders = Orders { desire: 0, cores: Claims::Owned, mode: Mode::Time, room: Room::One, due: 1 };
+const REST: Orders = Orders {
+    desire: 0,
+    cores: Claims::Owned,
+    mode: Mode::Time,
+    room: Room::One,
+    due: 1,
+    out_of_turn: OutOfTurn::KeepsWorker,
+    correction: UNCORRECTED,
+};
 
 /// What one program decides once each quantum, and remembers for the next.
 pub(crate) struct Quantum {
@@ -129,9 +140,41 @@ pub(crate) struct Quantum {
     room: Room,
     /// What the program is entitled to, as the last look had it.
     share_milli: u32,
-    /// Cores that were allotted for the quantum that runs.
+    /// Processor time that the program was due since it began.
+    due_ns: u64,
+    /// How much the program counts beside its weight, in thousandths.
+    correction: u32,
+    /// Cores that were held when the quantum that runs began.
     allotment: u32,
+    pub(crate) turn: Turn,
 }
+
+/// Whether a program has its turn, and since when. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turn {
+    /// It rests whenever it is out of turn.
+    rests: bool,
+    /// Cores that it is entitled to, as the latest look has it.
+    allotted: u32,
+    /// When it had a core, or was entitled to one, at the latest look at which it did.
+    had_core: u64,
+    /// How long it goes without before it takes itself for forgotten.
+    patience: u64,
+    /// It is out of turn, and was when this was last looked at.
+    out_since: Option<u64>,
+    /// How long it was, since the last account.
+    out_ns: u64,
+    /// When it comes by for that: a core became free that it may claim, though it is another's, if no program uses it by then.
+    pub(crate) borrows: Option<u64>,
+    /// Its pools are closed: it is out of turn, or is to rest.
+    shut: bool,
+    /// They have been opened, and those that rest in the middle of a task do not know.
+    opened: bool,
+}
+
+/// A core that has been free for so many nanoseconds is lent to a program that is out of turn. It takes up to a time slice of the operating
+/// system until the borrower leaves a core again, so a gap of microseconds is not worth it.
+const WORTH_A_LEND: u64 = 1_000_000;
 
 /// What came of a quantum.
 pub(crate) struct Decided {
@@ -139,12 +182,31 @@ pub(crate) struct Decided {
     pub(crate) standing: Standing,
     /// Nanoseconds from its beginning until the next look.
     pub(crate) due: u64,
+    /// And until its next turn begins.
+    pub(crate) until_turn: Option<u64>,
 }
 
 impl Quantum {
     /// Of a program that has no core and desires none, under a policy whose quantum lasts so many nanoseconds.
     pub(crate) fn new(policy: Box<dyn Coordinator>, length: u64) -> Quantum {
-        Quantum { policy, length, desire: 0, mode: Mode::Time, room: Room::Workers, share_milli: 0, allotment: 0 }
+        Quantum {
+            policy,
+            length,
+            desire: 0,
+            mode: Mode::Time,
+            room: Room::Workers,
+            share_milli: 0,
+            due_ns: 0,
+            correction: UNCORRECTED,
+            allotment: 0,
+            turn: Turn::default(),
+        }
+    }
+
+    /// Processor time that the program was due since it began, in nanoseconds: its share while it held cores beside others, and what it used
+    /// otherwise.
+    pub(crate) fn due_ns(&self) -> u64 {
+        self.due_ns
     }
 
     /// Nanoseconds of a quantum.
@@ -162,44 +224,61 @@ impl Quantum {
         program: &mut P,
         seen: Account,
         [awake, usable]: [u32; 2],
+        now: u64,
         amended: impl FnOnce(Orders) -> Orders,
     ) -> Decided {
         let most = program.in_force().most();
         let standing = program.round(self.desire, awake);
         // A program that is kept from its share cannot be asked to use it.
         self.share_milli = standing.share_milli.min(most.saturating_mul(1000));
-        let account = Account { usable: seen.usable.min(most), ..self.account(seen, &standing) };
+        self.turn.note(&standing, self.length, now);
+        // One that shares time, or is alone, has what it can use.
+        let is_due = self.mode == Mode::Cores && !standing.alone;
+        let share_ns = u64::from(self.share_milli.min(seen.usable.saturating_mul(1000))) * seen.elapsed_ns / 1000;
+        self.due_ns += if is_due { share_ns } else { seen.used_ns };
+        // What it did not do while it was out of turn says nothing.
+        let elapsed_ns = seen.elapsed_ns.saturating_sub(core::mem::take(&mut self.turn.out_ns));
+        let (lasted_ns, frame_ns) = (seen.elapsed_ns, standing.frame);
+        let account =
+            self.account(Account { elapsed_ns, lasted_ns, frame_ns, usable: seen.usable.min(most), ..seen }, &standing);
         let orders = amended(self.policy.quantum(&account));
-        self.carry_out(program, orders, standing.alone, [awake, usable], false);
+        let until_turn = self.carry_out(program, orders, standing, [awake, usable], false, now).until_turn;
         // A program whose coordinator comes by less often counts as stopped.
         let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
-        Decided { standing, due }
+        Decided { standing, due: due.min(until_turn.unwrap_or(due)), until_turn }
     }
 
     /// The program is to rest: it holds nothing, desires nothing, and is closed. The policy hears nothing of it.
-    pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2]) {
+    pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2], now: u64) {
         let standing = program.round(self.desire, awake);
         let orders = Orders { room: self.room, ..REST };
-        self.carry_out(program, orders, standing.alone, [awake, usable], true);
+        self.carry_out(program, orders, standing, [awake, usable], true, now);
     }
 
     fn carry_out<P: Program>(
         &mut self,
         program: &mut P,
         orders: Orders,
-        alone: bool,
+        standing: Standing,
         [awake, usable]: [u32; 2],
         closed: bool,
-    ) {
+        now: u64,
+    ) -> Standing {
         let told = program.in_force();
         let most = told.most();
         let Orders { cores, mode, room, .. } = orders;
         let desire = orders.desire.min(most);
+        if orders.correction != self.correction {
+            self.correction = orders.correction;
+            program.correct(orders.correction);
+        }
         let changes = desire != self.desire;
         (self.desire, self.mode, self.room) = (desire, mode, room);
-        let alone = if changes { program.round(desire, awake).alone } else { alone };
-        program.stand(alone, mode, room, usable.min(most));
-        program.close(closed);
+        let standing = if changes { program.round(desire, awake) } else { standing };
+        self.turn.rests =
+            mode == Mode::Cores && desire > 0 && !standing.alone && orders.out_of_turn == OutOfTurn::Rests;
+        self.turn.allotted = standing.allotted;
+        program.stand(standing.alone, mode, room, usable.min(most));
         if told.cores.is_some() {
             shed(program, most);
         }
@@ -207,11 +286,44 @@ impl Quantum {
             Claims::Owned => self.hold_what_is_owned(program),
             Claims::More { free, own_only, back } => hold_more(program, [free, back], own_only, most),
         }
+        self.shut(program, closed, now);
         program.divide();
         for nth in 0..program.staffs() {
             program.staff(nth).employ();
         }
+        // By now it waits for a core, so that it is told of each that becomes free from here on.
+        if self.turn.out_since.is_some() && borrow(program) {
+            self.shut(program, closed, now);
+            (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
+        }
         self.allotment = program.held().len() as u32;
+        standing
+    }
+
+    /// Closes the pools of a program that is to rest (`closed`) or out of turn, and opens those of any other. To be followed by
+    /// [`Staff::employ`].
+    fn shut<P: Program>(&mut self, program: &mut P, closed: bool, now: u64) {
+        let turn = &mut self.turn;
+        let rests = turn.rests && now.saturating_sub(turn.had_core) <= turn.patience;
+        let is_out = rests && !closed && turn.allotted == 0 && program.held().is_empty();
+        turn.out_ns += turn.out_since.map_or(0, |since| now.saturating_sub(since));
+        turn.out_since = is_out.then_some(now);
+        let before = core::mem::replace(&mut turn.shut, closed || is_out);
+        turn.opened |= before && !turn.shut;
+        program.close(turn.shut);
+    }
+
+    /// A program that is out of turn and has something to do claims a core that no program uses, if there is one, and is open.
+    pub(crate) fn borrow_if_out<P: Program>(&mut self, program: &mut P, now: u64) {
+        if self.turn.out_since.is_some() && borrow(program) {
+            self.allotment = 1;
+            self.shut(program, false, now);
+        }
+    }
+
+    /// Whether its turn is over, or it has to return what it had borrowed, since this was last looked at.
+    pub(crate) fn has_lost_its_turn<P: Program>(&self, program: &P) -> bool {
+        self.turn.rests && self.turn.out_since.is_none() && self.allotment > 0 && program.held().is_empty()
     }
 
     fn account(&self, seen: Account, standing: &Standing) -> Account {
@@ -232,7 +344,12 @@ impl Quantum {
 
     fn hold_what_is_owned<P: Program>(&self, program: &mut P) {
         // Where no program desires any, the owners stay as they are.
-        let owned = if self.desire == 0 { CoreSet::EMPTY } else { program.owned() };
+        let owned = match self.desire {
+            0 => CoreSet::EMPTY,
+            // Out of turn it keeps what it has borrowed until that is taken back.
+            _ if self.turn.rests && self.turn.allotted == 0 => program.owned().union(program.held()),
+            _ => program.owned(),
+        };
         for nth in 0..program.staffs() {
             let mut staff = program.staff(nth);
             for core in staff.held().iter().filter(|core| !owned.contains(*core)) {
@@ -245,14 +362,64 @@ impl Quantum {
         }
     }
 
+    /// The pools are open.
+    fn open<P: Program>(&mut self, program: &mut P) {
+        (self.turn.shut, self.turn.opened) = (false, true);
+        program.close(false);
+    }
+
     /// The program holds nothing, and desires nothing.
     fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         pools.want_nothing();
-        (self.desire, self.mode, self.allotment) = (0, Mode::Time, 0);
+        (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
         let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
         pools.round(0, awake);
         (0..pools.pools()).for_each(|nth| pools.leave_off(nth));
     }
+}
+
+impl Turn {
+    /// The program is told that a core became free. Whether it may claim one that is another's.
+    pub(crate) fn may_borrow(&mut self, now: u64) -> bool {
+        match self.borrows {
+            _ if !self.rests => true,
+            Some(at) if at <= now => {
+                self.borrows = None;
+                true
+            }
+            Some(_) => false,
+            None => {
+                self.borrows = Some(now + WORTH_A_LEND);
+                false
+            }
+        }
+    }
+
+    /// Whether the program is out of turn, as far as it knows.
+    pub(crate) fn is_out(&self) -> bool {
+        self.out_since.is_some()
+    }
+
+    /// How the program stands at a look, where a quantum lasts so long.
+    fn note(&mut self, standing: &Standing, quantum: u64, now: u64) {
+        self.patience = standing.frame + quantum;
+        self.borrows = None;
+        if !self.rests || standing.allotted > 0 || standing.held > 0 {
+            self.had_core = now;
+        }
+        if let Some(since) = &mut self.out_since {
+            self.out_ns += now.saturating_sub(core::mem::replace(since, now));
+        }
+    }
+}
+
+/// Claims a core that no program uses for a program that is out of turn and has something to do. False: there is none.
+fn borrow<P: Program>(program: &mut P) -> bool {
+    let mut staffs = 0..program.staffs();
+    staffs.any(|nth| {
+        let mut staff = program.staff(nth);
+        staff.queued() > 0 && staff.claim(false)
+    })
 }
 
 /// Releases what the program holds beyond so many cores, those first that are not its own.
@@ -322,9 +489,15 @@ impl Coordination {
         self.looked
     }
 
-    /// When the next look is due.
+    /// Processor time that the program was due since it joined, in nanoseconds: its share while it held cores beside others, and what it used
+    /// otherwise.
+    pub fn due_ns(&self) -> u64 {
+        self.quantum.due_ns()
+    }
+
+    /// When it is to come by next, unless its bell is rung.
     pub fn next(&self) -> u64 {
-        self.next
+        self.quantum.turn.borrows.map_or(self.next, |at| at.min(self.next))
     }
 
     /// The next look is not to be later than that.
@@ -338,7 +511,10 @@ impl Coordination {
         self.looked = now;
         match self.told.rests_for(now) {
             Some(left) => self.rest(pools, left.as_nanos() as u64),
-            None => self.next = now + self.look(pools, 0, true),
+            None => {
+                self.closed = false;
+                self.next = now + self.look(pools, 0, true, now);
+            }
         }
     }
 
@@ -353,16 +529,18 @@ impl Coordination {
             self.next = now;
         }
         if now < self.next {
-            if self.rung(pools) {
+            if self.rung(pools, now) {
                 self.next = self.next.min(now + self.quantum.length);
             }
-            return Visit::Rung;
+            if !self.quantum.has_lost_its_turn(pools) {
+                return Visit::Rung;
+            }
         }
         let has_work = pools.has_work();
         if !has_work && self.observer.busy_ns() == pools.busy_ns() {
             return Visit::Rests;
         }
-        let due = self.look(pools, now - self.looked, false);
+        let due = self.look(pools, now - self.looked, false, now);
         // Without work the next look may be the last, and until then others leave this program a share. After a long preemption
         // there is nothing to catch up with.
         let due = if has_work { due } else { due.min(self.quantum.length) };
@@ -372,11 +550,13 @@ impl Coordination {
 
     /// There is no work: the program holds nothing, and desires nothing.
     pub fn leave_off<P: Pools>(&mut self, pools: &mut P) {
-        if self.closed {
-            // All pools have ended meanwhile: the next is not to find itself closed.
+        self.closed = false;
+        if self.quantum.turn.shut {
+            // All pools have ended meanwhile, or have no work: the next task is not to find a pool closed.
             let usable = pools.usable();
             pools.stand(true, Mode::Cores, Room::Workers, usable);
-            pools.close(false);
+            self.quantum.open(pools);
+            (0..pools.staffs()).for_each(|nth| pools.staff(nth).employ());
             self.reopen(pools);
         }
         self.quantum.leave_off(pools);
@@ -389,32 +569,37 @@ impl Coordination {
         pools.want_nothing();
         let usable = pools.usable();
         let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
-        self.quantum.rest(pools, [awake, usable]);
+        self.quantum.rest(pools, [awake, usable], self.looked);
         self.next = self.looked + if awake == 0 { left } else { left.min(self.quantum.length) };
     }
 
-    /// The program has rested, and is open again.
+    /// If the program has rested, and is open again: tells those that rest in the middle of a task.
     fn reopen<P: Pools>(&mut self, pools: &mut P) {
-        if core::mem::take(&mut self.closed) {
+        if core::mem::take(&mut self.quantum.turn.opened) {
             (0..pools.pools()).for_each(|nth| pools.reopen(nth));
         }
     }
 
     /// One quantum is over, which lasted so long. Returns after how long to come again.
-    fn look<P: Pools>(&mut self, pools: &mut P, lasted: u64, first: bool) -> u64 {
+    fn look<P: Pools>(&mut self, pools: &mut P, lasted: u64, first: bool, now: u64) -> u64 {
         let usable = pools.usable();
         pools.divide();
         let Quantum { mode, room, share_milli, .. } = self.quantum;
         let seen = self.observer.look(pools, Basis { mode, room, share_milli }, lasted);
         let account = Account { first, usable: usable.min(seen.workers), ..seen };
-        let due = self.quantum.decide(pools, account, [account.awake, usable], |orders| orders).due;
+        let due = self.quantum.decide(pools, account, [account.awake, usable], now, |orders| orders).due;
         self.reopen(pools);
         due
     }
 
     /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
-    fn rung<P: Pools>(&mut self, pools: &mut P) -> bool {
-        let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth) | lost);
+    fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
+        let borrows = self.quantum.turn.may_borrow(now);
+        if borrows {
+            self.quantum.borrow_if_out(pools, now);
+        }
+        let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth, !borrows) | lost);
+        self.reopen(pools);
         let before = core::mem::replace(&mut self.population, pools.population());
         lost || self.population > before || !pools.has_its_place()
     }

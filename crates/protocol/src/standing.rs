@@ -11,7 +11,7 @@ pub const SLOTS: usize = 256;
 /// comes again. Long enough that a coordinator which waits its turn behind many threads is not taken for one.
 pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
 
-/// How often the cores go round that cannot be divided among the programs.
+/// Cores that cannot be divided rotate once in this time for each program.
 pub const TURN: Duration = Duration::from_millis(100);
 
 /// How things stand for one program.
@@ -33,4 +33,11 @@ pub struct Standing {
     pub share_milli: u32,
     /// Programs that have work, this one included.
     pub programs: u32,
+    /// Cores that it is entitled to now, as it has computed itself. The words of the cores may say otherwise for as long as a program has seen
+    /// another table.
+    pub allotted: u32,
+    /// In how many nanoseconds a turn of its begins, at which it is entitled to a core more. `None`: its cores are lasting.
+    pub until_turn: Option<u64>,
+    /// In so many nanoseconds each program has a turn.
+    pub frame: u64,
 }

@@ -18,9 +18,10 @@
 
 use alloc::vec::Vec;
 
-use comity_policy::allotment::{Claim, deq};
+use comity_policy::CORRECTIONS;
+use comity_policy::allotment::{Claim, deq, scattered};
 
-use crate::{CoreSet, CoreWord, Party, SLOTS, SlotId, Standing, TURN, partition};
+use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, partition};
 
 /// The table, and a program's place in it.
 ///
@@ -86,11 +87,22 @@ pub struct Report {
     pub party: Party,
     /// How many of its workers are awake.
     pub awake: u32,
+    /// How much it counts beside its weight, in thousandths, as it has published.
+    pub correction: u32,
+    /// It knows that cores rotate in frames. An earlier program has them change hands at scattered times.
+    pub knows_frames: bool,
 }
 
 impl Report {
     fn has_claim(&self) -> bool {
         self.party.claim.desire > 0
+    }
+
+    /// The same party, whose weight is corrected.
+    fn corrected(&self) -> Party {
+        let correction = self.correction.clamp(*CORRECTIONS.start(), *CORRECTIONS.end());
+        let claim = Claim { weight: self.party.claim.weight.saturating_mul(correction), ..self.party.claim };
+        Party { claim, ..self.party }
     }
 
     /// Whether it does something, whether it holds cores or shares time.
@@ -195,13 +207,20 @@ pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
 /// whose `table` this is, and which counts as much as `weight`. The time is in nanoseconds of the clock that all have
 /// in common.
 pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], now: u64) -> Standing {
-    let parties: Vec<Party> = reports.iter().filter(|report| report.has_claim()).map(|report| report.party).collect();
-    grant(table, &parties, now);
+    let claiming = || reports.iter().filter(|report| report.has_claim());
+    let all_know = claiming().all(|report| report.knows_frames);
+    let parties: Vec<Party> =
+        claiming().map(|report| if all_know { report.corrected() } else { report.party }).collect();
+    let frame = TURN.as_nanos() as u64 * parties.len().max(1) as u64;
+    let (allotted, until_turn) = grant(table, &parties, all_know.then_some(frame), now);
     let others: Vec<&Party> = active_others(program, reports).collect();
     Standing {
         alone: parties.iter().all(|party| party.claim.program == program),
         share_milli: share_milli(table.cores(), program, weight, &others),
         programs: others.len() as u32 + 1,
+        allotted,
+        until_turn,
+        frame,
         ..standing(table)
     }
 }
@@ -235,20 +254,32 @@ fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> 
     owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
 }
 
-/// Where no program desires any, the owners stay as they are.
-fn grant(table: &impl Table, parties: &[Party], now: u64) {
+/// Where no program desires any, the owners stay as they are. Returns how many this program owns, and the time until its next turn in the
+/// `frame`. No frame: not all programs know of them, and all have to compute alike.
+fn grant(table: &impl Table, parties: &[Party], frame: Option<u64>, now: u64) -> (u32, Option<u64>) {
     let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
     let before: Vec<CoreWord> = (0..end).map(|core| table.load(core)).collect();
     let owners: Vec<Option<SlotId>> = before.iter().map(|word| word.owner()).collect();
-    // With many programs for each core all would change hands before most have noticed.
-    let rounds = (parties.len() / end.max(1)).max(1) as u64;
-    let turn = now / (TURN.as_nanos() as u64 * rounds);
-    let after = partition(parties, &owners, |core| before[core].holder(), turn);
-    for (core, (before, owner)) in before.into_iter().zip(after).enumerate() {
+    let phase = match frame {
+        Some(frame) => ((u128::from(now % frame) << 64) / u128::from(frame)) as u64,
+        None => {
+            // With many programs for each core all would change hands before most have noticed.
+            let rounds = (parties.len() / end.max(1)).max(1) as u64;
+            scattered(now / (TURN.as_nanos() as u64 * rounds))
+        }
+    };
+    let Partition { owners, until_turn } = partition(parties, &owners, |core| before[core].holder(), phase);
+    let me = Some(table.slot());
+    let allotted = owners.iter().filter(|owner| **owner == me).count() as u32;
+    for (core, (before, owner)) in before.into_iter().zip(owners).enumerate() {
         if let Some(next) = before.granted(owner) {
             table.grant(core, before, next);
         }
     }
+    let own = parties.iter().position(|party| Some(party.slot) == me);
+    // Just after it, so that the look there finds it begun.
+    let after = |(part, frame): (u64, u64)| (u128::from(part) * u128::from(frame) >> 64) as u64 + 1;
+    (allotted, own.and_then(|own| until_turn[own]).zip(frame).map(after))
 }
 
 /// The parties of other programs that do something.

@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use comity_policy::{Policy, Room, WorkerId};
 use comity_protocol::CoreSet;
-use comity_protocol::activation::{Activation, Cores, Pool, State, Terms, Up};
+use comity_protocol::activation::{Activation, Cores, Pool, Retirement, State, Terms, Up};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Outcome, Step};
 use comity_protocol::sleep::{Sleep, Work};
 
@@ -201,8 +201,8 @@ impl<'a> World<'a> {
         self.fell_asleep(&self.staff, me);
     }
 
-    fn retires(&self, worker: u32, by_itself: bool) -> bool {
-        self.retire(&self.staff, WorkerId(worker), by_itself)
+    fn retires(&self, worker: u32, why: Retirement) -> bool {
+        self.retire(&self.staff, WorkerId(worker), why)
     }
 
     fn is(&self, worker: u32, state: State) -> bool {
@@ -249,7 +249,10 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
     assert_eq!(world.room(&world.books()), 8, "no coordinator has looked");
     world.set_active(&world.staff, 7, 0);
     assert!(world.has_excess());
-    assert!(world.retires(0, false) && !world.retires(1, false), "one was too many, and none would recall another");
+    assert!(
+        world.retires(0, Retirement::Surplus) && !world.retires(1, Retirement::Surplus),
+        "one was too many, and none would recall another"
+    );
     world.enter(Table::new(&log, 0..4));
     world.terms(true, false, Room::Workers);
     world.bound(3);
@@ -261,7 +264,7 @@ fn a_bound_from_outside_or_from_the_program_counts_before_the_terms() {
 }
 
 #[test]
-fn all_workers_of_a_closed_pool_rest_without_a_core_and_all_are_woken_when_it_is_opened() {
+fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_are_woken_when_it_is_opened() {
     let log = Log::default();
     for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
         let world = World::new(&log, policy.row().name, 3, false);
@@ -274,18 +277,58 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_all_are_woken_when_it_is
         world.employ(9);
         assert!(world.is(2, State::Retired) && world.has_excess(), "{policy}: no task wakes a sleeper");
         assert_eq!(world.books().held(), 0, "{policy}");
-        assert!(world.retires(0, false) && world.retires(1, false), "{policy}: the last too");
+        assert!(
+            world.retires(0, Retirement::Midway) && world.retires(1, Retirement::Surplus),
+            "{policy}: the last too"
+        );
         world.employ(9);
         assert_eq!(world.books().awake(), 0, "{policy}: though tasks wait");
         world.terms(false, false, Room::Workers);
         world.close(false);
         world.reopen(&world.staff);
-        assert!((0..3).all(|worker| !world.staff.sleep.is_at_rest(WorkerId(worker))), "{policy}");
+        assert_eq!(
+            [0, 1, 2].map(|worker| world.staff.sleep.is_at_rest(WorkerId(worker))),
+            [false, true, true],
+            "{policy}"
+        );
         // A pool that has ended is open, whatever its program is told.
         world.close(true);
         world.end();
         assert!(!world.is_closed());
     }
+}
+
+#[test]
+fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_task_is_recalled_first() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 4, false);
+    world.enter(Table::new(&log, []));
+    world.terms(false, false, Room::Workers);
+    world.close(true);
+    world.employ(0);
+    assert!([0, 1, 2].iter().all(|worker| world.retires(*worker, Retirement::Surplus)));
+    log.take();
+    assert!(world.retires(3, Retirement::Surplus));
+    assert!(log.take().contains(&"want false".to_owned()), "there is no task");
+    for (worker, why, wants) in [(3, Retirement::Surplus, "want false"), (2, Retirement::Midway, "want true")] {
+        // It was woken for business, which is done.
+        world.staff.sleep.wake_for_business(WorkerId(worker));
+        world.woke(&world.staff, WorkerId(worker), true);
+        log.take();
+        assert!(world.retires(worker, why));
+        assert!(log.take().contains(&wants.to_owned()), "{why:?}");
+    }
+    assert_eq!(world.books().midway(), 1);
+    assert!(world.books().is_at_work());
+    // The program's turn begins.
+    let member = world.member().unwrap();
+    member.free.borrow_mut().insert(0);
+    assert!(world.claim(&mut world.books(), member, false));
+    world.close(false);
+    world.employ(1);
+    assert!(world.is(2, State::Awake));
+    assert_eq!(world.books().awake(), 1);
+    assert_eq!(world.books().midway(), 0);
 }
 
 #[test]
@@ -350,20 +393,20 @@ fn the_last_worker_that_a_task_wakes_does_not_retire() {
     let log = Log::default();
     for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
         let world = World::new(&log, policy.row().name, 3, false);
-        assert!(!world.retires(0, true), "{policy}: it does not take part yet");
+        assert!(!world.retires(0, Retirement::ByItself), "{policy}: it does not take part yet");
         world.enter(Table::new(&log, []));
         world.terms(false, false, Room::Workers);
         world.rest(1);
-        assert!(world.retires(0, true), "{policy}: one is awake, and one asleep");
+        assert!(world.retires(0, Retirement::ByItself), "{policy}: one is awake, and one asleep");
         let retired = world.is(1, State::Retired);
         assert!(retired || world.is(1, State::Asleep), "{policy}");
-        assert!(!world.retires(2, true) || !retired, "{policy}: the last");
+        assert!(!world.retires(2, Retirement::ByItself) || !retired, "{policy}: the last");
         assert!((0..3).any(|worker| !world.is(worker, State::Retired)), "{policy}");
     }
     // A thread of the program's own comes and goes: it is no worker that a task wakes.
     let world = World::new(&log, "dws", 2, true);
     world.enter(Table::new(&log, []));
-    assert!(!world.retires(1, true));
+    assert!(!world.retires(1, Retirement::ByItself));
     assert_eq!(world.books().workers().collect::<Vec<_>>(), [WorkerId(1)]);
 }
 
@@ -375,7 +418,7 @@ fn a_core_is_wanted_before_the_look_for_a_free_one() {
     world.terms(false, false, Room::Workers);
     world.employ(0);
     log.take();
-    assert!(world.has_excess() && world.retires(0, false));
+    assert!(world.has_excess() && world.retires(0, Retirement::Surplus));
     assert_eq!(log.take(), ["want true", "any free?"]);
     world.member().unwrap().free.borrow_mut().insert(3);
     world.balance(&mut world.books(), &world.staff);
@@ -391,7 +434,7 @@ fn a_recalled_worker_is_led_to_its_core_and_let_go_when_it_is_up() {
     world.enter(Table::new(&log, [0]));
     world.terms(false, false, Room::Workers);
     world.employ(0);
-    assert!(world.retires(1, false));
+    assert!(world.retires(1, Retirement::Surplus));
     assert_eq!(world.books().core_of(WorkerId(0)), Some(0));
     let table = world.member().unwrap();
     table.free.borrow_mut().insert(1);
@@ -415,7 +458,7 @@ fn a_lost_core_crowds_the_workers_that_are_left_and_its_queue_may_be_mugged() {
     let table = world.member().unwrap();
     table.held.borrow_mut().remove(1);
     log.take();
-    assert!(world.rung(&mut world.books(), &world.staff, 0));
+    assert!(world.rung(&mut world.books(), &world.staff, 0, false));
     let steps = log.take();
     assert_eq!(steps[..2], ["lost 1", "claim None"]);
     assert_eq!(steps[2..], ["want true", "confine 0 to Some({0})", "confine 1 to Some({0})"]);

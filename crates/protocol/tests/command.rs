@@ -19,13 +19,19 @@ struct Model {
     desires: Vec<u32>,
     lost: u32,
     places: Vec<Option<CoreSet>>,
+    /// Its turn begins after so many nanoseconds, if it is out of turn. A core that no program uses then.
+    out_for: Option<u64>,
+    free: Option<usize>,
+    /// Whether its threads rest and it waits for a core, as it was told each time.
+    closed: Vec<bool>,
+    wants: Vec<bool>,
 }
 
 impl Command for Model {
     fn round(&mut self, desire: u32, _awake: u32) -> Standing {
         self.desires.push(desire);
         if desire > 0 {
-            self.owned = (0..desire as usize).collect();
+            self.owned = (0..if self.out_for.is_some() { 0 } else { desire as usize }).collect();
         }
         Standing {
             owned: self.owned.len() as u32,
@@ -33,6 +39,9 @@ impl Command for Model {
             alone: self.is_alone,
             share_milli: 1000,
             programs: if self.is_alone { 1 } else { 2 },
+            allotted: self.owned.len() as u32,
+            until_turn: self.out_for,
+            frame: 200 * MS,
             ..Standing::default()
         }
     }
@@ -46,8 +55,7 @@ impl Command for Model {
     }
 
     fn claim(&mut self, own_only: bool) -> bool {
-        assert!(own_only);
-        let core = self.owned.iter().find(|core| !self.held.contains(*core));
+        let core = self.owned.iter().find(|core| !self.held.contains(*core)).or(self.free.filter(|_| !own_only));
         core.inspect(|core| self.held.insert(*core)).is_some()
     }
 
@@ -69,6 +77,16 @@ impl Command for Model {
 
     fn confine(&mut self, cores: Option<CoreSet>) {
         self.places.push(cores);
+    }
+
+    fn correct(&mut self, _: u32) {}
+
+    fn close(&mut self, closed: bool) {
+        self.closed.push(closed);
+    }
+
+    fn want(&mut self, wants: bool) {
+        self.wants.push(wants);
     }
 }
 
@@ -111,7 +129,7 @@ fn one_that_does_nothing_holds_nothing_and_is_looked_at_less_often() {
     assert_eq!(model.held.len(), 2);
     // It may want again what it could use at one of the last looks.
     let had: u64 = (0..8).map(|_| look(&mut coordination, &mut model, 0, 0)).sum();
-    assert_eq!(had, 20, "for one quantum, as the next look says that it does nothing");
+    assert_eq!(had, 40, "for two quanta, as the next two looks say that it does nothing");
     assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
     assert_eq!(coordination.next() - coordination.looked(), 100 * MS);
 }
@@ -180,4 +198,54 @@ fn looks_take_a_small_part_of_a_core_and_are_never_so_rare_that_it_counts_as_sto
         (coordination.next() - coordination.looked()) / MS
     };
     assert_eq!([after(10), after(1_000), after(60_000)], [10, 150, STOPPED_AFTER.as_millis() as u64 / 2]);
+}
+
+#[test]
+fn one_that_is_out_of_turn_rests_until_its_turn_begins_and_that_says_nothing_of_what_it_could_use() {
+    let (mut coordination, mut model) = (coordination(None), Model::default());
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.held.len(), model.closed.last()), (2, Some(&false)));
+    // Others take its cores back.
+    model.out_for = Some(53 * MS);
+    (model.held, model.owned) = Default::default();
+    let lost_at = coordination.looked() + MS;
+    coordination.rung(&mut model, lost_at);
+    assert_eq!((model.lost, coordination.next()), (2, lost_at), "it is looked at at once");
+    look(&mut coordination, &mut model, 2, 2);
+    assert_eq!((model.closed.last(), model.wants.last()), (Some(&true), Some(&true)));
+    coordination.rest(u64::MAX);
+    assert_eq!(coordination.next(), lost_at + 53 * MS, "however long a look takes");
+    for left in (1..=10).rev() {
+        model.out_for = Some(left * MS);
+        look(&mut coordination, &mut model, 0, 0);
+        assert_eq!(model.closed.last(), Some(&true));
+    }
+    model.out_for = None;
+    look(&mut coordination, &mut model, 0, 0);
+    assert_eq!((model.desires.last(), model.held.len()), (Some(&2), 2), "it desires what it did");
+    assert_eq!((model.closed.last(), model.wants.last()), (Some(&false), Some(&false)));
+    assert_eq!(model.places.last(), Some(&Some(model.held)));
+}
+
+#[test]
+fn one_that_is_out_of_turn_runs_on_a_core_that_stays_free_until_that_is_taken_back() {
+    let (mut coordination, mut model) = (coordination(None), Model::default());
+    model.out_for = Some(100 * MS);
+    look(&mut coordination, &mut model, 20, 2);
+    assert_eq!((model.held, model.closed.last()), (CoreSet::EMPTY, Some(&true)));
+    let told_at = coordination.looked() + MS;
+    coordination.rung(&mut model, told_at);
+    assert_eq!((model.closed.last(), coordination.next()), (Some(&true), told_at + MS), "it may be taken back at once");
+    model.free = Some(1);
+    coordination.rung(&mut model, told_at + MS);
+    let borrowed: CoreSet = [1].into_iter().collect();
+    assert_eq!((model.held, model.closed.last(), model.places.last()), (borrowed, Some(&false), Some(&Some(borrowed))));
+    model.free = None;
+    look(&mut coordination, &mut model, 8, 1);
+    assert_eq!(model.held, borrowed, "though it is not its own");
+    model.held = CoreSet::EMPTY;
+    let taken_at = coordination.looked() + MS;
+    coordination.rung(&mut model, taken_at);
+    look(&mut coordination, &mut model, 0, 0);
+    assert_eq!(model.closed.last(), Some(&true));
 }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use comity_policy::{Action, Event, Thief, WakeReason, WorkerId};
+use comity_protocol::activation::Retirement;
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings};
 use comity_protocol::sleep::{Parking, Woken};
 
@@ -42,7 +43,7 @@ impl Surroundings for Around {
         self.excess.take()
     }
 
-    fn retire(&self, _: WorkerId, _: bool) -> bool {
+    fn retire(&self, _: WorkerId, _: Retirement) -> bool {
         self.rests.set(self.rests.get() + 1);
         true
     }

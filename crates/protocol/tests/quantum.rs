@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 
 use comity_policy::allotment::Claim;
-use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Policy, Room, WorkerId};
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Policy, Room, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
-use comity_protocol::{CoreSet, CoreWord, Party, STOPPED_AFTER, SlotId, Standing, partition};
+use comity_protocol::{CoreSet, CoreWord, Partition, Party, STOPPED_AFTER, SlotId, Standing, partition};
 
 const MS: u64 = 1_000_000;
 const QUANTUM: u64 = 10 * MS;
@@ -17,11 +17,20 @@ const QUANTUM: u64 = 10 * MS;
 struct Table {
     words: RefCell<Vec<CoreWord>>,
     desires: RefCell<Vec<u32>>,
+    /// What part of a frame is over, in units of 2⁻⁶⁴.
+    phase: Cell<u64>,
 }
+
+/// A frame of the table.
+const FRAME: u64 = 20 * QUANTUM;
 
 impl Table {
     fn new(cores: usize, programs: usize) -> Table {
-        Table { words: RefCell::new(vec![CoreWord::UNUSED; cores]), desires: RefCell::new(vec![0; programs]) }
+        Table {
+            words: RefCell::new(vec![CoreWord::UNUSED; cores]),
+            desires: RefCell::new(vec![0; programs]),
+            phase: Cell::default(),
+        }
     }
 
     fn cores(&self, is: impl Fn(CoreWord) -> bool) -> CoreSet {
@@ -47,8 +56,10 @@ impl Table {
         };
         let parties: Vec<Party> = desires.iter().enumerate().filter(|(_, desire)| **desire > 0).map(party).collect();
         let owners: Vec<Option<SlotId>> = words.iter().map(|word| word.owner()).collect();
-        let after = partition(&parties, &owners, |core| words[core].holder(), 0);
-        for (word, owner) in words.iter_mut().zip(after) {
+        let Partition { owners, until_turn } =
+            partition(&parties, &owners, |core| words[core].holder(), self.phase.get());
+        let until_turn = parties.iter().zip(until_turn).find(|(party, _)| party.slot == slot);
+        for (word, owner) in words.iter_mut().zip(owners) {
             *word = word.granted(owner).unwrap_or(*word);
         }
         let count = |is: &dyn Fn(&&CoreWord) -> bool| words.iter().filter(is).count() as u32;
@@ -62,6 +73,9 @@ impl Table {
             alone: parties.iter().all(|party| party.slot == slot),
             share_milli: (words.len() * 1000 / desires.len()) as u32,
             programs: desires.len() as u32,
+            allotted: count(&|word| word.owner() == me),
+            until_turn: until_turn.and_then(|(_, part)| part).map(|part| part.div_ceil(u64::MAX / FRAME)),
+            frame: FRAME,
         }
     }
 }
@@ -87,13 +101,20 @@ struct Worker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Effect {
     Round(u32),
-    Stand { alone: bool, mode: Mode, room: Room, usable: u32 },
+    Stand {
+        alone: bool,
+        mode: Mode,
+        room: Room,
+        usable: u32,
+    },
     Release(usize),
     Claim(usize, Option<usize>),
     TakeBack(usize, Option<usize>),
     Divide,
     Employ(usize),
-    Rung(usize),
+    /// A pool, and whether it may claim its program's own cores only.
+    Rung(usize, bool),
+    Correct(u32),
     WantNothing,
     LeaveOff(usize),
     Close(bool),
@@ -200,6 +221,10 @@ impl Program for Model<'_> {
     fn round(&mut self, desire: u32, _awake: u32) -> Standing {
         self.note(Effect::Round(desire));
         self.table.round(self.slot, desire)
+    }
+
+    fn correct(&mut self, correction: u32) {
+        self.note(Effect::Correct(correction));
     }
 
     fn owned(&self) -> CoreSet {
@@ -355,6 +380,10 @@ impl Process for Model<'_> {
         None
     }
 
+    fn first_thread_is_blocked(&mut self) -> Option<bool> {
+        None
+    }
+
     fn granted_ns(&mut self, _lasted_ns: u64) -> Option<u64> {
         self.granted
     }
@@ -381,8 +410,8 @@ impl Pools for Model<'_> {
         true
     }
 
-    fn rung(&mut self, nth: usize) -> bool {
-        self.note(Effect::Rung(nth));
+    fn rung(&mut self, nth: usize, own_only: bool) -> bool {
+        self.note(Effect::Rung(nth, own_only));
         self.has_lost
     }
 
@@ -434,7 +463,7 @@ fn coordination(policy: &str) -> Coordination {
 }
 
 fn time(due: u16) -> Orders {
-    Orders { desire: 0, cores: Claims::AS_BEFORE, mode: Mode::Time, room: Room::Workers, due }
+    Orders { mode: Mode::Time, due, ..Orders::hold(0, Claims::AS_BEFORE) }
 }
 
 fn more(desire: u32, free: u32, back: u32) -> Orders {
@@ -456,8 +485,8 @@ fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() 
     script.order(more(2, 2, 0));
     model.works(QUANTUM, QUANTUM);
     assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
-    let claims = [Effect::Claim(0, Some(0)), Effect::Claim(0, Some(1)), Effect::Divide, Effect::Employ(0)];
-    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores), open];
+    let claims = [Effect::Claim(0, Some(0)), Effect::Claim(0, Some(1)), open, Effect::Divide, Effect::Employ(0)];
+    let before = [Effect::Divide, Effect::Round(0), Effect::Round(2), stands(Mode::Cores)];
     assert_eq!(model.take_effects(), [&before[..], &claims].concat());
     model.works(QUANTUM, QUANTUM);
     coordination.come_by(&mut model, 2 * QUANTUM);
@@ -579,7 +608,7 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     model.take_effects();
     // There is a core to be had: workers are recalled, and the look may wait.
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Rung);
-    assert_eq!((coordination.next(), model.take_effects()), (7 + due, vec![Effect::Rung(0)]));
+    assert_eq!((coordination.next(), model.take_effects()), (7 + due, vec![Effect::Rung(0, false)]));
     for (at, change) in [(2 * MS, true), (3 * MS, false)] {
         let population = model.population;
         (model.has_lost, model.population) = (change, population + usize::from(!change));
@@ -690,4 +719,153 @@ fn those_that_do_not_move_beside_queued_tasks_need_no_core() {
     // At the third look neither has moved since the one before for the second time.
     assert_eq!([1, 2, 3, 4, 5].map(|nth| look(nth, false)), [0, 0, 2, 4, 4]);
     assert_eq!([6, 7, 8].map(|nth| look(nth, true)), [2, 1, 0]);
+}
+
+/// A script beside a program that can use the only core too, and whose turn is the second half of each frame.
+fn beside_another(table: &Table) -> (Script, Model<'_>, Coordination) {
+    table.desires.borrow_mut()[1] = 1;
+    let script = Script::new(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) });
+    let coordination = script.coordination();
+    (script, Model::new(table, 0, 1), coordination)
+}
+
+const HALF: u64 = 1 << 63;
+
+fn second() -> SlotId {
+    SlotId::new(1).unwrap()
+}
+
+/// Its turn is over, and the other has taken the core back.
+fn lose_the_turn(table: &Table, model: &mut Model<'_>) {
+    table.phase.set(HALF);
+    table.round(second(), 1);
+    let taken = table.change(|word| word.taken_back(second()));
+    assert_eq!(taken, Some(0));
+    (model.has_lost, model.pools[0].queued) = (true, 1);
+}
+
+#[test]
+fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
+    let table = Table::new(1, 2);
+    let (script, mut model, mut coordination) = beside_another(&table);
+    coordination.begin(&mut model, 0);
+    assert_eq!(model.held().len(), 1, "its turn");
+    model.works(QUANTUM, QUANTUM);
+    coordination.come_by(&mut model, QUANTUM);
+    model.take_effects();
+    lose_the_turn(&table, &mut model);
+    // The loss of the last core is looked at when it is told, not at the end of the quantum.
+    let lost_at = QUANTUM + MS;
+    model.works(MS, MS);
+    assert_eq!(coordination.come_by(&mut model, lost_at), Visit::Looked);
+    let effects = model.take_effects();
+    let closes = [Effect::Close(true), Effect::Divide, Effect::Employ(0)];
+    assert!(effects.windows(3).any(|done| done == closes), "{effects:?}");
+    assert_eq!(effects.last(), Some(&Effect::Claim(0, None)), "by now it would be told of a core that is free");
+    assert!(coordination.next() <= lost_at + FRAME / 2 + FRAME / 1000, "the next look is at its turn at the latest");
+    model.has_lost = false;
+    let turn = lost_at + 2 * QUANTUM;
+    coordination.come_by(&mut model, turn - QUANTUM);
+    assert_eq!((script.last().elapsed_ns, script.last().lasted_ns), (0, QUANTUM), "it could do nothing");
+    assert!(model.take_effects().contains(&Effect::Close(true)));
+    table.phase.set(0);
+    assert_eq!(coordination.come_by(&mut model, turn), Visit::Looked);
+    let effects = model.take_effects();
+    let at = |wanted: &Effect| effects.iter().position(|effect| effect == wanted).expect("it is done");
+    let order = [Effect::TakeBack(0, Some(0)), Effect::Close(false), Effect::Employ(0), Effect::Reopen(0)];
+    assert!(order.iter().map(at).is_sorted(), "{effects:?}");
+}
+
+#[test]
+fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
+    let table = Table::new(1, 2);
+    let (_, mut model, mut coordination) = beside_another(&table);
+    coordination.begin(&mut model, 0);
+    lose_the_turn(&table, &mut model);
+    assert_eq!(coordination.come_by(&mut model, MS), Visit::Looked);
+    model.has_lost = false;
+    // The other releases its core, which is told; and takes it again.
+    let free = |word: CoreWord| word.released(second());
+    table.change(free).expect("it holds it");
+    model.take_effects();
+    assert_eq!(coordination.come_by(&mut model, 2 * MS), Visit::Rung);
+    assert_eq!(model.take_effects(), [Effect::Rung(0, true)], "it waits first");
+    assert_eq!(coordination.next(), 3 * MS);
+    table.change(|word| word.claimed(second())).expect("it is free");
+    assert_eq!(coordination.come_by(&mut model, 3 * MS), Visit::Rung);
+    assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0, false)]);
+    // It stays free. While nothing waits for a worker it does not matter.
+    table.change(free).expect("it holds it");
+    model.pools[0].queued = 0;
+    coordination.come_by(&mut model, 4 * MS);
+    coordination.come_by(&mut model, 5 * MS);
+    model.pools[0].queued = 1;
+    assert_eq!(model.take_effects(), [Effect::Rung(0, true), Effect::Rung(0, false)]);
+    coordination.come_by(&mut model, 6 * MS);
+    model.take_effects();
+    coordination.come_by(&mut model, 7 * MS);
+    let borrows = [Effect::Claim(0, Some(0)), Effect::Close(false), Effect::Rung(0, false), Effect::Reopen(0)];
+    assert_eq!(model.take_effects(), borrows);
+    // Its owner takes it back.
+    table.change(|word| word.taken_back(second())).expect("it is lent");
+    model.has_lost = true;
+    assert_eq!(coordination.come_by(&mut model, 8 * MS), Visit::Looked);
+    assert!(model.take_effects().contains(&Effect::Close(true)));
+}
+
+#[test]
+fn a_program_that_is_given_no_turn_in_a_frame_keeps_a_worker_until_it_is() {
+    let table = Table::new(1, 2);
+    let (_, mut model, mut coordination) = beside_another(&table);
+    coordination.begin(&mut model, 0);
+    lose_the_turn(&table, &mut model);
+    coordination.come_by(&mut model, MS);
+    model.has_lost = false;
+    model.take_effects();
+    let mut closed = |nth| {
+        assert_eq!(coordination.come_by(&mut model, MS + nth * QUANTUM), Visit::Looked);
+        model.take_effects().contains(&Effect::Close(true))
+    };
+    // It last had a core at the look at its beginning.
+    let bound = (FRAME + QUANTUM) / QUANTUM;
+    assert!((1..bound).all(&mut closed));
+    assert!(!(bound..4 * bound).any(&mut closed), "the table is wrong about it, and it goes on as it can");
+    table.phase.set(0);
+    assert!(!closed(4 * bound));
+    assert_eq!(model.held().len(), 1);
+}
+
+#[test]
+fn no_program_is_out_of_turn_that_is_alone_keeps_a_worker_or_shares_time() {
+    let orders = Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 0, 0) };
+    for (others, orders, closes) in [
+        (1, orders, true),
+        (0, orders, false),
+        (1, Orders { out_of_turn: OutOfTurn::KeepsWorker, ..orders }, false),
+        (1, Orders { mode: Mode::Time, ..orders }, false),
+    ] {
+        let table = Table::new(1, 2);
+        let (script, mut model, mut coordination) = beside_another(&table);
+        table.phase.set(HALF);
+        table.desires.borrow_mut()[1] = others;
+        script.order(orders);
+        coordination.begin(&mut model, 0);
+        assert_eq!(model.take_effects().contains(&Effect::Close(true)), closes, "{orders:?}");
+    }
+}
+
+#[test]
+fn a_correction_is_told_once() {
+    let table = Table::new(1, 1);
+    let mut model = Model::new(&table, 0, 1);
+    let script = Script::new(more(1, 1, 0));
+    let mut coordination = script.coordination();
+    coordination.begin(&mut model, 0);
+    assert!(!model.take_effects().contains(&Effect::Correct(1000)), "so it is where a program joins");
+    script.order(Orders { correction: 900, ..more(1, 1, 0) });
+    let mut told = |nth| {
+        coordination.come_by(&mut model, nth * QUANTUM);
+        model.take_effects().iter().filter(|effect| **effect == Effect::Correct(900)).count()
+    };
+    assert_eq!([1, 2].map(&mut told), [1, 0]);
 }

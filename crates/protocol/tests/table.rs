@@ -238,7 +238,12 @@ fn what_is_declined_is_offered_core_by_core() {
 
 fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> Report {
     let claim = Claim { program, weight: 100, desire };
-    Report { party: Party { slot: slot(index), claim, may_use: (0..cores).collect() }, awake }
+    Report {
+        party: Party { slot: slot(index), claim, may_use: (0..cores).collect() },
+        awake,
+        correction: 1000,
+        knows_frames: true,
+    }
 }
 
 #[test]
@@ -246,8 +251,19 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
     let table = table(&[(Some(1), Some(1)), (Some(1), None), (Some(1), Some(2)), (Some(1), None)]);
     let standing = table::round(&table, 10, 100, &[report(1, 10, 4, 1, 4), report(2, 20, 4, 1, 4)], 0);
     assert_eq!(table.effects(), [Granted(2), Granted(3)]);
-    let expected =
-        Standing { owned: 2, held: 1, free: 2, own_free: 1, lent: 0, alone: false, share_milli: 2000, programs: 2 };
+    let expected = Standing {
+        owned: 2,
+        held: 1,
+        free: 2,
+        own_free: 1,
+        lent: 0,
+        alone: false,
+        share_milli: 2000,
+        programs: 2,
+        allotted: 2,
+        until_turn: None,
+        frame: 2 * TURN.as_nanos() as u64,
+    };
     assert_eq!(standing, expected);
 }
 
@@ -286,8 +302,10 @@ fn the_owners_stay_where_no_program_desires_a_core_and_beyond_those_that_any_may
 }
 
 #[test]
-fn cores_go_round_the_slower_the_more_programs_there_are_for_each() {
-    let reports: Vec<Report> = (0..8).map(|nth| report(nth, nth as u64, 1, 1, 1)).collect();
+fn beside_a_program_that_knows_no_frames_cores_go_round_the_slower_the_more_programs_there_are_for_each() {
+    let mut reports: Vec<Report> = (0..8).map(|nth| report(nth, nth as u64, 1, 1, 1)).collect();
+    reports[5].knows_frames = false;
+    reports[2].correction = 2000;
     let turn = TURN.as_nanos() as u64;
     let table = table(&[(None, None)]);
     let owner = |now| {
@@ -297,6 +315,48 @@ fn cores_go_round_the_slower_the_more_programs_there_are_for_each() {
     let owners: Vec<usize> = (0..32).map(|quarter| owner(quarter * 2 * turn)).collect();
     assert!(owners.chunks(4).all(|turn| turn.iter().all(|owner| *owner == turn[0])), "{owners:?}");
     assert!(owners.chunks(4).map(|turn| turn[0]).collect::<std::collections::HashSet<_>>().len() > 4, "{owners:?}");
+}
+
+#[test]
+fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins() {
+    let mut reports: Vec<Report> = (0..3).map(|nth| report(nth, nth as u64, 2, 1, 2)).collect();
+    for (report, weight) in reports.iter_mut().zip([100, 200, 300]) {
+        report.party.claim.weight = weight;
+    }
+    // Of two cores: a third, two thirds, one.
+    let frame = 3 * TURN.as_nanos() as u64;
+    let table = table(&[(None, None); 2]);
+    let allotted = |now| {
+        let standing = table::round(&table, 1, 200, &reports, now);
+        assert_eq!((standing.owned, standing.frame), (standing.allotted, frame));
+        (standing.allotted, standing.until_turn.expect("it has no whole core"))
+    };
+    let step = frame / 300;
+    let at: Vec<u32> = (0..900).map(|nth| allotted(7 * frame + nth * step).0).collect();
+    let turns = [0, 300, 600].map(|begin| at[begin..begin + 300].iter().sum::<u32>());
+    assert!(turns.iter().all(|turn| (199..=201).contains(turn)), "two thirds of the frame: {turns:?}");
+    assert_eq!(at.windows(2).filter(|pair| pair[0] < pair[1]).count(), 3, "one turn in each frame");
+    for nth in 0..300 {
+        let now = 5 * frame + nth * step;
+        let begins = now + allotted(now).1;
+        assert_eq!([begins - step / 2, begins].map(|now| allotted(now).0), [0, 1], "at {nth}");
+        assert!(begins <= now + frame + 1);
+    }
+}
+
+#[test]
+fn what_a_program_publishes_corrects_its_share_to_half_or_twice_at_the_outside() {
+    let owned = |corrections: [u32; 2]| {
+        let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
+        reports[0].correction = corrections[0];
+        reports[1].correction = corrections[1];
+        let table = table(&[(None, None); 6]);
+        let Standing { owned, share_milli, .. } = table::round(&table, 10, 100, &reports, TURN.as_nanos() as u64);
+        assert_eq!(share_milli, 3000, "what it is due stays");
+        owned
+    };
+    assert_eq!([[1000, 1000], [2000, 1000], [500, 1000]].map(owned), [3, 4, 2]);
+    assert_eq!([[u32::MAX, 1000], [0, 1000], [2000, 500], [0, u32::MAX]].map(owned), [4, 2, 5, 1], "or liars");
 }
 
 #[test]

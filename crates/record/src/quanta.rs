@@ -48,6 +48,7 @@ macro_rules! program {
         }
         methods! { &mut $how self:
             round(desire: u32, awake: u32) -> Standing;
+            correct(correction: u32);
             stand(alone: bool, mode: Mode, room: Room, usable: u32);
             close(closed: bool);
             divide();
@@ -117,6 +118,7 @@ macro_rules! process {
             clock_ns() -> u64;
             idle_ns() -> Option<u64>;
             first_thread() -> Option<Times>;
+            first_thread_is_blocked() -> Option<bool>;
             granted_ns(lasted_ns: u64) -> Option<u64>;
             busy_ns() -> u64;
         }
@@ -186,7 +188,7 @@ macro_rules! pools {
         }
         methods! { &mut $how self:
             usable() -> u32;
-            rung(nth: usize) -> bool;
+            rung(nth: usize, own_only: bool) -> bool;
             want_nothing();
             leave_off(nth: usize);
             reopen(nth: usize);

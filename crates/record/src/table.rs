@@ -87,10 +87,13 @@ impl Answer for CoreWord {
 impl Answer for Vec<Report> {
     fn put(&self, to: &mut Vec<u64>) {
         self.len().put(to);
-        for Report { party: Party { slot, claim: Claim { program, weight, desire }, may_use }, awake } in self {
+        for Report { party, awake, correction, knows_frames } in self {
+            let Party { slot, claim: Claim { program, weight, desire }, may_use } = party;
             slot.put(to);
             to.extend([*program, u64::from(*weight), u64::from(*desire), u64::from(*awake)]);
             may_use.put(to);
+            correction.put(to);
+            knows_frames.put(to);
         }
     }
 
@@ -100,7 +103,8 @@ impl Answer for Vec<Report> {
             let slot = SlotId::take(from)?;
             let claim = Claim { program: from.next()?, weight: u32::take(from)?, desire: u32::take(from)? };
             let awake = u32::take(from)?;
-            Some(Report { party: Party { slot, claim, may_use: CoreSet::take(from)? }, awake })
+            let party = Party { slot, claim, may_use: CoreSet::take(from)? };
+            Some(Report { party, awake, correction: u32::take(from)?, knows_frames: bool::take(from)? })
         };
         (0..reports).map(|_| report()).collect()
     }

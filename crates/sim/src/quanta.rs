@@ -8,7 +8,7 @@
 
 pub mod job;
 
-use comity_policy::allotment::{Claim, deq};
+use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Account, Coordinator, Orders, Policy};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -183,7 +183,7 @@ pub fn run_alone(
 pub fn allot(processors: u32, desires: &[u32], turn: u64) -> Vec<u32> {
     let claim = |(program, desire): (usize, &u32)| Claim { program: program as u64, weight: 1, desire: *desire };
     let claims: Vec<Claim> = desires.iter().enumerate().map(claim).collect();
-    deq(processors, &claims, turn)
+    deq(processors, &claims, scattered(turn))
 }
 
 /// A machine with many jobs that come and go.

@@ -449,7 +449,7 @@ impl Host {
     /// How many of the program's tasks could be run if it had more cores.
     fn note_starved(&mut self, program: u32) {
         let pool = self.pool(program);
-        let is_served = !pool.is_there() || pool.is_closed() || pool.is_throttled();
+        let is_served = !pool.is_there() || pool.is_paused() || pool.is_throttled();
         let starved = if is_served { 0 } else { pool.waiting().min(pool.retired.into()) };
         self.starved = self.starved - pool.starved + starved;
         self.pool_mut(program).starved = starved;

@@ -33,6 +33,10 @@ pub(crate) const SWITCHES: u64 = 2;
 /// A program obeys `asked_weight`, `asked_cores` and `asked_pause`.
 pub(crate) const OBEYS: u64 = 4;
 
+/// A program computes whose each core is as `comity_protocol::partition` does in frames, and fills in `correction` and `due_ns`. What is left over rotates
+/// so only among programs that all do.
+pub(crate) const FRAMES: u64 = 8;
+
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 
@@ -130,7 +134,11 @@ pub(crate) struct Slot {
     pub(crate) asked_pause: AtomicU64,
     /// The futex for that alone, on which a program waits that has nothing to do: no other news wakes it.
     pub(crate) asks: AtomicU32,
-    spare: [AtomicU64; 84],
+    /// How much the program counts beside its weight, in thousandths, as it has computed.
+    pub(crate) correction: AtomicU32,
+    /// Processor time that it was due since it began. Only for show.
+    pub(crate) due_ns: AtomicU64,
+    spare: [AtomicU64; 83],
 }
 
 impl Slot {
@@ -166,7 +174,8 @@ const _: () = {
     assert!(offset_of!(Slot, voluntary) == 296 && offset_of!(Slot, involuntary) == 304);
     assert!(offset_of!(Slot, tenure) == 312 && offset_of!(Slot, asked_weight) == 320);
     assert!(offset_of!(Slot, asked_cores) == 328 && offset_of!(Slot, asked_pause) == 336);
-    assert!(offset_of!(Slot, asks) == 344 && offset_of!(Slot, spare) == 352);
+    assert!(offset_of!(Slot, asks) == 344 && offset_of!(Slot, correction) == 348 && offset_of!(Slot, due_ns) == 352);
+    assert!(offset_of!(Slot, spare) == 360);
     assert!(size_of::<Slot>() == 1024);
     assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
     // The lock of a slot is that of the byte of its number: see `lock`.

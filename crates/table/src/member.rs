@@ -11,10 +11,11 @@ use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_os::{SharedCoreSet, futex, lock};
+use comity_policy::UNCORRECTED;
 use comity_policy::allotment::Claim;
 
 use crate::fault;
-use crate::layout::{CORES, CPU_TIME, FREE, Layout, OBEYS, SLOTS, SWITCHES, Slot, TAKEN};
+use crate::layout::{CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, SLOTS, SWITCHES, Slot, TAKEN};
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::text;
 use crate::{CoreSet, CoreWord, SlotId};
@@ -156,6 +157,8 @@ impl Member {
         slot.program.store(profile.program, Ordering::Relaxed);
         slot.desire.store(0, Ordering::Relaxed);
         slot.weight.store(profile.weight, Ordering::Relaxed);
+        slot.correction.store(UNCORRECTED, Ordering::Relaxed);
+        slot.due_ns.store(0, Ordering::Relaxed);
         slot.heartbeat.store(now, Ordering::Relaxed);
         slot.pid.store(self.stands_for.load(Ordering::Relaxed), Ordering::Relaxed);
         slot.joined.store(now, Ordering::Relaxed);
@@ -272,6 +275,13 @@ impl Member {
 
     // ---- Once each quantum. ----
 
+    /// Publishes the processor time that the program was due.
+    pub fn publish_due(&self, due: Duration) {
+        if self.own_slot().is_some() {
+            self.own().due_ns.store(due.as_nanos().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
+    }
+
     /// Publishes the processor time that the program has used since it began, and where they are known its context switches,
     /// voluntary and involuntary.
     pub fn publish(&self, cpu: Duration, switches: Option<[u64; 2]>) {
@@ -313,6 +323,13 @@ impl Member {
         }
     }
 
+    /// From now on the program counts so many thousandths of its weight.
+    pub fn correct(&self, correction: u32) {
+        if self.own_slot().is_some() {
+            self.own().correction.store(correction, Ordering::Relaxed);
+        }
+    }
+
     /// Tells the others that this program is there, how many cores it can use and how many workers are awake; reaps the
     /// dead; brings the owners of the cores up to date; and looks how things stand.
     ///
@@ -327,6 +344,7 @@ impl Member {
         }
         self.own().awake.store(awake, Ordering::Relaxed);
         self.own().heartbeat.store(now, Ordering::Relaxed);
+        self.fills_in(FRAMES);
         self.own().desire.store(desire, Ordering::Release);
         fault::point("desire-reported");
         self.reap_the_dead(now);
@@ -615,7 +633,9 @@ fn reports(layout: &Layout, now: u64) -> Vec<Report> {
             is_there.then(|| {
                 let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight: weight(slot), desire };
                 let party = Party { slot: id, claim, may_use: CoreSet::load(&slot.may_use) };
-                Report { party, awake: slot.awake.load(Ordering::Relaxed) }
+                let correction = slot.correction.load(Ordering::Relaxed);
+                let knows_frames = slot.features.load(Ordering::Relaxed) & FRAMES != 0;
+                Report { party, awake: slot.awake.load(Ordering::Relaxed), correction, knows_frames }
             })
         })
         .collect()

@@ -9,7 +9,7 @@ use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_policy::allotment::{Claim, deq};
 
-use crate::layout::{BYTES, CORES, CPU_TIME, OBEYS, SLOTS, SWITCHES, TAKEN};
+use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, text};
@@ -70,7 +70,10 @@ pub struct Program {
     pub lost: u64,
     /// Processor time that it has used since it began, when its coordinator last came by. `None`: it does not publish that.
     pub cpu: Option<Duration>,
-    /// The same of its context switches, voluntary and involuntary.
+    /// The same that it was due: its share, while it held cores or waited for its turn, and what it used otherwise. `None`: it does not
+    /// publish that.
+    pub due: Option<Duration>,
+    /// Its context switches, voluntary and involuntary, as `cpu`.
     pub switches: Option<[u64; 2]>,
     /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment ago.
     pub requests: Option<Requests>,
@@ -155,6 +158,7 @@ impl Snapshot {
                 released: slot.released.load(Ordering::Relaxed),
                 lost: slot.lost.load(Ordering::Relaxed),
                 cpu: publishes(CPU_TIME).then(|| Duration::from_nanos(slot.cpu_ns.load(Ordering::Relaxed))),
+                due: publishes(FRAMES).then(|| Duration::from_nanos(slot.due_ns.load(Ordering::Relaxed))),
                 switches: publishes(SWITCHES)
                     .then(|| [&slot.voluntary, &slot.involuntary].map(|switches| switches.load(Ordering::Relaxed))),
                 requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
@@ -176,6 +180,23 @@ impl Snapshot {
             since: Some(layout.since[id].load(Ordering::Relaxed)).filter(|since| *since > 0).map(ago),
         });
         Ok(Some(Snapshot { cores: cores.collect(), programs }))
+    }
+
+    /// What the program is entitled to beside all others that have work, in thousandths of a core; 0 if it has none itself.
+    pub fn share_milli(&self, program: &Program) -> u32 {
+        let has_work = |program: &&Program| {
+            program.life == Life::Living && !program.silent && (program.desire > 0 || program.awake > 0)
+        };
+        let claim = |program: &Program| Claim {
+            program: program.program,
+            weight: program.weight.clamp(1, MOST_WEIGHT),
+            desire: program.may_use.len() as u32 * 1000,
+        };
+        let active: Vec<&Program> = self.programs.iter().filter(has_work).collect();
+        let cores = active.iter().fold(CoreSet::EMPTY, |all, other| all.union(other.may_use)).len() as u32;
+        let shares = deq(cores * 1000, &active.iter().map(|other| claim(other)).collect::<Vec<_>>(), 0);
+        let own = active.iter().zip(shares).find(|(other, _)| other.slot == program.slot);
+        own.map_or(0, |(_, share)| share)
     }
 
     /// What a program would be entitled to that joined now, could use `desire` of the cores `may_use` and counted `weight`: in
@@ -202,20 +223,20 @@ impl Snapshot {
             let in_milli = |party: &Party| Claim { desire: party.claim.desire * 1000, ..party.claim };
             return deq(may_use.len() as u32 * 1000, &parties.iter().map(in_milli).collect::<Vec<_>>(), 0)[0];
         }
-        // Where some may use other cores only, it gets what the table's rule gives it, on average over some turns.
+        // Where some may use other cores only, it gets what the table's rule gives it, on average over a frame.
         parties.sort_by_key(|party| party.slot.index());
         let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
         let of = |core: usize| self.cores.iter().find(|known| known.id == core);
         let owners: Vec<Option<SlotId>> = (0..end).map(|core| of(core)?.owner).collect();
         let gets = |turn| {
-            let after = partition(&parties, &owners, |core| of(core)?.holder, turn);
-            after.iter().filter(|owner| **owner == Some(slot)).count()
+            let after = partition(&parties, &owners, |core| of(core)?.holder, u64::MAX / TURNS * turn);
+            after.owners.iter().filter(|owner| **owner == Some(slot)).count()
         };
         (0..TURNS).map(gets).sum::<usize>() as u32 * 1000 / TURNS as u32
     }
 }
 
-/// Over so many turns what goes round is averaged: a multiple of 2 to 6.
+/// At so many times of a frame it is looked whose turn it is: a multiple of 2 to 6.
 const TURNS: u64 = 60;
 
 /// What [`clean`] did.
@@ -314,6 +335,7 @@ mod tests {
             released: 0,
             lost: 0,
             cpu: None,
+            due: None,
             switches: None,
             requests: None,
             tenure: None,

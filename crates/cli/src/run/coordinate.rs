@@ -26,11 +26,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
 use super::record::Record;
-use super::tree::Tree;
+use super::tree::{Spared, Tree};
 
 /// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change; and whether all of a
 /// command that rests is stopped.
 const SURVEY: Duration = Duration::from_secs(1);
+
+/// If the coordinator is stopped while the command is out of turn, its companion has the command go on after this.
+const LOST_TURN: Duration = Duration::from_secs(2);
 
 /// A signal that comes just before the wait that it should end is noticed after this long.
 const MISSED_SIGNAL: Duration = Duration::from_secs(1);
@@ -167,6 +170,16 @@ struct Command<'a> {
     member: &'a Member,
     tree: Tree,
     note: Option<Note>,
+    /// It is out of turn or is to rest, and was stopped.
+    is_closed: bool,
+}
+
+impl Command<'_> {
+    fn rests_until(&self, until_ns: u64) {
+        if let Some(note) = &self.note {
+            note.rests_until(until_ns);
+        }
+    }
 }
 
 impl Coordinator<'_> {
@@ -180,7 +193,7 @@ impl Coordinator<'_> {
         let policy = Policy::default().coordinator().expect("programs under the default policy share cores");
         Coordinator {
             coordination: Coordination::new(policy, terms.own(), terms.most, now_ns()),
-            command: Command { member, tree: Tree::new(terms, may_use), note },
+            command: Command { member, tree: Tree::new(terms, may_use), note, is_closed: false },
             ended,
             throttle: Throttle::of(terms.process),
             usable: terms.most,
@@ -217,6 +230,7 @@ impl Coordinator<'_> {
             self.command.member.wait(heard, Duration::from_nanos(wait));
         }
         self.go_on(now_ns());
+        command::Command::close(&mut self.command, false);
         command::Command::confine(&mut self.command, None);
         self.record
     }
@@ -233,11 +247,9 @@ impl Coordinator<'_> {
 
     /// The command rests: it is stopped. Again each time, for others may have continued it.
     fn pause(&mut self, told: InForce, now: u64) {
-        if let Some(note) = &self.command.note {
-            note.rests_until(told.paused_until.unwrap_or(0));
-        }
-        self.command.tree.stop();
-        self.is_resting = true;
+        self.command.rests_until(told.paused_until.unwrap_or(0));
+        self.command.tree.stop(Spared::None);
+        (self.is_resting, self.command.is_closed) = (true, true);
         self.coordination.pause(&mut self.command, now);
     }
 
@@ -246,13 +258,9 @@ impl Coordinator<'_> {
         if !std::mem::take(&mut self.is_resting) {
             return;
         }
-        let Command { tree, note, .. } = &mut self.command;
-        tree.go_on();
-        if let Some(note) = note {
-            note.rests_until(0);
-        }
+        command::Command::close(&mut self.command, false);
         // What was not done meanwhile is in no later look.
-        tree.look(Duration::from_nanos(now - self.coordination.looked()));
+        self.command.tree.look(Duration::from_nanos(now - self.coordination.looked()));
         self.coordination.go_on(now);
     }
 
@@ -269,6 +277,9 @@ impl Coordinator<'_> {
         self.used += look.used;
         self.command.member.publish(self.used, None);
         let looked = self.coordination.look(&mut self.command, &look, now);
+        let due = Duration::from_nanos(self.coordination.due_ns());
+        self.command.member.publish_due(due);
+        self.record.due = due;
         self.record.note(&look, self.usable, looked.standing.owned, Duration::from_nanos(looked.had_ns));
         self.coordination.rest((own_time() - began).as_nanos() as u64);
     }
@@ -288,6 +299,28 @@ impl Coordinator<'_> {
 impl command::Command for Command<'_> {
     fn round(&mut self, desire: u32, awake: u32) -> Standing {
         self.member.round(desire, awake)
+    }
+
+    /// Out of turn its processes are stopped, and go on when the turn comes.
+    fn close(&mut self, closed: bool) {
+        if std::mem::replace(&mut self.is_closed, closed) == closed {
+            return;
+        }
+        if closed {
+            self.rests_until(now_ns() + LOST_TURN.as_nanos() as u64);
+            self.tree.stop(Spared::Jobs);
+        } else {
+            self.tree.go_on();
+            self.rests_until(0);
+        }
+    }
+
+    fn want(&mut self, wants: bool) {
+        self.member.want(wants);
+    }
+
+    fn correct(&mut self, correction: u32) {
+        self.member.correct(correction);
     }
 
     fn owned(&self) -> CoreSet {

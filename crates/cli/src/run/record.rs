@@ -63,6 +63,8 @@ pub struct Record {
     stretches: Vec<Stretch>,
     /// Stretches are as long as this, or longer.
     width: Duration,
+    /// Processor time that the command was due.
+    pub due: Duration,
     /// The command's entry in the table, before it left.
     pub account: Option<Program>,
 }

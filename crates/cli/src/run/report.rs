@@ -163,6 +163,8 @@ fn shared(record: &Record, wall: Duration) -> RunShared {
     let whole = record.whole();
     let count = |of: fn(&Program) -> u64| record.account.as_ref().map(of);
     RunShared {
+        due_s: record.due.as_secs_f64(),
+        used_s: whole.used.as_secs_f64(),
         held_core_s: whole.held.as_secs_f64(),
         lent_core_s: record.stretches().iter().map(Stretch::lent).sum::<Duration>().as_secs_f64(),
         claimed: count(|program| program.claimed),
@@ -209,6 +211,9 @@ fn in_words(report: &RunReport) -> String {
     let spark = |of: fn(&RunStretch) -> f64| spark_line(&shared.timeline, of, most);
     line("cores used", &spark(|stretch| stretch.used_cores));
     line("cores held", &format!("{}  to {most:.1}", spark(|stretch| stretch.held_cores)));
+    let seconds = shared.timeline.iter().map(|stretch| stretch.seconds).sum::<f64>().max(f64::MIN_POSITIVE);
+    let [due, got] = [shared.due_s, shared.used_s].map(|time| time / seconds);
+    line("entitled", &format!("to {due:.2} cores on average, got {got:.2}, is owed {:.2}", (due - got).max(0.0)));
     line("held, lent", &format!("{}, {} of cores' time", time(shared.held_core_s), time(shared.lent_core_s)));
     if let (Some(claimed), Some(back), Some(lost)) = (shared.claimed, shared.taken_back, shared.lost) {
         line("cores", &format!("claimed {claimed} times, took back {back}, lost {lost} to their owner"));

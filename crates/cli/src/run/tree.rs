@@ -33,6 +33,15 @@ pub fn mark(starter: u32, start: u64) -> String {
 /// is met by a later walk.
 const PASSES: usize = 4;
 
+/// What is not stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spared {
+    /// All processes are.
+    None,
+    /// Processes that a shell has made jobs of its terminal: it would say that they are stopped, and take the terminal back.
+    Jobs,
+}
+
 /// A command's processes.
 pub struct Tree {
     /// What the environments of its processes have in them.
@@ -130,14 +139,16 @@ impl Tree {
         tree
     }
 
-    /// Stops all processes that this one may signal, but for those that are stopped already.
-    pub fn stop(&mut self) {
+    /// Stops all processes that this one may signal, but for those that are stopped already and those that are `spared`.
+    pub fn stop(&mut self, spared: Spared) {
         for _ in 0..PASSES {
             self.find();
             let all: Vec<(u32, u64)> = self.processes.iter().map(|(id, process)| (*id, process.start)).collect();
             let runs = |(id, start): &(u32, u64)| {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == *start);
-                stat.is_some_and(|stat| !matches!(stat.state, 'T' | 'Z' | 'X'))
+                stat.is_some_and(|stat| {
+                    !matches!(stat.state, 'T' | 'Z' | 'X') && !(spared == Spared::Jobs && stat.is_job())
+                })
             };
             let stops = |(id, start): &(u32, u64)| Pidfd::of_process(*id, *start).is_some_and(|process| process.stop());
             let stopped: Vec<(u32, u64)> = all.into_iter().filter(runs).filter(stops).collect();
@@ -149,10 +160,20 @@ impl Tree {
         }
     }
 
-    /// Those go on that this has stopped.
+    /// Those go on that this has stopped, but for those that the user has stopped too: when the shell has the job go on, they do.
     pub fn go_on(&mut self) {
-        for (id, start) in self.stopped.drain() {
-            Pidfd::of_process(id, start).map(|process| process.go_on());
+        let stopped = std::mem::take(&mut self.stopped);
+        let is_stopped = |id: u32| Stat::of_process(id).is_some_and(|stat| stat.state == 'T');
+        let users = |id: u32| {
+            let leader = Stat::of_process(id).filter(|stat| stat.terminal != 0).map(|stat| stat.group);
+            leader.is_some_and(|leader| is_stopped(leader) && !stopped.iter().any(|(other, _)| *other == leader))
+        };
+        for (id, start) in &stopped {
+            if users(*id) {
+                self.stopped.insert((*id, *start));
+            } else {
+                Pidfd::of_process(*id, *start).map(|process| process.go_on());
+            }
         }
     }
 

@@ -57,7 +57,7 @@ struct Column {
 }
 
 /// As many of them as fit, from the first; the name is between the slot and the others, and takes what is left.
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 14] = [
     Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "wants", width: 5, cell: |row| row.wants.to_string() },
     Column { title: "held", width: 4, cell: |row| row.held.to_string() },
@@ -66,6 +66,8 @@ const COLUMNS: [Column; 12] = [
     Column { title: "lends", width: 5, cell: |row| row.lends.to_string() },
     Column { title: "lost/s", width: 6, cell: |row| format!("{:.1}", row.lost_per_s) },
     Column { title: "weight", width: 6, cell: |row| row.weight.to_string() },
+    Column { title: "due", width: 5, cell: |row| in_cores(row.entitled) },
+    Column { title: "owed", width: 5, cell: |row| in_cores(row.owed) },
     Column { title: "awake", width: 5, cell: |row| row.awake.to_string() },
     Column {
         title: "sw/s",
@@ -308,7 +310,11 @@ fn cpu(row: &Row) -> String {
     if row.life != "living" {
         return row.life.to_owned();
     }
-    row.cpu.map_or("-".to_owned(), |cpu| format!("{cpu:.2}"))
+    in_cores(row.cpu)
+}
+
+fn in_cores(cores: Option<f64>) -> String {
+    cores.map_or("-".to_owned(), |cores| format!("{cores:.2}"))
 }
 
 fn core_cell(core: &Core) -> String {
@@ -356,6 +362,8 @@ mod tests {
             lends: 0,
             awake: 2,
             cpu: Some(1.5),
+            entitled: Some(1.75),
+            owed: Some(0.25),
             switches_per_s: Some(331.4),
             lost_per_s: 0.5,
             lost: 7,

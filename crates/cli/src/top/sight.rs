@@ -24,6 +24,7 @@ pub struct Watch {
 struct Counts {
     at: Instant,
     cpu: Option<Duration>,
+    due: Option<Duration>,
     switches: Option<u64>,
     lost: u64,
 }
@@ -83,6 +84,11 @@ pub struct Row {
     pub awake: u32,
     /// Cores' worth of processor time that it uses; `null` where it does not publish that, and at the first look.
     pub cpu: Option<f64>,
+    /// Cores' worth of processor time that it is due: its share while it holds cores beside others, and what it uses otherwise; `null` as
+    /// with `cpu`, and for an older build.
+    pub entitled: Option<f64>,
+    /// What it is due beyond what it uses, in cores; `null` as with these.
+    pub owed: Option<f64>,
     /// Context switches each second; `null` as with `cpu`.
     pub switches_per_s: Option<f64>,
     /// Cores that their owners took back from it, each second.
@@ -154,6 +160,7 @@ impl Watch {
                 let counts = Counts {
                     at: now,
                     cpu: program.cpu,
+                    due: program.due,
                     switches: program.switches.map(|switches| switches.iter().sum()),
                     lost: program.lost,
                 };
@@ -174,6 +181,8 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
     let seconds = then.map_or(0.0, |then| (now.at - then.at).as_secs_f64());
     let rate = |difference: f64| if seconds > 0.0 { difference / seconds } else { 0.0 };
     let held = program.held.len();
+    let cpu = then.and_then(|then| Some(rate(now.cpu?.saturating_sub(then.cpu?).as_secs_f64())));
+    let entitled = then.and_then(|then| Some(rate(now.due?.saturating_sub(then.due?).as_secs_f64())));
     let asked = program.requests.unwrap_or_default();
     let left = |until: u64| until.saturating_sub(now_ns()) as f64 / 1e9;
     Row {
@@ -193,7 +202,9 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
         waits: program.desire.saturating_sub(held as u32),
         lends,
         awake: program.awake,
-        cpu: then.and_then(|then| Some(rate(now.cpu?.saturating_sub(then.cpu?).as_secs_f64()))),
+        cpu,
+        entitled,
+        owed: entitled.zip(cpu).map(|(entitled, cpu)| (entitled - cpu).max(0.0)),
         switches_per_s: then.and_then(|then| Some(rate(now.switches?.saturating_sub(then.switches?) as f64))),
         lost_per_s: then.map_or(0.0, |then| rate(now.lost.saturating_sub(then.lost) as f64)),
         lost: program.lost,
@@ -231,6 +242,7 @@ mod tests {
             released: 0,
             lost,
             cpu: Some(Duration::from_millis(cpu_ms)),
+            due: Some(Duration::from_millis(2 * cpu_ms)),
             switches: None,
             requests: None,
             tenure: None,
@@ -250,6 +262,7 @@ mod tests {
         assert_eq!(seen(&mut watch, program(7, 1000, 5), at(0)).cpu, None);
         let row = seen(&mut watch, program(7, 1500, 6), at(500));
         assert_eq!((row.cpu, row.lost_per_s, row.waits), (Some(1.0), 2.0, 2));
+        assert_eq!((row.entitled, row.owed), (Some(2.0), Some(1.0)));
         assert_eq!(seen(&mut watch, program(7, 1500, 6), at(1000)).cpu, Some(0.5));
         assert_eq!(seen(&mut watch, program(7, 3500, 6), at(1500)).cpu, Some(2.0));
         // Another program in the same place has used nothing yet, whatever it publishes.

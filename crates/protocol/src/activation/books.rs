@@ -47,6 +47,8 @@ pub(super) struct Entry {
     pub(super) led_to: Option<usize>,
     /// That was while it slept, and it is let go when it is up.
     pub(super) led: bool,
+    /// It has retired in the middle of a task, or with tasks in its queues.
+    midway: bool,
     /// A program's own thread, which comes and goes as it likes: it is in no count.
     pub(super) adopted: bool,
 }
@@ -73,6 +75,7 @@ impl Books {
             confined: None,
             led_to: None,
             led: false,
+            midway: false,
             adopted: adopts && nth == 0,
         };
         let entries: Box<[Entry]> = (0..workers).map(entry).collect();
@@ -126,10 +129,18 @@ impl Books {
             State::Asleep => {}
         }
         match to {
-            State::Awake => self.awake += 1,
+            State::Awake => {
+                entry.midway = false;
+                self.awake += 1;
+            }
             State::Retired => self.retired += 1,
             State::Asleep => {}
         }
+    }
+
+    /// Whether the worker, which has retired, has done so in the middle of a task or with tasks in its queues.
+    pub(super) fn set_midway(&mut self, worker: WorkerId, midway: bool) {
+        self.entries[worker.index()].midway = midway;
     }
 
     /// This core is no longer the pool's.
@@ -147,9 +158,24 @@ impl Books {
         self.awake
     }
 
+    /// Whether any is awake, or rests in the middle of a task.
+    pub fn is_at_work(&self) -> bool {
+        self.awake > 0 || self.midway() > 0
+    }
+
     /// How many have retired.
     pub fn retired(&self) -> u32 {
         self.retired
+    }
+
+    /// How many rest in the middle of a task, or with tasks in their queues.
+    pub fn midway(&self) -> u32 {
+        self.entries.iter().filter(|entry| entry.midway).count() as u32
+    }
+
+    /// Whether the worker is one of them.
+    pub(super) fn is_midway(&self, worker: WorkerId) -> bool {
+        self.entries[worker.index()].midway
     }
 
     /// How many cores the pool holds, as far as it knows.

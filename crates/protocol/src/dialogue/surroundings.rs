@@ -3,7 +3,7 @@
 use comity_policy::{Sharing, SleepRefusal, WorkerId};
 
 use super::Crew;
-use crate::activation::{Activation, Up};
+use crate::activation::{Activation, Retirement, Up};
 use crate::sleep::{Admission, Parking, Roles, Woken};
 
 /// The pool around one worker, `me`.
@@ -71,8 +71,8 @@ pub trait Surroundings {
         false
     }
 
-    /// The worker retires, as one too many or with `by_itself` because it wants no core. False: it is needed.
-    fn retire(&self, _me: WorkerId, _by_itself: bool) -> bool {
+    /// The worker retires. False: it is needed.
+    fn retire(&self, _me: WorkerId, _why: Retirement) -> bool {
         false
     }
 
@@ -180,9 +180,9 @@ impl<C: Crew> Surroundings for C {
     }
 
     /// Within the lock of the books. A worker that they do not count has no lock to retire under.
-    fn retire(&self, me: WorkerId, by_itself: bool) -> bool {
+    fn retire(&self, me: WorkerId, why: Retirement) -> bool {
         match counted(self, me) {
-            Some(activation) => activation.retire(self, me, by_itself),
+            Some(activation) => activation.retire(self, me, why),
             None => {
                 self.sleep().retire(me);
                 true

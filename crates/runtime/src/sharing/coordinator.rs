@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use comity_os::clock::now_ns;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
-use comity_os::{CoreSet, affinity, cores, fork, quota};
+use comity_os::{CoreSet, affinity, cores, fork, quota, slice};
 use comity_policy::{Mode, Room};
 use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
@@ -37,6 +37,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often it is looked which cores the program may use, and how many: a quota may change, a cpuset, an affinity.
 const LIMITS: Duration = Duration::from_secs(1);
 
+/// It computes for microseconds at a time.
+const SLICE: Duration = Duration::from_micros(100);
+
 /// How often what confined workers have started is looked for. It is let go within two looks, and a tenth of a second.
 const MEND: Duration = Duration::from_millis(50);
 const _: () = assert!(2 * MEND.as_millis() <= 100 && 2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
@@ -58,6 +61,8 @@ pub(crate) fn enroll(pool: &Arc<Registry>, own: Own) {
 
 /// The body of the coordinator's thread: it ends when the program's pools have.
 fn keep(program: &Arc<Program>) {
+    // A turn begins and ends when this thread runs.
+    slice::set(SLICE);
     let (_, quantum) = program.policy.sharing().expect("only pools that share cores have a program");
     if program.lends() {
         // What ends within a quantum has nothing to share.
@@ -106,11 +111,11 @@ fn keep(program: &Arc<Program>) {
     program.has_left();
 }
 
-/// Whether a worker is awake, or should be.
+/// Whether a worker is awake, or should be, or rests in the middle of a task.
 fn has_work(program: &Program) -> bool {
     let has_work = |pool: &Registry| {
-        let awake = pool.activation.as_ref().map_or(0, |activation| activation.books().awake());
-        awake > 0 || pool.queued() > 0
+        let is_at_work = pool.activation.as_ref().is_some_and(|activation| activation.books().is_at_work());
+        is_at_work || pool.queued() > 0
     };
     program.list().iter().any(|(_, pool)| has_work(pool))
 }
@@ -159,6 +164,8 @@ struct Coordinator<'a> {
     limits: Limits,
     mender: Mender,
     mended: Instant,
+    /// Processor time that the process had before it joined.
+    before: Duration,
 }
 
 impl<'a> Coordinator<'a> {
@@ -172,6 +179,7 @@ impl<'a> Coordinator<'a> {
             limits: Limits { usable: u32::MAX, quota: None, found: None, throttle: Throttle::of(std::process::id()) },
             mender: Mender::new(),
             mended: Instant::now(),
+            before: Duration::from_nanos(clock),
             member,
         }
     }
@@ -248,6 +256,7 @@ impl<'a> Coordinator<'a> {
     fn has_looked(&mut self, pools: &[Pool]) {
         let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
         self.member.publish(cpu, Some([voluntary_switches, involuntary_switches]));
+        self.member.publish_due(self.before + Duration::from_nanos(self.coordination.due_ns()));
         if self.mended.elapsed() >= MEND {
             self.mend(pools);
         }
@@ -334,6 +343,10 @@ impl quantum::Program for Driver<'_> {
         self.member.round(desire, awake)
     }
 
+    fn correct(&mut self, correction: u32) {
+        self.member.correct(correction);
+    }
+
     fn owned(&self) -> CoreSet {
         self.member.owned()
     }
@@ -348,7 +361,7 @@ impl quantum::Program for Driver<'_> {
 
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32) {
         let told = self.in_force();
-        let has_work = |pool: &&Pool| pool.queued > 0 || pool.activation().books().awake() > 0;
+        let has_work = |pool: &&Pool| pool.queued > 0 || pool.activation().books().is_at_work();
         let at_work = self.pools.iter().filter(has_work).count();
         self.program.bound(told.cores.map_or(usize::MAX, |_| usable as usize));
         let terms = Terms { alone, by_time: mode == Mode::Time, room, usable };
@@ -362,8 +375,7 @@ impl quantum::Program for Driver<'_> {
     /// Where several pools have work, each gets its part of the program's cores.
     fn divide(&mut self) {
         let desire = |pool: &Pool| {
-            let awake = pool.activation().books().awake();
-            if awake > 0 || pool.queued > 0 { pool.registry.workers() } else { 0 }
+            if pool.queued > 0 || pool.activation().books().is_at_work() { pool.registry.workers() } else { 0 }
         };
         let desires: Vec<(PoolId, u32)> = self.pools.iter().map(|pool| (pool.id, desire(pool))).collect();
         let desires: Vec<_> = desires.into_iter().filter(|(_, desire)| *desire > 0).collect();
@@ -405,6 +417,10 @@ impl Process for Driver<'_> {
         observer::first_thread()
     }
 
+    fn first_thread_is_blocked(&mut self) -> Option<bool> {
+        observer::first_thread_is_blocked()
+    }
+
     fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64> {
         observer::granted(&mut self.limits.throttle, self.limits.quota, lasted_ns)
     }
@@ -439,8 +455,8 @@ impl quantum::Pools for Driver<'_> {
         self.member.has_its_place()
     }
 
-    fn rung(&mut self, nth: usize) -> bool {
-        AtLook::new(&self.pools[nth]).rung()
+    fn rung(&mut self, nth: usize, own_only: bool) -> bool {
+        AtLook::new(&self.pools[nth]).rung(own_only)
     }
 
     fn want_nothing(&mut self) {

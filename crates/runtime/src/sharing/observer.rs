@@ -76,7 +76,16 @@ fn times(thread: ThreadId) -> Option<Times> {
 
 /// Where the time of the process's first thread went.
 pub(crate) fn first_thread() -> Option<Times> {
-    times(ThreadId::from_raw(std::process::id() as i32))
+    times(first())
+}
+
+/// Whether that waits in a system call, and not for a core.
+pub(crate) fn first_thread_is_blocked() -> Option<bool> {
+    first().is_blocked()
+}
+
+fn first() -> ThreadId {
+    ThreadId::from_raw(std::process::id() as i32)
 }
 
 /// The processor time that all threads of this process have had.

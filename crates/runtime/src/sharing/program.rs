@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use comity_os::{SharedCoreSet, futex, lock};
-use comity_policy::allotment::{Claim, deq};
+use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sleeper};
 use comity_table::{CoreSet, Location, Member, Own};
 
@@ -409,7 +409,7 @@ impl Program {
         }
         let claim = |(id, desire): &(PoolId, u32)| Claim { program: id.0, weight: 1, desire: *desire };
         let claims: Vec<Claim> = pools.iter().map(claim).collect();
-        let mut left = deq(in_use.len() as u32, &claims, turn);
+        let mut left = deq(in_use.len() as u32, &claims, scattered(turn));
         let mut spare = Vec::new();
         for (core, user) in &division.cores {
             match pools.iter().position(|(id, _)| id == user).filter(|nth| left[*nth] > 0) {

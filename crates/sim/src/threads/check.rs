@@ -2,9 +2,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use comity_protocol::CoreSet;
 use comity_protocol::activation::State;
 use comity_protocol::dialogue::{Effect, Step};
+use comity_protocol::{CoreSet, TURN};
 
 use comity_policy::{Sleeper, WorkerId};
 
@@ -169,7 +169,9 @@ impl Check<'_> {
         }
         let lends = activation.sharing.sleeper == Sleeper::LendsCore && !activation.is_free();
         let none_sleeps = books.retired() > 0 && books.awake() + books.retired() == activation.workers();
-        if lends && none_sleeps && books.held() < activation.most() && !self.table.wants(share.slot) {
+        // Out of turn it waits for one where a task does.
+        let waits = !pool.is_closed() || books.midway() > 0;
+        if lends && none_sleeps && waits && books.held() < activation.most() && !self.table.wants(share.slot) {
             return Err("some have retired for want of a core, and the program does not wait for one".into());
         }
         if books.held() > activation.most() {
@@ -178,19 +180,25 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Within two quanta after its bell a program obeys what it is asked, and a pause ends when its lease does. (That a closed
-    /// pool begins no task is looked at where a task begins.)
+    /// Within two quanta after its bell a program obeys what it is asked, and a pause ends when its lease does. A pool that is closed, and not
+    /// for that, is out of turn: it holds no core, and has its turn within a frame, or is open. (That a closed pool begins no task is looked
+    /// at where a task begins.)
     fn check_orders(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = &pool.share else { return Ok(()) };
         let (now, closed) = (self.now, pool.is_closed());
-        if closed && share.told.paused_until.is_none_or(|until| until < now) {
-            return Err(format!("the pool is closed, and is told {:?}", share.told));
+        let is_told = share.told.paused_until.is_some_and(|until| until >= now);
+        if closed && !is_told && share.activation.books().held() > 0 {
+            return Err(format!("the pool is closed and holds cores, and is told {:?}", share.told));
+        }
+        let out = share.out_since.filter(|_| !is_told).map_or(0, |since| now - since);
+        if out > TURN.as_nanos() as u64 * self.table.population() as u64 + 3 * share.quantum {
+            return Err(format!("the pool has been out of turn for {out} ns"));
         }
         if !share.obeys(now) {
             return Ok(());
         }
         let (asked, force) = (self.table.asked(share.slot), self.table.in_force(share.slot));
-        if force.paused_until.is_some() && !closed || asked.paused_until.is_none() && closed {
+        if force.paused_until.is_some() && !closed {
             return Err(format!("it is asked {asked:?}, and whether its pool is closed is {closed}"));
         }
         if self.table.weight(share.slot) != force.weight {
@@ -358,7 +366,7 @@ mod tests {
     use std::time::Duration;
 
     use comity_policy::Room;
-    use comity_protocol::activation::Terms;
+    use comity_protocol::activation::{Retirement, Terms};
     use comity_protocol::orders::Request;
 
     use crate::network::{Network, Step, Then};
@@ -541,7 +549,7 @@ mod tests {
                     let up = WorkerId((0..6).find(is_up).unwrap());
                     pool.queued -= pool.workers[up.index()].ready.len() as u64;
                     pool.injected.extend(std::mem::take(&mut pool.workers[up.index()].ready));
-                    assert!(share(pool).activation.retire(&Queues::of(pool), up, true));
+                    assert!(share(pool).activation.retire(&Queues::of(pool), up, Retirement::ByItself));
                 },
                 "is Some(Retired) in the books, and Awake",
             ),
@@ -554,7 +562,11 @@ mod tests {
                     let slot = share.slot;
                     for thief in thieves(pool) {
                         if pool.workers[thief as usize].rest == Rest::Awake {
-                            assert!(self::share(pool).activation.retire(&Queues::of(pool), WorkerId(thief), true));
+                            assert!(self::share(pool).activation.retire(
+                                &Queues::of(pool),
+                                WorkerId(thief),
+                                Retirement::ByItself
+                            ));
                         }
                         waits(pool, thief);
                     }
@@ -582,8 +594,16 @@ mod tests {
             (|host| host.table.forget(share(&host.pools.0[1]).slot), "no program has that slot"),
             (|host| share(rich(host)).activation.stand(terms(false, true, 4)), "the program shares time, desires"),
             (|host| host.starved += 1, "wait for want of a core, and"),
-            (|host| share(rich(host)).activation.close(true), "the pool is closed, and is told"),
+            (|host| share(rich(host)).activation.close(true), "the pool is closed and holds cores"),
             (|host| asks(host, Request::Pause(Duration::from_secs(1))), "whether its pool is closed is false"),
+            (
+                |host| {
+                    host.now += 10 * TURN.as_nanos() as u64;
+                    let share = rich(host).share.as_mut().expect("it shares cores");
+                    share.out_since = Some(0);
+                },
+                "has been out of turn",
+            ),
             (|host| asks(host, Request::Weight(Some(7))), "and counts 100"),
             (|host| asks(host, Request::Cores(Some(1))), "it is asked"),
             (|host| rich(host).workers[0].beyond = 1_000, "worker 0 goes on as a thief, and is one too many"),

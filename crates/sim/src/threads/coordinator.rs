@@ -25,7 +25,9 @@ pub(super) struct Share {
     /// The most cores that it can use.
     usable: u32,
     /// Nanoseconds of a quantum.
-    quantum: u64,
+    pub(super) quantum: u64,
+    /// Since when its pool is closed and it is not told to rest.
+    pub(super) out_since: Option<u64>,
     /// Not while it looks.
     coordination: Option<Coordination>,
     /// It has left off, for there was no work: a worker that is up pokes it.
@@ -100,6 +102,7 @@ impl Host {
             slot,
             usable,
             quantum,
+            out_since: None,
             coordination: Some(coordination),
             is_dormant: Cell::new(false),
             is_poked: Cell::new(false),
@@ -167,9 +170,11 @@ impl Host {
         if !was_closed && self.pool(program).is_closed() {
             self.pool_mut(program).has_closed();
         }
+        let is_out = self.pool(program).is_closed() && told.paused_until.is_none();
         let Some(share) = &mut self.pool_mut(program).share else { return };
         share.coordination = Some(coordination);
         share.told = told;
+        share.out_since = is_out.then(|| share.out_since.unwrap_or(now));
         table.set_weight(share.slot, told.weight);
         if visit == Visit::Rests {
             share.is_dormant.set(true);
@@ -270,6 +275,10 @@ impl Program for Driver<'_> {
         self.table.round(self.share().slot, desire, awake)
     }
 
+    fn correct(&mut self, correction: u32) {
+        self.table.correct(self.share().slot, correction);
+    }
+
     fn owned(&self) -> CoreSet {
         self.table.owned(self.share().slot)
     }
@@ -328,6 +337,10 @@ impl Process for Driver<'_> {
         None
     }
 
+    fn first_thread_is_blocked(&mut self) -> Option<bool> {
+        None
+    }
+
     fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64> {
         self.pool.quota.as_ref()?.most(lasted_ns, self.now)
     }
@@ -343,7 +356,7 @@ impl Pools for Driver<'_> {
     }
 
     fn has_work(&self) -> bool {
-        self.share().activation.books().awake() > 0 || self.pool.shows_task()
+        self.share().activation.books().is_at_work() || self.pool.shows_task()
     }
 
     fn population(&self) -> usize {
@@ -354,8 +367,8 @@ impl Pools for Driver<'_> {
         true
     }
 
-    fn rung(&mut self, _: usize) -> bool {
-        AtLook::new(self).rung()
+    fn rung(&mut self, _: usize, own_only: bool) -> bool {
+        AtLook::new(self).rung(own_only)
     }
 
     fn want_nothing(&mut self) {

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use comity_policy::UNCORRECTED;
 use comity_policy::allotment::Claim;
 use comity_protocol::activation::Cores;
 use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
@@ -25,6 +26,8 @@ struct Slot {
     is_dead: Cell<bool>,
     /// How much it counts.
     weight: Cell<u32>,
+    /// How much it counts beside that, in thousandths.
+    correction: Cell<u32>,
     /// When it was heard of last.
     heartbeat: Cell<u64>,
     /// As the program's last round has it.
@@ -119,6 +122,7 @@ impl Table {
         slot.words().begin();
         slot.program.set(Some(program));
         slot.weight.set(InForce::default().weight);
+        slot.correction.set(UNCORRECTED);
         slot.heartbeat.set(self.now.get());
         if table::is_joining_told(program.into(), &self.reports()) {
             self.members().filter(|other| *other != free).for_each(|other| self.ring(other));
@@ -226,6 +230,11 @@ impl Table {
         self.slot(slot).weight.set(weight);
     }
 
+    /// From now on it counts so many thousandths of that.
+    pub(super) fn correct(&self, slot: SlotId, correction: u32) {
+        self.slot(slot).correction.set(correction);
+    }
+
     // ---- Cores. ----
 
     pub(super) fn held(&self, slot: SlotId) -> CoreSet {
@@ -274,7 +283,12 @@ impl Table {
             let slot = self.slot(id);
             let claim =
                 Claim { program: slot.program.get()?.into(), weight: slot.weight.get(), desire: slot.desire.get() };
-            Some(Report { party: Party { slot: id, claim, may_use: self.cores }, awake: slot.awake.get() })
+            Some(Report {
+                party: Party { slot: id, claim, may_use: self.cores },
+                awake: slot.awake.get(),
+                correction: slot.correction.get(),
+                knows_frames: true,
+            })
         };
         self.members().filter(|slot| !self.is_stopped(*slot)).filter_map(report).collect()
     }

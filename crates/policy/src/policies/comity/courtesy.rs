@@ -1,6 +1,6 @@
 //! The coordinator of `comity`: when a program holds cores, and when it shares time.
 
-use crate::{Account, Claims, Coordinator, Mode, Orders, Room};
+use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 /// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how many of
 /// its workers are awake.
@@ -33,12 +33,15 @@ pub(super) struct Courtesy {
     looks: u32,
     /// Signs in succession that it could use its share.
     able: u32,
-    /// So many are asked for before it holds cores: more after it held cores in vain.
+    /// Looks in succession at which it could not.
+    unable: u32,
+    /// So many signs are asked for before it holds cores: more after it held cores in vain.
     patience: u32,
     /// What it left unused of held cores, and what stood idle meanwhile.
     unused: Unused,
     /// There are many more programs than cores.
     in_crowd: bool,
+    owed: Owed,
     room: Room,
     /// Looks in succession that spoke for fewer workers.
     crowded: u32,
@@ -53,6 +56,10 @@ const CALM: u16 = 4;
 
 /// The same for a program that is alone and has all the room that it can have.
 const CALM_ALONE: u16 = 16;
+
+/// So many looks in succession at which it could not use its share end its holding of cores. At a single one a thread that hands in the
+/// tasks, and waits for a core, may have kept it from using them.
+const UNABLE: u32 = 2;
 
 /// A program that held cores for fewer looks than this held them in vain.
 const IN_VAIN: u32 = 10;
@@ -103,15 +110,58 @@ impl Unused {
     }
 }
 
+/// Processor time that a program is due and has not had, while it could use its share. Turns begin late, for a thread runs on to its next fork or
+/// the kernel does not run the coordinator; what is lent comes back late; threads that are no workers run beside those of others.
+/// So each program corrects its part by what it is owed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    ns: i64,
+    correction: Option<u32>,
+    /// Since the correction was last set.
+    since_ns: u64,
+}
+
+/// What a program is owed is paid back within this time, or within so many frames if they last longer. Half of its share in that time is the most
+/// that it is owed, or owes: unused share is not saved up for longer.
+const PAID_WITHIN_NS: u64 = 1_000_000_000;
+const PAID_WITHIN_FRAMES: u64 = 3;
+
+/// Each correction moves the turns of all programs a little.
+const CORRECTS_EVERY_NS: u64 = 100_000_000;
+
+impl Owed {
+    fn note(&mut self, account: &Account) {
+        let share_milli = i128::from(account.share_milli.max(1));
+        let part = |time: u64| i128::from(time) * share_milli / 1000;
+        let within = PAID_WITHIN_NS.max(PAID_WITHIN_FRAMES * account.frame_ns);
+        let most = (part(within) / 2).max(1);
+        let owed = i128::from(self.ns) + part(account.lasted_ns) - i128::from(account.used_ns);
+        self.ns = owed.clamp(-most, most) as i64;
+        self.since_ns += account.lasted_ns;
+        if self.since_ns >= CORRECTS_EVERY_NS {
+            self.since_ns = 0;
+            let usual = i128::from(UNCORRECTED);
+            let correction = usual + usual * i128::from(self.ns) / part(within).max(1);
+            self.correction = Some((correction as u32).clamp(*CORRECTIONS.start(), *CORRECTIONS.end()));
+        }
+    }
+
+    fn correction(&self) -> u32 {
+        self.correction.unwrap_or(UNCORRECTED)
+    }
+}
+
 impl Default for Courtesy {
     fn default() -> Courtesy {
         Courtesy {
             mode: Mode::Time,
             looks: 0,
             able: 0,
+            unable: 0,
             patience: SURE,
             unused: Unused::default(),
             in_crowd: false,
+            owed: Owed::default(),
             room: Room::Workers,
             crowded: 0,
             caution: CAUTION,
@@ -162,12 +212,13 @@ impl Courtesy {
             Mode::Cores => {
                 self.unused.note(account);
                 // While its threads wait for cores, the cores are in use: by others, unless they are idle.
-                let wastes = !is_at_least(account.wanted_ns, 90, account.held_ns) || self.unused.is_idle();
+                let wastes = !is_at_least(account.wanted_ns, 90, account.held_ns);
                 // One that holds no core for the moment has one worker awake, so it can do no more than that one.
                 let is_due_more = account.held_ns < share_ns / 2;
                 let is_light = is_due_more && !is_at_least(account.wanted_ns, 80, share_ns.min(account.elapsed_ns));
                 let is_idle = !is_at_least(account.wanted_ns, 2, account.elapsed_ns);
-                if is_idle || (!is_only && (wastes || is_light)) {
+                self.unable = if is_idle || (!is_only && (wastes || is_light)) { self.unable + 1 } else { 0 };
+                if self.unable >= UNABLE || (!is_only && self.unused.is_idle()) {
                     let in_vain = self.looks < IN_VAIN;
                     self.patience = if in_vain { (2 * self.patience).min(MOST_PATIENCE) } else { SURE };
                     self.enter(Mode::Time);
@@ -177,7 +228,7 @@ impl Courtesy {
     }
 
     fn enter(&mut self, mode: Mode) {
-        (self.mode, self.looks, self.able, self.unused) = (mode, 0, 0, Unused::default());
+        (self.mode, self.looks, self.able, self.unable, self.unused) = (mode, 0, 0, 0, Unused::default());
     }
 
     fn choose_room(&mut self, account: &Account) {
@@ -220,11 +271,16 @@ impl Coordinator for Courtesy {
                 self.choose_room(account);
             }
         }
+        if self.mode == Mode::Time || account.alone {
+            self.owed = Owed::default();
+        } else {
+            self.owed.note(account);
+        }
         let wanted = if self.mode == Mode::Cores { account.queued.min(account.retired) } else { 0 };
         let free = wanted.min(account.free);
         let back = (wanted - free).min(account.lent);
         let gathers = self.room == Room::Workers && self.crowded > 0;
-        let is_settled = before == (self.mode, self.room) && self.able == 0 && !gathers;
+        let is_settled = before == (self.mode, self.room) && self.able == 0 && self.unable == 0 && !gathers;
         let may_be_stuck = account.unmoved > 0 && account.queued > 0 && account.retired > 0;
         let is_calm = !account.first && is_settled && free == 0 && back == 0 && account.blocked == 0 && !may_be_stuck;
         let most = if account.alone && self.room == Room::Workers { CALM_ALONE } else { CALM };
@@ -238,6 +294,8 @@ impl Coordinator for Courtesy {
             mode: self.mode,
             room: self.room,
             due: self.due.max(crowd.try_into().unwrap_or(u16::MAX)),
+            out_of_turn: OutOfTurn::Rests,
+            correction: self.owed.correction(),
         }
     }
 }
@@ -289,7 +347,14 @@ mod tests {
         assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 0); 40]), [Mode::Time; 40]);
         // It holds a core, and no longer uses it.
         courtesy.enter(Mode::Cores);
-        let orders = courtesy.quantum(&Account { queued: 9, retired: 9, free: 1, ..beside(5, 5, 5, 10) });
+        let wastes = Account { queued: 9, retired: 9, free: 1, ..beside(5, 5, 5, 10) };
+        assert_eq!(
+            courtesy.quantum(&wastes).mode,
+            Mode::Cores,
+            "it may have waited for the thread that hands in tasks"
+        );
+        assert_eq!(modes(&mut courtesy, &[beside(9, 9, 9, 10), wastes]), [Mode::Cores; 2]);
+        let orders = courtesy.quantum(&wastes);
         let nothing = Claims::More { free: 0, own_only: false, back: 0 };
         assert_eq!((orders.mode, orders.desire, orders.cores), (Mode::Time, 0, nothing));
     }
@@ -299,7 +364,7 @@ mod tests {
         let mut courtesy = Courtesy::default();
         let mut looks_until_cores = || {
             let looks = (1..).find(|_| courtesy.quantum(&beside(3, 4, 30, 0)).mode == Mode::Cores);
-            assert_eq!(courtesy.quantum(&beside(3, 3, 3, 10)).mode, Mode::Time);
+            assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 10); 2]), [Mode::Cores, Mode::Time]);
             looks.unwrap()
         };
         assert_eq!([(); 6].map(|()| looks_until_cores()), [16, 32, 64, 128, 256, 256]);
@@ -326,7 +391,43 @@ mod tests {
         assert_eq!(courtesy.quantum(&one).mode, Mode::Cores);
         let only = Account { programs: 1, alone: true, ..beside(2, 2, 2, 20) };
         assert_eq!(courtesy.quantum(&only).mode, Mode::Cores);
-        assert_eq!(courtesy.quantum(&Account { programs: 1, alone: true, ..beside(0, 0, 0, 20) }).mode, Mode::Time);
+        let idle = Account { programs: 1, alone: true, ..beside(0, 0, 0, 20) };
+        assert_eq!(modes(&mut courtesy, &[idle; 2]), [Mode::Cores, Mode::Time]);
+    }
+
+    /// A look at a program that holds cores beside another, each due one core of two: what it had in so many milliseconds.
+    fn turn(used: u64, lasted: u64) -> Account {
+        let active = used.min(lasted);
+        let account = beside(used, used, used, used);
+        Account { elapsed_ns: active * MS, lasted_ns: lasted * MS, frame_ns: 200 * MS, ..account }
+    }
+
+    #[test]
+    fn who_had_less_than_its_due_counts_more_until_that_is_made_up_for() {
+        let mut courtesy = Courtesy::default();
+        courtesy.enter(Mode::Cores);
+        // It is out of turn for most of the time.
+        let corrections: Vec<u32> = [20; 50].map(|lasted| courtesy.quantum(&turn(10, lasted)).correction).to_vec();
+        assert!(corrections.is_sorted() && corrections[3] == 1000 && corrections[4] == 1050, "{corrections:?}");
+        assert_eq!(corrections[49], 1500, "half a second is the most that is owed");
+        let mut back = || courtesy.quantum(&turn(40, 20)).correction;
+        let repaid: Vec<u32> = (0..25).map(|_| back()).collect();
+        assert!(repaid.is_sorted_by(|one, next| one >= next) && repaid[24] == 1000, "{repaid:?}");
+        assert_eq!((0..100).map(|_| back()).last(), Some(500), "nor does it owe more");
+        // One that shares time, or is alone, begins anew.
+        courtesy.enter(Mode::Time);
+        assert_eq!(courtesy.quantum(&beside(1, 1, 1, 0)).correction, 1000);
+    }
+
+    #[test]
+    fn a_quantum_out_of_turn_says_nothing_of_what_the_program_could_use() {
+        let mut courtesy = Courtesy::default();
+        courtesy.enter(Mode::Cores);
+        let out = Account { elapsed_ns: 0, lasted_ns: 10 * MS, frame_ns: 200 * MS, ..beside(0, 0, 0, 0) };
+        for _ in 0..100 {
+            let orders = courtesy.quantum(&out);
+            assert_eq!((orders.mode, orders.desire, orders.out_of_turn), (Mode::Cores, 2, OutOfTurn::Rests));
+        }
     }
 
     #[test]

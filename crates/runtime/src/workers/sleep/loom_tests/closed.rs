@@ -11,7 +11,7 @@ use comity_protocol::dialogue::{Crew, Dialogue, Hands, Take};
 use super::*;
 use crate::workers::thief::hold;
 
-/// A table in which no other program moves. It is used under the lock of the books alone, so loom need not explore it.
+/// A table in which no other program moves, but for one that has its turn while the pool is out of turn. It is used under the lock of the books alone, so loom need not explore it.
 struct Table {
     free: unexplored::Mutex<CoreSet>,
     held: unexplored::Mutex<CoreSet>,
@@ -68,6 +68,18 @@ impl Cores for Table {
 struct Member {
     pool: Arc<Pool>,
     activation: Activation<Threads, Table>,
+    /// All that there are.
+    cores: CoreSet,
+    why: Why,
+}
+
+/// Why its coordinator closes the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// It is asked to rest, and shares time.
+    ToRest,
+    /// Others have their turn on the cores.
+    OutOfTurn,
 }
 
 /// The pool, as one of its workers or the coordinator has it: what it waits for is business of its own.
@@ -197,12 +209,14 @@ impl Hands for Spell<'_> {
 
 impl Member {
     /// With a core for each worker, of which the pool holds all.
-    fn join(policy: &Policy, workers: u32, adopts: bool) -> Arc<Member> {
+    fn join(policy: &Policy, workers: u32, adopts: bool, why: Why) -> Arc<Member> {
         let (sharing, _): (Sharing, _) = policy.sharing().expect("the policy shares cores");
         let cores: CoreSet = (0..workers as usize).collect();
         let member = Member {
             pool: Pool::new(workers, policy.row().waking),
             activation: Activation::new(&Threads, sharing, workers, adopts, cores, workers),
+            cores,
+            why,
         };
         member.activation.enter(Table { free: unexplored::Mutex::new(cores), held: unexplored::Mutex::default() });
         member.look(false);
@@ -215,15 +229,25 @@ impl Member {
 
     // ---- What the coordinator does, in the order of `comity_protocol::quantum`. ----
 
-    /// One look: the program rests, or takes part.
+    /// One look: the program rests or is out of turn, or takes part.
     fn look(&self, closed: bool) {
-        let Member { pool, activation } = self;
-        activation.stand(Terms { alone: false, by_time: closed, room: Room::Workers, usable: u32::MAX });
+        let Member { pool, activation, cores, why } = self;
+        let table = activation.member().expect("it has joined");
+        let by_time = closed && *why == Why::ToRest;
+        activation.stand(Terms { alone: false, by_time, room: Room::Workers, usable: u32::MAX });
+        let mut books = activation.books();
+        if *why == Why::OutOfTurn {
+            *table.free.lock().unwrap() = if closed { CoreSet::EMPTY } else { *cores };
+            *table.held.lock().unwrap() = CoreSet::EMPTY;
+            activation.note_losses(&mut books, table);
+        }
+        while activation.claim(&mut books, table, false) {}
+        drop(books);
         activation.close(closed);
         let queued = [&pool.deque, &pool.injector].map(|tasks| tasks.load(Ordering::Acquire));
-        let (table, mut books) = (activation.member().expect("it has joined"), activation.books());
-        while activation.claim(&mut books, table, false) {}
-        activation.employ(&mut books, &self.view(&|| false), queued.iter().sum::<u32>() as usize);
+        let mut books = activation.books();
+        let waiting = queued.iter().sum::<u32>() + books.midway();
+        activation.employ(&mut books, &self.view(&|| false), waiting as usize);
     }
 
     fn open(&self) {
@@ -236,6 +260,7 @@ impl Member {
         let Member { activation, .. } = self;
         activation.stand(Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX });
         activation.close(false);
+        activation.employ(&mut activation.books(), &self.view(&|| false), 0);
         activation.reopen(&self.view(&|| false));
     }
 
@@ -284,20 +309,27 @@ fn policies() -> [Policy; 3] {
     ["comity", "dws", "a-steal"].map(|name| name.parse().expect("a policy of that name"))
 }
 
+/// Why pools are closed under the policy.
+fn reasons(policy: &Policy) -> &'static [Why] {
+    if policy.row().name == "comity" { &[Why::ToRest, Why::OutOfTurn] } else { &[Why::ToRest] }
+}
+
 /// For each way to be in the books or in none.
-fn each_kind_of_worker(most_preemptions: usize, model: impl Fn(&Policy, bool) + Copy + Sync + Send + 'static) {
+fn each_kind_of_worker(most_preemptions: usize, model: impl Fn(&Policy, bool, Why) + Copy + Sync + Send + 'static) {
     for policy in policies() {
-        for adopts in [false, true] {
+        for (adopts, why) in
+            [false, true].into_iter().flat_map(|adopts| reasons(&policy).iter().map(move |why| (adopts, *why)))
+        {
             let policy = policy.clone();
-            explore(most_preemptions, move || model(&policy, adopts));
+            explore(most_preemptions, move || model(&policy, adopts, why));
         }
     }
 }
 
 #[test]
 fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
-    each_kind_of_worker(2, |policy, adopts| {
-        let member = Member::join(policy, 1, adopts);
+    each_kind_of_worker(2, |policy, adopts, why| {
+        let member = Member::join(policy, 1, adopts, why);
         let thief = thread::spawn({
             let member = member.clone();
             move || member.find(W0)
@@ -313,8 +345,8 @@ fn loom_a_thief_takes_the_task_of_a_pool_that_is_opened() {
 #[test]
 fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
     for open in [Member::open, Member::leave_off] {
-        each_kind_of_worker(2, move |policy, adopts| {
-            let member = Member::join(policy, 1, adopts);
+        each_kind_of_worker(2, move |policy, adopts, why| {
+            let member = Member::join(policy, 1, adopts, why);
             let [thief, other] = [Member::find_as_first, Member::inject].map(|does| {
                 let member = member.clone();
                 thread::spawn(move || does(&member))
@@ -329,8 +361,8 @@ fn loom_a_task_reaches_a_pool_that_is_closed_and_opened() {
 
 #[test]
 fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
-    each_kind_of_worker(3, |policy, adopts| {
-        let member = Member::join(policy, 1, adopts);
+    each_kind_of_worker(3, |policy, adopts, why| {
+        let member = Member::join(policy, 1, adopts, why);
         member.pool.sleep.publish_busy(W0);
         let worker = thread::spawn({
             let member = member.clone();
@@ -345,9 +377,10 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
 /// The pusher is in the middle of a task for ever. (A worker that leaves its core is recalled by the coordinator's next look alone.)
 #[test]
 fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
-    for policy in policies().into_iter().filter(|policy| policy.row().name != "dws") {
+    let policies = policies().into_iter().filter(|policy| policy.row().name != "dws");
+    for (policy, why) in policies.flat_map(|policy| reasons(&policy).iter().map(move |why| (policy.clone(), *why))) {
         explore(1, move || {
-            let member = Member::join(&policy, 2, false);
+            let member = Member::join(&policy, 2, false, why);
             member.pool.sleep.publish_busy(W0);
             let thief = thread::spawn({
                 let member = member.clone();
@@ -370,8 +403,8 @@ fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
 /// It is open then, whatever its program is told, and a task in its middle goes on.
 #[test]
 fn loom_a_closed_pool_that_ends_is_open() {
-    each_kind_of_worker(2, |policy, adopts| {
-        let member = Member::join(policy, 1, adopts);
+    each_kind_of_worker(2, |policy, adopts, why| {
+        let member = Member::join(policy, 1, adopts, why);
         member.pool.sleep.publish_busy(W0);
         let worker = thread::spawn({
             let member = member.clone();

@@ -105,6 +105,8 @@ pub(super) struct World {
     now: RefCell<Now>,
     random: Cell<u64>,
     steps: Cell<usize>,
+    /// The coordinator is in the middle of a step.
+    coordinates: Cell<bool>,
     /// From which step on the trace is kept, to explain a failure.
     traced_from: usize,
 }
@@ -283,6 +285,7 @@ impl World {
             policy,
             random: Cell::new(seed),
             steps: Cell::new(0),
+            coordinates: Cell::new(false),
             traced_from: usize::MAX,
         }
     }
@@ -402,10 +405,18 @@ impl World {
 
     /// The machine's other programs, and then the coordinator, whose orders are drawn.
     fn coordinate(&self) {
-        self.note(|| "coordinator".to_owned());
-        if self.rest() {
+        // It is one thread: while others come in the middle of its step, it does not.
+        if self.coordinates.replace(true) {
             return;
         }
+        self.note(|| "coordinator".to_owned());
+        if !self.rest() {
+            self.quantum();
+        }
+        self.coordinates.set(false);
+    }
+
+    fn quantum(&self) {
         let (kind, alone) = (self.below(3), self.below(8) == 0);
         // Only the default shares time.
         let by_time = self.policy.row().name == "comity" && self.below(4) == 0;
@@ -420,7 +431,7 @@ impl World {
         drop(now);
         let mut books = share.books();
         if kind == 0 {
-            share.rung(&mut books, self, queued);
+            share.rung(&mut books, self, queued, self.below(2) == 0);
             return;
         }
         share.note_losses(&mut books, machine);
@@ -434,25 +445,36 @@ impl World {
         share.employ(&mut books, self, queued);
     }
 
-    /// Now and then the program is asked to rest. Then its coordinator does nothing else until it goes on.
+    /// Now and then the program is asked to rest, or is out of turn. Then its coordinator does nothing else until it goes on.
     fn rest(&self) -> bool {
         let (opens, closes) = (self.below(3) == 0, self.below(12) == 0);
         let Some(share) = &self.share else { return false };
         let was_closed = share.is_closed();
-        let reopening = take(&mut self.change().reopening);
+        let reopening = self.now().reopening;
         if reopening {
             share.reopen(self);
+            self.change().reopening = false;
             return true;
         }
         if self.now().ended || !(was_closed || closes) {
             return false;
         }
         let closed = !was_closed || !opens;
-        share.stand(Terms { alone: false, by_time: closed, room: Room::Workers, usable: u32::MAX });
+        // Out of turn it holds no core, unless one has become free by now that it may claim.
+        let by_time = closed && (self.policy.row().name != "comity" || self.below(2) == 0);
+        let machine = share.member().expect("it has entered");
+        machine.another_moves();
+        share.note_losses(&mut share.books(), machine);
+        share.stand(Terms { alone: false, by_time, room: Room::Workers, usable: u32::MAX });
+        if !by_time {
+            share.claim(&mut share.books(), machine, false);
+        }
         share.close(closed);
         self.change().reopening = was_closed && !closed;
         // What waits was counted before, and more may have come.
-        share.employ(&mut share.books(), self, 0);
+        let mut books = share.books();
+        let midway = books.midway() as usize;
+        share.employ(&mut books, self, midway);
         true
     }
 

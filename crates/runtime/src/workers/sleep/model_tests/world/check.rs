@@ -75,6 +75,8 @@ impl World {
         let lends = share.sharing.sleeper == Sleeper::LendsCore && !share.is_free();
         let has_room = lends && books.held() < share.most();
         let wants = share.member().is_some_and(|machine| machine.wants.get());
+        // A closed pool waits for a core where a task does.
+        let has_room = has_room && (!share.is_closed() || books.midway() > 0);
         if has_room && retired > 0 && awake + retired == workers && !wants {
             return Err("some have retired for want of a core, and nobody would ring when one becomes free".into());
         }
