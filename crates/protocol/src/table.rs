@@ -278,7 +278,7 @@ fn grant(table: &impl Table, parties: &[Party], frame: Option<u64>, now: u64) ->
     }
     let own = parties.iter().position(|party| Some(party.slot) == me);
     // Just after it, so that the look there finds it begun.
-    let after = |(part, frame): (u64, u64)| (u128::from(part) * u128::from(frame) >> 64) as u64 + 1;
+    let after = |(part, frame): (u64, u64)| ((u128::from(part) * u128::from(frame)) >> 64) as u64 + 1;
     (allotted, own.and_then(|own| until_turn[own]).zip(frame).map(after))
 }
 

@@ -147,7 +147,7 @@ impl Tree {
             let runs = |(id, start): &(u32, u64)| {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == *start);
                 stat.is_some_and(|stat| {
-                    !matches!(stat.state, 'T' | 'Z' | 'X') && !(spared == Spared::Jobs && stat.is_job())
+                    !matches!(stat.state, 'T' | 'Z' | 'X') && (spared == Spared::None || !stat.is_job())
                 })
             };
             let stops = |(id, start): &(u32, u64)| Pidfd::of_process(*id, *start).is_some_and(|process| process.stop());
