@@ -6,7 +6,7 @@
 //!
 //! - Programs that see the same table at the same time compute the same owners.
 //! - A core has one owner at most, which has work and may use the core.
-//! - How many cores a program owns is [`deq`]'s to say, and more only where those are left that others may not use.
+//! - How many cores a program owns is [`deq_in_turn`]'s to say, and more only where those are left that others may not use.
 //! - A program keeps what it owns before it gets what it holds, and that before any other: so little moves.
 
 use alloc::vec;
@@ -38,7 +38,7 @@ pub struct Partition {
 
 /// The owner of each core, for the cores from 0 to one less than the length of `owners`, which says whose they are now.
 ///
-/// How many each gets is [`deq`]'s to say. Which ones: those that it has, so that little moves; then those that it uses
+/// How many each gets is [`deq_in_turn`]'s to say. Which ones: those that it has, so that little moves; then those that it uses
 /// already; then the lowest. Programs that come one after the other so get adjacent cores (DWS §3.1). Where affinities keep a program from its
 /// share, what it cannot use goes to those that still desire some.
 pub fn partition(

@@ -172,15 +172,17 @@ fn record(folder: &Path, turns: u32) -> String {
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).expect("a folder for the test");
     let paths: Vec<PathBuf> = (0..2).map(|nth| folder.join(format!("record-{nth}"))).collect();
-    let start = |to: &PathBuf| -> Child {
+    // Of different weight, so that they have turns.
+    let start = |(to, weight): (&PathBuf, &str)| -> Child {
         Command::new(env::current_exe().expect("this program has a path"))
             .args(["conformance::runs_the_stress_programs", "--exact", "--ignored", "--test-threads", "1"])
             .env("COMITY_TABLE", folder.join("table"))
+            .env("COMITY_WEIGHT", weight)
             .envs([(TO, to.as_os_str()), (TURNS, turns.to_string().as_ref())])
             .spawn()
             .expect("this program starts once more")
     };
-    let children: Vec<Child> = paths.iter().map(start).collect();
+    let children: Vec<Child> = paths.iter().zip(["100", "300"]).map(start).collect();
     for mut child in children {
         assert!(child.wait().expect("it ends").success());
     }
