@@ -76,6 +76,9 @@ for mutation in "$patches"/{runtime,flow,sim,protocol}/mutations/*.patch; do
     # Any alteration of what is decided: filed records of real threads notice, held again by the simulator's driver.
     "$patches"/protocol/*) package=comity-sim tests=--lib ;;
     esac
+    # Or a test of the crate itself, where no record has what it alters.
+    own=$(sed -n 's/^Noticed in: //p' "$mutation")
+    [ -z "$own" ] || { package=$own tests=--tests; }
     git apply "$mutation"
     log=$work/$name.log
     case $name in

@@ -754,6 +754,8 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     coordination.come_by(&mut model, QUANTUM);
     model.take_effects();
     lose_the_turn(&table, &mut model);
+    let rests = Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) };
+    script.order(Orders { due: 50, ..rests });
     // The loss of the last core is looked at when it is told, not at the end of the quantum.
     let lost_at = QUANTUM + MS;
     model.works(MS, MS);
@@ -762,7 +764,9 @@ fn a_program_out_of_turn_is_closed_until_its_turn_begins() {
     let closes = [Effect::Close(true), Effect::Divide, Effect::Employ(0)];
     assert!(effects.windows(3).any(|done| done == closes), "{effects:?}");
     assert_eq!(effects.last(), Some(&Effect::Claim(0, None)), "by now it would be told of a core that is free");
-    assert!(coordination.next() <= lost_at + FRAME / 2 + FRAME / 1000, "the next look is at its turn at the latest");
+    assert_eq!(coordination.next().abs_diff(lost_at + FRAME / 2) / MS, 0, "the next look is at its turn at the latest");
+    script.order(rests);
+    coordination.look_by(lost_at + QUANTUM);
     model.has_lost = false;
     let turn = lost_at + 2 * QUANTUM;
     coordination.come_by(&mut model, turn - QUANTUM);
