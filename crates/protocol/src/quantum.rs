@@ -154,6 +154,8 @@ pub(crate) struct Quantum {
 pub(crate) struct Turn {
     /// It rests whenever it is out of turn.
     rests: bool,
+    /// Its share is less than a core, so it is out of turn now and then.
+    is_part: bool,
     /// Cores that it is entitled to, as the latest look has it.
     allotted: u32,
     /// When it had a core, or was entitled to one, at the latest look at which it did.
@@ -172,7 +174,7 @@ pub(crate) struct Turn {
     opened: bool,
 }
 
-/// A core that has been free for so many nanoseconds is lent to a program that is out of turn. It takes up to a time slice of the operating
+/// A core that has been free for so many nanoseconds is lent to a program whose share is less than a core. It takes up to a time slice of the operating
 /// system until the borrower leaves a core again, so a gap of microseconds is not worth it.
 const WORTH_A_LEND: u64 = 1_000_000;
 
@@ -382,7 +384,7 @@ impl Turn {
     /// The program is told that a core became free. Whether it may claim one that is another's.
     pub(crate) fn may_borrow(&mut self, now: u64) -> bool {
         match self.borrows {
-            _ if !self.rests => true,
+            _ if !(self.rests && self.is_part) => true,
             Some(at) if at <= now => {
                 self.borrows = None;
                 true
@@ -403,6 +405,7 @@ impl Turn {
     /// How the program stands at a look, where a quantum lasts so long.
     fn note(&mut self, standing: &Standing, quantum: u64, now: u64) {
         self.patience = standing.frame + quantum;
+        self.is_part = standing.share_milli < 1000;
         self.borrows = None;
         if !self.rests || standing.allotted > 0 || standing.held > 0 {
             self.had_core = now;

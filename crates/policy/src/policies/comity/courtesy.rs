@@ -129,13 +129,24 @@ const PAID_WITHIN_FRAMES: u64 = 3;
 /// Each correction moves the turns of all programs a little.
 const CORRECTS_EVERY_NS: u64 = 100_000_000;
 
+/// Less than so many thousandths is not corrected: cores that whole shares make lasting would change hands for it.
+const TOO_LITTLE: u32 = 50;
+
 impl Owed {
     fn note(&mut self, account: &Account) {
         let share_milli = i128::from(account.share_milli.max(1));
         let part = |time: u64| i128::from(time) * share_milli / 1000;
         let within = PAID_WITHIN_NS.max(PAID_WITHIN_FRAMES * account.frame_ns);
         let most = (part(within) / 2).max(1);
-        let owed = i128::from(self.ns) + part(account.lasted_ns) - i128::from(account.used_ns);
+        // What it left unused of the cores that it held, or of one, it is not owed.
+        let had = account.held_ns.max(account.elapsed_ns.min(part(account.elapsed_ns) as u64)).max(1);
+        let wanted = account.wanted_ns.max(account.used_ns).min(had);
+        let due = if account.elapsed_ns > 0 {
+            part(account.lasted_ns) * i128::from(wanted) / i128::from(had)
+        } else {
+            part(account.lasted_ns)
+        };
+        let owed = i128::from(self.ns) + due - i128::from(account.used_ns);
         self.ns = owed.clamp(-most, most) as i64;
         self.since_ns += account.lasted_ns;
         if self.since_ns >= CORRECTS_EVERY_NS {
@@ -147,7 +158,7 @@ impl Owed {
     }
 
     fn correction(&self) -> u32 {
-        self.correction.unwrap_or(UNCORRECTED)
+        self.correction.filter(|to| to.abs_diff(UNCORRECTED) > TOO_LITTLE).unwrap_or(UNCORRECTED)
     }
 }
 
@@ -408,7 +419,7 @@ mod tests {
         courtesy.enter(Mode::Cores);
         // It is out of turn for most of the time.
         let corrections: Vec<u32> = [20; 50].map(|lasted| courtesy.quantum(&turn(10, lasted)).correction).to_vec();
-        assert!(corrections.is_sorted() && corrections[3] == 1000 && corrections[4] == 1050, "{corrections:?}");
+        assert!(corrections.is_sorted() && corrections[4] == 1000 && corrections[9] == 1100, "{corrections:?}");
         assert_eq!(corrections[49], 1500, "half a second is the most that is owed");
         let mut back = || courtesy.quantum(&turn(40, 20)).correction;
         let repaid: Vec<u32> = (0..25).map(|_| back()).collect();

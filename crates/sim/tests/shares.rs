@@ -1,0 +1,135 @@
+//! What programs that compute get of a simulated host, by weight: the same coordinators, table and books as on threads, on machines
+//! of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored --nocapture` has the largest, in minutes.
+
+use comity_policy::Policy;
+use comity_protocol::TURN;
+use comity_protocol::orders::Request;
+use comity_sim::program::{Fork, ForkJoin};
+use comity_sim::random::stream;
+use comity_sim::threads::{Costs, Host};
+use rand::RngExt;
+
+const MS: u64 = 1_000_000;
+
+/// When shares begin to count.
+const BEGINS: u64 = 1_500 * MS;
+
+/// Processor time is looked at so often.
+const SAMPLE: u64 = 5 * MS;
+
+/// What became of some programs.
+#[derive(Debug)]
+struct Got {
+    /// What each got, as a part of the machine.
+    parts: Vec<f64>,
+    /// The longest time in which one had no processor time.
+    longest_wait: u64,
+    /// Cores that were taken back, each second.
+    taken_back: f64,
+}
+
+impl Got {
+    /// The most that one of these weights is off its due.
+    fn error(&self, weights: &[u32]) -> f64 {
+        let all: u32 = weights.iter().sum();
+        let due = weights.iter().map(|weight| f64::from(*weight) / f64::from(all));
+        self.parts.iter().zip(due).map(|(part, due)| (part - due).abs()).fold(0.0, f64::max)
+    }
+}
+
+/// It computes for ever, and forks into so many tasks of 50 µs.
+fn endless(cores: usize) -> Box<ForkJoin> {
+    Box::new(ForkJoin::new(1_000, 50_000, 200 * cores as u32, u32::MAX, Fork::AtOnce))
+}
+
+/// Programs of these weights, each with a worker for each core, `late` of which come in the middle of the first second.
+fn beside(cores: usize, weights: &[u32], late: usize, seed: u64) -> (Host, Vec<u32>) {
+    let mut host = Host::new(cores, Costs::default(), seed);
+    let programs = weights.iter().enumerate().map(|(nth, weight)| {
+        let at = if nth < late { 500 * MS } else { 0 };
+        let program = host.submit(at, endless(cores), Policy::default(), cores as u32, seed + nth as u64);
+        host.order(at + 50 * MS, program, Request::Weight(Some(*weight)));
+        program
+    });
+    let programs = programs.collect();
+    (host, programs)
+}
+
+/// For so long.
+fn measure(host: &mut Host, cores: usize, programs: &[u32], lasts: u64) -> Got {
+    let had = |host: &Host| -> Vec<u64> { programs.iter().map(|id| host.fate(*id).spent.total()).collect() };
+    let lost = |host: &Host| programs.iter().map(|id| host.fate(*id).counts.lost).sum::<u64>();
+    host.run(BEGINS, 10_000).unwrap();
+    let (before, lost_before) = (had(host), lost(host));
+    let (mut last, mut since, mut longest_wait) = (before.clone(), vec![BEGINS; programs.len()], 0);
+    for at in (BEGINS + SAMPLE..=BEGINS + lasts).step_by(SAMPLE as usize) {
+        host.run(at, 10_000).unwrap();
+        for (nth, now) in had(host).into_iter().enumerate() {
+            if now > last[nth] {
+                (last[nth], since[nth]) = (now, at);
+            }
+            longest_wait = longest_wait.max(at - since[nth]);
+        }
+    }
+    let machine = lasts as f64 * cores as f64;
+    let parts = had(host).iter().zip(before).map(|(now, before)| (now - before) as f64 / machine).collect();
+    Got { parts, longest_wait, taken_back: (lost(host) - lost_before) as f64 * 1e9 / lasts as f64 }
+}
+
+/// They get what is their due, and none waits longer for a turn than a frame.
+fn holds(cores: usize, weights: &[u32], late: usize, seconds: u64) {
+    let (mut host, programs) = beside(cores, weights, late, 1);
+    let got = measure(&mut host, cores, &programs, seconds * 1_000 * MS);
+    let error = got.error(weights);
+    let (wait, taken) = (got.longest_wait / MS, got.taken_back);
+    println!("{cores} cores, {weights:?}: error {error:.3}, longest wait {wait} ms, {taken:.0} taken back a second");
+    assert!(error <= 0.03, "{weights:?} on {cores} cores: {got:?}");
+    let frame = TURN.as_nanos() as u64 * weights.len() as u64;
+    assert!(got.longest_wait <= frame + 30 * MS, "{weights:?} on {cores} cores: {wait} ms");
+}
+
+#[test]
+fn two_cores_are_shared_by_weight() {
+    for weights in [
+        [100, 100].as_slice(),
+        &[100, 200],
+        &[100, 300],
+        &[10, 190],
+        &[10, 1000],
+        &[100, 100, 100],
+        &[100, 200, 300],
+        &[100, 100, 100, 100, 400],
+    ] {
+        holds(2, weights, 0, 5);
+    }
+}
+
+#[test]
+fn larger_machines_are_shared_by_weight() {
+    let mut random = stream(1, 7);
+    for (cores, programs) in [(4, 3), (8, 5), (16, 7)] {
+        let weights: Vec<u32> = (0..programs).map(|_| random.random_range(1..=30) * 10).collect();
+        holds(cores, &weights, 0, 2);
+    }
+}
+
+#[test]
+#[ignore = "it takes minutes, in release"]
+fn the_largest_machines_are_shared_by_weight() {
+    let mut random = stream(1, 7);
+    for (cores, programs) in [(32, 7), (64, 2), (64, 33), (128, 16), (16, 64), (128, 64)] {
+        let weights: Vec<u32> = (0..programs).map(|_| random.random_range(1..=30) * 10).collect();
+        holds(cores, &weights, 0, 10);
+    }
+}
+
+#[test]
+fn programs_that_come_later_are_given_their_due_and_one_that_dies_leaves_its() {
+    holds(2, &[300, 100, 100], 1, 5);
+    holds(8, &[100, 100, 700], 2, 2);
+    let weights = [100, 300, 500];
+    let (mut host, programs) = beside(2, &weights, 0, 1);
+    host.kill(700 * MS, programs[2]);
+    let got = measure(&mut host, 2, &programs[..2], 5_000 * MS);
+    assert!(got.error(&weights[..2]) <= 0.03, "{got:?}");
+}
