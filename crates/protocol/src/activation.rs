@@ -337,8 +337,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.cap.store(cap, Ordering::Relaxed);
     }
 
-    /// From now on no worker begins a task, or workers may again. The terms of a closed pool are to share time. To be followed by
-    /// [`Activation::employ`], and by [`Activation::reopen`] where the pool was closed.
+    /// From now on no worker begins a task, or workers may again. A closed pool shares time if its program is to rest, and holds no core if that
+    /// is out of turn. To be followed by [`Activation::employ`], and by [`Activation::reopen`] where the pool was closed.
     pub fn close(&self, closed: bool) {
         self.closed.store(closed, Ordering::Release);
     }

@@ -7,11 +7,12 @@
 //!   round       once more, if the desire has changed: the owners of the cores follow it at once
 //!   stand       the books are told the mode, the room and the most cores, before any core is claimed by them
 //!   claims      cores that are not to be held are released first; then free ones are claimed, then own ones are taken back
+//!   close       the pools of a program that is to rest, or has no core now and is out of turn; or they are opened
 //!   employ      workers for the cores that are there, and no core without one unless the policy keeps it
 //! ```
 //!
 //! What holds of the program by [`orders`](crate::orders) bounds what the policy says. While it is to rest, no policy is asked: it desires
-//! and holds nothing, and its pools are closed.
+//! and holds nothing, and its pools are closed. While it is out of turn the policy is asked, and what the program did not do says nothing.
 //!
 //! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own: [`command`](crate::command).
 //! A driver has the table, the books and the clock: each call of a [`Program`]'s methods is an effect that is carried out before the next

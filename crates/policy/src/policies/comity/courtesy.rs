@@ -23,6 +23,8 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// than they order. Then each shares time, with one worker awake: the operating system's queues have as many threads as
 /// there are programs, and give each the same. Programs of different weight go on with cores.
 ///
+/// A program that holds cores rests while it is out of turn, and what it is owed corrects its share.
+///
 /// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every task moves and
 /// workers wait for cores, those beyond the cores would only hold tasks up: then as many as there are cores may be awake, until
 /// workers block or do not move beside tasks that no worker has begun.
