@@ -1,5 +1,5 @@
 //! What programs that compute get of a simulated host, by weight: the same coordinators, table and books as on threads, on machines
-//! of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored --nocapture` has the largest, in minutes.
+//! of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored --nocapture` has the largest, in half an hour.
 
 use comity_policy::Policy;
 use comity_protocol::TURN;
@@ -114,7 +114,7 @@ fn larger_machines_are_shared_by_weight() {
 }
 
 #[test]
-#[ignore = "it takes minutes, in release"]
+#[ignore = "it takes half an hour, in release"]
 fn the_largest_machines_are_shared_by_weight() {
     let mut random = stream(1, 7);
     for (cores, programs) in [(32, 7), (64, 2), (64, 33), (128, 16), (16, 64), (128, 64)] {
