@@ -32,9 +32,9 @@ With --wide: policy (run: a command of `comity run`); awake: its workers that
 are awake, or a command's threads that run or wait for a core; workers: all of
 them, or the most cores that a command may desire; age: since it joined; cpu:
 processor time that it has used; got: the same in cores, on average since it
-joined; owed: cores that it was due beyond that; claimed, taken back, released, lost: how often
-it began to use a core that no program used, took back its own, gave one up,
-lost one to its owner.
+joined; owed: cores that it was due beyond that; claimed, taken back, released,
+lost: how often it began to use a core that no program used, took back its own,
+gave one up, lost one to its owner.
 
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                where N is the layout's number.
