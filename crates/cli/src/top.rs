@@ -39,9 +39,9 @@ that it is entitled to; owed: how much of that it has not got; wants: cores that
 it could use now, 0 while it shares time; held, own: whole cores that it uses,
 and is entitled to at the moment; waits: cores that it wants and has not; lends:
 its own that others use; lost/s: cores that their owners took back from it, each
-second; sw/s: context switches each second. `-` stands for what a program does not
-publish; for cpu of one that rests or does not live there is `paused`, `stopped`
-or `dead`.
+second; sw/s: context switches each second. `-` stands for what a program does
+not publish; for cpu of one that rests or does not live there is `paused`,
+`stopped` or `dead`.
 
 Of a core: 3 used by its owner, the program in slot 3; 3* used by 3 and lent to
 it; (3) owned by 3 and unused; - neither owned nor used.
