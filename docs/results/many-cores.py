@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What a machine of more than two cores does: what many-cores.md quotes.
 
-usage: docs/results/many-cores.py COMITY PART [--seconds S] [--strace FILE]
+usage: docs/results/many-cores.py COMITY PART [--seconds S] [--before COMITY] [--strace COMMAND…]
 COMITY is the release binary, with `comity-lab` beside it. Keep the machine quiet meanwhile. The parts, each in Markdown:
 
-pairs      all pairs of four programs, 4 to 32 workers each: unfairness, efficiency, switches
+pairs      all pairs of four programs, 4 to 32 workers each: unfairness, efficiency, switches; with --before `comity` of that build
+           and of this one, and stock rayon, with 16 and 32
 speedups   programs alone with 1, 2, 4, … workers: their time over that of one worker of stock rayon
 barriers   calls of membarrier, and the interrupts that cores send each other, in phases with 2, 4, … workers
 commands   `make -j` under `comity run` beside a program that computes, and both without Comity
@@ -27,10 +28,15 @@ PAIRED = ["ep:class=W", "mergesort:class=large", "cg:class=A", "fib:n=40"]
 SPEEDUPS = ["fib:n=40", "nqueens:n=14", "mm:n=1600", "uts", "mergesort:class=large", "cg:class=A", "ep:class=W", "bfs"]
 
 
+# `comity-lab` of another build.
+BEFORE = None
+
+
 class Kernel:
     """One that runs again and again until it is asked for what it measured."""
 
     def __init__(self, lab, kernel, who, workers, environment, pinned=False):
+        lab, who = (BEFORE, "comity") if who == "before" else (lab, who)
         backend = ["--backend", who] if who in ("rayon", "serial") else ["--policy", who]
         at = ["taskset", "-c", "0"] if pinned else []
         command = [*at, lab, "kernel", kernel, *backend, "--workers", str(workers), "--rounds", "1000000", "--json", "--quiet"]
@@ -83,12 +89,12 @@ def of_pairs(lab, seconds, environment):
             work[kernel, who] = median(together(lab, [kernel], who, 1, environment, 2 * seconds, pinned=True)[0][0])
     table("workers each", "contestant", "unfairness", "efficiency", "weighted speedup", "switches/s")
     pairs = list(itertools.combinations_with_replacement(PAIRED, 2))
-    for workers, contestants in [
-        (CORES, ["comity", "bws", "dws", "plain", "rayon"]),
-        (2 * CORES, ["comity", "bws", "dws", "plain", "rayon"]),
-        (CORES // 2, ["comity", "rayon"]),
-        (CORES // 4, ["comity", "rayon"]),
-    ]:
+    all_of_them = ["comity", "bws", "dws", "plain", "rayon"]
+    few = ["comity", "rayon"]
+    blocks = [(CORES, all_of_them), (2 * CORES, all_of_them), (CORES // 2, few), (CORES // 4, few)]
+    if BEFORE:
+        blocks = [(count, ["before", *few]) for count in (CORES, 2 * CORES)]
+    for workers, contestants in blocks:
         rows = {who: [] for who in contestants}
         alone = {}
         for kernel, who in itertools.product(PAIRED, contestants):
@@ -207,10 +213,14 @@ def main():
     parser.add_argument("comity", type=pathlib.Path)
     parser.add_argument("part", choices=["pairs", "speedups", "barriers", "commands"])
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--before", type=pathlib.Path, help="the release binary of another build")
     parser.add_argument("--strace", nargs="+", help="a command that is strace")
     arguments = parser.parse_args()
     comity = arguments.comity.resolve()
     lab = comity.with_name("comity-lab")
+    if arguments.before:
+        global BEFORE
+        BEFORE = arguments.before.resolve().with_name("comity-lab")
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, COMITY_TABLE=str(pathlib.Path(folder, "table")))
         began = time.monotonic()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What programs of different weight get of the processor time, beside what is their due. What shares.md quotes.
 
-usage: docs/results/shares.py COMITY [--seconds S] [--rounds N] [--workers W] [--only NAME]
+usage: docs/results/shares.py COMITY [--seconds S] [--rounds N] [--workers W] [--kernel K] [--only NAME]
 COMITY is the release binary, with `comity-lab` beside it. Keep the machine quiet meanwhile.
 
-Each program could use the whole machine. One is a pool that computes (`comity-lab kernel fib`), or a command of `comity run`:
+Each program could use the whole machine. One is a pool that computes (`comity-lab kernel fib:n=32`, or another with --kernel), or a command of `comity run`:
 a shell with a process that computes for each processor. Their due is the machine's processor time, by weight; the error of a
 program is |got - due| over the processor time of the machine. The longest wait is how long a program had no processor time
 but for its coordinator, sampled every 20 ms, over all programs. Median (worst) of the rounds, in Markdown.
@@ -83,13 +83,13 @@ def changes(comity, environment):
     return sum(program["claimed"] + program["taken_back"] for program in json.loads(table.stdout)["programs"])
 
 
-def measure(comity, pools, commands, apart, seconds, workers):
+def measure(comity, pools, commands, apart, seconds, workers, kernel):
     """For each program what it got, as a part of the machine; the longest wait; hand-overs a second."""
-    kernel = ["kernel", "fib:n=32", "--workers", str(workers), "--policy", "comity", "--rounds", "1000000"]
+    computes = ["kernel", kernel, "--workers", str(workers), "--policy", "comity", "--rounds", "1000000"]
     burn = f"for i in $(seq {PROCESSORS}); do while :; do :; done & done; wait"
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, COMITY_TABLE=str(pathlib.Path(folder, "table")))
-        programs = [Program([comity.with_name("comity-lab"), *kernel], weight, environment, apart) for weight in pools]
+        programs = [Program([comity.with_name("comity-lab"), *computes], weight, environment, apart) for weight in pools]
         for weight in commands:
             run = [comity, "run", "--weight", str(weight), "sh", "-c", burn]
             programs.append(Program(run, weight, environment, apart))
@@ -118,6 +118,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--kernel", default="fib:n=32")
     parser.add_argument("--only", default="", help="mixes whose names hold this")
     arguments = parser.parse_args()
     comity = arguments.comity.resolve()
@@ -130,7 +131,7 @@ def main():
         due = [weight / sum(weights) for weight in weights]
         for apart in [False, True]:
             rounds = [
-                measure(comity, pools, commands, apart, arguments.seconds, arguments.workers)
+                measure(comity, pools, commands, apart, arguments.seconds, arguments.workers, arguments.kernel)
                 for _ in range(arguments.rounds)
             ]
             errors = [max(abs(part - own) for part, own in zip(got, due)) for got, _, _ in rounds]

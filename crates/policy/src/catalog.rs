@@ -52,6 +52,8 @@ pub struct Sharing {
     pub plain_alone: bool,
     /// Microseconds of a quantum.
     pub quantum_us: fn(&Values) -> u32,
+    /// A core that another program owns is claimed once it has been free for so many microseconds.
+    pub lend_us: fn(&Values) -> u32,
     /// Makes the coordinator of one program.
     pub coordinator: fn(&Values) -> Box<dyn Coordinator>,
 }
@@ -182,6 +184,12 @@ impl Policy {
                 Some((sharing, Duration::from_micros(quantum.into())))
             }
         }
+    }
+
+    /// How long a core that another program owns has been free before one of these programs claims it.
+    pub fn lend_after(&self) -> Duration {
+        let lend_us = self.sharing().map_or(0, |(sharing, _)| (sharing.lend_us)(&self.values));
+        Duration::from_micros(lend_us.into())
     }
 
     /// Makes a coordinator, if programs under this policy share cores.

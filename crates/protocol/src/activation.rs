@@ -527,8 +527,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         member.release(core).inspect(|released| books.lose(*released)).is_some()
     }
 
-    /// A core was taken back, or there is one to be had, with `own_only` one of the program's own. True: some were taken back.
-    pub fn rung(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize, own_only: bool) -> bool {
+    /// A core was taken back, or there is one to be had. True: some were taken back.
+    pub fn rung(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) -> bool {
         let Some(member) = self.member() else { return false };
         let lends = self.sharing.sleeper == Sleeper::LendsCore;
         let lost = self.note_losses(books, member) > 0;
@@ -537,7 +537,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
         if lends && !self.is_closed() {
             let wanted = queued.min(books.retired() as usize);
-            (0..wanted).take_while(|_| self.claim(books, member, own_only)).for_each(drop);
+            (0..wanted).take_while(|_| self.claim(books, member, false)).for_each(drop);
         }
         self.employ(books, pool, queued);
         lost

@@ -56,6 +56,10 @@ pub trait Command {
     /// See [`Program::round`]. As many count as awake as are on a core or wait for one.
     fn round(&mut self, desire: u32, awake: u32) -> Standing;
 
+    /// In how many nanoseconds it may claim more of what other programs leave free, if it waits for a core. See
+    /// [`watch`](crate::table::watch).
+    fn watch(&mut self) -> Option<u64>;
+
     /// See [`Program::correct`].
     fn correct(&mut self, correction: u32);
 
@@ -159,15 +163,16 @@ impl Coordination {
 
     /// When it is to come by next, unless its bell is rung.
     pub fn next(&self) -> u64 {
-        self.quantum.turn.borrows.map_or(self.next, |at| at.min(self.next))
+        self.quantum.next(self.next)
     }
 
     /// A core was taken back, or has become free, or a program has joined: then a command that was alone need not be so any more.
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
-        if self.quantum.turn.may_borrow(now) {
-            self.with(command, |quantum, program| quantum.borrow_if_out(program, now));
-        }
+        self.with(command, |quantum, program| {
+            quantum.borrow_if_out(program, now);
+            quantum.watch(program, now);
+        });
         let is_over = self.with(command, |quantum, program| quantum.has_lost_its_turn(program));
         self.place(command);
         let next = self.next.min(self.looked + self.quantum.length()).max(now);
@@ -316,6 +321,10 @@ impl<C: Command> Program for Whole<'_, C> {
     fn round(&mut self, desire: u32, awake: u32) -> Standing {
         let standing = self.command.round(desire, awake);
         Standing { share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)), ..standing }
+    }
+
+    fn watch(&mut self) -> Option<u64> {
+        self.command.watch()
     }
 
     fn correct(&mut self, correction: u32) {

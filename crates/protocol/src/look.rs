@@ -60,9 +60,9 @@ impl<'a, L: Looked> AtLook<'a, L> {
     }
 
     /// A core was taken back from the pool, or there is one to be had, with `own_only` one of the program's own. True: some were taken back.
-    pub fn rung(mut self, own_only: bool) -> bool {
+    pub fn rung(mut self) -> bool {
         let waiting = self.waiting() as usize;
-        self.activation.rung(&mut self.books, &self.looked.pool(), waiting, own_only)
+        self.activation.rung(&mut self.books, &self.looked.pool(), waiting)
     }
 
     /// The pool is alone from now on, and releases what it holds while no worker of it is awake.

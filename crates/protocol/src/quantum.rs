@@ -45,6 +45,10 @@ pub trait Program {
     /// Tells the table how much the program counts beside its weight, in thousandths.
     fn correct(&mut self, correction: u32);
 
+    /// Once the program has claimed what it may: in how many nanoseconds it may claim more of what other programs leave free. See
+    /// [`watch`](crate::table::watch).
+    fn watch(&mut self) -> Option<u64>;
+
     /// The cores that it is entitled to.
     fn owned(&self) -> CoreSet;
 
@@ -108,8 +112,8 @@ pub trait Pools: Program + Process {
     /// Whether the program's place in the table is still its own.
     fn has_its_place(&self) -> bool;
 
-    /// A core was taken back from a pool, or there is one to be had, with `own_only` one of the program's own. True: some were taken back.
-    fn rung(&mut self, nth: usize, own_only: bool) -> bool;
+    /// A core was taken back from a pool, or there is one to be had. True: some were taken back.
+    fn rung(&mut self, nth: usize) -> bool;
 
     /// From now on the program waits for no core.
     fn want_nothing(&mut self);
@@ -147,6 +151,8 @@ pub(crate) struct Quantum {
     correction: u32,
     /// Cores that were held when the quantum that runs began.
     allotment: u32,
+    /// When it comes by for a core that other programs leave free.
+    watched: Option<u64>,
     pub(crate) turn: Turn,
 }
 
@@ -155,8 +161,6 @@ pub(crate) struct Quantum {
 pub(crate) struct Turn {
     /// It rests whenever it is out of turn.
     rests: bool,
-    /// Its share is less than a core, so it is out of turn now and then.
-    is_part: bool,
     /// Cores that it is entitled to, as the latest look has it.
     allotted: u32,
     /// When it had a core, or was entitled to one, at the latest look at which it did.
@@ -167,17 +171,11 @@ pub(crate) struct Turn {
     out_since: Option<u64>,
     /// How long it was, since the last account.
     out_ns: u64,
-    /// When it comes by for that: a core became free that it may claim, though it is another's, if no program uses it by then.
-    pub(crate) borrows: Option<u64>,
     /// Its pools are closed: it is out of turn, or is to rest.
     shut: bool,
     /// They have been opened, and those that rest in the middle of a task do not know.
     opened: bool,
 }
-
-/// A core that has been free for so many nanoseconds is lent to a program whose share is less than a core. It takes up to a time slice of the operating
-/// system until the borrower leaves a core again, so a gap of microseconds is not worth it.
-const WORTH_A_LEND: u64 = 1_000_000;
 
 /// What came of a quantum.
 pub(crate) struct Decided {
@@ -202,8 +200,19 @@ impl Quantum {
             due_ns: 0,
             correction: UNCORRECTED,
             allotment: 0,
+            watched: None,
             turn: Turn::default(),
         }
+    }
+
+    /// When the next look is, or a core that other programs leave free may be claimed, if the next look is then.
+    pub(crate) fn next(&self, look: u64) -> u64 {
+        self.watched.map_or(look, |at| at.min(look))
+    }
+
+    /// The program has claimed what it may.
+    pub(crate) fn watch<P: Program>(&mut self, program: &mut P, now: u64) {
+        self.watched = program.watch().map(|after| now + after);
     }
 
     /// Processor time that the program was due since it began, in nanoseconds: its share while it held cores beside others, and what it used
@@ -300,6 +309,7 @@ impl Quantum {
             (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
         }
         self.allotment = program.held().len() as u32;
+        self.watch(program, now);
         standing
     }
 
@@ -375,6 +385,7 @@ impl Quantum {
     fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         pools.want_nothing();
         (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
+        self.watched = None;
         let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
         pools.round(0, awake);
         (0..pools.pools()).for_each(|nth| pools.leave_off(nth));
@@ -382,22 +393,6 @@ impl Quantum {
 }
 
 impl Turn {
-    /// The program is told that a core became free. Whether it may claim one that is another's.
-    pub(crate) fn may_borrow(&mut self, now: u64) -> bool {
-        match self.borrows {
-            _ if !(self.rests && self.is_part) => true,
-            Some(at) if at <= now => {
-                self.borrows = None;
-                true
-            }
-            Some(_) => false,
-            None => {
-                self.borrows = Some(now + WORTH_A_LEND);
-                false
-            }
-        }
-    }
-
     /// Whether the program is out of turn, as far as it knows.
     pub(crate) fn is_out(&self) -> bool {
         self.out_since.is_some()
@@ -406,8 +401,6 @@ impl Turn {
     /// How the program stands at a look, where a quantum lasts so long.
     fn note(&mut self, standing: &Standing, quantum: u64, now: u64) {
         self.patience = standing.frame + quantum;
-        self.is_part = standing.share_milli < 1000;
-        self.borrows = None;
         if !self.rests || standing.allotted > 0 || standing.held > 0 {
             self.had_core = now;
         }
@@ -501,7 +494,7 @@ impl Coordination {
 
     /// When it is to come by next, unless its bell is rung.
     pub fn next(&self) -> u64 {
-        self.quantum.turn.borrows.map_or(self.next, |at| at.min(self.next))
+        self.quantum.next(self.next)
     }
 
     /// The next look is not to be later than that.
@@ -598,12 +591,10 @@ impl Coordination {
 
     /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
-        let borrows = self.quantum.turn.may_borrow(now);
-        if borrows {
-            self.quantum.borrow_if_out(pools, now);
-        }
-        let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth, !borrows) | lost);
+        self.quantum.borrow_if_out(pools, now);
+        let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth) | lost);
         self.reopen(pools);
+        self.quantum.watch(pools, now);
         let before = core::mem::replace(&mut self.population, pools.population());
         lost || self.population > before || !pools.has_its_place()
     }

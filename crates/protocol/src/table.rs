@@ -3,10 +3,11 @@
 //!
 //! | step | in this order |
 //! |---|---|
-//! | [`claim`] | a free core of its own, then one without an owner, then any; with `own_only` only the first |
+//! | [`claim`] | a free core of its own, then one without an owner, then one that was free for long; with `own_only` only the first |
 //! | [`take_back`] | one of its own that another program uses; that program is told |
 //! | [`release`] | the core that is named; or one that is not its own, then any; a program that waits for one is told |
 //! | [`decline`] | nothing changes; for each free core a program that waits for one is told |
+//! | [`watch`] | nothing changes; while a core of others has not been free for long the program is told of no others |
 //! | [`round`] | the owners of the cores follow what all desire; then the program looks how it stands |
 //!
 //! A core that a stopped program uses counts as free. Each change is one compare-and-swap; where another program was
@@ -14,7 +15,8 @@
 //!
 //! **Lemma (a core and a program that waits).** No program waits while it misses a core that became free. The releaser
 //! writes the core's word, fences, and reads who waits ([`offer`]). The program that waits says so, fences, and reads
-//! the cores' words ([`want`]). So at least one of the two sees what the other wrote.
+//! the cores' words ([`want`]). So at least one of the two sees what the other wrote. A program that watches a free core is
+//! not told, and comes by when that core may be claimed; then it says again that it waits, before it looks ([`watch`]).
 
 use alloc::vec::Vec;
 
@@ -59,8 +61,26 @@ pub trait Table {
     /// Whether any other program waits for a core.
     fn is_core_wanted(&self) -> bool;
 
-    /// The program waits for a core from now on, or no longer.
+    /// The program is told of cores that become free from now on, or no longer.
     fn set_wants(&self, wants: bool);
+
+    /// Whether the program waits for a core, told of those that become free or not.
+    fn waits(&self) -> bool;
+
+    /// The program waits for a core from now on, or no longer.
+    fn set_waits(&self, waits: bool);
+
+    /// Whether the program watches a core, and is told of no others.
+    fn watches(&self) -> bool;
+
+    /// The program watches a core from now on, or none.
+    fn set_watches(&self, watches: bool);
+
+    /// For how many nanoseconds the core has had no other holder, or none.
+    fn lasts(&self, core: usize) -> u64;
+
+    /// A core that another program owns is claimed once it has been free for so many nanoseconds.
+    fn lend_after(&self) -> u64;
 
     /// Whether the program at this place may use the core.
     fn may_use(&self, slot: SlotId, core: usize) -> bool;
@@ -115,13 +135,14 @@ impl Report {
 /// its word before.
 pub fn claim(table: &impl Table, own_only: bool) -> Option<(usize, CoreWord)> {
     let me = table.slot();
-    let claim = |wanted: &dyn Fn(Option<SlotId>) -> bool| {
-        change(table, |word| usable(table, word).filter(|_| wanted(word.owner()))?.claimed(me))
+    let claim = |wanted: &dyn Fn(usize, Option<SlotId>) -> bool| {
+        let next = |core, word: CoreWord| usable(table, word).filter(|_| wanted(core, word.owner()))?.claimed(me);
+        table.cores().iter().find_map(|core| change_one(table, core, |word| next(core, word)))
     };
-    let mut claimed = claim(&|owner| owner == Some(me));
+    let mut claimed = claim(&|_, owner| owner == Some(me));
     if claimed.is_none() && !own_only {
         // A core without an owner before one that its owner may take back at once.
-        claimed = claim(&|owner| owner.is_none()).or_else(|| claim(&|_| true));
+        claimed = claim(&|_, owner| owner.is_none()).or_else(|| claim(&|core, _| until_lent(table, core) == 0));
     }
     let (core, before) = claimed?;
     table.note(Change::Claimed(core));
@@ -179,19 +200,63 @@ pub fn offer(table: &impl Table, core: usize, owner: Option<SlotId>) {
     }
 }
 
-/// From now on the program is told when a core becomes free; or no longer. A program that looks for a free core after
-/// it has said that it wants one misses none.
+/// From now on the program is told when a core becomes free, or once it watches none; or no longer. A program that looks for a free core
+/// after it has said that it wants one misses none.
 pub fn want(table: &impl Table, wants: bool) {
-    if table.wants(table.slot()) != wants {
-        table.set_wants(wants);
+    if table.waits() != wants {
+        table.set_waits(wants);
+        // Before the look whether it watches: what ends a watch says so, fences, and looks whether the program waits.
+        table.fence();
+    }
+    if !(wants && table.watches()) {
+        be_told(table, wants);
+    }
+}
+
+/// If the program waits, and a free core of others may soon be claimed: in how many nanoseconds the first may. Until then it is told of no
+/// others, however often they change. Only one thread of the program calls this.
+pub fn watch(table: &impl Table) -> Option<u64> {
+    if table.watches() {
+        table.set_watches(false);
+        table.fence();
+    }
+    if !table.waits() {
+        return None;
+    }
+    // Lemma above: before the look at the cores.
+    be_told(table, true);
+    let is_free = |core: &usize| usable(table, table.load(*core)).is_some();
+    let soon = |core: usize| Some(until_lent(table, core)).filter(|after| *after > 0);
+    let first = table.cores().iter().filter(is_free).filter_map(soon).min();
+    if first.is_some() {
+        table.set_watches(true);
+        be_told(table, false);
+    }
+    first
+}
+
+fn be_told(table: &impl Table, told: bool) {
+    if table.wants(table.slot()) != told {
+        table.set_wants(told);
         // Lemma above: this before the look at the cores.
         table.fence();
     }
 }
 
-/// Whether there is a core that the program may use and no program does.
+/// In how many nanoseconds the program may claim the core, if that stays free.
+fn until_lent(table: &impl Table, core: usize) -> u64 {
+    let is_others = table.load(core).owner().is_some_and(|owner| owner != table.slot());
+    if is_others { table.lend_after().saturating_sub(table.lasts(core)) } else { 0 }
+}
+
+/// Whether no program uses the core, and this one may.
+fn is_free(table: &impl Table, core: usize) -> bool {
+    usable(table, table.load(core)).is_some() && until_lent(table, core) == 0
+}
+
+/// Whether there is a core that the program may claim.
 pub fn any_free(table: &impl Table) -> bool {
-    table.cores().iter().any(|core| usable(table, table.load(core)).is_some())
+    table.cores().iter().any(|core| is_free(table, core))
 }
 
 /// The word of a core that no program uses, or only one that is stopped.
@@ -308,7 +373,7 @@ fn standing(table: &impl Table) -> Standing {
         let held = word.holder() == Some(me);
         standing.owned += u32::from(own);
         standing.held += u32::from(held);
-        standing.free += u32::from(free);
+        standing.free += u32::from(is_free(table, core));
         standing.own_free += u32::from(free && own);
         standing.lent += u32::from(own && !free && !held);
     }

@@ -458,7 +458,7 @@ fn a_lost_core_crowds_the_workers_that_are_left_and_its_queue_may_be_mugged() {
     let table = world.member().unwrap();
     table.held.borrow_mut().remove(1);
     log.take();
-    assert!(world.rung(&mut world.books(), &world.staff, 0, false));
+    assert!(world.rung(&mut world.books(), &world.staff, 0));
     let steps = log.take();
     assert_eq!(steps[..2], ["lost 1", "claim None"]);
     assert_eq!(steps[2..], ["want true", "confine 0 to Some({0})", "confine 1 to Some({0})"]);

@@ -22,6 +22,8 @@ struct Model {
     /// Its turn begins after so many nanoseconds, if it is out of turn. A core that no program uses then.
     out_for: Option<u64>,
     free: Option<usize>,
+    /// In so many nanoseconds it may claim one that others have just left.
+    watched: Option<u64>,
     /// Whether its threads rest and it waits for a core, as it was told each time.
     closed: Vec<bool>,
     wants: Vec<bool>,
@@ -77,6 +79,10 @@ impl Command for Model {
 
     fn confine(&mut self, cores: Option<CoreSet>) {
         self.places.push(cores);
+    }
+
+    fn watch(&mut self) -> Option<u64> {
+        self.watched
     }
 
     fn correct(&mut self, _: u32) {}
@@ -234,9 +240,10 @@ fn one_that_is_out_of_turn_runs_on_a_core_that_stays_free_until_that_is_taken_ba
     look(&mut coordination, &mut model, 20, 2);
     assert_eq!((model.held, model.closed.last()), (CoreSet::EMPTY, Some(&true)));
     let told_at = coordination.looked() + MS;
+    model.watched = Some(MS);
     coordination.rung(&mut model, told_at);
     assert_eq!((model.closed.last(), coordination.next()), (Some(&true), told_at + MS), "it may be taken back at once");
-    model.free = Some(1);
+    (model.free, model.watched) = (Some(1), None);
     coordination.rung(&mut model, told_at + MS);
     let borrowed: CoreSet = [1].into_iter().collect();
     assert_eq!((model.held, model.closed.last(), model.places.last()), (borrowed, Some(&false), Some(&Some(borrowed))));

@@ -101,19 +101,13 @@ struct Worker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Effect {
     Round(u32),
-    Stand {
-        alone: bool,
-        mode: Mode,
-        room: Room,
-        usable: u32,
-    },
+    Stand { alone: bool, mode: Mode, room: Room, usable: u32 },
     Release(usize),
     Claim(usize, Option<usize>),
     TakeBack(usize, Option<usize>),
     Divide,
     Employ(usize),
-    /// A pool, and whether it may claim its program's own cores only.
-    Rung(usize, bool),
+    Rung(usize),
     Correct(u32),
     WantNothing,
     LeaveOff(usize),
@@ -135,6 +129,8 @@ struct Model<'a> {
     busy: u64,
     granted: Option<u64>,
     effects: RefCell<Vec<Effect>>,
+    /// No core may be claimed that others have just left, but in so many nanoseconds.
+    watched: Option<u64>,
     /// How often it was asked where a worker's time went, and whether it is blocked.
     asked: Cell<(u32, u32)>,
 }
@@ -155,6 +151,7 @@ impl<'a> Model<'a> {
             busy: 0,
             granted: None,
             effects: RefCell::default(),
+            watched: None,
             asked: Cell::default(),
         }
     }
@@ -188,6 +185,7 @@ struct Locked<'a> {
     slot: SlotId,
     pool: &'a mut Pool,
     effects: &'a RefCell<Vec<Effect>>,
+    watches: bool,
     asked: &'a Cell<(u32, u32)>,
 }
 
@@ -199,6 +197,7 @@ impl Model<'_> {
             slot: self.slot,
             pool: &mut self.pools[nth],
             effects: &self.effects,
+            watches: self.watched.is_some(),
             asked: &self.asked,
         }
     }
@@ -221,6 +220,10 @@ impl Program for Model<'_> {
     fn round(&mut self, desire: u32, _awake: u32) -> Standing {
         self.note(Effect::Round(desire));
         self.table.round(self.slot, desire)
+    }
+
+    fn watch(&mut self) -> Option<u64> {
+        self.watched
     }
 
     fn correct(&mut self, correction: u32) {
@@ -270,7 +273,8 @@ impl Staff for Locked<'_> {
     }
 
     fn claim(&mut self, own_only: bool) -> bool {
-        let is_own = |word: &CoreWord| word.owner() == Some(self.slot) || !own_only;
+        let only_own = own_only || self.watches;
+        let is_own = |word: &CoreWord| word.owner() == Some(self.slot) || !only_own;
         let core = self.table.change(|word| word.claimed(self.slot).filter(is_own));
         self.effects.borrow_mut().push(Effect::Claim(self.nth, core));
         core.is_some()
@@ -410,8 +414,8 @@ impl Pools for Model<'_> {
         true
     }
 
-    fn rung(&mut self, nth: usize, own_only: bool) -> bool {
-        self.note(Effect::Rung(nth, own_only));
+    fn rung(&mut self, nth: usize) -> bool {
+        self.note(Effect::Rung(nth));
         self.has_lost
     }
 
@@ -608,7 +612,7 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     model.take_effects();
     // There is a core to be had: workers are recalled, and the look may wait.
     assert_eq!(coordination.come_by(&mut model, MS), Visit::Rung);
-    assert_eq!((coordination.next(), model.take_effects()), (7 + due, vec![Effect::Rung(0, false)]));
+    assert_eq!((coordination.next(), model.take_effects()), (7 + due, vec![Effect::Rung(0)]));
     for (at, change) in [(2 * MS, true), (3 * MS, false)] {
         let population = model.population;
         (model.has_lost, model.population) = (change, population + usize::from(!change));
@@ -792,23 +796,23 @@ fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
     let free = |word: CoreWord| word.released(second());
     table.change(free).expect("it holds it");
     model.take_effects();
+    model.watched = Some(MS / 2);
     assert_eq!(coordination.come_by(&mut model, 2 * MS), Visit::Rung);
-    assert_eq!(model.take_effects(), [Effect::Rung(0, true)], "it waits first");
-    assert_eq!(coordination.next(), 3 * MS);
+    assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0)]);
+    assert_eq!(coordination.next(), 2 * MS + MS / 2, "it waits first");
     table.change(|word| word.claimed(second())).expect("it is free");
-    assert_eq!(coordination.come_by(&mut model, 3 * MS), Visit::Rung);
-    assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0, false)]);
+    model.watched = None;
+    assert_eq!(coordination.come_by(&mut model, coordination.next()), Visit::Rung);
+    assert_eq!(model.take_effects(), [Effect::Claim(0, None), Effect::Rung(0)]);
+    assert!(coordination.next() > 3 * MS, "there is none to wait for");
     // It stays free. While nothing waits for a worker it does not matter.
     table.change(free).expect("it holds it");
     model.pools[0].queued = 0;
     coordination.come_by(&mut model, 4 * MS);
-    coordination.come_by(&mut model, 5 * MS);
     model.pools[0].queued = 1;
-    assert_eq!(model.take_effects(), [Effect::Rung(0, true), Effect::Rung(0, false)]);
-    coordination.come_by(&mut model, 6 * MS);
-    model.take_effects();
-    coordination.come_by(&mut model, 7 * MS);
-    let borrows = [Effect::Claim(0, Some(0)), Effect::Close(false), Effect::Rung(0, false), Effect::Reopen(0)];
+    assert_eq!(model.take_effects(), [Effect::Rung(0)]);
+    coordination.come_by(&mut model, 5 * MS);
+    let borrows = [Effect::Claim(0, Some(0)), Effect::Close(false), Effect::Rung(0), Effect::Reopen(0)];
     assert_eq!(model.take_effects(), borrows);
     // Its owner takes it back.
     table.change(|word| word.taken_back(second())).expect("it is lent");

@@ -15,9 +15,11 @@ enum Effect {
     Fenced,
     Looked,
     Wants(bool),
+    Waits(bool),
+    Watches(bool),
     Rang(usize),
 }
-use Effect::{Exchanged, Fenced, Granted, Looked, Noted, Rang, Wants};
+use Effect::{Exchanged, Fenced, Granted, Looked, Noted, Rang, Waits, Wants, Watches};
 
 /// A table to the program at place 1.
 struct Fixture {
@@ -30,6 +32,12 @@ struct Fixture {
     /// Another program changes the core just before the first exchange.
     contended: Cell<Option<usize>>,
     effects: RefCell<Vec<Effect>>,
+    /// The program waits for a core, and watches one.
+    waits: Cell<bool>,
+    watches: Cell<bool>,
+    /// For how long each core is as it is, and has been free when the program claims it from its owner.
+    lasts: Vec<u64>,
+    lend_after: u64,
 }
 
 const ME: usize = 1;
@@ -53,6 +61,10 @@ fn table(words: &[(Option<usize>, Option<usize>)]) -> Fixture {
         barred: Vec::new(),
         contended: Cell::default(),
         effects: RefCell::default(),
+        waits: Cell::default(),
+        watches: Cell::default(),
+        lasts: vec![0; words.len()],
+        lend_after: 0,
     }
 }
 
@@ -132,6 +144,32 @@ impl Table for Fixture {
     fn ring(&self, slot: SlotId) {
         self.done(Rang(slot.index()));
     }
+
+    fn waits(&self) -> bool {
+        self.waits.get()
+    }
+
+    fn set_waits(&self, waits: bool) {
+        self.waits.set(waits);
+        self.done(Waits(waits));
+    }
+
+    fn watches(&self) -> bool {
+        self.watches.get()
+    }
+
+    fn set_watches(&self, watches: bool) {
+        self.watches.set(watches);
+        self.done(Watches(watches));
+    }
+
+    fn lasts(&self, core: usize) -> u64 {
+        self.lasts[core]
+    }
+
+    fn lend_after(&self) -> u64 {
+        self.lend_after
+    }
 }
 
 #[test]
@@ -143,6 +181,44 @@ fn an_own_core_is_claimed_first_then_one_without_an_owner_then_any() {
     assert_eq!(claim(true), None);
     assert_eq!([claim(false), claim(false), claim(false)], [Some(1), Some(0), None]);
     assert_eq!(table.word(3), (None, Some(3)));
+}
+
+#[test]
+fn a_core_that_its_owner_has_just_left_is_claimed_by_the_owner_alone() {
+    let mut table = table(&[(Some(2), None), (Some(1), None), (None, None), (Some(2), Some(3))]);
+    (table.lend_after, table.lasts) = (1000, vec![999, 0, 0, 5000]);
+    let claim = |table: &Fixture| table::claim(table, false).map(|(core, _)| core);
+    assert_eq!([claim(&table), claim(&table), claim(&table)], [Some(1), Some(2), None]);
+    assert!(!table::any_free(&table));
+    table.lasts[0] = 1000;
+    assert!(table::any_free(&table));
+    assert_eq!(claim(&table), Some(0));
+}
+
+#[test]
+fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
+    let mut table = table(&[(Some(2), None), (Some(2), None), (None, Some(3))]);
+    (table.lend_after, table.lasts) = (1000, vec![300, 400, 0]);
+    assert_eq!((table::watch(&table), table.effects()), (None, vec![]), "it does not wait");
+    table::want(&table, true);
+    assert_eq!(table.effects(), [Waits(true), Fenced, Wants(true), Fenced]);
+    // The first may be claimed when the other one has been free for long enough.
+    assert_eq!(table::watch(&table), Some(600));
+    assert_eq!(table.effects(), [Watches(true), Wants(false), Fenced]);
+    table::want(&table, false);
+    table::want(&table, true);
+    assert_eq!(table.effects(), [Waits(false), Fenced, Waits(true), Fenced], "it will look whether it waits");
+    // It says that it waits before it looks at the cores.
+    table.words[0].set(table.words[0].get().claimed(slot(2)).unwrap());
+    table.words[1].set(table.words[1].get().claimed(slot(2)).unwrap());
+    assert_eq!(table::watch(&table), None);
+    assert_eq!(table.effects(), [Watches(false), Fenced, Wants(true), Fenced]);
+    // One that waits no longer is told of none.
+    table.words[0].set(table.words[0].get().released(slot(2)).unwrap());
+    assert_eq!(table::watch(&table), Some(700));
+    table::want(&table, false);
+    table.effects();
+    assert_eq!((table::watch(&table), table.effects()), (None, vec![Watches(false), Fenced]));
 }
 
 #[test]
@@ -204,7 +280,7 @@ fn the_releaser_fences_between_the_core_and_the_look_for_those_that_wait() {
 fn the_program_that_waits_fences_once_it_has_said_so() {
     let table = table(&[]);
     [true, true, false].into_iter().for_each(|wants| table::want(&table, wants));
-    assert_eq!(table.effects(), [Wants(true), Fenced, Wants(false), Fenced]);
+    assert_eq!(table.effects(), [Waits(true), Fenced, Wants(true), Fenced, Waits(false), Fenced, Wants(false), Fenced]);
 }
 
 #[test]

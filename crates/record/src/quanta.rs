@@ -48,6 +48,7 @@ macro_rules! program {
         }
         methods! { &mut $how self:
             round(desire: u32, awake: u32) -> Standing;
+            watch() -> Option<u64>;
             correct(correction: u32);
             stand(alone: bool, mode: Mode, room: Room, usable: u32);
             close(closed: bool);
@@ -188,7 +189,7 @@ macro_rules! pools {
         }
         methods! { &mut $how self:
             usable() -> u32;
-            rung(nth: usize, own_only: bool) -> bool;
+            rung(nth: usize) -> bool;
             want_nothing();
             leave_off(nth: usize);
             reopen(nth: usize);

@@ -25,6 +25,12 @@ macro_rules! table {
             set_wants(wants: bool);
             may_use(slot: SlotId, core: usize) -> bool;
             ring(slot: SlotId);
+            waits() -> bool;
+            set_waits(waits: bool);
+            watches() -> bool;
+            set_watches(watches: bool);
+            lasts(core: usize) -> u64;
+            lend_after() -> u64;
         }
     };
 }
@@ -37,7 +43,7 @@ impl Table for Script {
     table!(script);
 }
 
-/// Takes the step that a line says: `claim true`, `take_back`, `release`, `decline`, `want true`, `any_free`, or
+/// Takes the step that a line says: `claim true`, `take_back`, `release`, `decline`, `want true`, `any_free`, `watch`, or
 /// `round` with the program, its weight and the time.
 ///
 /// # Panics
@@ -51,6 +57,7 @@ pub fn step(table: &impl Table, line: &str, reports: impl FnOnce() -> Vec<Report
         ["release"] => says(format_args!("releases {:?}", table::release(table, None))),
         ["decline"] => table::decline(table),
         ["want", wants] => table::want(table, wants == "true"),
+        ["watch"] => says(format_args!("watches for {:?}", table::watch(table))),
         ["any_free"] => says(format_args!("is free {}", table::any_free(table))),
         ["round", program, weight, now] => {
             let reports = asks(format_args!("reports"), reports);

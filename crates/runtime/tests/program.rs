@@ -79,6 +79,7 @@ fn join(location: &Location) -> Member {
         weight: 1,
         workers: 1,
         may_use: CoreSet::EMPTY,
+        lend_after: Duration::ZERO,
     };
     Member::join(location, &profile).unwrap()
 }

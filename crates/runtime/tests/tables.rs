@@ -65,6 +65,7 @@ fn join(path: &Path) -> Member {
         weight: 1,
         workers: 1,
         may_use: CoreSet::EMPTY,
+        lend_after: Duration::ZERO,
     };
     Member::join(&Location::At(path.to_owned()), &profile).unwrap()
 }

@@ -133,3 +133,51 @@ fn programs_that_come_later_are_given_their_due_and_one_that_dies_leaves_its() {
     let got = measure(&mut host, 2, &programs[..2], 5_000 * MS);
     assert!(got.error(&weights[..2]) <= 0.03, "{got:?}");
 }
+
+/// How many times as long as alone a program of phases takes beside one that computes for ever, on so many cores. Each phase has four tasks of
+/// `task` for each core, after `gap` in which it is serial. Times are in nanoseconds.
+fn slowdown(cores: usize, gap: u64, task: u64) -> f64 {
+    const BESIDE: u64 = 100 * MS;
+    let workers = cores as u32;
+    let phases = (400 * MS / (gap + 4 * task)) as u32;
+    let program = || Box::new(ForkJoin::new(gap, task, 4 * workers, phases, Fork::Tree));
+    let mut alone = Host::new(cores, Costs::default(), 1);
+    let id = alone.submit(0, program(), Policy::default(), workers, 1);
+    alone.run(u64::MAX, u64::MAX).unwrap();
+    let mut host = Host::new(cores, Costs::default(), 2);
+    host.submit(0, endless(cores), Policy::default(), workers, 3);
+    let beside = host.submit(BESIDE, program(), Policy::default(), workers, 1);
+    while host.fate(beside).ended.is_none() {
+        host.run(host.now() + 20 * MS, 10_000).unwrap();
+    }
+    (host.fate(beside).ended.unwrap() - BESIDE) as f64 / alone.fate(id).ended.unwrap() as f64
+}
+
+#[test]
+fn phases_have_their_share_on_many_cores_however_short_the_gaps() {
+    for (cores, gap_us, task_us) in [(8, 5, 40), (8, 60, 10), (8, 60, 40), (8, 200, 40), (8, 600, 10), (16, 60, 40)] {
+        let slowdown = slowdown(cores, gap_us * 1_000, task_us * 1_000);
+        // Half of the cores: each phase takes twice as long.
+        let due = (gap_us + 8 * task_us) as f64 / (gap_us + 4 * task_us) as f64;
+        println!("{cores} cores, gaps of {gap_us} µs, phases of {}: {slowdown:.2}, due {due:.2}", 4 * task_us);
+        assert!(slowdown <= 1.2 * due, "{slowdown:.2}");
+    }
+}
+
+#[test]
+fn tasks_that_block_hold_no_cores_that_others_could_use() {
+    const CORES: usize = 16;
+    for (work_us, sleep_us) in [(10, 1_000), (100, 1_000), (300, 1_000), (100, 200), (1_000, 3_000)] {
+        let mut host = Host::new(CORES, Costs::default(), 2);
+        let sleepers = ForkJoin::new(10_000, work_us * 1_000, 200, u32::MAX, Fork::Tree).sleeping(sleep_us * 1_000);
+        host.submit(0, endless(CORES), Policy::default(), CORES as u32, 3);
+        host.submit(0, Box::new(sleepers), Policy::default(), CORES as u32, 1);
+        host.submit(0, endless(CORES), Policy::default(), CORES as u32, 4);
+        host.run(300 * MS, 10_000).unwrap();
+        let before = host.idle_beside_work();
+        host.run(1_300 * MS, 10_000).unwrap();
+        let idle = (host.idle_beside_work() - before) as f64 / 1e9;
+        println!("{work_us} µs of work after {sleep_us}: {idle:.2} of {CORES} cores idle beside work");
+        assert!(idle <= 0.05 * CORES as f64, "{idle:.2}");
+    }
+}

@@ -56,6 +56,8 @@ pub struct Profile {
     pub workers: u32,
     /// The cores that its affinity allows.
     pub may_use: CoreSet,
+    /// It claims a core that another program owns once that has been free for so long.
+    pub lend_after: Duration,
 }
 
 /// A number that no other process has drawn, in all likelihood.
@@ -84,7 +86,9 @@ pub struct Member {
     /// Whether `slot` is its own: not while it has lost its slot and found no other.
     is_in: AtomicBool,
     /// Whether it waits for a core.
-    wants: AtomicBool,
+    waits: AtomicBool,
+    /// Whether it watches one that is free, and is not told of others.
+    watches: AtomicBool,
     lock: Mutex<LockFile>,
     may_use: SharedCoreSet,
     /// The process that it is shown as.
@@ -125,7 +129,8 @@ impl Member {
                     tenure: AtomicU64::new(0),
                     features: AtomicU64::new(0),
                     is_in: AtomicBool::new(false),
-                    wants: AtomicBool::new(false),
+                    waits: AtomicBool::new(false),
+                    watches: AtomicBool::new(false),
                     lock: Mutex::new(lock),
                     may_use: SharedCoreSet::default(),
                     stands_for: AtomicU32::new(process),
@@ -200,7 +205,7 @@ impl Member {
         if let Ok(Some(slot)) = take_slot(&self.map, &lock) {
             *own = lock;
             self.introduce(slot);
-            self.want(self.wants.load(Ordering::Relaxed));
+            self.want(self.waits.load(Ordering::Relaxed));
         }
     }
 
@@ -485,10 +490,16 @@ impl Member {
     /// From now on this program is told when a core becomes free; or no longer. Who looks for a free core after it has said
     /// that it wants one misses none.
     pub fn want(&self, wants: bool) {
-        self.wants.store(wants, Ordering::Relaxed);
-        if let Some(me) = self.own_slot() {
-            table::want(&self.view(me, now_ns()), wants);
+        match self.own_slot() {
+            Some(me) => table::want(&self.view(me, now_ns()), wants),
+            None => self.waits.store(wants, Ordering::Relaxed),
         }
+    }
+
+    /// Once this program has claimed what it may: if it waits for a core, the time until it may claim the first of those that other programs
+    /// have just left. Until then it is told of no others. The caller comes by at that time.
+    pub fn watch(&self) -> Option<u64> {
+        table::watch(&self.view(self.own_slot()?, now_ns()))
     }
 
     /// This program leaves the cores that are free to others: tells those who want one.

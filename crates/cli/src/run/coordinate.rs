@@ -66,6 +66,7 @@ impl Terms {
             weight: self.weight,
             workers: self.cap(),
             may_use: affinity::of(ThreadId::current()),
+            lend_after: Policy::default().lend_after(),
         }
     }
 
@@ -317,6 +318,10 @@ impl command::Command for Command<'_> {
 
     fn want(&mut self, wants: bool) {
         self.member.want(wants);
+    }
+
+    fn watch(&mut self) -> Option<u64> {
+        self.member.watch()
     }
 
     fn correct(&mut self, correction: u32) {

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use comity_table::{Location, Member, Profile};
 use serde_json::Value;
@@ -62,6 +63,7 @@ fn party(table: &Path, obeys: bool) -> Member {
         weight: 100,
         workers: 1,
         may_use: [0].into_iter().collect(),
+        lend_after: Duration::ZERO,
     };
     let member = Member::join(&Location::At(table.to_owned()), &profile).unwrap();
     if obeys {

@@ -41,6 +41,7 @@ pub const ROW: Row = Row {
         own_only: true,
         plain_alone: false,
         quantum_us: |values| Parameters::read(values).quantum_us,
+        lend_us: |_| 0,
         coordinator: |values| {
             let Parameters { delta_percent, rho_percent, .. } = Parameters::read(values);
             let [delta, rho] = [delta_percent, rho_percent].map(|percent| f64::from(percent) / 100.0);

@@ -20,6 +20,11 @@ parameters! {
             "spin-loop hints after a round that found nothing, at most; the first rounds have 1, doubled every 4 rounds",
         ),
         quantum_us: u32 = dws::QUANTUM,
+        lend_us: u32 = Parameter::number(
+            500,
+            0..=200_000,
+            "microseconds for which a core that another program owns has been free before it is claimed",
+        ),
     }
 }
 
@@ -39,6 +44,7 @@ pub const ROW: Row = Row {
         own_only: false,
         plain_alone: true,
         quantum_us: |values| Parameters::read(values).quantum_us,
+        lend_us: |values| Parameters::read(values).lend_us,
         coordinator: |_| Box::new(Courtesy::default()),
     }),
     parameters: Parameters::TABLE,
@@ -70,8 +76,8 @@ pub const ROW: Row = Row {
 /// pauses is late for each. With the default values a spell lasts some 60 to 130 µs, about what a wake-up costs where a
 /// hypervisor halts idle cores: so spinning and then sleeping costs at most twice what the better of the two would have.
 ///
-/// Where another program waits for a core, a thief of a pool without any work sleeps at once, and one beside a busy worker after a
-/// quarter of its rounds: the core is of use to somebody.
+/// Where another program waits for a core, a thief of a pool without any work sleeps at once: the core may be of use there. One beside a
+/// busy worker searches on, for a core that is left for so short a time is not lent.
 ///
 /// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
 /// the rounds, a quarter of the time, and after as many times more half of that, and so on; but now and then all of them, lest it
@@ -105,9 +111,6 @@ const TRIES_AGAIN: u32 = 32;
 
 /// So many peers are tried in a round by a thief that never had a task, nor was woken for one.
 const FEW_PEERS: u32 = 16;
-
-/// While another program waits for a core, a thief tries only this part of its rounds.
-const HASTE: u32 = 4;
 
 impl Comity {
     fn hints(&self) -> u32 {
@@ -157,9 +160,6 @@ impl Thief for Comity {
             }
             Event::Paused { anyone_busy: false, core_is_wanted: true } => Action::Sleep,
             Event::Paused { anyone_busy: false, core_is_wanted: false } => Action::YieldCore,
-            Event::Paused { anyone_busy: true, core_is_wanted: true } if self.round > self.patience() / HASTE => {
-                Action::Sleep
-            }
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
                 self.begins &= matches!(event, Event::DequeEmpty { .. });
                 self.tried = 0;
@@ -226,23 +226,24 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_another_program_waits_for_is_given_up_sooner() {
-        let mut thief = thief("comity:rounds=16", 2);
-        for (anyone_busy, most) in [(false, 0), (true, 4)] {
+    fn a_core_that_another_program_waits_for_is_given_up_at_once_where_the_pool_has_no_work() {
+        let pauses = |anyone_busy| {
+            let mut thief = thief("comity:rounds=16", 2);
             let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
             let mut pauses = 0;
-            while action != Action::Sleep {
+            loop {
                 action = match action {
                     Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
                     Action::Pause { .. } => {
                         pauses += 1;
                         thief.next(Event::Paused { anyone_busy, core_is_wanted: true })
                     }
+                    Action::Sleep => return pauses,
                     other => panic!("{other:?}"),
                 };
             }
-            assert_eq!(pauses, most + 1);
-        }
+        };
+        assert_eq!([pauses(false), pauses(true)], [1, 16]);
     }
 
     #[test]

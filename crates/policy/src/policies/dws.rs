@@ -48,6 +48,7 @@ pub(super) const SHARING: Sharing = Sharing {
     own_only: false,
     plain_alone: true,
     quantum_us: |values| Parameters::read(values).quantum_us,
+    lend_us: |_| 0,
     coordinator: |_| Box::new(Demand { own_only: false }),
 };
 

@@ -36,6 +36,7 @@ pub(super) const SHARING: Sharing = Sharing {
     own_only: true,
     plain_alone: false,
     quantum_us: |values| Parameters::read(values).quantum_us,
+    lend_us: |_| 0,
     coordinator: |_| Box::new(EqualShare),
 };
 

@@ -147,6 +147,7 @@ fn profile(program: &Program) -> Profile {
             .iter()
             .filter_map(|(_, pool)| pool.activation.as_ref())
             .fold(CoreSet::EMPTY, |all, activation| all.union(activation.books().may_use)),
+        lend_after: program.policy.lend_after(),
     }
 }
 
@@ -343,6 +344,10 @@ impl quantum::Program for Driver<'_> {
         self.member.round(desire, awake)
     }
 
+    fn watch(&mut self) -> Option<u64> {
+        self.member.watch()
+    }
+
     fn correct(&mut self, correction: u32) {
         self.member.correct(correction);
     }
@@ -455,8 +460,8 @@ impl quantum::Pools for Driver<'_> {
         self.member.has_its_place()
     }
 
-    fn rung(&mut self, nth: usize, own_only: bool) -> bool {
-        AtLook::new(&self.pools[nth]).rung(own_only)
+    fn rung(&mut self, nth: usize) -> bool {
+        AtLook::new(&self.pools[nth]).rung()
     }
 
     fn want_nothing(&mut self) {

@@ -25,6 +25,7 @@ impl Neighbour {
             weight: 100,
             workers: cores.len() as u32,
             may_use: cores,
+            lend_after: Duration::ZERO,
         };
         let member = Member::join(&Location::from_environment().unwrap(), &profile).unwrap();
         let desire = Arc::new(AtomicU32::new(cores.len() as u32));

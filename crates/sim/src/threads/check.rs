@@ -171,7 +171,7 @@ impl Check<'_> {
         let none_sleeps = books.retired() > 0 && books.awake() + books.retired() == activation.workers();
         // Out of turn it waits for one where a task does.
         let waits = !pool.is_closed() || books.midway() > 0;
-        if lends && none_sleeps && waits && books.held() < activation.most() && !self.table.wants(share.slot) {
+        if lends && none_sleeps && waits && books.held() < activation.most() && !self.table.waits(share.slot) {
             return Err("some have retired for want of a core, and the program does not wait for one".into());
         }
         if books.held() > activation.most() {

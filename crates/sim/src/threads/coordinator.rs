@@ -84,7 +84,8 @@ impl Host {
         let (Some((sharing, quantum)), Some(coordinator)) = (pool.policy.sharing(), pool.policy.coordinator()) else {
             return;
         };
-        let Some(slot) = self.table.join(program) else {
+        let lend_after = pool.policy.lend_after().as_nanos() as u64;
+        let Some(slot) = self.table.join(program, lend_after) else {
             self.pool_mut(program).counts.unshared = 1;
             return;
         };
@@ -275,6 +276,10 @@ impl Program for Driver<'_> {
         self.table.round(self.share().slot, desire, awake)
     }
 
+    fn watch(&mut self) -> Option<u64> {
+        self.table.watch(self.share().slot)
+    }
+
     fn correct(&mut self, correction: u32) {
         self.table.correct(self.share().slot, correction);
     }
@@ -367,8 +372,8 @@ impl Pools for Driver<'_> {
         true
     }
 
-    fn rung(&mut self, _: usize, own_only: bool) -> bool {
-        AtLook::new(self).rung(own_only)
+    fn rung(&mut self, _: usize) -> bool {
+        AtLook::new(self).rung()
     }
 
     fn want_nothing(&mut self) {

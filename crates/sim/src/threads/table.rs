@@ -33,8 +33,13 @@ struct Slot {
     /// As the program's last round has it.
     desire: Cell<u32>,
     awake: Cell<u32>,
-    /// It waits for a core to become free.
+    /// It is told when a core becomes free.
     wants: Cell<bool>,
+    /// It waits for that, and watches one that is free.
+    waits: Cell<bool>,
+    watches: Cell<bool>,
+    /// A core that another program owns is claimed once it has been free for so long.
+    lend_after: Cell<u64>,
 }
 
 impl Slot {
@@ -46,6 +51,8 @@ impl Slot {
 /// See the module. All programs have it in common.
 pub(super) struct Table {
     words: Vec<Cell<CoreWord>>,
+    /// Since when each core has its holder, or none.
+    since: Vec<Cell<u64>>,
     /// All that there are: each program may use each.
     cores: CoreSet,
     slots: Vec<Slot>,
@@ -60,6 +67,7 @@ impl Table {
     pub(super) fn new(cores: usize) -> Table {
         Table {
             words: vec![Cell::new(CoreWord::UNUSED); cores],
+            since: vec![Cell::new(0); cores],
             cores: (0..cores).collect(),
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
             wanting: Cell::new(0),
@@ -113,8 +121,8 @@ impl Table {
 
     // ---- Coming and going. ----
 
-    /// The program takes a place. `None`: the table is full.
-    pub(super) fn join(&self, program: u32) -> Option<SlotId> {
+    /// The program takes a place; a core of others is claimed after it was free for so long. `None`: the table is full.
+    pub(super) fn join(&self, program: u32, lend_after: u64) -> Option<SlotId> {
         let can_be_had = |slot: &&Slot| slot.program.get().is_none() || slot.is_dead.get();
         let free = SlotId::new(self.slots.iter().position(|slot| can_be_had(&slot))?)?;
         self.bury(free);
@@ -123,6 +131,7 @@ impl Table {
         slot.program.set(Some(program));
         slot.weight.set(InForce::default().weight);
         slot.correction.set(UNCORRECTED);
+        slot.lend_after.set(lend_after);
         slot.heartbeat.set(self.now.get());
         if table::is_joining_told(program.into(), &self.reports()) {
             self.members().filter(|other| *other != free).for_each(|other| self.ring(other));
@@ -147,6 +156,8 @@ impl Table {
         desire.set(0);
         awake.set(0);
         self.view(slot).set_wants(false);
+        self.slot(slot).waits.set(false);
+        self.slot(slot).watches.set(false);
         let mut held_some = false;
         for word in &self.words {
             held_some |= word.get().holder() == Some(slot);
@@ -249,8 +260,18 @@ impl Table {
         self.slot(slot).wants.get()
     }
 
+    /// Whether the program at this place waits for a core, and is told of the next, or comes by for one.
+    pub(super) fn waits(&self, slot: SlotId) -> bool {
+        let Slot { waits, wants, watches, .. } = self.slot(slot);
+        waits.get() && (wants.get() || watches.get())
+    }
+
     pub(super) fn want(&self, slot: SlotId, wants: bool) {
         table::want(&self.view(slot), wants);
+    }
+
+    pub(super) fn watch(&self, slot: SlotId) -> Option<u64> {
+        table::watch(&self.view(slot))
     }
 
     /// The program at this place lives, and is not to be taken for stopped.
@@ -316,11 +337,12 @@ impl table::Table for View<'_> {
     fn exchange(&self, core: usize, before: CoreWord, next: CoreWord) -> bool {
         debug_assert_eq!(self.table.word(core), before);
         self.table.words[core].set(next);
+        self.table.since[core].set(self.table.now.get());
         true
     }
 
-    fn grant(&self, core: usize, before: CoreWord, next: CoreWord) {
-        self.exchange(core, before, next);
+    fn grant(&self, core: usize, _: CoreWord, next: CoreWord) {
+        self.table.words[core].set(next);
     }
 
     fn is_stopped(&self, slot: SlotId) -> bool {
@@ -353,6 +375,30 @@ impl table::Table for View<'_> {
 
     fn ring(&self, slot: SlotId) {
         self.table.ring(slot);
+    }
+
+    fn waits(&self) -> bool {
+        self.table.slot(self.me).waits.get()
+    }
+
+    fn set_waits(&self, waits: bool) {
+        self.table.slot(self.me).waits.set(waits);
+    }
+
+    fn watches(&self) -> bool {
+        self.table.slot(self.me).watches.get()
+    }
+
+    fn set_watches(&self, watches: bool) {
+        self.table.slot(self.me).watches.set(watches);
+    }
+
+    fn lasts(&self, core: usize) -> u64 {
+        self.table.now.get() - self.table.since[core].get()
+    }
+
+    fn lend_after(&self) -> u64 {
+        self.table.slot(self.me).lend_after.get()
     }
 }
 

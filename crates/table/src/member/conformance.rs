@@ -3,6 +3,7 @@
 //! table that ships.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use std::{env, fs, thread};
 
 use comity_os::clock::now_ns;
@@ -10,8 +11,8 @@ use comity_record::replay::{choose, file, take_steps_again};
 use comity_record::{begin_life, filed, seen, step};
 
 use super::reports;
-use crate::Member;
-use crate::harness::Table;
+use crate::harness::{Table, profile};
+use crate::{Member, Profile};
 
 const MEMBERS: u64 = 4;
 const STEPS: u32 = 1500;
@@ -25,15 +26,16 @@ fn live(member: &Member, nth: u64) {
         let now = now_ns();
         member.own().heartbeat.store(now, Ordering::Relaxed);
         let (kind, bit) = (random >> 33, random >> 63 == 1);
-        let line = match kind % 9 {
+        let line = match kind % 10 {
             0 | 1 => format!("claim {bit}"),
             2 => "take_back".to_owned(),
             3 | 4 => "release".to_owned(),
             5 => "decline".to_owned(),
             6 => format!("want {bit}"),
             7 => "any_free".to_owned(),
+            8 => "watch".to_owned(),
             _ => {
-                member.own().desire.store(kind as u32 / 9 % 5, Ordering::Release);
+                member.own().desire.store(kind as u32 / 10 % 5, Ordering::Release);
                 format!("round {} 100 {now}", nth + 1)
             }
         };
@@ -44,7 +46,10 @@ fn live(member: &Member, nth: u64) {
 #[test]
 fn what_members_did_is_done_again() {
     let table = Table::new();
-    let members: Vec<Member> = (0..MEMBERS).map(|nth| table.join(nth + 1, 6)).collect();
+    // Two of them wait before they claim what others have left.
+    let lend_after = |nth| Duration::from_micros(nth % 2 * 20);
+    let join = |nth| table.join_as(&Profile { lend_after: lend_after(nth), ..profile(nth + 1, 0..6) });
+    let members: Vec<Member> = (0..MEMBERS).map(join).collect();
     thread::scope(|scope| {
         for (member, nth) in members.iter().zip(0..) {
             scope.spawn(move || live(member, nth));

@@ -76,4 +76,28 @@ impl Table for View<'_> {
     fn ring(&self, slot: SlotId) {
         self.member.ring(slot);
     }
+
+    fn waits(&self) -> bool {
+        self.member.waits.load(Ordering::Relaxed)
+    }
+
+    fn set_waits(&self, waits: bool) {
+        self.member.waits.store(waits, Ordering::Relaxed);
+    }
+
+    fn watches(&self) -> bool {
+        self.member.watches.load(Ordering::Relaxed)
+    }
+
+    fn set_watches(&self, watches: bool) {
+        self.member.watches.store(watches, Ordering::Relaxed);
+    }
+
+    fn lasts(&self, core: usize) -> u64 {
+        self.now.saturating_sub(self.member.layout().since[core].load(Ordering::Relaxed))
+    }
+
+    fn lend_after(&self) -> u64 {
+        self.member.profile.lend_after.as_nanos().try_into().unwrap_or(u64::MAX)
+    }
 }

@@ -57,6 +57,7 @@ pub fn profile(program: u64, cores: impl IntoIterator<Item = usize>) -> Profile 
         weight: 100,
         workers: 4,
         may_use: cores.into_iter().collect(),
+        lend_after: Duration::ZERO,
     }
 }
 

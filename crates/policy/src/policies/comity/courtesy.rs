@@ -16,6 +16,9 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// blocks because others are on its cores. Where threads wait for each other, one that waits for a core holds up others, so the time
 /// that they wait is a sign as well, though a weak one.
 ///
+/// On a machine of many cores a program of parallel phases uses less than its share, and waits for each phase if it has no cores of its own.
+/// So one that could use a core holds cores, unless its tasks block. What it leaves for longer than a moment is lent.
+///
 /// Nor is it known from what its threads had and waited whether a core that they did not use was used by others: threads that all wake
 /// at once wait for each other on a core that is idle most of the time. Then the machine's idle time decides.
 ///
@@ -209,12 +212,16 @@ impl Courtesy {
         // A program with few workers could not use more.
         let share_milli = share_milli.min(account.workers.saturating_mul(1000));
         let share_ns = account.elapsed_ns.saturating_mul(share_milli.into()) / 1000;
+        // What phases could use beyond a core does not show: while the program shares time, one worker does most of each before the others
+        // come to a core. A program whose tasks block would only hold the rest of its share.
+        let blocks = !is_at_least(account.wanted_ns, 80, account.usage_ns);
+        let part_ns = if blocks { share_ns } else { share_ns.min(account.elapsed_ns) };
         self.looks = self.looks.saturating_add(1);
         match self.mode {
             Mode::Time => {
                 self.able = match () {
-                    () if is_at_least(account.able_ns, 95, share_ns) => self.able + SURE,
-                    () if is_at_least(account.wanted_ns, 95, share_ns) => self.able + 1,
+                    () if is_at_least(account.able_ns, 95, part_ns) => self.able + SURE,
+                    () if is_at_least(account.wanted_ns, 95, part_ns) => self.able + 1,
                     () => 0,
                 };
                 // A program that has more than its share needs no patience.
@@ -228,9 +235,11 @@ impl Courtesy {
                 let wastes = !is_at_least(account.wanted_ns, 90, account.held_ns);
                 // One that holds no core for the moment has one worker awake, so it can do no more than that one.
                 let is_due_more = account.held_ns < share_ns / 2;
+                let is_part = share_milli > 1000 && blocks && !is_at_least(account.wanted_ns, 90, share_ns);
                 let is_light = is_due_more && !is_at_least(account.wanted_ns, 80, share_ns.min(account.elapsed_ns));
                 let is_idle = !is_at_least(account.wanted_ns, 2, account.elapsed_ns);
-                self.unable = if is_idle || (!is_only && (wastes || is_light)) { self.unable + 1 } else { 0 };
+                self.unable =
+                    if is_idle || (!is_only && (wastes || is_light || is_part)) { self.unable + 1 } else { 0 };
                 if self.unable >= UNABLE || (!is_only && self.unused.is_idle()) {
                     let in_vain = self.looks < IN_VAIN;
                     self.patience = if in_vain { (2 * self.patience).min(MOST_PATIENCE) } else { SURE };
@@ -370,6 +379,30 @@ mod tests {
         let orders = courtesy.quantum(&wastes);
         let nothing = Claims::More { free: 0, own_only: false, back: 0 };
         assert_eq!((orders.mode, orders.desire, orders.cores), (Mode::Time, 0, nothing));
+    }
+
+    /// The same on 16 cores, of which eight are its share: milliseconds used, wanted, and for which workers had a task.
+    fn of_sixteen(used: u64, wanted: u64, usage: u64) -> Account {
+        let account = beside(used, used, wanted, 0);
+        Account { usable: 16, share_milli: 8000, usage_ns: usage * MS, ..account }
+    }
+
+    #[test]
+    fn who_could_use_a_core_and_waits_for_no_other_thing_holds_cores_on_a_large_machine() {
+        // Its phases would use more, but its workers wait for cores.
+        assert_eq!(Courtesy::default().quantum(&of_sixteen(22, 33, 35)).mode, Mode::Cores);
+        assert_eq!(Courtesy::default().quantum(&of_sixteen(5, 6, 6)).mode, Mode::Time, "less than a core");
+        // Tasks that block would only hold them.
+        assert_eq!(modes(&mut Courtesy::default(), &[of_sixteen(22, 33, 90); 40]), [Mode::Time; 40]);
+        let mut courtesy = Courtesy::default();
+        courtesy.enter(Mode::Cores);
+        let holds = |account: Account| Account { held_ns: account.used_ns, ..account };
+        assert_eq!(modes(&mut courtesy, &[holds(of_sixteen(40, 44, 45)); 40]), [Mode::Cores; 40]);
+        let blocks = holds(of_sixteen(40, 44, 90));
+        assert_eq!(modes(&mut courtesy, &[blocks; 2]), [Mode::Cores, Mode::Time]);
+        // Unless it can use its share all the same.
+        courtesy.enter(Mode::Cores);
+        assert_eq!(modes(&mut courtesy, &[holds(of_sixteen(78, 80, 160)); 40]), [Mode::Cores; 40]);
     }
 
     #[test]

@@ -431,7 +431,7 @@ impl World {
         drop(now);
         let mut books = share.books();
         if kind == 0 {
-            share.rung(&mut books, self, queued, self.below(2) == 0);
+            share.rung(&mut books, self, queued);
             return;
         }
         share.note_losses(&mut books, machine);
