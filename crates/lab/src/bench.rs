@@ -10,6 +10,7 @@ mod drop_in;
 mod floor;
 mod fork_join;
 mod idle;
+mod latency;
 mod lend;
 pub mod phase_loop;
 mod quartiles;
@@ -47,6 +48,7 @@ enum Bench {
     Loop(phase_loop::Arguments),
     Idle(idle::Arguments),
     Lend(lend::Arguments),
+    Latency(latency::Arguments),
     Use(cores_used::Arguments),
     Simulator(simulator::Arguments),
     Blocking(blocking::Arguments),
@@ -70,6 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Loop(arguments) => phase_loop::run(arguments, out),
         Bench::Idle(arguments) => idle::run(arguments, out),
         Bench::Lend(arguments) => lend::run(arguments, out),
+        Bench::Latency(arguments) => latency::run(arguments, out),
         Bench::Use(arguments) => cores_used::run(arguments, out),
         Bench::Simulator(arguments) => simulator::run(arguments, out),
         Bench::Blocking(arguments) => blocking::run(arguments, out),

@@ -394,7 +394,8 @@ fn programs(texts: &[String], pairs: Option<Pairs>) -> Result<Vec<Program>, Fail
     }
 }
 
-fn task_grouping(grouping: Grouping) -> &'static str {
+/// What the task groups of the programs are, in reports. Warns where sessions do not make any.
+pub fn task_grouping(grouping: Grouping) -> &'static str {
     match grouping {
         Grouping::Same => "same",
         Grouping::Separate if task_group::autogroup_enabled() => "separate",

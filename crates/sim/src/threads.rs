@@ -384,6 +384,13 @@ impl Host {
         self.plan(at, Due::Dies(program));
     }
 
+    /// From now on the program, which is in the table, publishes this correction of its weight, whatever is true: in thousandths.
+    pub fn lie(&mut self, program: u32, correction: u32) {
+        if let Some(share) = &self.pool(program).share {
+            self.table.lie(share.slot, correction);
+        }
+    }
+
     /// From then on so many cores are there, at least one: those with the lowest numbers.
     pub fn resize(&mut self, at: u64, cores: usize) {
         self.plan(at, Due::Online(cores.clamp(1, self.kernel.len()) as u32));

@@ -1,5 +1,5 @@
 //! What programs that compute get of a simulated host, by weight: the same coordinators, table and books as on threads, on machines
-//! of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored --nocapture` has the largest, in half an hour.
+//! of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored --nocapture` has the largest, and ten thousand deaths.
 
 use comity_policy::Policy;
 use comity_protocol::TURN;
@@ -113,14 +113,104 @@ fn larger_machines_are_shared_by_weight() {
     }
 }
 
+/// So many programs of random weights.
+fn many(cores: usize, programs: usize) {
+    let mut random = stream(programs as u64, 7);
+    let weights: Vec<u32> = (0..programs).map(|_| random.random_range(1..=30) * 10).collect();
+    holds(cores, &weights, 0, 10);
+}
+
 #[test]
-#[ignore = "it takes half an hour, in release"]
-fn the_largest_machines_are_shared_by_weight() {
-    let mut random = stream(1, 7);
-    for (cores, programs) in [(32, 7), (64, 2), (64, 33), (128, 16), (16, 64), (128, 64)] {
-        let weights: Vec<u32> = (0..programs).map(|_| random.random_range(1..=30) * 10).collect();
-        holds(cores, &weights, 0, 10);
+#[ignore = "it takes minutes, in release"]
+fn machines_of_64_cores_are_shared_by_weight() {
+    [(32, 7), (64, 2), (64, 33)].into_iter().for_each(|(cores, programs)| many(cores, programs));
+}
+
+#[test]
+#[ignore = "it takes minutes, in release"]
+fn a_machine_of_128_cores_is_shared_by_weight() {
+    many(128, 16);
+}
+
+#[test]
+#[ignore = "it takes minutes, in release"]
+fn a_crowd_is_served_by_weight() {
+    many(16, 64);
+}
+
+#[test]
+#[ignore = "it takes a quarter of an hour, in release"]
+fn a_crowd_is_served_by_weight_on_128_cores() {
+    many(128, 64);
+}
+
+#[test]
+fn one_that_publishes_a_false_number_has_no_more_than_twice_its_part_and_leaves_no_less_than_half() {
+    for (cores, programs) in [(2, 2), (2, 3), (8, 3), (16, 5)] {
+        for lie in [0, 1, 2_000, u32::MAX] {
+            let weights = vec![100; programs];
+            let (mut host, ids) = beside(cores, &weights, 0, 1);
+            host.run(400 * MS, 10_000).unwrap();
+            host.lie(ids[0], lie);
+            let got = measure(&mut host, cores, &ids, 3_000 * MS).parts;
+            println!("{cores} cores, {programs} programs, of which one says {lie}: {got:.3?}");
+            let part = 1.0 / programs as f64;
+            assert!(got.iter().all(|got| (part / 2.0 - 0.03..=part * 2.0 + 0.03).contains(got)), "{got:?}");
+        }
     }
+}
+
+/// Programs die at any moment of their turns, and others come, so often. No core may be lost, nor held by two, which the host looks at; and ten
+/// quanta later all have what is their due by then.
+fn die(deaths: u32, seed: u64) {
+    const QUANTA: u64 = 100 * MS;
+    let mut random = stream(seed, 8);
+    let mut worst: f64 = 0.0;
+    for nth in 0..deaths.div_ceil(8) {
+        let cores = random.random_range(2..=4);
+        let mut draw = || random.random_range(1..=12) * 25;
+        let mut weights: Vec<u32> = (0..3).map(|_| draw()).collect();
+        let (mut host, mut ids) = beside(cores, &weights, 0, u64::from(nth) + seed);
+        let mut now = 400 * MS;
+        for _ in 0..8 {
+            // Somewhere in a frame of three programs.
+            now += random.random_range(0..300 * MS);
+            let dies = random.random_range(0..3);
+            host.run(now, 10_000).unwrap();
+            host.kill(now, ids.remove(dies));
+            weights.remove(dies);
+            // Two frames of two programs.
+            host.run(now + QUANTA, 10_000).unwrap();
+            let had = |host: &Host| -> Vec<u64> { ids.iter().map(|id| host.fate(*id).spent.total()).collect() };
+            let before = had(&host);
+            host.run(now + QUANTA + 400 * MS, 10_000).unwrap();
+            let all = f64::from(weights.iter().sum::<u32>());
+            for ((now, before), weight) in had(&host).into_iter().zip(before).zip(&weights) {
+                let part = (now - before) as f64 / (400 * MS * cores as u64) as f64;
+                worst = worst.max((part - f64::from(*weight) / all).abs());
+            }
+            now += QUANTA + 400 * MS;
+            let weight = random.random_range(1..=12) * 25;
+            let workers = cores as u32;
+            let id = host.submit(now, endless(cores), Policy::default(), workers, u64::from(weight));
+            host.order(now + 20 * MS, id, Request::Weight(Some(weight)));
+            (ids.push(id), weights.push(weight));
+            now += QUANTA;
+        }
+    }
+    println!("{deaths} deaths: the parts are off by {worst:.3} at most");
+    assert!(worst <= 0.05, "{worst}");
+}
+
+#[test]
+fn shares_are_right_ten_quanta_after_a_death() {
+    die(80, 1);
+}
+
+#[test]
+#[ignore = "it takes minutes, in release"]
+fn shares_are_right_ten_quanta_after_each_of_ten_thousand_deaths() {
+    die(10_000, 2);
 }
 
 #[test]

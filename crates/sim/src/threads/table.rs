@@ -28,6 +28,8 @@ struct Slot {
     weight: Cell<u32>,
     /// How much it counts beside that, in thousandths.
     correction: Cell<u32>,
+    /// It publishes this, whatever is true.
+    false_correction: Cell<Option<u32>>,
     /// When it was heard of last.
     heartbeat: Cell<u64>,
     /// As the program's last round has it.
@@ -131,6 +133,7 @@ impl Table {
         slot.program.set(Some(program));
         slot.weight.set(InForce::default().weight);
         slot.correction.set(UNCORRECTED);
+        slot.false_correction.set(None);
         slot.lend_after.set(lend_after);
         slot.heartbeat.set(self.now.get());
         if table::is_joining_told(program.into(), &self.reports()) {
@@ -241,9 +244,16 @@ impl Table {
         self.slot(slot).weight.set(weight);
     }
 
-    /// From now on it counts so many thousandths of that.
+    /// From now on it counts so many thousandths of that, if it tells the truth.
     pub(super) fn correct(&self, slot: SlotId, correction: u32) {
-        self.slot(slot).correction.set(correction);
+        let Slot { correction: published, false_correction, .. } = self.slot(slot);
+        published.set(false_correction.get().unwrap_or(correction));
+    }
+
+    /// From now on it publishes this correction, whatever is true.
+    pub(super) fn lie(&self, slot: SlotId, correction: u32) {
+        self.slot(slot).false_correction.set(Some(correction));
+        self.correct(slot, correction);
     }
 
     // ---- Cores. ----
