@@ -70,7 +70,7 @@ pub trait Cores {
     fn any_free(&self) -> bool;
 
     /// Says whether the pool wants a core. A program that releases one from then on rings this one's coordinator, which may run
-    /// before the lock of the books is free, and waits for it.
+    /// before the lock of the books is free, and waits for it; or that comes by of its own accord, while it watches one that was left a moment ago.
     fn want(&self, wants: bool);
 
     /// The pool has no task for the free core that it was rung for: another that wants one is to be rung.

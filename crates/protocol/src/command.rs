@@ -56,9 +56,12 @@ pub trait Command {
     /// See [`Program::round`]. As many count as awake as are on a core or wait for one.
     fn round(&mut self, desire: u32, awake: u32) -> Standing;
 
-    /// In how many nanoseconds it may claim more of what other programs leave free, if it waits for a core. See
-    /// [`watch`](crate::table::watch).
-    fn watch(&mut self) -> Option<u64>;
+    /// The coordinator comes by, and claims then. See [`heed`](crate::table::heed).
+    fn heed(&mut self);
+
+    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of what other programs leave
+    /// free. See [`watch`](crate::table::watch).
+    fn watch(&mut self, now: u64) -> Option<u64>;
 
     /// See [`Program::correct`].
     fn correct(&mut self, correction: u32);
@@ -161,6 +164,11 @@ impl Coordination {
         self.quantum.due_ns()
     }
 
+    /// Whether a look is due. If not, it comes by as if it were [rung](Coordination::rung).
+    pub fn is_look_due(&self, now: u64) -> bool {
+        now >= self.next
+    }
+
     /// When it is to come by next, unless its bell is rung.
     pub fn next(&self) -> u64 {
         self.quantum.next(self.next)
@@ -170,6 +178,7 @@ impl Coordination {
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
         self.with(command, |quantum, program| {
+            program.heed();
             quantum.borrow_if_out(program, now);
             quantum.watch(program, now);
         });
@@ -213,6 +222,10 @@ impl Coordination {
         let cap = self.cap;
         self.with(command, |quantum, program| quantum.rest(program, [0, cap], now));
         command.want(false);
+        self.with(command, |quantum, program| {
+            program.heed();
+            quantum.watch(program, now);
+        });
         self.place(command);
     }
 
@@ -323,8 +336,12 @@ impl<C: Command> Program for Whole<'_, C> {
         Standing { share_milli: standing.share_milli.min(self.cap.saturating_mul(1000)), ..standing }
     }
 
-    fn watch(&mut self) -> Option<u64> {
-        self.command.watch()
+    fn heed(&mut self) {
+        self.command.heed();
+    }
+
+    fn watch(&mut self, now: u64) -> Option<u64> {
+        self.command.watch(now)
     }
 
     fn correct(&mut self, correction: u32) {

@@ -59,7 +59,7 @@ impl<'a, L: Looked> AtLook<'a, L> {
         self.looked.queued() + u64::from(self.books.midway())
     }
 
-    /// A core was taken back from the pool, or there is one to be had, with `own_only` one of the program's own. True: some were taken back.
+    /// A core was taken back from the pool, or there is one to be had. True: some were taken back.
     pub fn rung(mut self) -> bool {
         let waiting = self.waiting() as usize;
         self.activation.rung(&mut self.books, &self.looked.pool(), waiting)

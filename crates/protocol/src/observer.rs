@@ -32,7 +32,7 @@ use comity_policy::{Account, Mode, Room, WorkerId};
 const STUCK_AFTER: [u32; 2] = [3, 2];
 const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
 
-/// Below this part of its share a program need not be asked what it could use.
+/// Below this part of its share, or of a core, a program need not be asked what it could use.
 const LITTLE: u64 = 10;
 
 /// Where a thread's time went since it began. The rest it spent in system calls.
@@ -274,7 +274,7 @@ fn asks(Basis { mode, room, share_milli }: Basis, used_ns: u64, held_ns: u64, la
     match mode {
         // In a crowd nothing follows from it.
         Mode::Time if room == Room::One => false,
-        Mode::Time => used_ns > share_ns / LITTLE && used_ns < share_ns,
+        Mode::Time => used_ns > share_ns.min(lasted) / LITTLE && used_ns < share_ns,
         Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
     }
 }

@@ -45,9 +45,12 @@ pub trait Program {
     /// Tells the table how much the program counts beside its weight, in thousandths.
     fn correct(&mut self, correction: u32);
 
-    /// Once the program has claimed what it may: in how many nanoseconds it may claim more of what other programs leave free. See
-    /// [`watch`](crate::table::watch).
-    fn watch(&mut self) -> Option<u64>;
+    /// The coordinator comes by, and claims then. See [`heed`](crate::table::heed).
+    fn heed(&mut self);
+
+    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of what other programs leave
+    /// free. See [`watch`](crate::table::watch).
+    fn watch(&mut self, now: u64) -> Option<u64>;
 
     /// The cores that it is entitled to.
     fn owned(&self) -> CoreSet;
@@ -212,7 +215,7 @@ impl Quantum {
 
     /// The program has claimed what it may.
     pub(crate) fn watch<P: Program>(&mut self, program: &mut P, now: u64) {
-        self.watched = program.watch().map(|after| now + after);
+        self.watched = program.watch(now).map(|after| now + after);
     }
 
     /// Processor time that the program was due since it began, in nanoseconds: its share while it held cores beside others, and what it used
@@ -240,6 +243,7 @@ impl Quantum {
         amended: impl FnOnce(Orders) -> Orders,
     ) -> Decided {
         let most = program.in_force().most();
+        program.heed();
         let standing = program.round(self.desire, awake);
         // A program that is kept from its share cannot be asked to use it.
         self.share_milli = standing.share_milli.min(most.saturating_mul(1000));
@@ -262,6 +266,7 @@ impl Quantum {
 
     /// The program is to rest: it holds nothing, desires nothing, and is closed. The policy hears nothing of it.
     pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2], now: u64) {
+        program.heed();
         let standing = program.round(self.desire, awake);
         let orders = Orders { room: self.room, ..REST };
         self.carry_out(program, orders, standing, [awake, usable], true, now);
@@ -303,7 +308,7 @@ impl Quantum {
         for nth in 0..program.staffs() {
             program.staff(nth).employ();
         }
-        // By now it waits for a core, so that it is told of each that becomes free from here on.
+        // By now it waits for a core, and is told of each that becomes free from here on, until it watches one.
         if self.turn.out_since.is_some() && borrow(program) {
             self.shut(program, closed, now);
             (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
@@ -384,6 +389,7 @@ impl Quantum {
     /// The program holds nothing, and desires nothing.
     fn leave_off<P: Pools>(&mut self, pools: &mut P) {
         pools.want_nothing();
+        pools.heed();
         (self.desire, self.mode, self.allotment, self.turn) = (0, Mode::Time, 0, Turn::default());
         self.watched = None;
         let awake = (0..pools.pools()).map(|nth| pools.workers(nth).awake()).sum();
@@ -591,6 +597,7 @@ impl Coordination {
 
     /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
+        pools.heed();
         self.quantum.borrow_if_out(pools, now);
         let lost = (0..pools.pools()).fold(false, |lost, nth| pools.rung(nth) | lost);
         self.reopen(pools);

@@ -7,6 +7,7 @@
 //! | [`take_back`] | one of its own that another program uses; that program is told |
 //! | [`release`] | the core that is named; or one that is not its own, then any; a program that waits for one is told |
 //! | [`decline`] | nothing changes; for each free core a program that waits for one is told |
+//! | [`heed`] | nothing changes; the program is told of cores again |
 //! | [`watch`] | nothing changes; while a core of others has not been free for long the program is told of no others |
 //! | [`round`] | the owners of the cores follow what all desire; then the program looks how it stands |
 //!
@@ -16,7 +17,9 @@
 //! **Lemma (a core and a program that waits).** No program waits while it misses a core that became free. The releaser
 //! writes the core's word, fences, and reads who waits ([`offer`]). The program that waits says so, fences, and reads
 //! the cores' words ([`want`]). So at least one of the two sees what the other wrote. A program that watches a free core is
-//! not told, and comes by when that core may be claimed; then it says again that it waits, before it looks ([`watch`]).
+//! not told, and its coordinator comes by when that core may be claimed: it says again that the program waits ([`heed`]), claims, and
+//! watches what is too young by then ([`watch`]; by the time at which it came by, so that what grows old in between counts as young). A core that becomes free after the first of
+//! these rings, and one that was free before is claimed or watched. A program that begins to wait beside a young core rings its own coordinator.
 
 use alloc::vec::Vec;
 
@@ -208,31 +211,48 @@ pub fn want(table: &impl Table, wants: bool) {
         // Before the look whether it watches: what ends a watch says so, fences, and looks whether the program waits.
         table.fence();
     }
+    let was_told = table.wants(table.slot());
     if !(wants && table.watches()) {
         be_told(table, wants);
+        // A core that was left a moment ago is told to none, nor claimed yet: the coordinator comes by, and watches it.
+        if wants && !was_told && young(table).is_some() {
+            table.ring(table.slot());
+        }
     }
 }
 
-/// If the program waits, and a free core of others may soon be claimed: in how many nanoseconds the first may. Until then it is told of no
-/// others, however often they change. Only one thread of the program calls this.
-pub fn watch(table: &impl Table) -> Option<u64> {
+/// The coordinator comes by: from now on the program watches no core, and is told of each that becomes free, if it waits. Followed by
+/// the claims, and those by [`watch`].
+pub fn heed(table: &impl Table) {
     if table.watches() {
         table.set_watches(false);
         table.fence();
+        if !table.waits() {
+            // It was told of a core that it does not need any more.
+            decline(table);
+        }
     }
-    if !table.waits() {
-        return None;
+    // A worker may change this meanwhile.
+    while table.wants(table.slot()) != table.waits() {
+        be_told(table, table.waits());
     }
-    // Lemma above: before the look at the cores.
-    be_told(table, true);
+}
+
+/// The coordinator has claimed what it may. If the program waits, and a free core of others may soon be claimed: in how many nanoseconds the
+/// first may, from when it came by. Until then the program is told of no others, however often they change.
+pub fn watch(table: &impl Table) -> Option<u64> {
+    let first = young(table).filter(|_| table.waits())?;
+    table.set_watches(true);
+    be_told(table, false);
+    // A little later, so that a few of them may be claimed at once.
+    Some(first.max(table.lend_after() / 8))
+}
+
+/// In how many nanoseconds the first free core of others may be claimed that may not be yet.
+fn young(table: &impl Table) -> Option<u64> {
     let is_free = |core: &usize| usable(table, table.load(*core)).is_some();
     let soon = |core: usize| Some(until_lent(table, core)).filter(|after| *after > 0);
-    let first = table.cores().iter().filter(is_free).filter_map(soon).min();
-    if first.is_some() {
-        table.set_watches(true);
-        be_told(table, false);
-    }
-    first
+    table.cores().iter().filter(is_free).filter_map(soon).min()
 }
 
 fn be_told(table: &impl Table, told: bool) {

@@ -24,6 +24,7 @@ struct Model {
     free: Option<usize>,
     /// In so many nanoseconds it may claim one that others have just left.
     watched: Option<u64>,
+    heeded: bool,
     /// Whether its threads rest and it waits for a core, as it was told each time.
     closed: Vec<bool>,
     wants: Vec<bool>,
@@ -81,8 +82,13 @@ impl Command for Model {
         self.places.push(cores);
     }
 
-    fn watch(&mut self) -> Option<u64> {
-        self.watched
+    fn heed(&mut self) {
+        self.heeded = true;
+    }
+
+    fn watch(&mut self, _: u64) -> Option<u64> {
+        assert!(std::mem::take(&mut self.heeded), "it watches at the end of each visit, and heeds at the beginning");
+        self.watched.filter(|_| self.wants.last() == Some(&true))
     }
 
     fn correct(&mut self, _: u32) {}

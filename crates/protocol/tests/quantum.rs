@@ -131,6 +131,7 @@ struct Model<'a> {
     effects: RefCell<Vec<Effect>>,
     /// No core may be claimed that others have just left, but in so many nanoseconds.
     watched: Option<u64>,
+    heeded: bool,
     /// How often it was asked where a worker's time went, and whether it is blocked.
     asked: Cell<(u32, u32)>,
 }
@@ -152,6 +153,7 @@ impl<'a> Model<'a> {
             granted: None,
             effects: RefCell::default(),
             watched: None,
+            heeded: false,
             asked: Cell::default(),
         }
     }
@@ -222,7 +224,12 @@ impl Program for Model<'_> {
         self.table.round(self.slot, desire)
     }
 
-    fn watch(&mut self) -> Option<u64> {
+    fn heed(&mut self) {
+        self.heeded = true;
+    }
+
+    fn watch(&mut self, _: u64) -> Option<u64> {
+        assert!(std::mem::take(&mut self.heeded), "it watches at the end of each visit, and heeds at the beginning");
         self.watched
     }
 

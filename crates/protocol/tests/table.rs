@@ -199,26 +199,49 @@ fn a_core_that_its_owner_has_just_left_is_claimed_by_the_owner_alone() {
 fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
     let mut table = table(&[(Some(2), None), (Some(2), None), (None, Some(3))]);
     (table.lend_after, table.lasts) = (1000, vec![300, 400, 0]);
+    let take = |core: usize| table.words[core].set(table.words[core].get().claimed(slot(2)).unwrap());
     assert_eq!((table::watch(&table), table.effects()), (None, vec![]), "it does not wait");
     table::want(&table, true);
-    assert_eq!(table.effects(), [Waits(true), Fenced, Wants(true), Fenced]);
+    assert_eq!(
+        table.effects(),
+        [Waits(true), Fenced, Wants(true), Fenced, Rang(ME)],
+        "its coordinator is to watch them"
+    );
     // The first may be claimed when the other one has been free for long enough.
     assert_eq!(table::watch(&table), Some(600));
     assert_eq!(table.effects(), [Watches(true), Wants(false), Fenced]);
     table::want(&table, false);
     table::want(&table, true);
-    assert_eq!(table.effects(), [Waits(false), Fenced, Waits(true), Fenced], "it will look whether it waits");
+    assert_eq!(table.effects(), [Waits(false), Fenced, Waits(true), Fenced], "it comes by");
     // It says that it waits before it looks at the cores.
-    table.words[0].set(table.words[0].get().claimed(slot(2)).unwrap());
-    table.words[1].set(table.words[1].get().claimed(slot(2)).unwrap());
-    assert_eq!(table::watch(&table), None);
+    table::heed(&table);
     assert_eq!(table.effects(), [Watches(false), Fenced, Wants(true), Fenced]);
-    // One that waits no longer is told of none.
-    table.words[0].set(table.words[0].get().released(slot(2)).unwrap());
-    assert_eq!(table::watch(&table), Some(700));
+    (take(0), take(1));
+    assert_eq!((table::watch(&table), table.effects()), (None, vec![]), "there is none to watch");
+    table::heed(&table);
+    table::want(&table, true);
+    assert_eq!(table.effects(), [], "all is said");
+}
+
+#[test]
+fn a_program_that_watches_and_needs_no_core_any_more_leaves_it_to_those_that_do() {
+    let mut table = table(&[(Some(2), None)]);
+    table.lend_after = 1000;
+    table::want(&table, true);
+    assert_eq!(table::watch(&table), Some(1000));
     table::want(&table, false);
+    table.wanting.borrow_mut().push(3);
     table.effects();
-    assert_eq!((table::watch(&table), table.effects()), (None, vec![Watches(false), Fenced]));
+    table::heed(&table);
+    assert_eq!(table.effects(), [Watches(false), Fenced, Fenced, Looked, Rang(3)]);
+}
+
+#[test]
+fn cores_that_are_free_at_different_times_are_waited_for_together() {
+    let mut table = table(&[(Some(2), None)]);
+    (table.lend_after, table.lasts) = (1000, vec![999]);
+    table::want(&table, true);
+    assert_eq!(table::watch(&table), Some(125));
 }
 
 #[test]

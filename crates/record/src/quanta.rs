@@ -48,7 +48,8 @@ macro_rules! program {
         }
         methods! { &mut $how self:
             round(desire: u32, awake: u32) -> Standing;
-            watch() -> Option<u64>;
+            heed();
+            watch(now: u64) -> Option<u64>;
             correct(correction: u32);
             stand(alone: bool, mode: Mode, room: Room, usable: u32);
             close(closed: bool);

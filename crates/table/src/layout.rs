@@ -46,7 +46,8 @@ pub(crate) struct Layout {
     pub(crate) header: Header,
     /// See [`CoreWord`](crate::CoreWord).
     pub(crate) cores: [AtomicU64; CORES],
-    /// When the holder last changed, by [`now_ns`](comity_os::clock::now_ns). Only for show.
+    /// When the holder last changed, but for what was taken from the dead, by [`now_ns`](comity_os::clock::now_ns). For show, and a core that another
+    /// program owns is not claimed before it has been free for a while.
     pub(crate) since: [AtomicU64; CORES],
     pub(crate) slots: [Slot; SLOTS],
 }

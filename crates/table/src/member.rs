@@ -487,8 +487,8 @@ impl Member {
 
     // ---- Waiting and telling. ----
 
-    /// From now on this program is told when a core becomes free; or no longer. Who looks for a free core after it has said
-    /// that it wants one misses none.
+    /// From now on this program is told when a core becomes free, or once it watches none; or no longer. A caller that looks for a free core after it
+    /// has said that the program wants one misses none: see `comity_protocol::table`.
     pub fn want(&self, wants: bool) {
         match self.own_slot() {
             Some(me) => table::want(&self.view(me, now_ns()), wants),
@@ -496,10 +496,19 @@ impl Member {
         }
     }
 
-    /// Once this program has claimed what it may: if it waits for a core, the time until it may claim the first of those that other programs
-    /// have just left. Until then it is told of no others. The caller comes by at that time.
-    pub fn watch(&self) -> Option<u64> {
-        table::watch(&self.view(self.own_slot()?, now_ns()))
+    /// The coordinator comes by: from now on this program watches no core, and is told of each that becomes free, if it waits. To be called by one
+    /// thread alone, as [`Member::watch`].
+    pub fn heed(&self) {
+        if let Some(me) = self.own_slot() {
+            table::heed(&self.view(me, now_ns()));
+        }
+    }
+
+    /// The coordinator came by at `now`, and has claimed what it may. If this program waits for a core: the time until it may claim the first of
+    /// those that other programs have just left, in nanoseconds from then on. Until then it is told of no others; the caller comes by at that
+    /// time.
+    pub fn watch(&self, now: u64) -> Option<u64> {
+        table::watch(&self.view(self.own_slot()?, now))
     }
 
     /// This program leaves the cores that are free to others: tells those who want one.

@@ -222,7 +222,7 @@ impl Coordinator<'_> {
                 continue;
             }
             self.go_on(now);
-            if now >= self.coordination.next() {
+            if self.coordination.is_look_due(now) {
                 self.look(now);
             } else {
                 self.coordination.rung(&mut self.command, now);
@@ -320,8 +320,12 @@ impl command::Command for Command<'_> {
         self.member.want(wants);
     }
 
-    fn watch(&mut self) -> Option<u64> {
-        self.member.watch()
+    fn heed(&mut self) {
+        self.member.heed();
+    }
+
+    fn watch(&mut self, now: u64) -> Option<u64> {
+        self.member.watch(now)
     }
 
     fn correct(&mut self, correction: u32) {

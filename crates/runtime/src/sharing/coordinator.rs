@@ -344,8 +344,12 @@ impl quantum::Program for Driver<'_> {
         self.member.round(desire, awake)
     }
 
-    fn watch(&mut self) -> Option<u64> {
-        self.member.watch()
+    fn heed(&mut self) {
+        self.member.heed();
+    }
+
+    fn watch(&mut self, now: u64) -> Option<u64> {
+        self.member.watch(now)
     }
 
     fn correct(&mut self, correction: u32) {

@@ -28,6 +28,8 @@ pub(super) struct Share {
     pub(super) quantum: u64,
     /// Since when its pool is closed and it is not told to rest.
     pub(super) out_since: Option<u64>,
+    /// How many programs there were at the looks since then, at most.
+    pub(super) among: usize,
     /// Not while it looks.
     coordination: Option<Coordination>,
     /// It has left off, for there was no work: a worker that is up pokes it.
@@ -104,6 +106,7 @@ impl Host {
             usable,
             quantum,
             out_since: None,
+            among: 0,
             coordination: Some(coordination),
             is_dormant: Cell::new(false),
             is_poked: Cell::new(false),
@@ -175,6 +178,7 @@ impl Host {
         let Some(share) = &mut self.pool_mut(program).share else { return };
         share.coordination = Some(coordination);
         share.told = told;
+        share.among = if share.out_since.is_some() { share.among.max(table.population()) } else { table.population() };
         share.out_since = is_out.then(|| share.out_since.unwrap_or(now));
         table.set_weight(share.slot, told.weight);
         if visit == Visit::Rests {
@@ -276,7 +280,12 @@ impl Program for Driver<'_> {
         self.table.round(self.share().slot, desire, awake)
     }
 
-    fn watch(&mut self) -> Option<u64> {
+    fn heed(&mut self) {
+        self.table.heed(self.share().slot);
+    }
+
+    /// A visit takes no time.
+    fn watch(&mut self, _: u64) -> Option<u64> {
         self.table.watch(self.share().slot)
     }
 

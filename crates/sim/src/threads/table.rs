@@ -280,6 +280,10 @@ impl Table {
         table::want(&self.view(slot), wants);
     }
 
+    pub(super) fn heed(&self, slot: SlotId) {
+        table::heed(&self.view(slot));
+    }
+
     pub(super) fn watch(&self, slot: SlotId) -> Option<u64> {
         table::watch(&self.view(slot))
     }

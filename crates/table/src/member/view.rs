@@ -94,7 +94,9 @@ impl Table for View<'_> {
     }
 
     fn lasts(&self, core: usize) -> u64 {
-        self.now.saturating_sub(self.member.layout().since[core].load(Ordering::Relaxed))
+        let since = self.member.layout().since[core].load(Ordering::Relaxed);
+        // It has changed after this step began; or what stands there is no time.
+        if since > self.now + 1_000_000_000 { u64::MAX } else { self.now.saturating_sub(since) }
     }
 
     fn lend_after(&self) -> u64 {

@@ -215,7 +215,8 @@ impl Courtesy {
         // What phases could use beyond a core does not show: while the program shares time, one worker does most of each before the others
         // come to a core. A program whose tasks block would only hold the rest of its share.
         let blocks = !is_at_least(account.wanted_ns, 80, account.usage_ns);
-        let part_ns = if blocks { share_ns } else { share_ns.min(account.elapsed_ns) };
+        // How long a command has tasks is not known.
+        let part_ns = if blocks || account.usage_ns == 0 { share_ns } else { share_ns.min(account.elapsed_ns) };
         self.looks = self.looks.saturating_add(1);
         match self.mode {
             Mode::Time => {
