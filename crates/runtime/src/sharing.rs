@@ -6,3 +6,5 @@ mod loom_tests;
 pub(crate) mod mender;
 pub(crate) mod observer;
 pub(crate) mod program;
+#[cfg(all(test, loom))]
+mod watch_loom_tests;

@@ -196,7 +196,8 @@ fn die(deaths: u32, seed: u64) -> u32 {
             let workers = cores as u32;
             let id = host.submit(now, endless(cores), Policy::default(), workers, u64::from(weight));
             host.order(now + 20 * MS, id, Request::Weight(Some(weight)));
-            (ids.push(id), weights.push(weight));
+            ids.push(id);
+            weights.push(weight);
             now += QUANTA;
         }
     }

@@ -1,0 +1,202 @@
+//! A program that waits for a core, and watches one that was left a moment ago, under loom: a worker and the coordinator beside a program that
+//! leaves a core. A core that is missed shows as one that is free while nothing brings the coordinator by. The steps are those of
+//! `comity_protocol::table`; the table and the bell are a model of what `comity_table` has in shared memory.
+
+use comity_protocol::table::{self, Change, Table};
+use comity_protocol::{CoreSet, CoreWord, SlotId};
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::raw::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, explore, fence};
+
+const WAITS: usize = 0;
+const LEAVES: usize = 1;
+
+fn slot(index: usize) -> SlotId {
+    SlotId::new(index).expect("there are as many")
+}
+
+/// One core. It belongs to the program that leaves it, or, with `own`, to the one that waits.
+struct Shared {
+    core: AtomicU64,
+    wanting: AtomicBool,
+    waits: AtomicBool,
+    watches: AtomicBool,
+    /// How often the bell of the program that waits was rung.
+    bell: AtomicU32,
+}
+
+impl Shared {
+    fn new(own: bool) -> Arc<Shared> {
+        let owner = slot(if own { WAITS } else { LEAVES });
+        let word = CoreWord::UNUSED.granted(Some(owner)).and_then(|word| word.claimed(slot(LEAVES)));
+        let core = AtomicU64::new(word.expect("it is free").to_bits());
+        let [wanting, waits, watches] = [(); 3].map(|()| AtomicBool::new(false));
+        Arc::new(Shared { core, wanting, waits, watches, bell: AtomicU32::new(0) })
+    }
+
+    fn seen(&self, me: usize, is_old: bool) -> Seen<'_> {
+        Seen { shared: self, me, is_old }
+    }
+
+    /// A visit of the coordinator, at which a core that was left is old enough or not. Whether it has a core, and whether it comes by again of its
+    /// own accord, or else how often the bell was rung before.
+    fn visit(&self, is_old: bool) -> (bool, Result<(), u32>) {
+        let heard = self.bell.load(Ordering::Acquire);
+        let seen = self.seen(WAITS, is_old);
+        table::heed(&seen);
+        let has_claimed = table::claim(&seen, false).is_some();
+        (has_claimed, table::watch(&seen).map(drop).ok_or(heard))
+    }
+}
+
+struct Seen<'a> {
+    shared: &'a Shared,
+    me: usize,
+    is_old: bool,
+}
+
+impl Table for Seen<'_> {
+    fn slot(&self) -> SlotId {
+        slot(self.me)
+    }
+
+    fn cores(&self) -> CoreSet {
+        [0].into_iter().collect()
+    }
+
+    fn load(&self, _: usize) -> CoreWord {
+        CoreWord::from_bits(self.shared.core.load(Ordering::Acquire))
+    }
+
+    fn exchange(&self, _: usize, before: CoreWord, next: CoreWord) -> bool {
+        let (before, next) = (before.to_bits(), next.to_bits());
+        self.shared.core.compare_exchange(before, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn grant(&self, _: usize, _: CoreWord, _: CoreWord) {
+        unreachable!("no owner changes");
+    }
+
+    fn is_stopped(&self, _: SlotId) -> bool {
+        false
+    }
+
+    fn note(&self, _: Change) {}
+
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    fn wants(&self, of: SlotId) -> bool {
+        of.index() == WAITS && self.shared.wanting.load(Ordering::Acquire)
+    }
+
+    fn is_core_wanted(&self) -> bool {
+        self.me != WAITS && self.shared.wanting.load(Ordering::Acquire)
+    }
+
+    fn set_wants(&self, wants: bool) {
+        self.shared.wanting.store(wants, Ordering::Release);
+    }
+
+    fn waits(&self) -> bool {
+        self.shared.waits.load(Ordering::Relaxed)
+    }
+
+    fn set_waits(&self, waits: bool) {
+        self.shared.waits.store(waits, Ordering::Relaxed);
+    }
+
+    fn watches(&self) -> bool {
+        self.shared.watches.load(Ordering::Relaxed)
+    }
+
+    fn set_watches(&self, watches: bool) {
+        self.shared.watches.store(watches, Ordering::Relaxed);
+    }
+
+    fn lasts(&self, _: usize) -> u64 {
+        u64::from(self.is_old)
+    }
+
+    fn lend_after(&self) -> u64 {
+        1
+    }
+
+    fn may_use(&self, _: SlotId, _: usize) -> bool {
+        true
+    }
+
+    fn ring(&self, to: SlotId) {
+        if to.index() == WAITS {
+            self.shared.bell.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// What the program does before.
+#[derive(Clone, Copy)]
+enum Before {
+    HasEnough,
+    Waits,
+    /// A core that is in use again by now: its coordinator comes by for that.
+    Watches,
+    /// The same, and it has what it needs meanwhile.
+    WatchesInVain,
+}
+
+impl Before {
+    const ALL: [Before; 4] = [Before::HasEnough, Before::Waits, Before::Watches, Before::WatchesInVain];
+}
+
+/// A worker begins to wait, the coordinator comes by and sees a core as old or not, and another program leaves its core.
+fn a_core_is_left(own: bool, is_old: bool, before: Before) {
+    explore(3, move || {
+        let shared = Shared::new(own);
+        if matches!(before, Before::Waits | Before::Watches) {
+            table::want(&shared.seen(WAITS, false), true);
+        }
+        if matches!(before, Before::Watches | Before::WatchesInVain) {
+            shared.watches.store(true, Ordering::Relaxed);
+            shared.wanting.store(false, Ordering::Relaxed);
+        }
+        let leaves = thread::spawn({
+            let shared = shared.clone();
+            move || table::release(&shared.seen(LEAVES, false), Some(0)).is_some()
+        });
+        let waits = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let seen = shared.seen(WAITS, false);
+                table::want(&seen, true);
+                // As a worker that found none, and retires.
+                table::any_free(&seen) && table::claim(&seen, false).is_some()
+            }
+        });
+        let (has_claimed, comes_again) = shared.visit(is_old);
+        assert!(leaves.join().unwrap());
+        let has_claimed = waits.join().unwrap() || has_claimed;
+        let comes_by = comes_again != Err(shared.bell.load(Ordering::Acquire));
+        assert!(has_claimed || comes_by, "the core is free, and nothing brings the coordinator by");
+        if !has_claimed {
+            // The core is old by then.
+            assert!(shared.visit(true).0);
+        }
+    });
+}
+
+#[test]
+fn loom_a_core_that_is_left_is_claimed_or_watched() {
+    for before in Before::ALL {
+        a_core_is_left(false, false, before);
+        a_core_is_left(false, true, before);
+    }
+}
+
+#[test]
+fn loom_a_core_of_its_own_that_is_left_is_claimed() {
+    for before in Before::ALL {
+        a_core_is_left(true, false, before);
+    }
+}
