@@ -216,7 +216,8 @@ fn a_program_that_watches_a_core_is_told_of_no_other_until_it_comes_by() {
     // It says that it waits before it looks at the cores.
     table::heed(&table);
     assert_eq!(table.effects(), [Watches(false), Fenced, Wants(true), Fenced]);
-    (take(0), take(1));
+    take(0);
+    take(1);
     assert_eq!((table::watch(&table), table.effects()), (None, vec![]), "there is none to watch");
     table::heed(&table);
     table::want(&table, true);
