@@ -4,6 +4,7 @@
 //! as itself and as a control, so that a difference can be told from noise.
 
 pub mod blocking;
+mod child;
 mod cores_used;
 mod course;
 mod drop_in;

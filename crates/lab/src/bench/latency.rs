@@ -1,7 +1,6 @@
 //! `comity-lab bench latency`: how long a small parallel request takes beside a program that always computes.
 
 use std::hint::black_box;
-use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +17,7 @@ use comity_os::task_group;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use super::child::{order, tell};
 use super::course::{self, Block, Course};
 use super::phase_loop::steps_in;
 use super::quartiles::{Quartiles, percentile};
@@ -349,18 +349,6 @@ fn pool(arguments: &Arguments) -> Result<Started, Failure> {
     let policy = arguments.policy.0.first().copied().unwrap_or_default();
     let backend = if arguments.rayon { Backend::Rayon } else { Backend::Comity(policy) };
     backend.start(arguments.workers.unwrap_or(1))
-}
-
-fn tell(answer: &Answer) -> Result<(), Failure> {
-    let mut line = serde_json::to_string(answer).expect("numbers and names");
-    line.push('\n');
-    let mut out = io::stdout().lock();
-    out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::Run(error.to_string()))
-}
-
-/// The next line of the input, whose end is the order to end.
-fn order() -> Option<String> {
-    io::stdin().lock().lines().next()?.ok()
 }
 
 fn compute(pool: &Started, pieces: usize, steps: u64) {

@@ -1,7 +1,6 @@
 //! `comity-lab bench lend`: how soon a core that one program does not need runs a task of another.
 
 use std::hint::spin_loop;
-use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -19,6 +18,7 @@ use comity_policy::Policy;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use super::child::{order, tell};
 use super::course::{self, Block, Course};
 use super::quartiles::percentile;
 use crate::backend::{PolicyList, default_workers};
@@ -273,18 +273,6 @@ fn pool(arguments: &Arguments) -> Result<ThreadPool, Failure> {
     let policy = arguments.policy.0.first().copied().unwrap_or_default();
     let built = comity::ThreadPoolBuilder::new().policy(policy).build();
     built.map_err(|error| Failure::Run(error.to_string()))
-}
-
-fn tell(answer: &Answer) -> Result<(), Failure> {
-    let mut line = serde_json::to_string(answer).expect("numbers and names");
-    line.push('\n');
-    let mut out = io::stdout().lock();
-    out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::Run(error.to_string()))
-}
-
-/// The next line of the input, whose end is the order to end.
-fn order() -> Option<String> {
-    io::stdin().lock().lines().next()?.ok()
 }
 
 fn spin(time: Duration) {
