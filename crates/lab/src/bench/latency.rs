@@ -181,30 +181,34 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let course = Course {
         name: "latency",
         setting: format!("{contestants:?}, {workers} workers, {work_us} µs every {every_ms} ms, {grouping}, {samples}"),
-        blocks: vec![Block { name: "requests".to_owned(), rounds: arguments.rounds as usize }],
+        // A line of progress each, for a round takes seconds.
+        blocks: (1..=arguments.rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect(),
         json,
         out,
     };
     let rows = contestants.clone();
-    let report = move |done: &[Vec<Vec<Measured>>], partial| Report {
-        schema: "comity-bench-latency/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        partial,
-        workers,
-        grouping,
-        work_us,
-        every_ms,
-        samples,
-        rounds: done[0].len(),
-        rows: rows.iter().enumerate().map(|(nth, contestant)| row(*contestant, nth, &done[0])).collect(),
+    let report = move |done: &[Vec<Vec<Measured>>], partial| {
+        let done: Vec<&Vec<Measured>> = done.iter().flatten().collect();
+        Report {
+            schema: "comity-bench-latency/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            workers,
+            grouping,
+            work_us,
+            every_ms,
+            samples,
+            rounds: done.len(),
+            rows: rows.iter().enumerate().map(|(nth, contestant)| row(*contestant, nth, &done)).collect(),
+        }
     };
     let measure = |turn: course::Turn| {
         let number = contestants.len();
         let mut all: Vec<Option<Measured>> = contestants.iter().map(|_| None).collect();
         for nth in 0..number {
             // Each follows each.
-            let nth = (nth + turn.round) % number;
+            let nth = (nth + turn.block) % number;
             all[nth] = Some(Programs::start(arguments, contestants[nth], workers, steps)?.measure(arguments)?);
         }
         Ok(all.into_iter().flatten().collect())
@@ -300,12 +304,12 @@ impl Programs {
     }
 }
 
-fn row(contestant: Contestant, nth: usize, rounds: &[Vec<Measured>]) -> Row {
+fn row(contestant: Contestant, nth: usize, rounds: &[&Vec<Measured>]) -> Row {
     let all = |of: &dyn Fn(&Measured) -> &Vec<f64>| -> Vec<f64> {
         rounds.iter().flat_map(|round| of(&round[nth]).iter().map(|micros| micros / 1e3)).collect()
     };
     let (alone, beside) = (all(&|round| &round.alone_us), all(&|round| &round.beside_us));
-    let loss = |round: &Vec<Measured>| 1.0 - round[nth].batch_beside / round[nth].batch_alone;
+    let loss = |round: &&Vec<Measured>| 1.0 - round[nth].batch_beside / round[nth].batch_alone;
     Row {
         backend: contestant.backend.to_string(),
         weight: contestant.weight,
