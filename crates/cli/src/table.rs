@@ -8,6 +8,7 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 use comity_console::loudness::detail;
 use comity_console::{Failure, choices, output};
 use comity_os::clock::now_ns;
+use comity_policy::allotment::{LINEAR, Proposal};
 use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts, path_to_clean};
 
 use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
@@ -32,9 +33,11 @@ With --wide: policy (run: a command of `comity run`); awake: its workers that
 are awake, or a command's threads that run or wait for a core; workers: all of
 them, or the most cores that a command may desire; age: since it joined; cpu:
 processor time that it has used; got: the same in cores, on average since it
-joined; owed: cores that it was due beyond that; claimed, taken back, released,
-lost: how often it began to use a core that no program used, took back its own,
-gave one up, lost one to its owner.
+joined; owed: cores that it was due beyond that; efficiency: under
+comity:share=slowdown, its speed alone over that of all cores, each as fast as
+one of its share; claimed, taken back, released, lost: how often it began to use
+a core that no program used, took back its own, gave one up, lost one to its
+owner.
 
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                where N is the layout's number.
@@ -190,6 +193,15 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
         lost: program.lost,
         cpu_s: program.cpu.map(|cpu| cpu.as_secs_f64()),
         entitled_cores: snapshot.map_or(0.0, |snapshot| f64::from(snapshot.share_milli(program)) / 1000.0),
+        proposal: program.proposal.map(|proposal| match proposal {
+            Proposal::Equal => "equal",
+            Proposal::Slowdown { .. } => "slowdown",
+            Proposal::Time => "time",
+        }),
+        efficiency: match program.proposal {
+            Some(Proposal::Slowdown { efficiency }) => Some(f64::from(efficiency) / f64::from(LINEAR)),
+            _ => None,
+        },
         due_s: program.due.map(|due| due.as_secs_f64()),
         voluntary_switches: program.switches.map(|[voluntary, _]| voluntary),
         involuntary_switches: program.switches.map(|[_, involuntary]| involuntary),
@@ -246,7 +258,7 @@ fn cores(report: &TableReport) -> Table {
 }
 
 /// The columns of the programs; those behind the first [`FEW`] are shown with `--wide`. Whether it is a number.
-const COLUMNS: [(&str, bool); 20] = [
+const COLUMNS: [(&str, bool); 21] = [
     ("slot", true),
     ("pid", true),
     ("name", false),
@@ -263,6 +275,7 @@ const COLUMNS: [(&str, bool); 20] = [
     ("cpu", true),
     ("got", true),
     ("owed", true),
+    ("efficiency", true),
     ("claimed", true),
     ("taken back", true),
     ("released", true),
@@ -290,6 +303,7 @@ fn programs(report: &TableReport, wide: bool) -> Table {
             program.cpu_s.map_or("-".to_owned(), |seconds| in_units(Duration::from_secs_f64(seconds))),
             on_average(program.cpu_s, program.age_s),
             on_average(program.due_s.zip(program.cpu_s).map(|(due, cpu)| (due - cpu).max(0.0)), program.age_s),
+            program.efficiency.map_or("-".to_owned(), |efficiency| format!("{efficiency:.2}")),
             program.claimed.to_string(),
             program.taken_back.to_string(),
             program.released.to_string(),

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 /// What one party asks for. A program with several pools is several parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,84 @@ pub struct Claim {
     pub desire: u32,
 }
 
+/// How a program proposes that cores are divided. Programs that all propose the same have it so; among any others shares are equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proposal {
+    /// Equal parts of the processor time.
+    #[default]
+    Equal,
+    /// Parts by which all are slowed alike.
+    Slowdown {
+        /// The program's speed alone, over that of as many cores as it would have then, if each did what one of its share does: in thousandths,
+        /// [`EFFICIENCIES`] at the outside.
+        efficiency: u32,
+    },
+    /// All cores to each program in turn.
+    Time,
+}
+
+/// What a program may say of its efficiency. None has more than twice or less than half of its equal part for it, whatever programs publish:
+/// the bound is that of one program that says the one, where all others say the other.
+pub const EFFICIENCIES: RangeInclusive<u32> = 500..=LINEAR;
+
+/// The efficiency of a program that is as many times faster with all cores than with one.
+pub const LINEAR: u32 = 1000;
+
+impl Proposal {
+    /// As a word that other programs read.
+    pub fn to_bits(self) -> u32 {
+        match self {
+            Proposal::Equal => 0,
+            Proposal::Time => 1,
+            Proposal::Slowdown { efficiency } => efficiency.clamp(*EFFICIENCIES.start(), *EFFICIENCIES.end()),
+        }
+    }
+
+    /// What such a word says. Any is valid.
+    pub fn from_bits(bits: u32) -> Proposal {
+        match bits {
+            0 => Proposal::Equal,
+            1 => Proposal::Time,
+            efficiency => {
+                Proposal::Slowdown { efficiency: efficiency.clamp(*EFFICIENCIES.start(), *EFFICIENCIES.end()) }
+            }
+        }
+    }
+
+    /// By how many thousandths its weight is multiplied where shares are divided in this way.
+    pub fn factor(self, division: Division) -> u32 {
+        match (division, self) {
+            (Division::Slowdown, Proposal::Slowdown { efficiency }) => efficiency,
+            _ => LINEAR,
+        }
+    }
+}
+
+/// How shares are divided among programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// Each has cores, in proportion to its weight.
+    Equal,
+    /// Each has cores, in proportion to its weight and its efficiency.
+    Slowdown,
+    /// Each has all cores, for a part of the time in proportion to its weight.
+    Time,
+}
+
+impl Division {
+    /// What programs with these proposals have. `None` is of an earlier build, which knows no others than equal parts.
+    pub fn among(proposal: impl IntoIterator<Item = Option<Proposal>>) -> Division {
+        let one = |proposal| match proposal {
+            Some(Proposal::Slowdown { .. }) => Division::Slowdown,
+            Some(Proposal::Time) => Division::Time,
+            Some(Proposal::Equal) | None => Division::Equal,
+        };
+        let mut divisions = proposal.into_iter().map(one);
+        let first = divisions.next().unwrap_or(Division::Equal);
+        if divisions.all(|division| division == first) { first } else { Division::Equal }
+    }
+}
+
 /// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3): every program gets an equal share of
 /// `cores`, by weight, but none more than it desires, and what one does not desire is shared out among the others. A program
 /// divides its share among its parties in the same way. One number per claim, in their order.
@@ -24,18 +103,34 @@ pub fn deq(cores: u32, claims: &[Claim], phase: u64) -> Vec<u32> {
     deq_in_turn(cores, claims, phase).into_iter().map(|allotted| allotted.cores).collect()
 }
 
+/// Gang scheduling (Ousterhout, ICDCS 1982) by weight: in a frame each program has one turn, and in that all `cores` that it desires. It divides
+/// them among its parties as [`deq`] does. What it does not desire is left over.
+pub fn gangs_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
+    in_turn(cores, claims, phase, gang)
+}
+
 /// What a party has at one time of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allotted {
     /// As many whole cores.
     pub cores: u32,
-    /// How long until a turn of its program begins, at which that has a core more: in units of 2⁻⁶⁴ of a frame. `None`: all its cores
-    /// are lasting.
+    /// How long until a turn of its program begins, at which that has a core more, or all: in units of 2⁻⁶⁴ of a frame. `None`: all its
+    /// cores are lasting.
     pub until_turn: Option<u64>,
 }
 
 /// As [`deq`], with the times of the turns.
 pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
+    in_turn(cores, claims, phase, fill)
+}
+
+/// What programs, and of these their parties, have where the programs `divide` all cores.
+fn in_turn(
+    cores: u32,
+    claims: &[Claim],
+    phase: u64,
+    divide: fn(u64, &[Party], u64) -> Vec<(u64, Option<u64>)>,
+) -> Vec<Allotted> {
     // The parties of each program, and the programs in the order of their first parties.
     let mut sorted: Vec<usize> = (0..claims.len()).collect();
     sorted.sort_by_key(|nth| claims[*nth].program);
@@ -46,7 +141,7 @@ pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
         weight: parties.iter().map(|nth| claims[*nth].weight).max().unwrap_or(1),
         desire: parties.iter().map(|nth| u64::from(claims[*nth].desire)).sum(),
     };
-    let shares = fill(u64::from(cores), &programs.iter().map(together).collect::<Vec<_>>(), phase);
+    let shares = divide(u64::from(cores), &programs.iter().map(together).collect::<Vec<_>>(), phase);
     let mut allotments = vec![Allotted { cores: 0, until_turn: None }; claims.len()];
     for (program, (share, until_turn)) in programs.iter().zip(shares) {
         let parties: Vec<Party> = program.iter().map(|nth| Party::from(claims[*nth])).collect();
@@ -114,6 +209,23 @@ fn fill(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
         given[nth] = (whole + marks_before(length) - before, until_turn);
     }
     given
+}
+
+/// The program whose turn it is has all cores that it desires.
+fn gang(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
+    let weight = |party: &Party| if party.desire > 0 { u64::from(party.weight.max(1)) } else { 0 };
+    let total: u64 = parties.iter().map(weight).sum();
+    let now = ((u128::from(phase) * u128::from(total)) >> 64) as u64;
+    let mut end = 0;
+    let turn = |party: &Party| {
+        let begin = end;
+        end += weight(party);
+        let is_alone = end - begin == total;
+        let begins = (u128::from(begin) << 64).div_ceil(total.max(1).into()) as u64;
+        let until_turn = (end > begin && !is_alone).then(|| begins.wrapping_sub(phase));
+        (if (begin..end).contains(&now) { party.desire.min(cores) } else { 0 }, until_turn)
+    };
+    parties.iter().map(turn).collect()
 }
 
 #[cfg(test)]
@@ -210,6 +322,77 @@ mod tests {
                 };
                 let begins = (until_turn / (u64::MAX / STEPS) + 1) as usize % has.len();
                 assert!(has[begins] > *has.iter().min().unwrap() || average.fract() < 0.001, "{until_turn}: {has:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gang_has_all_cores_in_its_turn_and_each_has_one_in_a_frame() {
+        let desires = programs(&[(100, 8), (0, 0), (300, 8), (50, 3), (50, 0)]);
+        const STEPS: u64 = 9_000;
+        let at: Vec<Vec<Allotted>> =
+            (0..STEPS).map(|step| gangs_in_turn(8, &desires, u64::MAX / STEPS * step)).collect();
+        for (nth, part) in [100, 0, 300, 50, 0].into_iter().enumerate() {
+            let cores = at.iter().map(|allotted| allotted[nth].cores);
+            let runs = cores.clone().filter(|cores| *cores > 0).count() as u64;
+            assert!(
+                runs.abs_diff(STEPS * part / 450) <= 1
+                    && cores.max().unwrap() == desires[nth].desire.min(8 * part as u32)
+            );
+            let turns = (0..at.len())
+                .filter(|step| at[*step][nth].cores > 0 && at[(step + at.len() - 1) % at.len()][nth].cores == 0);
+            assert_eq!(turns.count() as u64, part.min(1));
+            for (step, allotted) in at.iter().enumerate().step_by(97).filter(|_| part > 0) {
+                let until_turn = allotted[nth].until_turn.unwrap();
+                let begins = (step + (until_turn / (u64::MAX / STEPS)) as usize + 1) % at.len();
+                assert!(at[begins][nth].cores > 0, "{nth}: from {step} at {begins}");
+            }
+        }
+        assert!(at.iter().all(|allotted| allotted.iter().filter(|allotted| allotted.cores > 0).count() == 1));
+        // One that has no other beside it keeps them; a program divides its turn among its parties.
+        let alone = gangs_in_turn(8, &programs(&[(100, 8)]), 5);
+        assert_eq!(alone, [Allotted { cores: 8, until_turn: None }]);
+        let claim = |program| Claim { program, weight: 100, desire: 8 };
+        let two: Vec<u32> =
+            gangs_in_turn(8, &[claim(7), claim(9), claim(7)], 0).iter().map(|allotted| allotted.cores).collect();
+        assert_eq!(two, [4, 0, 4]);
+    }
+
+    #[test]
+    fn only_programs_that_ask_for_the_same_get_it() {
+        let slowed = |efficiency| Some(Proposal::Slowdown { efficiency });
+        assert_eq!(Division::among([slowed(500), slowed(900)]), Division::Slowdown);
+        assert_eq!(Division::among([Some(Proposal::Time); 2]), Division::Time);
+        for other in [None, Some(Proposal::Equal), Some(Proposal::Time)] {
+            assert_eq!(Division::among([slowed(500), slowed(900), other]), Division::Equal);
+        }
+        assert_eq!(Division::among([]), Division::Equal);
+        let factor = |division| Proposal::Slowdown { efficiency: 800 }.factor(division);
+        assert_eq!([Division::Slowdown, Division::Equal, Division::Time].map(factor), [800, 1000, 1000]);
+    }
+
+    #[test]
+    fn any_word_says_something_and_no_efficiency_moves_a_share_further_than_to_half_or_twice() {
+        for proposal in [
+            Proposal::Equal,
+            Proposal::Time,
+            Proposal::Slowdown { efficiency: 500 },
+            Proposal::Slowdown { efficiency: 987 },
+        ] {
+            assert_eq!(Proposal::from_bits(proposal.to_bits()), proposal);
+        }
+        let read = |bits| Proposal::from_bits(bits).factor(Division::Slowdown);
+        assert_eq!([2, 499, 1001, u32::MAX].map(read), [500, 500, 1000, 1000]);
+        for others in 1..=63 {
+            for [one, all] in [[0, 0], [2, u32::MAX], [u32::MAX, 2]] {
+                let claim = |program| {
+                    let weight =
+                        100 * Proposal::from_bits(if program == 0 { one } else { all }).factor(Division::Slowdown);
+                    Claim { program, weight, desire: 64_000 }
+                };
+                let claims: Vec<Claim> = (0..=others).map(claim).collect();
+                let (share, equal) = (deq(64_000, &claims, 0)[0], 64_000 / (others as u32 + 1));
+                assert!(2 * share + 1 >= equal && share <= 2 * equal + 1, "{share} of {equal}");
             }
         }
     }

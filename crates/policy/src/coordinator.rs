@@ -5,6 +5,8 @@
 
 use core::ops::RangeInclusive;
 
+use crate::allotment::Proposal;
+
 /// Decides, once each quantum, which cores a program should have.
 pub trait Coordinator: Send {
     /// Answers a quantum's account with orders.
@@ -88,6 +90,8 @@ pub struct Orders {
     pub out_of_turn: OutOfTurn,
     /// How much the program counts from now on beside its weight, in thousandths: [`CORRECTIONS`] at the outside.
     pub correction: u32,
+    /// How it proposes from now on that cores are divided.
+    pub proposal: Proposal,
 }
 
 /// No correction, in thousandths.
@@ -100,7 +104,7 @@ impl Orders {
     /// To hold cores, with a look each quantum: what the papers' coordinators order.
     pub fn hold(desire: u32, cores: Claims) -> Orders {
         let (mode, room, out_of_turn) = (Mode::Cores, Room::Workers, OutOfTurn::KeepsWorker);
-        Orders { desire, cores, mode, room, due: 1, out_of_turn, correction: UNCORRECTED }
+        Orders { desire, cores, mode, room, due: 1, out_of_turn, correction: UNCORRECTED, proposal: Proposal::Equal }
     }
 }
 

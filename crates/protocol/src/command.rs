@@ -31,6 +31,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
+use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTED};
 
 use crate::observer::IdleClock;
@@ -65,6 +66,9 @@ pub trait Command {
 
     /// See [`Program::correct`].
     fn correct(&mut self, correction: u32);
+
+    /// See [`Program::propose`].
+    fn propose(&mut self, proposal: Proposal);
 
     /// The cores that it is entitled to.
     fn owned(&self) -> CoreSet;
@@ -346,6 +350,10 @@ impl<C: Command> Program for Whole<'_, C> {
 
     fn correct(&mut self, correction: u32) {
         self.command.correct(correction);
+    }
+
+    fn propose(&mut self, proposal: Proposal) {
+        self.command.propose(proposal);
     }
 
     fn owned(&self) -> CoreSet {

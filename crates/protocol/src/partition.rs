@@ -6,13 +6,13 @@
 //!
 //! - Programs that see the same table at the same time compute the same owners.
 //! - A core has one owner at most, which has work and may use the core.
-//! - How many cores a program owns is [`deq_in_turn`]'s to say, and more only where those are left that others may not use.
+//! - How many cores a program owns is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s, and more only where some are left.
 //! - A program keeps what it owns before it gets what it holds, and that before any other: so little moves.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use comity_policy::allotment::{Allotted, Claim, deq_in_turn};
+use comity_policy::allotment::{Allotted, Claim, Division, deq_in_turn, gangs_in_turn};
 
 use crate::{CoreSet, SlotId};
 
@@ -38,11 +38,12 @@ pub struct Partition {
 
 /// The owner of each core, for the cores from 0 to one less than the length of `owners`, which says whose they are now.
 ///
-/// How many each gets is [`deq_in_turn`]'s to say. Which ones: those that it has, so that little moves; then those that it uses
+/// How many each gets is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s where programs have all cores in turn. Which ones: those that it has, so that little moves; then those that it uses
 /// already; then the lowest. Programs that come one after the other so get adjacent cores (DWS §3.1). Where affinities keep a program from its
-/// share, what it cannot use goes to those that still desire some.
+/// share, or a gang does not desire all cores, what is left goes to those that still desire some.
 pub fn partition(
     parties: &[Party],
+    division: Division,
     owners: &[Option<SlotId>],
     holder: impl Fn(usize) -> Option<SlotId>,
     phase: u64,
@@ -54,7 +55,8 @@ pub fn partition(
         // No program can use more cores than its affinity allows.
         .map(|party| Claim { desire: party.claim.desire.min(party.may_use.len() as u32), ..party.claim })
         .collect();
-    let allotted = deq_in_turn(cores.len() as u32, &claims, phase);
+    let divide = if division == Division::Time { gangs_in_turn } else { deq_in_turn };
+    let allotted = divide(cores.len() as u32, &claims, phase);
     let mut left: Vec<u32> = allotted.iter().map(|Allotted { cores, .. }| *cores).collect();
     let mut partition = vec![None; owners.len()];
     // Counted along: with 256 programs on 1,024 cores, counting them for each core takes 66 ms instead of 1.

@@ -20,6 +20,7 @@
 
 use alloc::boxed::Box;
 
+use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 use crate::observer::{Basis, Observer, Process, Workers as _};
@@ -44,6 +45,9 @@ pub trait Program {
 
     /// Tells the table how much the program counts beside its weight, in thousandths.
     fn correct(&mut self, correction: u32);
+
+    /// Tells the table how the program proposes that cores are divided.
+    fn propose(&mut self, proposal: Proposal);
 
     /// The coordinator comes by, and claims then. See [`heed`](crate::table::heed).
     fn heed(&mut self);
@@ -137,6 +141,7 @@ const REST: Orders = Orders {
     due: 1,
     out_of_turn: OutOfTurn::KeepsWorker,
     correction: UNCORRECTED,
+    proposal: Proposal::Equal,
 };
 
 /// What one program decides once each quantum, and remembers for the next.
@@ -152,6 +157,7 @@ pub(crate) struct Quantum {
     due_ns: u64,
     /// How much the program counts beside its weight, in thousandths.
     correction: u32,
+    proposal: Proposal,
     /// Cores that were held when the quantum that runs began.
     allotment: u32,
     /// When it comes by for a core that other programs leave free.
@@ -202,6 +208,7 @@ impl Quantum {
             share_milli: 0,
             due_ns: 0,
             correction: UNCORRECTED,
+            proposal: Proposal::Equal,
             allotment: 0,
             watched: None,
             turn: Turn::default(),
@@ -268,7 +275,7 @@ impl Quantum {
     pub(crate) fn rest<P: Program>(&mut self, program: &mut P, [awake, usable]: [u32; 2], now: u64) {
         program.heed();
         let standing = program.round(self.desire, awake);
-        let orders = Orders { room: self.room, ..REST };
+        let orders = Orders { room: self.room, proposal: self.proposal, ..REST };
         self.carry_out(program, orders, standing, [awake, usable], true, now);
     }
 
@@ -288,6 +295,10 @@ impl Quantum {
         if orders.correction != self.correction {
             self.correction = orders.correction;
             program.correct(orders.correction);
+        }
+        if orders.proposal != self.proposal {
+            self.proposal = orders.proposal;
+            program.propose(orders.proposal);
         }
         let changes = desire != self.desire;
         (self.desire, self.mode, self.room) = (desire, mode, room);

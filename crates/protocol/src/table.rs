@@ -24,7 +24,7 @@
 use alloc::vec::Vec;
 
 use comity_policy::CORRECTIONS;
-use comity_policy::allotment::{Claim, deq, scattered};
+use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, deq, scattered};
 
 use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, partition};
 
@@ -114,6 +114,8 @@ pub struct Report {
     pub correction: u32,
     /// It knows that cores rotate in frames. An earlier program has them change hands at scattered times.
     pub knows_frames: bool,
+    /// How it proposes that cores are divided. `None`: it is of an earlier build, and knows equal parts alone.
+    pub proposal: Option<Proposal>,
 }
 
 impl Report {
@@ -121,10 +123,20 @@ impl Report {
         self.party.claim.desire > 0
     }
 
-    /// The same party, whose weight is corrected.
-    fn corrected(&self) -> Party {
+    /// The same party, with the weight that is its due among programs that share so, in thousandths.
+    fn due(&self, division: Division) -> Party {
+        let factor = self.proposal.unwrap_or_default().factor(division);
+        self.weighed(factor)
+    }
+
+    /// And what it is owed beside that.
+    fn corrected(&self, division: Division) -> Party {
         let correction = self.correction.clamp(*CORRECTIONS.start(), *CORRECTIONS.end());
-        let claim = Claim { weight: self.party.claim.weight.saturating_mul(correction), ..self.party.claim };
+        self.weighed(correction * self.proposal.unwrap_or_default().factor(division) / LINEAR)
+    }
+
+    fn weighed(&self, milli: u32) -> Party {
+        let claim = Claim { weight: self.party.claim.weight.saturating_mul(milli), ..self.party.claim };
         Party { claim, ..self.party }
     }
 
@@ -294,14 +306,17 @@ pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
 pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], now: u64) -> Standing {
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let all_know = claiming().all(|report| report.knows_frames);
+    let division = Division::among(claiming().map(|report| report.proposal.filter(|_| all_know)));
     let parties: Vec<Party> =
-        claiming().map(|report| if all_know { report.corrected() } else { report.party }).collect();
+        claiming().map(|report| if all_know { report.corrected(division) } else { report.party }).collect();
     let frame = TURN.as_nanos() as u64 * parties.len().max(1) as u64;
-    let (allotted, until_turn) = grant(table, &parties, all_know.then_some(frame), now);
-    let others: Vec<&Party> = active_others(program, reports).collect();
+    let (allotted, until_turn) = grant(table, &parties, division, all_know.then_some(frame), now);
+    let others: Vec<Party> = active_others(program, reports).map(|report| report.due(division)).collect();
+    let own = reports.iter().find(|report| report.party.slot == table.slot());
+    let factor = own.and_then(|own| own.proposal).unwrap_or_default().factor(division);
     Standing {
         alone: parties.iter().all(|party| party.claim.program == program),
-        share_milli: share_milli(table.cores(), program, weight, &others),
+        share_milli: share_milli(table.cores(), program, weight.saturating_mul(factor), &others),
         programs: others.len() as u32 + 1,
         allotted,
         until_turn,
@@ -313,7 +328,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
 /// Whether the others are told that the program has joined. A program that was alone looks rarely. Where several are at
 /// work, none is alone, and each ring costs a look at all.
 pub fn is_joining_told(program: u64, reports: &[Report]) -> bool {
-    let mut others = active_others(program, reports).map(|party| party.claim.program);
+    let mut others = active_others(program, reports).map(|report| report.party.claim.program);
     let first = others.next();
     others.all(|other| Some(other) == first)
 }
@@ -341,7 +356,13 @@ fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> 
 
 /// Where no program desires any, the owners stay as they are. Returns how many this program owns, and the time until its next turn in the
 /// `frame`. No frame: not all programs know of them, and all have to compute alike.
-fn grant(table: &impl Table, parties: &[Party], frame: Option<u64>, now: u64) -> (u32, Option<u64>) {
+fn grant(
+    table: &impl Table,
+    parties: &[Party],
+    division: Division,
+    frame: Option<u64>,
+    now: u64,
+) -> (u32, Option<u64>) {
     let end = parties.iter().filter_map(|party| party.may_use.iter().last()).max().map_or(0, |last| last + 1);
     let before: Vec<CoreWord> = (0..end).map(|core| table.load(core)).collect();
     let owners: Vec<Option<SlotId>> = before.iter().map(|word| word.owner()).collect();
@@ -353,7 +374,8 @@ fn grant(table: &impl Table, parties: &[Party], frame: Option<u64>, now: u64) ->
             scattered(now / (TURN.as_nanos() as u64 * rounds))
         }
     };
-    let Partition { owners, until_turn } = partition(parties, &owners, |core| before[core].holder(), phase);
+    let holder = |core: usize| before[core].holder();
+    let Partition { owners, until_turn } = partition(parties, division, &owners, holder, phase);
     let me = Some(table.slot());
     let allotted = owners.iter().filter(|owner| **owner == me).count() as u32;
     for (core, (before, owner)) in before.into_iter().zip(owners).enumerate() {
@@ -367,18 +389,17 @@ fn grant(table: &impl Table, parties: &[Party], frame: Option<u64>, now: u64) ->
     (allotted, own.and_then(|own| until_turn[own]).zip(frame).map(after))
 }
 
-/// The parties of other programs that do something.
-fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Party> {
-    let others = reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program);
-    others.map(|report| &report.party)
+/// Other programs that do something.
+fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Report> {
+    reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program)
 }
 
 /// What the program would get if it and all others could use all that there is, without rounding to whole cores. What
 /// those would desire that hold none is not known.
-fn share_milli(may_use: CoreSet, program: u64, weight: u32, others: &[&Party]) -> u32 {
+fn share_milli(may_use: CoreSet, program: u64, weight: u32, others: &[Party]) -> u32 {
     let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
     let own = Claim { program, weight, desire: may_use.len() as u32 * 1000 };
-    let in_milli = |party: &&Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
+    let in_milli = |party: &Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
     let claims: Vec<Claim> = core::iter::once(own).chain(others.iter().map(in_milli)).collect();
     deq(cores * 1000, &claims, 0)[0]
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use comity_policy::Policy;
+use comity_policy::allotment::Proposal;
 use comity_protocol::command::{Command, Coordination, QUANTUM};
 use comity_protocol::orders::{InForce, Own};
 use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing};
@@ -26,6 +27,7 @@ struct Model {
     watched: Option<u64>,
     heeded: bool,
     /// Whether its threads rest and it waits for a core, as it was told each time.
+    proposals: Vec<Proposal>,
     closed: Vec<bool>,
     wants: Vec<bool>,
 }
@@ -47,6 +49,10 @@ impl Command for Model {
             frame: 200 * MS,
             ..Standing::default()
         }
+    }
+
+    fn propose(&mut self, proposal: Proposal) {
+        self.proposals.push(proposal);
     }
 
     fn owned(&self) -> CoreSet {
@@ -121,6 +127,19 @@ fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnab
     let looked = coordination.look(model, &seen, now);
     coordination.rest(0);
     looked.had_ns / MS
+}
+
+#[test]
+fn one_that_was_alone_publishes_how_much_it_gains_from_all_cores() {
+    let policy: Policy = "comity:share=slowdown".parse().unwrap();
+    let mut coordination = Coordination::new(policy.coordinator().unwrap(), own(None), 2, 0);
+    let mut model = Model { is_alone: true, ..Model::default() };
+    // One thread, which computes.
+    for _ in 0..40 {
+        let elapsed_ms = (coordination.next() - coordination.looked()) / MS;
+        look(&mut coordination, &mut model, elapsed_ms, 1);
+    }
+    assert_eq!(model.proposals, [1000, 500].map(|efficiency| Proposal::Slowdown { efficiency }));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which cores each program is entitled to.
 
-use comity_policy::allotment::Claim;
+use comity_policy::allotment::{Claim, Division};
 use comity_protocol::{Party, SlotId};
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn partition(
     holder: impl Fn(usize) -> Option<SlotId>,
     phase: u64,
 ) -> Vec<Option<SlotId>> {
-    comity_protocol::partition(parties, owners, holder, phase).owners
+    comity_protocol::partition(parties, Division::Equal, owners, holder, phase).owners
 }
 
 fn party(slot: usize, desire: u32, cores: impl IntoIterator<Item = usize>) -> Party {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 
-use comity_policy::allotment::Claim;
+use comity_policy::allotment::{Claim, Division, Proposal};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Policy, Room, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
@@ -57,7 +57,7 @@ impl Table {
         let parties: Vec<Party> = desires.iter().enumerate().filter(|(_, desire)| **desire > 0).map(party).collect();
         let owners: Vec<Option<SlotId>> = words.iter().map(|word| word.owner()).collect();
         let Partition { owners, until_turn } =
-            partition(&parties, &owners, |core| words[core].holder(), self.phase.get());
+            partition(&parties, Division::Equal, &owners, |core| words[core].holder(), self.phase.get());
         let until_turn = parties.iter().zip(until_turn).find(|(party, _)| party.slot == slot);
         for (word, owner) in words.iter_mut().zip(owners) {
             *word = word.granted(owner).unwrap_or(*word);
@@ -109,6 +109,7 @@ enum Effect {
     Employ(usize),
     Rung(usize),
     Correct(u32),
+    Propose(Proposal),
     WantNothing,
     LeaveOff(usize),
     Close(bool),
@@ -235,6 +236,10 @@ impl Program for Model<'_> {
 
     fn correct(&mut self, correction: u32) {
         self.note(Effect::Correct(correction));
+    }
+
+    fn propose(&mut self, proposal: Proposal) {
+        self.note(Effect::Propose(proposal));
     }
 
     fn owned(&self) -> CoreSet {
@@ -867,6 +872,31 @@ fn no_program_is_out_of_turn_that_is_alone_keeps_a_worker_or_shares_time() {
         coordination.begin(&mut model, 0);
         assert_eq!(model.take_effects().contains(&Effect::Close(true)), closes, "{orders:?}");
     }
+}
+
+#[test]
+fn a_proposal_is_told_once_and_stands_while_the_program_rests() {
+    let table = Table::new(1, 1);
+    let mut model = Model::new(&table, 0, 1);
+    let script = Script::new(more(1, 1, 0));
+    let mut coordination = script.coordination();
+    coordination.begin(&mut model, 0);
+    let proposed = |model: &mut Model| -> Vec<Proposal> {
+        let effects = model.take_effects().into_iter();
+        effects
+            .filter_map(|effect| if let Effect::Propose(proposal) = effect { Some(proposal) } else { None })
+            .collect()
+    };
+    assert_eq!(proposed(&mut model), [], "equal parts are what a program begins with");
+    let proposal = Proposal::Slowdown { efficiency: 800 };
+    script.order(Orders { proposal, ..more(1, 1, 0) });
+    let mut told = |nth: u64, paused: bool| {
+        model.told.paused_until = paused.then_some(u64::MAX);
+        coordination.come_by(&mut model, nth * QUANTUM);
+        proposed(&mut model)
+    };
+    assert_eq!([told(1, false), told(2, false)], [vec![proposal], vec![]]);
+    assert_eq!([told(3, true), told(4, true), told(5, false)], [vec![], vec![], vec![]]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use comity_policy::allotment::Claim;
+use comity_policy::allotment::{Claim, Proposal};
 use comity_protocol::table::{self, Change, Report, Table};
 use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN};
 
@@ -343,6 +343,7 @@ fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> 
         awake,
         correction: 1000,
         knows_frames: true,
+        proposal: Some(Proposal::Equal),
     }
 }
 
@@ -457,6 +458,58 @@ fn what_a_program_publishes_corrects_its_share_to_half_or_twice_at_the_outside()
     };
     assert_eq!([[1000, 1000], [2000, 1000], [500, 1000]].map(owned), [3, 4, 2]);
     assert_eq!([[u32::MAX, 1000], [0, 1000], [2000, 500], [0, u32::MAX]].map(owned), [4, 2, 5, 1], "or liars");
+}
+
+#[test]
+fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_slowdown() {
+    let stands = |proposals: [Option<Proposal>; 2]| {
+        let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
+        reports[0].proposal = proposals[0];
+        reports[1].proposal = proposals[1];
+        let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, TURN.as_nanos() as u64);
+        (standing.owned, standing.share_milli)
+    };
+    let slowed = |efficiency| Some(Proposal::Slowdown { efficiency });
+    assert_eq!(
+        [[1000, 1000], [500, 1000], [1000, 500]].map(|of| stands(of.map(slowed))),
+        [(3, 3000), (2, 2000), (4, 4000)]
+    );
+    for other in [None, Some(Proposal::Equal), Some(Proposal::Time)] {
+        assert_eq!(stands([slowed(500), other]), (3, 3000), "{other:?}");
+        assert_eq!(stands([other, slowed(500)]), (3, 3000), "{other:?}");
+    }
+    // What it is owed moves its cores, and not what it is due.
+    let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
+    for report in &mut reports {
+        (report.proposal, report.correction) = (slowed(500), 500);
+    }
+    reports[0].correction = 1000;
+    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 0);
+    assert_eq!((standing.owned, standing.share_milli), (4, 3000));
+    // A program that shares time, and proposes otherwise, counts as linear.
+    let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 0, 1, 6)];
+    reports[0].proposal = slowed(500);
+    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 0);
+    assert_eq!((standing.owned, standing.share_milli), (6, 2000));
+}
+
+#[test]
+fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
+    let turn = TURN.as_nanos() as u64;
+    let stands = |now: u64, proposals: [Option<Proposal>; 2]| {
+        let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
+        reports[0].proposal = proposals[0];
+        reports[1].proposal = proposals[1];
+        let Standing { owned, share_milli, until_turn, .. } =
+            table::round(&table(&[(None, None); 6]), 10, 100, &reports, now);
+        (owned, share_milli, until_turn.map(|until| until / 1_000_000))
+    };
+    let gangs = [Some(Proposal::Time); 2];
+    let at = [0, turn / 2, turn - 1, turn + 1_000_000, 2 * turn - 1, 2 * turn].map(|now| stands(now, gangs));
+    let turns = [(6, Some(0)), (6, Some(150)), (6, Some(100)), (0, Some(99)), (0, Some(0)), (6, Some(0))];
+    assert_eq!(at, turns.map(|(owned, until)| (owned, 3000, until)));
+    assert_eq!(stands(0, [Some(Proposal::Time), Some(Proposal::Equal)]), (3, 3000, None));
+    assert_eq!(stands(0, [Some(Proposal::Time), None]), (3, 3000, None));
 }
 
 #[test]

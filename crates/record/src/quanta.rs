@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::thread;
 
+use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Coordinator, Mode, Orders, Room, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
@@ -51,6 +52,7 @@ macro_rules! program {
             heed();
             watch(now: u64) -> Option<u64>;
             correct(correction: u32);
+            propose(proposal: Proposal);
             stand(alone: bool, mode: Mode, room: Room, usable: u32);
             close(closed: bool);
             divide();

@@ -1,6 +1,6 @@
 //! What a step on the table asks of the table.
 
-use comity_policy::allotment::Claim;
+use comity_policy::allotment::{Claim, Proposal};
 use comity_protocol::table::{self, Change, Report, Table};
 use comity_protocol::{CoreSet, CoreWord, Party, SlotId};
 
@@ -95,13 +95,14 @@ impl Answer for CoreWord {
 impl Answer for Vec<Report> {
     fn put(&self, to: &mut Vec<u64>) {
         self.len().put(to);
-        for Report { party, awake, correction, knows_frames } in self {
+        for Report { party, awake, correction, knows_frames, proposal } in self {
             let Party { slot, claim: Claim { program, weight, desire }, may_use } = party;
             slot.put(to);
             to.extend([*program, u64::from(*weight), u64::from(*desire), u64::from(*awake)]);
             may_use.put(to);
             correction.put(to);
             knows_frames.put(to);
+            proposal.map(Proposal::to_bits).put(to);
         }
     }
 
@@ -112,7 +113,9 @@ impl Answer for Vec<Report> {
             let claim = Claim { program: from.next()?, weight: u32::take(from)?, desire: u32::take(from)? };
             let awake = u32::take(from)?;
             let party = Party { slot, claim, may_use: CoreSet::take(from)? };
-            Some(Report { party, awake, correction: u32::take(from)?, knows_frames: bool::take(from)? })
+            let (correction, knows_frames) = (u32::take(from)?, bool::take(from)?);
+            let proposal = <Option<u32> as Answer>::take(from)?.map(Proposal::from_bits);
+            Some(Report { party, awake, correction, knows_frames, proposal })
         };
         (0..reports).map(|_| report()).collect()
     }

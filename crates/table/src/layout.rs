@@ -37,6 +37,9 @@ pub(crate) const OBEYS: u64 = 4;
 /// so only among programs that all do.
 pub(crate) const FRAMES: u64 = 8;
 
+/// A program fills in `proposal`, and divides cores as all programs propose.
+pub(crate) const PROPOSES: u64 = 16;
+
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 
@@ -139,7 +142,10 @@ pub(crate) struct Slot {
     pub(crate) correction: AtomicU32,
     /// Processor time that it was due since it began. Only for show.
     pub(crate) due_ns: AtomicU64,
-    spare: [AtomicU64; 83],
+    /// How it proposes that cores are divided, as a [`Proposal`](comity_policy::allotment::Proposal).
+    pub(crate) proposal: AtomicU32,
+    spare_half: AtomicU32,
+    spare: [AtomicU64; 82],
 }
 
 impl Slot {
@@ -176,7 +182,7 @@ const _: () = {
     assert!(offset_of!(Slot, tenure) == 312 && offset_of!(Slot, asked_weight) == 320);
     assert!(offset_of!(Slot, asked_cores) == 328 && offset_of!(Slot, asked_pause) == 336);
     assert!(offset_of!(Slot, asks) == 344 && offset_of!(Slot, correction) == 348 && offset_of!(Slot, due_ns) == 352);
-    assert!(offset_of!(Slot, spare) == 360);
+    assert!(offset_of!(Slot, proposal) == 360 && offset_of!(Slot, spare_half) == 364 && offset_of!(Slot, spare) == 368);
     assert!(size_of::<Slot>() == 1024);
     assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
     // The lock of a slot is that of the byte of its number: see `lock`.

@@ -12,10 +12,10 @@ use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::UNCORRECTED;
-use comity_policy::allotment::Claim;
+use comity_policy::allotment::{Claim, Proposal};
 
 use crate::fault;
-use crate::layout::{CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, SLOTS, SWITCHES, Slot, TAKEN};
+use crate::layout::{CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SLOTS, SWITCHES, Slot, TAKEN};
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::text;
 use crate::{CoreSet, CoreWord, SlotId};
@@ -85,6 +85,8 @@ pub struct Member {
     features: AtomicU64,
     /// Whether `slot` is its own: not while it has lost its slot and found no other.
     is_in: AtomicBool,
+    /// How it proposes that cores are divided, in any slot.
+    proposal: AtomicU32,
     /// Whether it waits for a core.
     waits: AtomicBool,
     /// Whether it watches one that is free, and is not told of others.
@@ -129,6 +131,7 @@ impl Member {
                     tenure: AtomicU64::new(0),
                     features: AtomicU64::new(0),
                     is_in: AtomicBool::new(false),
+                    proposal: AtomicU32::new(Proposal::Equal.to_bits()),
                     waits: AtomicBool::new(false),
                     watches: AtomicBool::new(false),
                     lock: Mutex::new(lock),
@@ -164,6 +167,7 @@ impl Member {
         slot.weight.store(profile.weight, Ordering::Relaxed);
         slot.correction.store(UNCORRECTED, Ordering::Relaxed);
         slot.due_ns.store(0, Ordering::Relaxed);
+        slot.proposal.store(self.proposal.load(Ordering::Relaxed), Ordering::Relaxed);
         slot.heartbeat.store(now, Ordering::Relaxed);
         slot.pid.store(self.stands_for.load(Ordering::Relaxed), Ordering::Relaxed);
         slot.joined.store(now, Ordering::Relaxed);
@@ -335,6 +339,14 @@ impl Member {
         }
     }
 
+    /// From now on this is how the program proposes that cores are divided.
+    pub fn propose(&self, proposal: Proposal) {
+        self.proposal.store(proposal.to_bits(), Ordering::Relaxed);
+        if self.own_slot().is_some() {
+            self.own().proposal.store(proposal.to_bits(), Ordering::Relaxed);
+        }
+    }
+
     /// Tells the others that this program is there, how many cores it can use and how many workers are awake; reaps the
     /// dead; brings the owners of the cores up to date; and looks how things stand.
     ///
@@ -349,7 +361,7 @@ impl Member {
         }
         self.own().awake.store(awake, Ordering::Relaxed);
         self.own().heartbeat.store(now, Ordering::Relaxed);
-        self.fills_in(FRAMES);
+        self.fills_in(FRAMES | PROPOSES);
         self.own().desire.store(desire, Ordering::Release);
         fault::point("desire-reported");
         self.reap_the_dead(now);
@@ -654,8 +666,11 @@ fn reports(layout: &Layout, now: u64) -> Vec<Report> {
                 let claim = Claim { program: slot.program.load(Ordering::Relaxed), weight: weight(slot), desire };
                 let party = Party { slot: id, claim, may_use: CoreSet::load(&slot.may_use) };
                 let correction = slot.correction.load(Ordering::Relaxed);
-                let knows_frames = slot.features.load(Ordering::Relaxed) & FRAMES != 0;
-                Report { party, awake: slot.awake.load(Ordering::Relaxed), correction, knows_frames }
+                let features = slot.features.load(Ordering::Relaxed);
+                let proposal =
+                    (features & PROPOSES != 0).then(|| Proposal::from_bits(slot.proposal.load(Ordering::Relaxed)));
+                let (awake, knows_frames) = (slot.awake.load(Ordering::Relaxed), features & FRAMES != 0);
+                Report { party, awake, correction, knows_frames, proposal }
             })
         })
         .collect()

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
-use comity_policy::allotment::{Claim, deq};
+use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, deq};
 
-use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, SLOTS, SWITCHES, TAKEN};
+use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, text};
@@ -73,12 +73,21 @@ pub struct Program {
     /// The same that it was due: its share, while it held cores or waited for its turn, and what it used otherwise. `None`: it does not
     /// publish that.
     pub due: Option<Duration>,
+    /// How it proposes that cores are divided. `None`: it is of an older build, or has joined a moment ago.
+    pub proposal: Option<Proposal>,
     /// Its context switches, voluntary and involuntary, as `cpu`.
     pub switches: Option<[u64; 2]>,
     /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment ago.
     pub requests: Option<Requests>,
     /// Which of the programs that have had this slot: see [`request`](crate::request()). `None`: another has come while it was read.
     pub tenure: Option<u64>,
+}
+
+impl Program {
+    /// How much it counts where cores are divided so, in thousandths.
+    fn weighs(&self, division: Division) -> u32 {
+        self.weight.clamp(1, MOST_WEIGHT) * self.proposal.unwrap_or_default().factor(division)
+    }
 }
 
 /// A core that somebody owns or holds.
@@ -159,6 +168,7 @@ impl Snapshot {
                 lost: slot.lost.load(Ordering::Relaxed),
                 cpu: publishes(CPU_TIME).then(|| Duration::from_nanos(slot.cpu_ns.load(Ordering::Relaxed))),
                 due: publishes(FRAMES).then(|| Duration::from_nanos(slot.due_ns.load(Ordering::Relaxed))),
+                proposal: publishes(PROPOSES).then(|| Proposal::from_bits(slot.proposal.load(Ordering::Relaxed))),
                 switches: publishes(SWITCHES)
                     .then(|| [&slot.voluntary, &slot.involuntary].map(|switches| switches.load(Ordering::Relaxed))),
                 requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
@@ -187,9 +197,10 @@ impl Snapshot {
         let has_work = |program: &&Program| {
             program.life == Life::Living && !program.silent && (program.desire > 0 || program.awake > 0)
         };
+        let division = self.division();
         let claim = |program: &Program| Claim {
             program: program.program,
-            weight: program.weight.clamp(1, MOST_WEIGHT),
+            weight: program.weighs(division),
             desire: program.may_use.len() as u32 * 1000,
         };
         let active: Vec<&Program> = self.programs.iter().filter(has_work).collect();
@@ -199,7 +210,13 @@ impl Snapshot {
         own.map_or(0, |(_, share)| share)
     }
 
-    /// What a program would be entitled to that joined now, could use `desire` of the cores `may_use` and counted `weight`: in
+    /// How cores are divided now.
+    pub fn division(&self) -> Division {
+        let claims = |program: &&Program| program.life == Life::Living && !program.silent && program.desire > 0;
+        Division::among(self.programs.iter().filter(claims).map(|program| program.proposal))
+    }
+
+    /// What a program would be entitled to that joined now, proposed what the others propose, had never been alone, could use `desire` of the cores `may_use` and counted `weight`: in
     /// thousandths of a core, since cores that cannot be divided go round.
     ///
     /// Programs that share time hold no core; each counts as if it wanted a core for each worker that is awake.
@@ -209,14 +226,16 @@ impl Snapshot {
         // A full table takes no further program.
         let Some(slot) = free else { return desire.min(may_use.len() as u32) * 1000 };
         let active = self.programs.iter().filter(|program| program.life == Life::Living && !program.silent);
+        let division = self.division();
         let others = active.map(|program| {
             let desire = if program.desire > 0 { program.desire } else { program.awake };
-            let weight = program.weight.clamp(1, MOST_WEIGHT);
+            let weight = program.weighs(division);
             let claim = Claim { program: program.program, weight, desire: desire.min(program.may_use.len() as u32) };
             Party { slot: program.slot, claim, may_use: program.may_use }
         });
         // In all likelihood no program has drawn 0.
-        let claim = Claim { program: 0, weight, desire: desire.min(may_use.len() as u32) };
+        let claim =
+            Claim { program: 0, weight: weight.saturating_mul(LINEAR), desire: desire.min(may_use.len() as u32) };
         let mut parties = vec![Party { slot, claim, may_use }];
         parties.extend(others.filter(|party| party.claim.desire > 0));
         if parties.iter().all(|party| party.may_use == may_use) {
@@ -229,7 +248,7 @@ impl Snapshot {
         let of = |core: usize| self.cores.iter().find(|known| known.id == core);
         let owners: Vec<Option<SlotId>> = (0..end).map(|core| of(core)?.owner).collect();
         let gets = |turn| {
-            let after = partition(&parties, &owners, |core| of(core)?.holder, u64::MAX / TURNS * turn);
+            let after = partition(&parties, division, &owners, |core| of(core)?.holder, u64::MAX / TURNS * turn);
             after.owners.iter().filter(|owner| **owner == Some(slot)).count()
         };
         (0..TURNS).map(gets).sum::<usize>() as u32 * 1000 / TURNS as u32
@@ -336,6 +355,7 @@ mod tests {
             lost: 0,
             cpu: None,
             due: None,
+            proposal: None,
             switches: None,
             requests: None,
             tenure: None,

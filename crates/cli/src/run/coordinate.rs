@@ -20,6 +20,7 @@ use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
 use comity_os::{affinity, cores, detached};
 use comity_policy::Policy;
+use comity_policy::allotment::Proposal;
 use comity_protocol::command::{self, Coordination, QUANTUM};
 use comity_table::{CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, draw_program, other_layouts};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -330,6 +331,10 @@ impl command::Command for Command<'_> {
 
     fn correct(&mut self, correction: u32) {
         self.member.correct(correction);
+    }
+
+    fn propose(&mut self, proposal: Proposal) {
+        self.member.propose(proposal);
     }
 
     fn owned(&self) -> CoreSet {

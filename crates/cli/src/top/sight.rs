@@ -242,6 +242,7 @@ mod tests {
             released: 0,
             lost,
             cpu: Some(Duration::from_millis(cpu_ms)),
+            proposal: None,
             due: Some(Duration::from_millis(2 * cpu_ms)),
             switches: None,
             requests: None,

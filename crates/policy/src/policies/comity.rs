@@ -1,13 +1,14 @@
 //! `comity`: the default.
 
 mod courtesy;
+mod efficiency;
 
 use alloc::boxed::Box;
 
 use self::courtesy::Courtesy;
 use super::dws;
 use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
-use crate::parameters::{Parameter, parameters};
+use crate::parameters::{Field, Parameter, parameters};
 use crate::{Action, Event, Place, Thief, Victims};
 
 parameters! {
@@ -25,6 +26,32 @@ parameters! {
             0..=200_000,
             "microseconds for which a core that another program owns has been free before it is claimed",
         ),
+        share: Divides = Parameter::choice(
+            0,
+            &Divides::NAMES,
+            "equal: parts of the cores; slowdown: parts by which all are slowed alike; time: all cores in turn",
+        ),
+    }
+}
+
+/// What a program's share is, by its weight, where all programs ask for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Divides {
+    /// An equal part of the cores.
+    Equal,
+    /// The part by which it is slowed as much as the others.
+    Slowdown,
+    /// All cores, for an equal part of the time.
+    Time,
+}
+
+impl Divides {
+    const NAMES: [&str; 3] = ["equal", "slowdown", "time"];
+}
+
+impl Field for Divides {
+    fn of(value: u32) -> Divides {
+        [Divides::Equal, Divides::Slowdown, Divides::Time][value as usize]
     }
 }
 
@@ -45,7 +72,7 @@ pub const ROW: Row = Row {
         plain_alone: true,
         quantum_us: |values| Parameters::read(values).quantum_us,
         lend_us: |values| Parameters::read(values).lend_us,
-        coordinator: |_| Box::new(Courtesy::default()),
+        coordinator: |values| Box::new(Courtesy::new(Parameters::read(values).share)),
     }),
     parameters: Parameters::TABLE,
     rest: |victims, values| {

@@ -15,6 +15,7 @@ use comity_os::clock::now_ns;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, fork, quota, slice};
+use comity_policy::allotment::Proposal;
 use comity_policy::{Mode, Room};
 use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
@@ -354,6 +355,10 @@ impl quantum::Program for Driver<'_> {
 
     fn correct(&mut self, correction: u32) {
         self.member.correct(correction);
+    }
+
+    fn propose(&mut self, proposal: Proposal) {
+        self.member.propose(proposal);
     }
 
     fn owned(&self) -> CoreSet {

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use comity_policy::allotment::Proposal;
 use comity_policy::{Mode, Room, WorkerId};
 use comity_protocol::activation::{Activation, Terms};
 use comity_protocol::look::{AtLook, Looked};
@@ -291,6 +292,10 @@ impl Program for Driver<'_> {
 
     fn correct(&mut self, correction: u32) {
         self.table.correct(self.share().slot, correction);
+    }
+
+    fn propose(&mut self, proposal: Proposal) {
+        self.table.propose(self.share().slot, proposal);
     }
 
     fn owned(&self) -> CoreSet {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use comity_policy::UNCORRECTED;
-use comity_policy::allotment::Claim;
+use comity_policy::allotment::{Claim, Proposal};
 use comity_protocol::activation::Cores;
 use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
 use comity_protocol::table::{self, Change, Report, Table as _};
@@ -28,6 +28,8 @@ struct Slot {
     weight: Cell<u32>,
     /// How much it counts beside that, in thousandths.
     correction: Cell<u32>,
+    /// How it proposes that cores are divided.
+    proposal: Cell<Proposal>,
     /// It publishes this, whatever is true.
     false_correction: Cell<Option<u32>>,
     /// When it was heard of last.
@@ -134,6 +136,7 @@ impl Table {
         slot.weight.set(InForce::default().weight);
         slot.correction.set(UNCORRECTED);
         slot.false_correction.set(None);
+        slot.proposal.set(Proposal::Equal);
         slot.lend_after.set(lend_after);
         slot.heartbeat.set(self.now.get());
         if table::is_joining_told(program.into(), &self.reports()) {
@@ -250,6 +253,11 @@ impl Table {
         published.set(false_correction.get().unwrap_or(correction));
     }
 
+    /// From now on this is its proposal.
+    pub(super) fn propose(&self, slot: SlotId, proposal: Proposal) {
+        self.slot(slot).proposal.set(proposal);
+    }
+
     /// From now on it publishes this correction, whatever is true.
     pub(super) fn lie(&self, slot: SlotId, correction: u32) {
         self.slot(slot).false_correction.set(Some(correction));
@@ -323,6 +331,7 @@ impl Table {
                 awake: slot.awake.get(),
                 correction: slot.correction.get(),
                 knows_frames: true,
+                proposal: Some(slot.proposal.get()),
             })
         };
         self.members().filter(|slot| !self.is_stopped(*slot)).filter_map(report).collect()

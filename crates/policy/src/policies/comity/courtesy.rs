@@ -1,5 +1,8 @@
 //! The coordinator of `comity`: when a program holds cores, and when it shares time.
 
+use super::Divides;
+use super::efficiency::Efficiency;
+use crate::allotment::Proposal;
 use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 /// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how many of
@@ -26,13 +29,16 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// than they order. Then each shares time, with one worker awake: the operating system's queues have as many threads as
 /// there are programs, and give each the same. Programs of different weight go on with cores.
 ///
-/// A program that holds cores rests while it is out of turn, and what it is owed corrects its share.
+/// A program that holds cores rests while it is out of turn, and what it is owed corrects its share. Under `share=slowdown` it publishes as well
+/// how much it gains from all cores, and under `share=time` that it wants all in turn.
 ///
 /// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every task moves and
 /// workers wait for cores, those beyond the cores would only hold tasks up: then as many as there are cores may be awake, until
 /// workers block or do not move beside tasks that no worker has begun.
 #[derive(Debug)]
 pub(super) struct Courtesy {
+    divides: Divides,
+    efficiency: Efficiency,
     mode: Mode,
     /// Looks in this mode.
     looks: u32,
@@ -167,9 +173,11 @@ impl Owed {
     }
 }
 
-impl Default for Courtesy {
-    fn default() -> Courtesy {
+impl Courtesy {
+    pub(super) fn new(divides: Divides) -> Courtesy {
         Courtesy {
+            divides,
+            efficiency: Efficiency::default(),
             mode: Mode::Time,
             looks: 0,
             able: 0,
@@ -287,6 +295,9 @@ impl Coordinator for Courtesy {
         let before = (self.mode, self.room);
         self.look_for_crowd(account);
         if account.elapsed_ns > 0 {
+            if self.divides == Divides::Slowdown {
+                self.efficiency.note(account, self.mode);
+            }
             if !self.in_crowd {
                 self.choose_mode(account);
             }
@@ -319,6 +330,11 @@ impl Coordinator for Courtesy {
             due: self.due.max(crowd.try_into().unwrap_or(u16::MAX)),
             out_of_turn: OutOfTurn::Rests,
             correction: self.owed.correction(),
+            proposal: match self.divides {
+                Divides::Equal => Proposal::Equal,
+                Divides::Slowdown => Proposal::Slowdown { efficiency: self.efficiency.published() },
+                Divides::Time => Proposal::Time,
+            },
         }
     }
 }
@@ -353,7 +369,7 @@ mod tests {
 
     #[test]
     fn who_computes_holds_cores_after_a_quantum_and_desires_what_it_can_use() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         let begins = courtesy.quantum(&Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) });
         assert_eq!((begins.mode, begins.desire), (Mode::Time, 0));
         let computes = courtesy.quantum(&beside(10, 20, 20, 0));
@@ -366,7 +382,7 @@ mod tests {
 
     #[test]
     fn who_blocks_or_is_throttled_holds_nothing() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 0); 40]), [Mode::Time; 40]);
         // It holds a core, and no longer uses it.
         courtesy.enter(Mode::Cores);
@@ -391,11 +407,11 @@ mod tests {
     #[test]
     fn who_could_use_a_core_and_waits_for_no_other_thing_holds_cores_on_a_large_machine() {
         // Its phases would use more, but its workers wait for cores.
-        assert_eq!(Courtesy::default().quantum(&of_sixteen(22, 33, 35)).mode, Mode::Cores);
-        assert_eq!(Courtesy::default().quantum(&of_sixteen(5, 6, 6)).mode, Mode::Time, "less than a core");
+        assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(22, 33, 35)).mode, Mode::Cores);
+        assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(5, 6, 6)).mode, Mode::Time, "less than a core");
         // Tasks that block would only hold them.
-        assert_eq!(modes(&mut Courtesy::default(), &[of_sixteen(22, 33, 90); 40]), [Mode::Time; 40]);
-        let mut courtesy = Courtesy::default();
+        assert_eq!(modes(&mut Courtesy::new(Divides::Equal), &[of_sixteen(22, 33, 90); 40]), [Mode::Time; 40]);
+        let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
         let holds = |account: Account| Account { held_ns: account.used_ns, ..account };
         assert_eq!(modes(&mut courtesy, &[holds(of_sixteen(40, 44, 45)); 40]), [Mode::Cores; 40]);
@@ -408,7 +424,7 @@ mod tests {
 
     #[test]
     fn who_only_waits_for_long_is_asked_for_signs_and_after_cores_in_vain_for_more() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         let mut looks_until_cores = || {
             let looks = (1..).find(|_| courtesy.quantum(&beside(3, 4, 30, 0)).mode == Mode::Cores);
             assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 10); 2]), [Mode::Cores, Mode::Time]);
@@ -421,7 +437,7 @@ mod tests {
 
     #[test]
     fn threads_that_wait_for_each_other_on_a_core_that_idles_do_not_keep_it() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
         // 16 that wake at once.
         let crowd = beside(3, 4, 30, 10);
@@ -433,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_program_with_one_worker_can_use_one_core_and_who_is_alone_wastes_nothing() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         let one = Account { workers: 1, usable: 1, share_milli: 8000, ..beside(10, 10, 10, 0) };
         assert_eq!(courtesy.quantum(&one).mode, Mode::Cores);
         let only = Account { programs: 1, alone: true, ..beside(2, 2, 2, 20) };
@@ -451,7 +467,7 @@ mod tests {
 
     #[test]
     fn who_had_less_than_its_due_counts_more_until_that_is_made_up_for() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
         // It is out of turn for most of the time.
         let corrections: Vec<u32> = [20; 50].map(|lasted| courtesy.quantum(&turn(10, lasted)).correction).to_vec();
@@ -468,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_quantum_out_of_turn_says_nothing_of_what_the_program_could_use() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
         let out = Account { elapsed_ns: 0, lasted_ns: 10 * MS, frame_ns: 200 * MS, ..beside(0, 0, 0, 0) };
         for _ in 0..100 {
@@ -479,7 +495,7 @@ mod tests {
 
     #[test]
     fn alone_there_is_room_for_all_until_they_crowd_and_again_when_they_wait_for_each_other() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         let alone = Account { programs: 1, alone: true, share_milli: 2000, awake: 16, ..beside(20, 20, 90, 20) };
         let mut room = |account: Account| courtesy.quantum(&account).room;
         // A task that does not move may be waiting for one that no worker has begun.
@@ -495,7 +511,7 @@ mod tests {
     #[test]
     fn in_a_crowd_of_equals_one_worker_shares_time() {
         let crowd = Account { programs: 16, share_milli: 125, ..beside(1, 1, 9, 0) };
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
         let mut look = |account: Account| {
             let orders = courtesy.quantum(&account);
@@ -514,7 +530,7 @@ mod tests {
 
     #[test]
     fn looks_less_often_while_there_is_nothing_to_do_and_in_a_crowd() {
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = Courtesy::new(Divides::Equal);
         let calm = Account { retired: 15, queued: 9, held: 1, ..beside(10, 10, 10, 10) };
         courtesy.enter(Mode::Cores);
         assert_eq!([(); 4].map(|()| courtesy.quantum(&calm).due), [2, 4, 4, 4]);

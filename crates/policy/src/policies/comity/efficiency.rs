@@ -1,0 +1,139 @@
+//! How much a program gains from all cores, beside what it makes of those of its share.
+
+use crate::allotment::{EFFICIENCIES, LINEAR};
+use crate::{Account, Mode};
+
+/// A program that has `x` of `N` cores, and does useful work at the rate `u(x)`, is slowed by `u(N) / u(x)`. Let `a = u(x) / x` be what it
+/// makes of a core of its share. All are slowed alike where shares are in proportion to `u(N) / a`. Over `N` that is the number that a program
+/// publishes, its efficiency (Eager, Zahorjan and Lazowska, IEEE TC 1989) where `a` is what one core does. Both are measured: `u(N)` while
+/// the program is alone, `a` while it has cores beside others, so an equal slowdown is the fixed point whatever `u` is.
+///
+/// Useful work is time for which workers had a task, as A-STEAL counts it, and no more than the processor time that the program had. What
+/// caches and memory make of that time does not show: that needs the processor's own counters.
+///
+/// A program that was never seen alone counts as linear.
+#[derive(Debug, Default)]
+pub(super) struct Efficiency {
+    alone: Rate,
+    beside: Rate,
+    published: Option<u32>,
+}
+
+/// Work in time, over several looks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    work_ns: u64,
+    time_ns: u64,
+}
+
+/// What was seen for less time of a core says nothing: a program begins with fewer tasks than it has later.
+const LEAST_NS: u64 = 200_000_000;
+
+/// For how much time of a core what was seen counts for about a half.
+const HALF_NS: u64 = 4_000_000_000;
+
+/// Smaller changes, in thousandths, are not published: cores that are lasting would change hands for them.
+const STEP: u32 = 25;
+
+impl Rate {
+    fn note(&mut self, work_ns: u64, time_ns: u64) {
+        self.work_ns += work_ns.min(time_ns);
+        self.time_ns += time_ns;
+        if self.time_ns > 2 * HALF_NS {
+            (self.work_ns, self.time_ns) = (self.work_ns / 2, self.time_ns / 2);
+        }
+    }
+
+    fn milli(&self) -> Option<u64> {
+        (self.time_ns >= LEAST_NS).then(|| self.work_ns * 1000 / self.time_ns)
+    }
+}
+
+impl Efficiency {
+    /// A look at the program, which was in this mode.
+    pub(super) fn note(&mut self, account: &Account, mode: Mode) {
+        // How long a command has tasks is not known.
+        let tasks_ns = if account.usage_ns > 0 { account.usage_ns } else { account.used_ns };
+        let work_ns = tasks_ns.min(account.used_ns);
+        if account.programs <= 1 {
+            self.alone.note(work_ns, account.elapsed_ns.saturating_mul(account.usable.into()));
+        } else if mode == Mode::Cores {
+            self.beside.note(work_ns, account.held_ns);
+        }
+    }
+
+    /// In thousandths.
+    pub(super) fn published(&mut self) -> u32 {
+        let Some(alone) = self.alone.milli() else { return LINEAR };
+        let measured = alone * u64::from(LINEAR) / self.beside.milli().unwrap_or(1000).max(1);
+        let efficiency = measured.clamp((*EFFICIENCIES.start()).into(), LINEAR.into()) as u32;
+        let published = self.published.filter(|published| published.abs_diff(efficiency) < STEP);
+        *self.published.insert(published.unwrap_or(efficiency))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const MS: u64 = 1_000_000;
+
+    /// Ten milliseconds on 16 cores, in which so many worked and were held.
+    fn look(programs: u32, working: u64, held: u64) -> Account {
+        let (usage_ns, held_ns) = (working * 10 * MS, held * 10 * MS);
+        Account {
+            programs,
+            usable: 16,
+            elapsed_ns: 10 * MS,
+            usage_ns,
+            used_ns: usage_ns,
+            held_ns,
+            ..Account::default()
+        }
+    }
+
+    fn after(looks: &[(Account, u32)]) -> u32 {
+        let mut efficiency = Efficiency::default();
+        for (account, times) in looks {
+            (0..*times).for_each(|_| efficiency.note(account, Mode::Cores));
+        }
+        efficiency.published()
+    }
+
+    #[test]
+    fn is_what_it_did_alone_over_what_a_core_of_its_share_does() {
+        assert_eq!(after(&[]), LINEAR, "never seen alone");
+        assert_eq!(after(&[(look(2, 4, 8), 100)]), LINEAR);
+        assert_eq!(after(&[(look(1, 8, 16), 1)]), LINEAR, "and hardly");
+        assert_eq!(after(&[(look(1, 12, 16), 100)]), 750);
+        assert_eq!(after(&[(look(1, 12, 16), 100), (look(2, 8, 8), 100)]), 750);
+        assert_eq!(
+            after(&[(look(1, 12, 16), 100), (look(2, 6, 8), 100)]),
+            LINEAR,
+            "as much of each core beside others"
+        );
+        assert_eq!(after(&[(look(1, 2, 16), 100)]), 500, "no share is moved further");
+    }
+
+    #[test]
+    fn tasks_that_wait_do_no_work_nor_do_thieves() {
+        let waits = Account { usage_ns: 160 * MS, ..look(1, 12, 16) };
+        let searches = Account { used_ns: 160 * MS, ..look(1, 12, 16) };
+        let command = Account { usage_ns: 0, ..look(1, 12, 16) };
+        assert_eq!([waits, searches, command].map(|account| after(&[(account, 100)])), [750; 3]);
+    }
+
+    #[test]
+    fn follows_what_has_changed_in_steps() {
+        let mut efficiency = Efficiency::default();
+        let mut alone = |working, times| {
+            (0..times).for_each(|_| efficiency.note(&look(1, working, 16), Mode::Cores));
+            efficiency.published()
+        };
+        assert_eq!(alone(16, 200), 1000);
+        let changes: Vec<u32> = (0..300).map(|_| alone(8, 1)).collect();
+        assert!(changes.is_sorted_by(|one, next| one == next || one >= &(next + STEP)), "{changes:?}");
+        assert!(changes[299] < 530, "{changes:?}");
+    }
+}
