@@ -257,6 +257,37 @@ fn phases_have_their_share_on_many_cores_however_short_the_gaps() {
     }
 }
 
+/// How many times as long as alone each of two programs takes for its work, where both are under this policy: one of phases, with a serial gap and
+/// four tasks for each core, and one that computes for ever. Times are in nanoseconds.
+fn slowdowns(cores: usize, policy: &str, gap: u64, task: u64) -> [f64; 2] {
+    let (policy, workers): (Policy, _) = (policy.parse().unwrap(), cores as u32);
+    let phases = || Box::new(ForkJoin::new(gap, task, 4 * workers, u32::MAX, Fork::Tree));
+    let rates = |host: &mut Host, programs: &[u32], lasts: u64| -> Vec<f64> {
+        let had = |host: &Host| -> Vec<u64> { programs.iter().map(|id| host.fate(*id).spent.work).collect() };
+        let before = had(host);
+        let until = host.now() + lasts;
+        host.run(until, 10_000).unwrap();
+        had(host).iter().zip(before).map(|(now, before)| (now - before) as f64 / lasts as f64).collect()
+    };
+    let mut host = Host::new(cores, Costs::default(), 1);
+    let one = host.submit(0, phases(), policy, workers, 1);
+    host.run(100 * MS, 10_000).unwrap();
+    let alone = rates(&mut host, &[one], 700 * MS)[0];
+    let other = host.submit(host.now(), endless(cores), policy, workers, 3);
+    host.run(host.now() + 1_000 * MS, 10_000).unwrap();
+    let beside = rates(&mut host, &[one, other], 2_000 * MS);
+    [alone / beside[0], cores as f64 / beside[1]]
+}
+
+#[test]
+fn programs_that_gain_less_from_all_cores_are_slowed_as_much_under_equal_slowdown() {
+    for (cores, gap_us, task_us) in [(2, 300, 100), (8, 300, 100), (16, 60, 40), (16, 2_000, 400), (32, 100, 50)] {
+        let slowed = ["equal", "slowdown", "time"]
+            .map(|share| slowdowns(cores, &format!("comity:share={share}"), gap_us * 1_000, task_us * 1_000));
+        println!("{cores} cores, gaps of {gap_us} µs, tasks of {task_us}: {slowed:.2?}");
+    }
+}
+
 #[test]
 fn tasks_that_block_hold_no_cores_that_others_could_use() {
     const CORES: usize = 16;

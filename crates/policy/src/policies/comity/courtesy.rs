@@ -294,10 +294,10 @@ impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
         let before = (self.mode, self.room);
         self.look_for_crowd(account);
+        if self.divides == Divides::Slowdown {
+            self.efficiency.note(account, self.mode);
+        }
         if account.elapsed_ns > 0 {
-            if self.divides == Divides::Slowdown {
-                self.efficiency.note(account, self.mode);
-            }
             if !self.in_crowd {
                 self.choose_mode(account);
             }

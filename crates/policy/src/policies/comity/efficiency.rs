@@ -11,7 +11,8 @@ use crate::{Account, Mode};
 /// Useful work is time for which workers had a task, as A-STEAL counts it, and no more than the processor time that the program had. What
 /// caches and memory make of that time does not show: that needs the processor's own counters.
 ///
-/// A program that was never seen alone counts as linear.
+/// A program that was never seen alone counts as linear: `u(N)` is `N`. What it makes of a core of its share may be more than a core, where others
+/// leave some of theirs.
 #[derive(Debug, Default)]
 pub(super) struct Efficiency {
     alone: Rate,
@@ -37,15 +38,16 @@ const STEP: u32 = 25;
 
 impl Rate {
     fn note(&mut self, work_ns: u64, time_ns: u64) {
-        self.work_ns += work_ns.min(time_ns);
+        self.work_ns += work_ns;
         self.time_ns += time_ns;
         if self.time_ns > 2 * HALF_NS {
             (self.work_ns, self.time_ns) = (self.work_ns / 2, self.time_ns / 2);
         }
     }
 
-    fn milli(&self) -> Option<u64> {
-        (self.time_ns >= LEAST_NS).then(|| self.work_ns * 1000 / self.time_ns)
+    /// Thousandths of a core for each core of that time; all of it, where little was seen.
+    fn milli(&self) -> u64 {
+        if self.time_ns >= LEAST_NS { self.work_ns * 1000 / self.time_ns } else { 1000 }
     }
 }
 
@@ -58,14 +60,15 @@ impl Efficiency {
         if account.programs <= 1 {
             self.alone.note(work_ns, account.elapsed_ns.saturating_mul(account.usable.into()));
         } else if mode == Mode::Cores {
-            self.beside.note(work_ns, account.held_ns);
+            // Not of what it held: a core that it leaves in a gap is its own all the same.
+            let share_milli = u64::from(account.share_milli).min(u64::from(account.usable) * 1000);
+            self.beside.note(work_ns, account.lasted_ns * share_milli / 1000);
         }
     }
 
     /// In thousandths.
     pub(super) fn published(&mut self) -> u32 {
-        let Some(alone) = self.alone.milli() else { return LINEAR };
-        let measured = alone * u64::from(LINEAR) / self.beside.milli().unwrap_or(1000).max(1);
+        let measured = self.alone.milli() * u64::from(LINEAR) / self.beside.milli().max(1);
         let efficiency = measured.clamp((*EFFICIENCIES.start()).into(), LINEAR.into()) as u32;
         let published = self.published.filter(|published| published.abs_diff(efficiency) < STEP);
         *self.published.insert(published.unwrap_or(efficiency))
@@ -79,18 +82,11 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Ten milliseconds on 16 cores, in which so many worked and were held.
-    fn look(programs: u32, working: u64, held: u64) -> Account {
-        let (usage_ns, held_ns) = (working * 10 * MS, held * 10 * MS);
-        Account {
-            programs,
-            usable: 16,
-            elapsed_ns: 10 * MS,
-            usage_ns,
-            used_ns: usage_ns,
-            held_ns,
-            ..Account::default()
-        }
+    /// Ten milliseconds on 16 cores, of which so many worked, and so many were its share.
+    fn look(programs: u32, working: u64, share: u32) -> Account {
+        let (elapsed_ns, usage_ns) = (10 * MS, working * 10 * MS);
+        let account = Account { programs, usable: 16, elapsed_ns, usage_ns, used_ns: usage_ns, ..Account::default() };
+        Account { lasted_ns: elapsed_ns, share_milli: share * 1000, ..account }
     }
 
     fn after(looks: &[(Account, u32)]) -> u32 {
@@ -105,6 +101,7 @@ mod tests {
     fn is_what_it_did_alone_over_what_a_core_of_its_share_does() {
         assert_eq!(after(&[]), LINEAR, "never seen alone");
         assert_eq!(after(&[(look(2, 4, 8), 100)]), LINEAR);
+        assert_eq!(after(&[(look(2, 10, 8), 100)]), 800, "it has cores of others as well");
         assert_eq!(after(&[(look(1, 8, 16), 1)]), LINEAR, "and hardly");
         assert_eq!(after(&[(look(1, 12, 16), 100)]), 750);
         assert_eq!(after(&[(look(1, 12, 16), 100), (look(2, 8, 8), 100)]), 750);
