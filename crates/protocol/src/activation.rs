@@ -62,6 +62,9 @@ pub trait Cores {
     /// Takes back a core of the program's own that another program uses. That program's threads leave it some time later.
     fn take_back(&self) -> Option<usize>;
 
+    /// If no core of the program's own is free: takes back one that another program uses, and leaves it free.
+    fn reclaim(&self);
+
     /// Releases `core`, or one that the driver chooses. `None`: the pool does not hold it any more. Another program may claim
     /// the core at once, and this program's thread may still be on it.
     fn release(&self, core: Option<usize>) -> Option<usize>;
@@ -98,6 +101,10 @@ impl<C: Cores + ?Sized> Cores for Box<C> {
 
     fn take_back(&self) -> Option<usize> {
         (**self).take_back()
+    }
+
+    fn reclaim(&self) {
+        (**self).reclaim();
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
@@ -381,6 +388,14 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// Whether another program waits for a core.
     pub fn is_core_wanted(&self) -> bool {
         !self.is_alone() && self.member().is_some_and(C::is_core_wanted)
+    }
+
+    /// A sleeper is about to be woken for a task: see [`Work::make_way`].
+    pub fn make_way(&self) {
+        let lends = self.sharing.sleeper == Sleeper::LendsCore && !self.is_alone() && !self.is_by_time();
+        if let Some(member) = self.member().filter(|_| lends) {
+            member.reclaim();
+        }
     }
 
     /// Workers whose queue a thief may take over.

@@ -63,6 +63,9 @@ pub trait Work {
     fn has_business(&self, worker: WorkerId) -> bool;
     /// Makes the next push of every worker call [`Sleep::push_met_bell`]. What was written before is visible there.
     fn ring_bells(&self);
+    /// A sleeper is about to be woken for a task: where it can have a core only from a program that borrows it, that program is told now, and not
+    /// once the woken thread has come to run beside it. Nothing, where cores are not shared.
+    fn make_way(&self) {}
 }
 
 /// The values of a worker's rest word.

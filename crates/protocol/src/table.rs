@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`claim`] | a free core of its own, then one without an owner, then one that was free for long; with `own_only` only the first |
 //! | [`take_back`] | one of its own that another program uses; that program is told |
+//! | [`reclaim`] | one of its own that another program uses, unless one is free; it is free then, and that program and one that waits are told |
 //! | [`release`] | the core that is named; or one that is not its own, then any; a program that waits for one is told |
 //! | [`decline`] | nothing changes; for each free core a program that waits for one is told |
 //! | [`heed`] | nothing changes; the program is told of cores again |
@@ -173,6 +174,30 @@ pub fn take_back(table: &impl Table) -> Option<(usize, CoreWord)> {
         table.ring(borrower);
     }
     Some((core, before))
+}
+
+/// A worker is woken that will claim a core: unless one of its own is free, takes back one that another program uses, and leaves it free. A
+/// thread that is woken runs once there is a core for it, so if it took one back itself, it would do so when the borrower's time slice is over.
+/// What the worker does not claim is lent again.
+pub fn reclaim(table: &impl Table) {
+    let me = table.slot();
+    let own = table.cores().iter().map(|core| (core, table.load(core))).filter(|(_, word)| word.owner() == Some(me));
+    let mut lent = None;
+    for (core, word) in own {
+        if usable(table, word).is_some() {
+            return;
+        }
+        lent = lent.or(word.taken_back(me).and_then(|taken| Some((core, word, taken.released(me)?))));
+    }
+    let Some((core, before, next)) = lent else { return };
+    if !table.exchange(core, before, next) {
+        return;
+    }
+    [Change::TakenBack(core), Change::Released(core)].into_iter().for_each(|change| table.note(change));
+    if let Some(borrower) = before.holder() {
+        table.ring(borrower);
+    }
+    offer(table, core, Some(me));
 }
 
 /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else

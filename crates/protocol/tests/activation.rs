@@ -79,6 +79,10 @@ impl Cores for Table<'_> {
         self.log.add(format!("want {wants}"));
     }
 
+    fn reclaim(&self) {
+        self.log.add("reclaim".to_owned());
+    }
+
     fn decline(&self) {
         self.log.add("decline".to_owned());
     }

@@ -284,6 +284,36 @@ fn the_borrower_is_told_once_its_core_is_taken_back() {
 }
 
 #[test]
+fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one_is_free() {
+    let (own, lent, others) = ((Some(1), Some(1)), (Some(1), Some(2)), (Some(2), Some(2)));
+    let reclaimed = |words: &[(Option<usize>, Option<usize>)], wanting: &[usize]| {
+        let table = table(words);
+        table.wanting.borrow_mut().extend(wanting);
+        table::reclaim(&table);
+        (0..words.len()).for_each(|core| assert_eq!(table.word(core).0, words[core].0, "no core has another owner"));
+        let free = (0..words.len()).filter(|core| table.word(*core).1.is_none()).collect::<Vec<_>>();
+        (free, table.effects())
+    };
+    let freed = [Exchanged(2), Noted(Change::TakenBack(2)), Noted(Change::Released(2)), Rang(2), Fenced, Looked];
+    assert_eq!(reclaimed(&[own, others, lent, lent], &[]), (vec![2], freed.to_vec()), "one of two");
+    // It may find no use for it: who waits is told, as of any that is left.
+    assert_eq!(reclaimed(&[own, others, lent], &[3]), (vec![2], [&freed[..], &[Rang(3)]].concat()));
+    let free = (Some(1), None);
+    assert_eq!(reclaimed(&[lent, free], &[3]), (vec![1], vec![]));
+    assert_eq!(reclaimed(&[own, others, (None, Some(2)), (None, None)], &[3]), (vec![3], vec![]));
+    // What a stopped program holds can be claimed as it is.
+    let mut table = table(&[own, (Some(1), Some(3)), lent]);
+    table.stopped.push(3);
+    table::reclaim(&table);
+    assert_eq!(table.effects(), []);
+    // Another program was faster: the worker will see what is left.
+    table.stopped.clear();
+    table.contended.set(Some(1));
+    table::reclaim(&table);
+    assert_eq!(table.effects(), []);
+}
+
+#[test]
 fn a_core_of_another_is_released_first_and_the_one_that_is_named_only_if_held() {
     let table = table(&[(Some(1), Some(1)), (Some(2), Some(1)), (None, Some(3)), (Some(1), Some(1))]);
     let release = |core| table::release(&table, core).map(|(core, _)| core);

@@ -39,6 +39,7 @@ macro_rules! work {
             injector_has_task() -> bool;
             has_business(worker: WorkerId) -> bool;
             ring_bells();
+            make_way();
         }
     };
 }
@@ -89,6 +90,7 @@ macro_rules! cores {
             held_by_program() -> CoreSet;
             claim(own_only: bool) -> Option<usize>;
             take_back() -> Option<usize>;
+            reclaim();
             release(core: Option<usize>) -> Option<usize>;
             any_free() -> bool;
             want(wants: bool);

@@ -475,6 +475,14 @@ impl Member {
         table::take_back(&self.view(me, now)).map(|(core, _)| core)
     }
 
+    /// A worker is woken that will claim a core. If none of this program's own is free, it takes back one that another program uses, tells that
+    /// program, and leaves the core free.
+    pub fn reclaim(&self) {
+        if let Some(me) = self.own_slot() {
+            table::reclaim(&self.view(me, now_ns()));
+        }
+    }
+
     /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else any. It
     /// is free, and a program that waits for one is told.
     pub fn release(&self, core: Option<usize>) -> Option<usize> {

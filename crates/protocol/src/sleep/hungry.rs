@@ -89,6 +89,7 @@ impl<P: Platform> Hungry<P> {
                 return;
             }
             if let Some(searching) = self.claim_to_search(sleep, me, woken) {
+                work.make_way();
                 sleep.rouse(searching, waker);
                 return;
             }
@@ -113,6 +114,7 @@ impl<P: Platform> Hungry<P> {
         if task_waits && let Some(next) = self.claim_to_search(sleep, me, word::WOKEN_BY_PEER) {
             // Lemma 7: the search goes on, with another worker.
             sleep.rest(me).marked.store(false, Ordering::Relaxed);
+            work.make_way();
             sleep.rouse(next, Waker::GoesOn);
             return;
         }

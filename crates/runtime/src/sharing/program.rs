@@ -547,6 +547,10 @@ impl Cores for Part {
         self.gains(|| self.member.take_back(), Holding::TakenBack)
     }
 
+    fn reclaim(&self) {
+        self.member.reclaim();
+    }
+
     fn release(&self, core: Option<usize>) -> Option<usize> {
         let mut division = self.program.division();
         let used = division.of(self.pool);

@@ -38,6 +38,12 @@ impl Work for View<'_> {
         self.registry.ring_bells();
     }
 
+    fn make_way(&self) {
+        if let Some(activation) = &self.registry.activation {
+            activation.make_way();
+        }
+    }
+
     fn has_business(&self, worker: WorkerId) -> bool {
         let peer = self.registry.peer(worker);
         // In a closed pool what others have brought waits as any task does.

@@ -43,6 +43,12 @@ impl Work for Queues<'_> {
         !self.0.workers[worker.index()].ready.is_empty() && !self.0.is_closed()
     }
 
+    fn make_way(&self) {
+        if let Some(share) = &self.0.share {
+            share.activation.make_way();
+        }
+    }
+
     fn ring_bells(&self) {
         self.fence();
         (0..self.0.bells.len() as u32).for_each(|worker| self.0.ring(WorkerId(worker)));

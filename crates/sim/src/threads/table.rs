@@ -488,6 +488,10 @@ impl Cores for Part {
         table::take_back(&self.view()).map(|taken| self.gains(taken))
     }
 
+    fn reclaim(&self) {
+        table::reclaim(&self.view());
+    }
+
     fn release(&self, core: Option<usize>) -> Option<usize> {
         let (released, _) = table::release(&self.view(), core)?;
         self.hold(self.held.get().iter().filter(|core| *core != released).collect());

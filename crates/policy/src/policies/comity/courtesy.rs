@@ -305,7 +305,8 @@ impl Coordinator for Courtesy {
                 self.choose_room(account);
             }
         }
-        if self.mode == Mode::Time || account.alone {
+        // Of a gang the time of its turns is due, and not what it makes of them.
+        if self.mode == Mode::Time || account.alone || self.divides == Divides::Time {
             self.owed = Owed::default();
         } else {
             self.owed.note(account);

@@ -55,6 +55,8 @@ impl Cores for Table {
 
     fn want(&self, _: bool) {}
 
+    fn reclaim(&self) {}
+
     fn decline(&self) {}
 
     fn is_core_wanted(&self) -> bool {

@@ -82,6 +82,8 @@ impl Cores for Machine {
         self.wants.set(wants);
     }
 
+    fn reclaim(&self) {}
+
     fn decline(&self) {}
 
     fn is_core_wanted(&self) -> bool {
