@@ -124,13 +124,11 @@ pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, fill)
 }
 
+/// One level of a division: what each party has, and how long until its next turn.
+type Divide = fn(u64, &[Party], u64) -> Vec<(u64, Option<u64>)>;
+
 /// What programs, and of these their parties, have where the programs `divide` all cores.
-fn in_turn(
-    cores: u32,
-    claims: &[Claim],
-    phase: u64,
-    divide: fn(u64, &[Party], u64) -> Vec<(u64, Option<u64>)>,
-) -> Vec<Allotted> {
+fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allotted> {
     // The parties of each program, and the programs in the order of their first parties.
     let mut sorted: Vec<usize> = (0..claims.len()).collect();
     sorted.sort_by_key(|nth| claims[*nth].program);
