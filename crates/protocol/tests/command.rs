@@ -42,7 +42,13 @@ impl Command for Model {
             owned: self.owned.len() as u32,
             held: self.held.len() as u32,
             alone: self.is_alone,
-            share_milli: if self.out_for.is_some() { 500 } else { 1000 },
+            share_milli: if self.is_alone {
+                2000
+            } else if self.out_for.is_some() {
+                500
+            } else {
+                1000
+            },
             programs: if self.is_alone { 1 } else { 2 },
             allotted: self.owned.len() as u32,
             until_turn: self.out_for,

@@ -333,6 +333,8 @@ impl Coordinator for Courtesy {
             correction: self.owed.correction(),
             proposal: match self.divides {
                 Divides::Equal => Proposal::Equal,
+                // Where all are to share time none may be told apart.
+                Divides::Slowdown if account.programs >= CROWD.saturating_mul(account.usable.max(1)) => Proposal::Equal,
                 Divides::Slowdown => Proposal::Slowdown { efficiency: self.efficiency.published() },
                 Divides::Time => Proposal::Time,
             },

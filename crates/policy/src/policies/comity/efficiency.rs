@@ -11,13 +11,22 @@ use crate::{Account, Mode};
 /// Useful work is time for which workers had a task, as A-STEAL counts it, and no more than the processor time that the program had. What
 /// caches and memory make of that time does not show: that needs the processor's own counters.
 ///
-/// A program that was never seen alone counts as linear: `u(N)` is `N`. What it makes of a core of its share may be more than a core, where others
-/// leave some of theirs.
+/// A program that was never seen alone counts as linear.
 #[derive(Debug, Default)]
 pub(super) struct Efficiency {
     alone: Rate,
     beside: Rate,
+    /// At the last look.
+    company: Option<Company>,
     published: Option<u32>,
+}
+
+/// Beside whom a program was, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Company {
+    alone: bool,
+    /// It held cores.
+    cores: bool,
 }
 
 /// Work in time, over several looks.
@@ -33,6 +42,9 @@ const LEAST_NS: u64 = 200_000_000;
 /// For how much time of a core what was seen counts for about a half.
 const HALF_NS: u64 = 4_000_000_000;
 
+/// A longer look is no look: the program was stopped.
+const LONGEST_NS: u64 = 500_000_000;
+
 /// Smaller changes, in thousandths, are not published: cores that are lasting would change hands for them.
 const STEP: u32 = 25;
 
@@ -45,30 +57,37 @@ impl Rate {
         }
     }
 
-    /// Thousandths of a core for each core of that time; all of it, where little was seen.
-    fn milli(&self) -> u64 {
-        if self.time_ns >= LEAST_NS { self.work_ns * 1000 / self.time_ns } else { 1000 }
+    /// Thousandths of a core for each core of that time, if enough was seen.
+    fn milli(&self) -> Option<u64> {
+        (self.time_ns >= LEAST_NS).then(|| self.work_ns * 1000 / self.time_ns)
     }
 }
 
 impl Efficiency {
     /// A look at the program, which was in this mode.
     pub(super) fn note(&mut self, account: &Account, mode: Mode) {
+        let now = Company { alone: account.programs <= 1, cores: mode == Mode::Cores };
+        let before = self.company.replace(now);
+        // Others may have come or gone at any time of the look, and a program that was stopped for long did nothing then.
+        if before != Some(now) || account.lasted_ns > LONGEST_NS {
+            return;
+        }
         // How long a command has tasks is not known.
         let tasks_ns = if account.usage_ns > 0 { account.usage_ns } else { account.used_ns };
         let work_ns = tasks_ns.min(account.used_ns);
-        if account.programs <= 1 {
-            self.alone.note(work_ns, account.elapsed_ns.saturating_mul(account.usable.into()));
-        } else if mode == Mode::Cores {
-            // Not of what it held: a core that it leaves in a gap is its own all the same.
-            let share_milli = u64::from(account.share_milli).min(u64::from(account.usable) * 1000);
-            self.beside.note(work_ns, account.lasted_ns * share_milli / 1000);
+        // Not of what it held: a core that it leaves in a gap is its own all the same. Alone it is due all that there are.
+        let due_ns = account.lasted_ns * u64::from(account.share_milli) / 1000;
+        match now {
+            Company { alone: true, .. } => self.alone.note(work_ns, due_ns),
+            Company { cores: true, .. } => self.beside.note(work_ns, due_ns),
+            Company { .. } => {}
         }
     }
 
     /// In thousandths.
     pub(super) fn published(&mut self) -> u32 {
-        let measured = self.alone.milli() * u64::from(LINEAR) / self.beside.milli().max(1);
+        let Some(alone) = self.alone.milli() else { return LINEAR };
+        let measured = alone * u64::from(LINEAR) / self.beside.milli().unwrap_or(1000).max(1);
         let efficiency = measured.clamp((*EFFICIENCIES.start()).into(), LINEAR.into()) as u32;
         let published = self.published.filter(|published| published.abs_diff(efficiency) < STEP);
         *self.published.insert(published.unwrap_or(efficiency))
@@ -101,7 +120,7 @@ mod tests {
     fn is_what_it_did_alone_over_what_a_core_of_its_share_does() {
         assert_eq!(after(&[]), LINEAR, "never seen alone");
         assert_eq!(after(&[(look(2, 4, 8), 100)]), LINEAR);
-        assert_eq!(after(&[(look(2, 10, 8), 100)]), 800, "it has cores of others as well");
+        assert_eq!(after(&[(look(2, 10, 8), 100)]), LINEAR, "also where it has cores of others");
         assert_eq!(after(&[(look(1, 8, 16), 1)]), LINEAR, "and hardly");
         assert_eq!(after(&[(look(1, 12, 16), 100)]), 750);
         assert_eq!(after(&[(look(1, 12, 16), 100), (look(2, 8, 8), 100)]), 750);
@@ -119,6 +138,14 @@ mod tests {
         let searches = Account { used_ns: 160 * MS, ..look(1, 12, 16) };
         let command = Account { usage_ns: 0, ..look(1, 12, 16) };
         assert_eq!([waits, searches, command].map(|account| after(&[(account, 100)])), [750; 3]);
+    }
+
+    #[test]
+    fn a_look_during_which_others_came_or_the_program_was_stopped_says_nothing() {
+        let came = Account { lasted_ns: 160 * MS, usage_ns: 2560 * MS, used_ns: 2560 * MS, ..look(2, 0, 8) };
+        assert_eq!(after(&[(look(1, 16, 16), 100), (came, 1)]), LINEAR);
+        let stopped = Account { lasted_ns: 3_600_000 * MS, ..look(1, 0, 16) };
+        assert_eq!(after(&[(look(1, 16, 16), 100), (stopped, 1)]), LINEAR);
     }
 
     #[test]
