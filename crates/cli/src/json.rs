@@ -239,7 +239,7 @@ pub struct TableProgram {
     /// What it is entitled to now, in cores; 0 without work.
     pub entitled_cores: f64,
     /// How it proposes that cores are divided: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`; `null` if it is of an older
-    /// build.
+    /// build, or has joined a moment ago.
     pub proposal: Option<&'static str>,
     /// Its speed alone over that of as many cores as there were, each as fast as one of its share: what it counts beside its weight where all
     /// programs propose `slowdown`, 0.5 to 1. `null` where it does not.

@@ -298,7 +298,7 @@ fn apart(machines: &[(usize, u64, u64)]) {
         );
         let apart = |[one, other]: [f64; 2]| (one - other).abs();
         assert!(apart(slowdown) <= apart(equal) / 2.0, "{cores} cores");
-        assert!(apart(time) <= 0.1, "{cores} cores: a gang has all cores, for as long as any other");
+        assert!(apart(time) <= 0.2, "{cores} cores: a gang has all cores, for as long as any other");
         // Together they do as much for each other.
         let speedup = |[one, other]: [f64; 2]| 1.0 / one + 1.0 / other;
         assert!(speedup(slowdown) >= 0.97 * speedup(equal), "{cores} cores");
