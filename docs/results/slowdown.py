@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How evenly programs are slowed under equal shares, equal slowdown and all cores in turn, beside stock rayon. What slowdown.md quotes.
 
-usage: docs/results/slowdown.py COMITY_LAB [--rounds N] [--only 8-same,…] [--policy P,…] [--programs "P …"]
-COMITY_LAB is the release binary, built with `cargo build --release -p comity-lab`. Keep the machine quiet meanwhile: half an hour on two cores.
+usage: docs/results/slowdown.py COMITY_LAB [--rounds N] [--lead-in N] [--only 8-same,…] [--policy P,…] [--programs "P …"]
+COMITY_LAB is the release binary, built with `cargo build --release -p comity-lab`. Keep the machine quiet meanwhile: two hours on two cores.
 
 Every pair of four programs, each with itself too, and the four sets of three and the one of four; each contestant runs each set in turns, with
-its own runs alone. Unfairness is the difference of the largest and the smallest slowdown of a set (of two: that of the two). Printed in
+its own runs alone. Before a set runs together each program runs alone for the rounds of the lead-in, so that it knows how fast it is then. Unfairness is the difference of the largest and the smallest slowdown of a set (of two: that of the two). Printed in
 Markdown: mean (worst) over the sets.
 """
 
@@ -23,12 +23,13 @@ PAIRS = ["8-same", "16-separate", "8-separate", "16-same", "2-same", "2-separate
 CROWDS = ["crowds-8-same", "crowds-8-separate"]
 
 
-def corun(lab, words, rounds, policies, name):
+def corun(lab, words, rounds, lead_in, policies, name):
     """The co-runs of one command, by contestant."""
     workers, group = name.split("-")[-2:]
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder, "out.json")
-        command = [lab, "corun", *words, "--rounds", str(rounds), "--workers", workers, "--group", group]
+        command = [lab, "corun", *words, "--rounds", str(rounds), "--lead-in", str(lead_in)]
+        command += ["--workers", workers, "--group", group]
         command += ["--policy", policies, "--backend", "rayon", "--json", str(out), "--quiet"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         coruns = json.loads(out.read_text())["coruns"]
@@ -62,7 +63,8 @@ def row(name, who, coruns, equal):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lab")
-    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--lead-in", type=int, default=5)
     parser.add_argument("--only", default=",".join(PAIRS + CROWDS))
     parser.add_argument("--policy", default=POLICIES)
     parser.add_argument("--programs", default=" ".join(PROGRAMS), help="in quotes, with blanks between them")
@@ -71,11 +73,12 @@ def main():
     print("|---|---|---|---|---|---|---|---|")
     programs = arguments.programs.split()
     for name in arguments.only.split(","):
-        if name in CROWDS:
+        how = (arguments.rounds, arguments.lead_in, arguments.policy, name)
+        if name.startswith("crowds"):
             sets = [*itertools.combinations(programs, 3), tuple(programs)]
-            done = [corun(arguments.lab, words, arguments.rounds, arguments.policy, name) for words in sets]
+            done = [corun(arguments.lab, words, *how) for words in sets]
         else:
-            done = [corun(arguments.lab, [*programs, "--pairs=all"], arguments.rounds, arguments.policy, name)]
+            done = [corun(arguments.lab, [*programs, "--pairs=all"], *how)]
         contestants = {who: [one for part in done for one in part[who]] for who in done[0]}
         equal = next(iter(contestants.values()))
         for who, coruns in contestants.items():

@@ -26,7 +26,8 @@ use comity_console::loudness::{detail, hint};
 use comity_console::{Failure, choices};
 use comity_os::census::Stat;
 use comity_os::pidfd::Pidfd;
-use comity_os::{cores, detached};
+use comity_os::{cores, detached, environment};
+use comity_policy::Policy;
 use comity_table::{Location, Member, Snapshot, TableError};
 
 use self::coordinate::Terms;
@@ -74,6 +75,8 @@ which core, and `comity table --help` for COMITY_TABLE.
 With --cores auto the command desires as many cores as it has threads that run
 or wait for a core; with --cores N it desires N. Either only while it could use
 its part, of N cores at most: cores that it does not use are lent.
+COMITY_POLICY=comity:share=slowdown, or time, has the command propose another
+part than an equal one, as it has programs that use Comity.
 
 The command has COMITY_TABLE=off, so that it is not counted twice, and
 COMITY_RUN, by which what it starts is known. These variables, where they are
@@ -162,7 +165,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let is_free = |variable: &&str| env::var_os(variable).is_none_or(|value| value.is_empty());
     let threads = desired.unwrap_or(most).to_string();
     command.envs(THREAD_VARIABLES.iter().filter(|variable| is_free(variable)).map(|variable| (variable, &threads)));
-    let terms = Terms { process, start, mark, name: name(program), weight, cores: desired, most };
+    let terms = Terms { process, start, mark, name: name(program), policy: policy()?, weight, cores: desired, most };
     let location = Location::from_environment();
     detail(|| {
         let weight = format!("weight: {weight} ({})", weight::chosen_by(arguments.weight));
@@ -181,6 +184,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         hint(goes_without(&why));
     }
     Err(not_started(program, &command.exec()))
+}
+
+/// By which the coordinator decides: `COMITY_POLICY`, if that is the default policy with parameters of its own. Under the policies of papers
+/// programs know nothing of commands.
+fn policy() -> Result<Policy, Failure> {
+    let is_off = environment::variable("COMITY").is_some_and(|switch| switch == "off");
+    let Some(text) = environment::variable("COMITY_POLICY").filter(|_| !is_off) else { return Ok(Policy::default()) };
+    let policy: Result<Policy, _> = text.to_string_lossy().parse();
+    let policy = policy.map_err(|error| Failure::Usage(format!("COMITY_POLICY: {error}")))?;
+    let is_default = policy.row().name == Policy::default().row().name;
+    Ok(if is_default { policy } else { Policy::default() })
 }
 
 fn name(program: &OsStr) -> String {

@@ -129,6 +129,9 @@ pub struct Arguments {
     /// Counted rounds of each program, alone and together, 1 to 10000
     #[arg(long, value_name = "R", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
+    /// Uncounted rounds that each program runs alone, one program after the other, before all run together, 0 to 10000
+    #[arg(long, value_name = "R", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    lead_in: u32,
     /// Whether each program gets a session, and with autogroup a task group, of its own
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
@@ -177,6 +180,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         backends: backends.clone(),
         workers,
         rounds: arguments.rounds as usize,
+        lead_in: arguments.lead_in as usize,
         grouping: arguments.group,
         timeout: Duration::from_secs(arguments.timeout.into()),
         one_core: cores::allowed().first().map_or(0, |core| core.id),
@@ -262,6 +266,7 @@ impl Job {
             command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             baseline: self.baseline_name.clone(),
             rounds: self.rounds,
+            lead_in: self.plans[0].lead_in,
             blocks: schedule::blocks(self.rounds).len(),
             partial,
             over_pairs,
@@ -339,13 +344,14 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
 fn what(plans: &[Plan]) -> String {
     let programs = |plan: &Plan| plan.programs.iter().map(Program::text).collect::<Vec<_>>().join(" + ");
     let programs: Vec<String> = plans.iter().map(programs).collect();
-    let Plan { backends, workers, rounds, grouping, .. } = &plans[0];
+    let Plan { backends, workers, rounds, lead_in, grouping, .. } = &plans[0];
     let backends: Vec<String> = backends.iter().map(Backend::to_string).collect();
     let group = grouping.to_possible_value().expect("no grouping is hidden");
     format!(
-        "corun {}; {}; {workers} workers, {rounds} rounds, group {}",
+        "corun {}; {}; {workers} workers, {rounds} rounds{}, group {}",
         programs.join(", "),
         backends.join(", "),
+        if *lead_in > 0 { format!(" after {lead_in} alone") } else { String::new() },
         group.get_name()
     )
 }

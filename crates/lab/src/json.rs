@@ -24,6 +24,9 @@ pub struct CorunReport {
     pub baseline: String,
     /// Counted executions per program, alone and together.
     pub rounds: usize,
+    /// Uncounted rounds that each program ran alone before the programs ran together.
+    #[serde(default)]
+    pub lead_in: usize,
     /// Into how many parts the rounds were divided, each with all backends.
     pub blocks: usize,
     /// Whether a signal ended the command before all rounds were done: then some programs have fewer, and some co-runs are missing.

@@ -69,9 +69,10 @@ impl Proposal {
 }
 
 /// How shares are divided among programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Division {
     /// Each has cores, in proportion to its weight.
+    #[default]
     Equal,
     /// Each has cores, in proportion to its weight and its efficiency.
     Slowdown,
@@ -107,6 +108,15 @@ pub fn deq(cores: u32, claims: &[Claim], phase: u64) -> Vec<u32> {
 /// them among its parties as [`deq`] does. What it does not desire is left over.
 pub fn gangs_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, gang)
+}
+
+/// What each party is due of `cores` over whole frames, in thousandths of a core: what it has of them on average as [`deq_in_turn`] or
+/// [`gangs_in_turn`] divides them, and no more for what others do not desire of their turns.
+pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
+    let in_milli = |claim: &Claim| Claim { desire: claim.desire.min(cores) * 1000, ..*claim };
+    let claims: Vec<Claim> = claims.iter().map(in_milli).collect();
+    let divide = if division == Division::Time { time_of_turns } else { fill };
+    in_turn(cores * 1000, &claims, 0, divide).into_iter().map(|allotted| allotted.cores).collect()
 }
 
 /// What a party has at one time of a frame.
@@ -226,6 +236,14 @@ fn gang(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
     parties.iter().map(turn).collect()
 }
 
+/// What each party has of its turns.
+fn time_of_turns(cores: u64, parties: &[Party], _: u64) -> Vec<(u64, Option<u64>)> {
+    let weight = |party: &Party| if party.desire > 0 { u64::from(party.weight.max(1)) } else { 0 };
+    let total: u64 = parties.iter().map(weight).sum();
+    let part = |party: &Party| party.desire.min(cores) * weight(party) / total.max(1);
+    parties.iter().map(|party| (part(party), None)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,6 +284,28 @@ mod tests {
         let claim = |program, desire| Claim { program, weight: 100, desire };
         assert_eq!(deq(16, &[claim(7, 16), claim(9, 16), claim(7, 16)], 0), [4, 8, 4]);
         assert_eq!(deq(16, &[claim(7, 16), claim(9, 16), claim(7, 1)], 0), [7, 8, 1]);
+    }
+
+    #[test]
+    fn what_each_is_due_is_what_it_has_over_a_frame() {
+        let desires = programs(&[(100, 4), (100, 1), (300, 8), (50, 0)]);
+        for (division, divide) in
+            [(Division::Equal, deq_in_turn as fn(u32, &[Claim], u64) -> _), (Division::Time, gangs_in_turn)]
+        {
+            const LOOKS: u64 = 6000;
+            let mut had = vec![0; desires.len()];
+            for look in 0..LOOKS {
+                let allotted: Vec<Allotted> = divide(6, &desires, u64::MAX / LOOKS * look);
+                had.iter_mut().zip(allotted).for_each(|(had, allotted)| *had += u64::from(allotted.cores));
+            }
+            let due = due_milli(division, 6, &desires);
+            let near = |(had, due): (&u64, &u32)| (had * 1000 / LOOKS).abs_diff((*due).into()) <= 2;
+            assert!(had.iter().zip(&due).all(near), "{division:?}: {had:?} in {LOOKS} looks, due {due:?}");
+        }
+        assert_eq!(due_milli(Division::Time, 2, &programs(&[(100, 2), (100, 1)])), [1000, 500]);
+        assert_eq!(due_milli(Division::Equal, 2, &programs(&[(100, 2), (100, 1)])), [1000, 1000]);
+        // A desire is any word that a program writes.
+        assert_eq!(due_milli(Division::Equal, 2, &programs(&[(100, u32::MAX), (100, u32::MAX)])), [1000, 1000]);
     }
 
     #[test]

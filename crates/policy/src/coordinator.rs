@@ -5,7 +5,7 @@
 
 use core::ops::RangeInclusive;
 
-use crate::allotment::Proposal;
+use crate::allotment::{Division, Proposal};
 
 /// Decides, once each quantum, which cores a program should have.
 pub trait Coordinator: Send {
@@ -63,8 +63,10 @@ pub struct Account {
     /// Time in the quantum that cores had nothing to run, summed over all of the machine's. It is asked for only of a program that
     /// leaves unused some of what it holds, and is 0 otherwise.
     pub idle_ns: u64,
-    /// The program's equal part, by weight, beside all that have work: in thousandths of a core.
+    /// The program's part, by weight, beside all that have work: in thousandths of a core.
     pub share_milli: u32,
+    /// How cores are divided, by what all programs propose.
+    pub division: Division,
     /// Programs that have work, this one included.
     pub programs: u32,
     /// No other program holds cores or wants some.

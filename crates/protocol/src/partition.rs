@@ -87,7 +87,7 @@ pub fn partition(
     for core in &cores {
         let could =
             (0..parties.len()).filter(|nth| parties[*nth].may_use.contains(*core) && has[*nth] < claims[*nth].desire);
-        let weighted = |nth: &usize| u64::from(has[*nth]) * 1_000_000 / u64::from(claims[*nth].weight.max(1));
+        let weighted = |nth: &usize| (u128::from(has[*nth]) << 64) / u128::from(claims[*nth].weight.max(1));
         if partition[*core].is_none()
             && let Some(nth) = could.min_by_key(weighted)
         {

@@ -367,6 +367,7 @@ impl Quantum {
             share_milli: self.share_milli,
             programs: standing.programs,
             alone: standing.alone,
+            division: standing.division,
             ..seen
         }
     }

@@ -4,6 +4,8 @@
 
 use core::time::Duration;
 
+use comity_policy::allotment::Division;
+
 /// How many programs can be in a table at a time.
 pub const SLOTS: usize = 256;
 
@@ -40,4 +42,6 @@ pub struct Standing {
     pub until_turn: Option<u64>,
     /// In so many nanoseconds each program has a turn.
     pub frame: u64,
+    /// How cores are divided, by what all programs propose.
+    pub division: Division,
 }

@@ -25,9 +25,12 @@
 use alloc::vec::Vec;
 
 use comity_policy::CORRECTIONS;
-use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, deq, scattered};
+use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli, scattered};
 
 use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, partition};
+
+/// Programs that are slowed alike have all cores in turn in every so-manieth frame, and so know how fast they are alone.
+pub const PROBES_EVERY: u64 = 16;
 
 /// The table, and a program's place in it.
 ///
@@ -331,21 +334,30 @@ pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
 pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], now: u64) -> Standing {
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let all_know = claiming().all(|report| report.knows_frames);
-    let division = Division::among(claiming().map(|report| report.proposal.filter(|_| all_know)));
+    let frame = TURN.as_nanos() as u64 * claiming().count().max(1) as u64;
+    let division = match Division::among(claiming().map(|report| report.proposal.filter(|_| all_know))) {
+        Division::Slowdown if (now / frame).is_multiple_of(PROBES_EVERY) => Division::Time,
+        proposed => proposed,
+    };
     let parties: Vec<Party> =
         claiming().map(|report| if all_know { report.corrected(division) } else { report.party }).collect();
-    let frame = TURN.as_nanos() as u64 * parties.len().max(1) as u64;
     let (allotted, until_turn) = grant(table, &parties, division, all_know.then_some(frame), now);
     let others: Vec<Party> = active_others(program, reports).map(|report| report.due(division)).collect();
     let own = reports.iter().find(|report| report.party.slot == table.slot());
     let factor = own.and_then(|own| own.proposal).unwrap_or_default().factor(division);
+    // A gang that does not desire all cores has no more than it desires for the time of its turns. Of any other it is not known what it would
+    // desire while it holds none.
+    let gang = own.map(|own| own.party.claim.desire).filter(|desire| division == Division::Time && *desire > 0);
+    let desire = gang.unwrap_or(u32::MAX).min(table.cores().len() as u32);
+    let claim = Claim { program, weight: weight.saturating_mul(factor), desire };
     Standing {
         alone: parties.iter().all(|party| party.claim.program == program),
-        share_milli: share_milli(table.cores(), program, weight.saturating_mul(factor), &others),
+        share_milli: share_milli(division, table.cores(), claim, &others),
         programs: others.len() as u32 + 1,
         allotted,
         until_turn,
         frame,
+        division,
         ..standing(table)
     }
 }
@@ -419,14 +431,12 @@ fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Repo
     reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program)
 }
 
-/// What the program would get if it and all others could use all that there is, without rounding to whole cores. What
-/// those would desire that hold none is not known.
-fn share_milli(may_use: CoreSet, program: u64, weight: u32, others: &[Party]) -> u32 {
+/// What the program would get if all others could use all that there is, without rounding to whole cores.
+fn share_milli(division: Division, may_use: CoreSet, own: Claim, others: &[Party]) -> u32 {
     let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
-    let own = Claim { program, weight, desire: may_use.len() as u32 * 1000 };
-    let in_milli = |party: &Party| Claim { desire: party.may_use.len() as u32 * 1000, ..party.claim };
-    let claims: Vec<Claim> = core::iter::once(own).chain(others.iter().map(in_milli)).collect();
-    deq(cores * 1000, &claims, 0)[0]
+    let all = |party: &Party| Claim { desire: party.may_use.len() as u32, ..party.claim };
+    let claims: Vec<Claim> = core::iter::once(own).chain(others.iter().map(all)).collect();
+    due_milli(division, cores, &claims)[0]
 }
 
 /// What the words of the cores say.

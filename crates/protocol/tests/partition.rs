@@ -54,6 +54,20 @@ fn affinities_are_kept_and_what_one_cannot_use_goes_to_others() {
 }
 
 #[test]
+fn what_affinities_leave_over_goes_by_weight_however_large_the_weights() {
+    for weight in [1, 100, 10_000_000] {
+        let party = |slot, cores: std::ops::Range<usize>| {
+            let party = party(slot, 12, cores);
+            Party { claim: Claim { weight, ..party.claim }, ..party }
+        };
+        let parties = [party(0, 0..4), party(1, 0..4), party(2, 4..12), party(3, 4..12)];
+        let owners = slots(&partition(&parties, &[None; 12], |_| None, 0));
+        let of = |slot| owners.iter().filter(|owner| **owner == slot).count();
+        assert_eq!([0, 1, 2, 3].map(of), [3, 1, 4, 4], "{weight}");
+    }
+}
+
+#[test]
 fn a_full_table_of_small_programs_on_the_largest_machine_is_divided() {
     let parties: Vec<Party> = (0..256).map(|slot| party(slot, 2, 0..1024)).collect();
     let mut owners = vec![None; 1024];

@@ -76,6 +76,7 @@ impl Table {
             allotted: count(&|word| word.owner() == me),
             until_turn: until_turn.and_then(|(_, part)| part).map(|part| part.div_ceil(u64::MAX / FRAME)),
             frame: FRAME,
+            division: Division::Equal,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use comity_policy::allotment::{Claim, Proposal};
-use comity_protocol::table::{self, Change, Report, Table};
+use comity_policy::allotment::{Claim, Division, LINEAR, Proposal};
+use comity_protocol::table::{self, Change, PROBES_EVERY, Report, Table};
 use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN};
 
 /// What a step did, in its order.
@@ -394,6 +394,7 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
         allotted: 2,
         until_turn: None,
         frame: 2 * TURN.as_nanos() as u64,
+        division: Division::Equal,
     };
     assert_eq!(standing, expected);
 }
@@ -496,7 +497,7 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
         let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
         reports[0].proposal = proposals[0];
         reports[1].proposal = proposals[1];
-        let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, TURN.as_nanos() as u64);
+        let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
         (standing.owned, standing.share_milli)
     };
     let slowed = |efficiency| Some(Proposal::Slowdown { efficiency });
@@ -514,13 +515,32 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
         (report.proposal, report.correction) = (slowed(500), 500);
     }
     reports[0].correction = 1000;
-    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 0);
+    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (4, 3000));
     // A program that shares time, and proposes otherwise, counts as linear.
     let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 0, 1, 6)];
     reports[0].proposal = slowed(500);
-    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 0);
+    let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (6, 2000));
+}
+
+#[test]
+fn programs_that_are_slowed_alike_have_all_cores_in_turn_now_and_then() {
+    let turn = TURN.as_nanos() as u64;
+    let at = |nth: u64, proposal| {
+        let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
+        reports.iter_mut().for_each(|report| report.proposal = proposal);
+        table::round(&table(&[(None, None); 6]), 10, 100, &reports, nth * turn)
+    };
+    let slowdown = Some(Proposal::Slowdown { efficiency: LINEAR });
+    // A frame is two turns.
+    for frame in 0..2 * PROBES_EVERY {
+        let owned = [2 * frame, 2 * frame + 1].map(|nth| at(nth, slowdown).owned);
+        assert_eq!(owned, if frame % PROBES_EVERY == 0 { [6, 0] } else { [3, 3] }, "{frame}");
+        assert_eq!(at(2 * frame, Some(Proposal::Equal)).owned, 3);
+    }
+    // Out of turn a program looks again when the probe is over.
+    assert_eq!(at(1, slowdown).until_turn, Some(turn + 1));
 }
 
 #[test]
@@ -538,6 +558,14 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
     let at = [0, turn / 2, turn - 1, turn + 1_000_000, 2 * turn - 1, 2 * turn].map(|now| stands(now, gangs));
     let turns = [(6, Some(0)), (6, Some(150)), (6, Some(100)), (0, Some(99)), (0, Some(0)), (6, Some(0))];
     assert_eq!(at, turns.map(|(owned, until)| (owned, 3000, until)));
+    // One that desires fewer is due these for the time of its turns, and for an equal part all that it may use.
+    let few = |proposal| {
+        let mut reports = [report(1, 10, 2, 1, 6), report(2, 20, 6, 1, 6)];
+        reports.iter_mut().for_each(|report| report.proposal = proposal);
+        let Standing { share_milli, division, .. } = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 0);
+        (share_milli, division)
+    };
+    assert_eq!([few(gangs[0]), few(None)], [(1000, Division::Time), (3000, Division::Equal)]);
     assert_eq!(stands(0, [Some(Proposal::Time), Some(Proposal::Equal)]), (3, 3000, None));
     assert_eq!(stands(0, [Some(Proposal::Time), None]), (3, 3000, None));
 }

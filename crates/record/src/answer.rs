@@ -1,5 +1,6 @@
 //! Answers as numbers.
 
+use comity_policy::allotment::Division;
 use comity_policy::{Role, RunStatus, Victim, WorkerId};
 use comity_protocol::dialogue::Take;
 use comity_protocol::observer::{Sample, Times};
@@ -115,6 +116,7 @@ macro_rules! choices {
 }
 
 choices! {
+    Division: Division::Equal, Division::Slowdown, Division::Time;
     Take: Take::Taken, Take::Missed, Take::Nothing;
     Role: Role::Rich, Role::Poor, Role::Thief, Role::Sleeper;
     RunStatus: RunStatus::Running, RunStatus::Preempted, RunStatus::Parked, RunStatus::Unknown;
@@ -139,7 +141,7 @@ macro_rules! fields {
 
 fields! {
     Victim { id, role, run_status, wakeups_owed }
-    Standing { owned, held, free, own_free, lent, alone, share_milli, programs, allotted, until_turn, frame }
+    Standing { owned, held, free, own_free, lent, alone, share_milli, programs, allotted, until_turn, frame, division }
     InForce { weight, cores, paused_until }
     Times { on_core, for_core }
     Sample { is_busy, busy_ns, clock_ns, progress }

@@ -43,7 +43,7 @@ impl Table for Script {
     table!(script);
 }
 
-/// Takes the step that a line says: `claim true`, `take_back`, `release`, `decline`, `want true`, `any_free`, `heed`, `watch`, or
+/// Takes the step that a line says: `claim true`, `take_back`, `reclaim`, `release`, `decline`, `want true`, `any_free`, `heed`, `watch`, or
 /// `round` with the program, its weight and the time.
 ///
 /// # Panics
@@ -54,6 +54,7 @@ pub fn step(table: &impl Table, line: &str, reports: impl FnOnce() -> Vec<Report
     match line.split(' ').collect::<Vec<_>>()[..] {
         ["claim", own_only] => says(format_args!("claims {:?}", table::claim(table, own_only == "true"))),
         ["take_back"] => says(format_args!("takes back {:?}", table::take_back(table))),
+        ["reclaim"] => table::reclaim(table),
         ["release"] => says(format_args!("releases {:?}", table::release(table, None))),
         ["decline"] => table::decline(table),
         ["want", wants] => table::want(table, wants == "true"),

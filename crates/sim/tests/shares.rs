@@ -266,9 +266,18 @@ fn what_a_gap_has_lent_is_back_for_the_next_phase() {
     assert!(slowdown <= 1.2 * due);
 }
 
+/// When the second of two programs begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    /// Once the first was alone for a while.
+    Later,
+    /// With the first: neither is ever alone.
+    AtOnce,
+}
+
 /// How many times as long as alone each of two programs takes for its work, where both are under this policy: one of phases, with a serial gap and
 /// four tasks for each core, and one that computes for ever. Times are in nanoseconds.
-fn slowdowns(cores: usize, policy: &str, gap: u64, task: u64) -> [f64; 2] {
+fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) -> [f64; 2] {
     let (policy, workers): (Policy, _) = (policy.parse().unwrap(), cores as u32);
     let phases = || Box::new(ForkJoin::new(gap, task, 4 * workers, u32::MAX, Fork::Tree));
     let rates = |host: &mut Host, programs: &[u32], lasts: u64| -> Vec<f64> {
@@ -282,8 +291,16 @@ fn slowdowns(cores: usize, policy: &str, gap: u64, task: u64) -> [f64; 2] {
     let one = host.submit(0, phases(), policy, workers, 1);
     host.run(100 * MS, 10_000).unwrap();
     let alone = rates(&mut host, &[one], 700 * MS)[0];
+    let (one, wait) = match begins {
+        Begins::Later => (one, 1_000 * MS),
+        Begins::AtOnce => {
+            host = Host::new(cores, Costs::default(), 1);
+            // Longer than from one probe to the next.
+            (host.submit(0, phases(), policy, workers, 1), 4_000 * MS)
+        }
+    };
     let other = host.submit(host.now(), endless(cores), policy, workers, 3);
-    host.run(host.now() + 1_000 * MS, 10_000).unwrap();
+    host.run(host.now() + wait, 10_000).unwrap();
     let beside = rates(&mut host, &[one, other], 2_000 * MS);
     [alone / beside[0], cores as f64 / beside[1]]
 }
@@ -291,8 +308,9 @@ fn slowdowns(cores: usize, policy: &str, gap: u64, task: u64) -> [f64; 2] {
 /// By how much the slowdowns are apart under equal shares, and under equal slowdown.
 fn apart(machines: &[(usize, u64, u64)]) {
     for (cores, gap_us, task_us) in machines.iter().copied() {
-        let [equal, slowdown, time] = ["equal", "slowdown", "time"]
-            .map(|share| slowdowns(cores, &format!("comity:share={share}"), gap_us * 1_000, task_us * 1_000));
+        let [equal, slowdown, time] = ["equal", "slowdown", "time"].map(|share| {
+            slowdowns(Begins::Later, cores, &format!("comity:share={share}"), gap_us * 1_000, task_us * 1_000)
+        });
         println!(
             "{cores} cores, gaps of {gap_us} µs, tasks of {task_us}: equal {equal:.2?}, slowdown {slowdown:.2?}, time {time:.2?}"
         );
@@ -310,6 +328,17 @@ fn apart(machines: &[(usize, u64, u64)]) {
 #[test]
 fn programs_that_gain_less_from_all_cores_are_slowed_as_much_under_equal_slowdown() {
     apart(&[(2, 300, 100), (4, 200, 100)]);
+}
+
+#[test]
+fn programs_that_are_never_alone_learn_in_turn_what_they_gain_from_all_cores() {
+    for (cores, gap_us, task_us) in [(2, 300, 100), (4, 200, 100)] {
+        let [equal, slowdown] = ["comity", "comity:share=slowdown"]
+            .map(|policy| slowdowns(Begins::AtOnce, cores, policy, gap_us * 1_000, task_us * 1_000));
+        println!("{cores} cores, gaps of {gap_us} µs, tasks of {task_us}: equal {equal:.2?}, slowdown {slowdown:.2?}");
+        let apart = |[one, other]: [f64; 2]| (one - other).abs();
+        assert!(apart(slowdown) <= apart(equal) / 2.0, "{cores} cores");
+    }
 }
 
 #[test]

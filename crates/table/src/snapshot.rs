@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
-use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, deq};
+use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli};
 
 use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SLOTS, SWITCHES, TAKEN};
 use crate::map::{Location, Map, TableError};
@@ -198,14 +198,19 @@ impl Snapshot {
             program.life == Life::Living && !program.silent && (program.desire > 0 || program.awake > 0)
         };
         let division = self.division();
+        // A gang that does not desire all cores has no more than it desires for the time of its turns.
+        let most = |program: &Program| match division {
+            Division::Time if program.desire > 0 => program.desire,
+            _ => u32::MAX,
+        };
         let claim = |program: &Program| Claim {
             program: program.program,
             weight: program.weighs(division),
-            desire: program.may_use.len() as u32 * 1000,
+            desire: most(program).min(program.may_use.len() as u32),
         };
         let active: Vec<&Program> = self.programs.iter().filter(has_work).collect();
         let cores = active.iter().fold(CoreSet::EMPTY, |all, other| all.union(other.may_use)).len() as u32;
-        let shares = deq(cores * 1000, &active.iter().map(|other| claim(other)).collect::<Vec<_>>(), 0);
+        let shares = due_milli(division, cores, &active.iter().map(|other| claim(other)).collect::<Vec<_>>());
         let own = active.iter().zip(shares).find(|(other, _)| other.slot == program.slot);
         own.map_or(0, |(_, share)| share)
     }
@@ -239,8 +244,8 @@ impl Snapshot {
         let mut parties = vec![Party { slot, claim, may_use }];
         parties.extend(others.filter(|party| party.claim.desire > 0));
         if parties.iter().all(|party| party.may_use == may_use) {
-            let in_milli = |party: &Party| Claim { desire: party.claim.desire * 1000, ..party.claim };
-            return deq(may_use.len() as u32 * 1000, &parties.iter().map(in_milli).collect::<Vec<_>>(), 0)[0];
+            let claims: Vec<Claim> = parties.iter().map(|party| party.claim).collect();
+            return due_milli(division, may_use.len() as u32, &claims)[0];
         }
         // Where some may use other cores only, it gets what the table's rule gives it, on average over a frame.
         parties.sort_by_key(|party| party.slot.index());

@@ -49,6 +49,8 @@ pub struct Terms {
     pub mark: String,
     /// What others call it.
     pub name: String,
+    /// By which its coordinator decides.
+    pub policy: Policy,
     /// How much it counts.
     pub weight: u32,
     /// How many cores it desires while it could use its share; `None`: as many as its threads can use.
@@ -67,7 +69,7 @@ impl Terms {
             weight: self.weight,
             workers: self.cap(),
             may_use: affinity::of(ThreadId::current()),
-            lend_after: Policy::default().lend_after(),
+            lend_after: self.policy.lend_after(),
         }
     }
 
@@ -192,7 +194,7 @@ impl Coordinator<'_> {
         may_use: CoreSet,
         note: Option<Note>,
     ) -> Coordinator<'a> {
-        let policy = Policy::default().coordinator().expect("programs under the default policy share cores");
+        let policy = terms.policy.coordinator().expect("programs under the default policy share cores");
         Coordinator {
             coordination: Coordination::new(policy, terms.own(), terms.most, now_ns()),
             command: Command { member, tree: Tree::new(terms, may_use), note, is_closed: false },

@@ -201,6 +201,9 @@ fn a_command_line_that_is_wrong_is_refused_and_nothing_runs() {
     let output = comity_at(&table).env("COMITY_WEIGHT", "heavy").args(["run", "true"]).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && errors.contains("COMITY_WEIGHT=heavy is not"), "{errors}");
+    let output = comity_at(&table).env("COMITY_POLICY", "comity:share=all").args(["run", "true"]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && errors.contains("COMITY_POLICY: "), "{errors}");
     assert!(!table.exists());
 }
 
@@ -267,6 +270,19 @@ fn a_command_that_waits_desires_nothing_and_one_that_works_what_it_can_use() {
     });
     fs::remove_file(&go).unwrap();
     wait_until("it desires nothing again", || asks_for_none(&running, &table));
+}
+
+#[test]
+fn a_command_proposes_how_cores_are_divided_as_programs_that_use_comity_do() {
+    let (_folder, table) = place();
+    for (policy, proposal) in [("comity:share=slowdown", "slowdown"), ("comity:share=time", "time"), ("bws", "equal")] {
+        let mut command = comity_at(&table);
+        command.env("COMITY_POLICY", policy).args(["run", "sh", "-c", BURN]).process_group(0);
+        let running = Running { child: command.spawn().unwrap() };
+        wait_until("its proposal is there", || {
+            running.entry(&table).is_some_and(|entry| held(&entry) > 0 && entry["proposal"] == proposal)
+        });
+    }
 }
 
 #[test]

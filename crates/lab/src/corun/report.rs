@@ -197,6 +197,7 @@ mod tests {
             backends: vec![Backend::Rayon],
             workers: 2,
             rounds: 2,
+            lead_in: 0,
             grouping: Grouping::Same,
             timeout: Duration::from_secs(1),
             one_core: 0,

@@ -32,6 +32,8 @@ pub struct Plan {
     pub workers: u16,
     /// Counted rounds, alone and together.
     pub rounds: usize,
+    /// Uncounted rounds that each program runs alone before all run together.
+    pub lead_in: usize,
     /// The programs' task groups, also when they run alone.
     pub grouping: Grouping,
     /// For one round, or for preparing.
@@ -209,7 +211,7 @@ fn measure_block(
     }
     progress.doing(|| format!("{backend}: together"));
     let launches: Vec<Launch<'_>> = plan.programs.iter().map(launch).collect();
-    together(&launches, rounds, plan.timeout, |program, round, is_counted| {
+    together(&launches, plan.lead_in, rounds, plan.timeout, |program, round, is_counted| {
         record.note(place, program, &round, |samples| match is_counted {
             true => samples.corun.push(round.clone()),
             false => samples.uncounted_s.push(round.seconds),
@@ -229,14 +231,19 @@ fn solo(launch: Launch<'_>, rounds: usize, timeout: Duration, mut note: impl FnM
     stage.close()
 }
 
-/// All start their first round together, and none stops before all have had theirs: counted rounds overlap fully.
+/// Each in turn runs the rounds of its lead-in, while the others wait. Then all start their first round together, and none stops before all have
+/// had theirs: counted rounds overlap fully.
 fn together(
     launches: &[Launch<'_>],
+    lead_in: usize,
     rounds: usize,
     timeout: Duration,
     mut note: impl FnMut(usize, Round, bool),
 ) -> Result<(), Failure> {
     let mut stage = Stage::open(launches, timeout)?;
+    for program in 0..launches.len() {
+        stage.rounds_of(program, lead_in)?;
+    }
     stage.go(None)?;
     let mut counted = vec![0; launches.len()];
     while counted.iter().any(|counted| *counted < rounds) {

@@ -52,8 +52,21 @@ impl Stage {
 
     /// Lets every program run `rounds` rounds, or as long as the stage lasts.
     pub fn go(&mut self, rounds: Option<usize>) -> Result<(), Failure> {
-        let order = rounds.map_or_else(|| "go".to_owned(), |rounds| format!("go {rounds}"));
+        let order = go_order(rounds);
         (0..self.number).try_for_each(|index| self.processes.tell(index, &order))
+    }
+
+    /// Lets one program run `rounds` rounds, and waits for them. The others must have none to run.
+    pub fn rounds_of(&mut self, program: usize, rounds: usize) -> Result<(), Failure> {
+        if rounds > 0 {
+            self.processes.tell(program, &go_order(Some(rounds)))?;
+        }
+        for _ in 0..rounds {
+            // Those that wait are not late.
+            (0..self.number).for_each(|index| self.processes.expect(index));
+            self.next_round()?;
+        }
+        Ok(())
     }
 
     /// Waits for the next round that any program ends.
@@ -79,6 +92,10 @@ impl Stage {
             }
         }
     }
+}
+
+fn go_order(rounds: Option<usize>) -> String {
+    rounds.map_or_else(|| "go".to_owned(), |rounds| format!("go {rounds}"))
 }
 
 /// This same executable, even if its file has been replaced since.

@@ -242,6 +242,21 @@ fn what_runs_on_uncounted_is_in_the_response_time() {
 }
 
 #[test]
+fn in_its_lead_in_each_program_runs_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, ended) = (folder.path().join("begun"), folder.path().join("ended"));
+    let program =
+        |name: &str| format!("echo {name} >> {}; sleep 0.01; echo {name} >> {}", begun.display(), ended.display());
+    let run = ["--rounds", "1", "--lead-in", "3", "--json", "-"];
+    let report = json(lab().arg("corun").args([program("a"), program("b")]).args(run));
+    assert_eq!(report["lead_in"], 3);
+    let lines = |file| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    // One round alone and one on one core of each, then the lead-ins, then both.
+    let alone = ["a", "a", "b", "b", "a", "a", "a", "b", "b", "b"];
+    assert_eq!([&lines(begun)[..10], &lines(ended)[..10]], [alone; 2]);
+}
+
+#[test]
 fn a_named_baseline_gives_all_backends_the_same_base() {
     let report =
         json(lab().args(SMALL).args(["--policy", "abp,bws", "--baseline", "abp", "--rounds", "2", "--json", "-"]));

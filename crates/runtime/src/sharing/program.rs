@@ -526,6 +526,11 @@ impl Part {
             division.tell(*core, how);
         })
     }
+
+    /// Whether another pool of the program wants a core.
+    fn does_another_want(&self) -> bool {
+        self.program.wanting.load(Ordering::Relaxed) > u32::from(self.wants.load(Ordering::Relaxed))
+    }
 }
 
 impl Cores for Part {
@@ -548,7 +553,12 @@ impl Cores for Part {
     }
 
     fn reclaim(&self) {
-        self.member.reclaim();
+        // While another worker changes what the pools have, the worker that is woken does without.
+        let Ok(division) = self.program.division.try_lock() else { return };
+        // Under the lock no other pool begins to wait, which would have to be told of the core.
+        if !division.closed && division.cores.len() < division.most && !self.does_another_want() {
+            self.member.reclaim();
+        }
     }
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
@@ -565,7 +575,7 @@ impl Cores for Part {
         division.tell(core, Holding::Released);
         let released = self.member.release(Some(core));
         drop(division);
-        if self.program.wanting.load(Ordering::Relaxed) > u32::from(self.wants.load(Ordering::Relaxed)) {
+        if self.does_another_want() {
             self.program.poke();
         }
         released
@@ -592,8 +602,7 @@ impl Cores for Part {
     }
 
     fn is_core_wanted(&self) -> bool {
-        let own = u32::from(self.wants.load(Ordering::Relaxed));
-        self.program.wanting.load(Ordering::Relaxed) > own || self.member.is_core_wanted()
+        self.does_another_want() || self.member.is_core_wanted()
     }
 
     fn note_lost(&self, cores: u32) {

@@ -11,9 +11,18 @@ use crate::raw::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, explore, fenc
 
 const WAITS: usize = 0;
 const LEAVES: usize = 1;
+const BORROWS: usize = 2;
 
 fn slot(index: usize) -> SlotId {
     SlotId::new(index).expect("there are as many")
+}
+
+/// How a program leaves its core.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Released,
+    /// Another program borrows it: it is taken back, and left free for a worker that is woken, which finds no use for it.
+    Reclaimed,
 }
 
 /// One core. It belongs to the program that leaves it, or, with `own`, to the one that waits.
@@ -27,9 +36,10 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(own: bool) -> Arc<Shared> {
+    fn new(own: bool, left: Left) -> Arc<Shared> {
         let owner = slot(if own { WAITS } else { LEAVES });
-        let word = CoreWord::UNUSED.granted(Some(owner)).and_then(|word| word.claimed(slot(LEAVES)));
+        let holder = slot(if left == Left::Released { LEAVES } else { BORROWS });
+        let word = CoreWord::UNUSED.granted(Some(owner)).and_then(|word| word.claimed(holder));
         let core = AtomicU64::new(word.expect("it is free").to_bits());
         let [wanting, waits, watches] = [(); 3].map(|()| AtomicBool::new(false));
         Arc::new(Shared { core, wanting, waits, watches, bell: AtomicU32::new(0) })
@@ -151,9 +161,9 @@ impl Before {
 }
 
 /// A worker begins to wait, the coordinator comes by and sees a core as old or not, and another program leaves its core.
-fn a_core_is_left(own: bool, is_old: bool, before: Before) {
+fn a_core_is_left(own: bool, left: Left, is_old: bool, before: Before) {
     explore(3, move || {
-        let shared = Shared::new(own);
+        let shared = Shared::new(own, left);
         if matches!(before, Before::Waits | Before::Watches) {
             table::want(&shared.seen(WAITS, false), true);
         }
@@ -163,7 +173,13 @@ fn a_core_is_left(own: bool, is_old: bool, before: Before) {
         }
         let leaves = thread::spawn({
             let shared = shared.clone();
-            move || table::release(&shared.seen(LEAVES, false), Some(0)).is_some()
+            move || {
+                let seen = shared.seen(LEAVES, false);
+                match left {
+                    Left::Released => assert!(table::release(&seen, Some(0)).is_some()),
+                    Left::Reclaimed => table::reclaim(&seen),
+                }
+            }
         });
         let waits = thread::spawn({
             let shared = shared.clone();
@@ -175,7 +191,7 @@ fn a_core_is_left(own: bool, is_old: bool, before: Before) {
             }
         });
         let (has_claimed, comes_again) = shared.visit(is_old);
-        assert!(leaves.join().unwrap());
+        leaves.join().unwrap();
         let has_claimed = waits.join().unwrap() || has_claimed;
         let comes_by = comes_again != Err(shared.bell.load(Ordering::Acquire));
         assert!(has_claimed || comes_by, "the core is free, and nothing brings the coordinator by");
@@ -189,14 +205,22 @@ fn a_core_is_left(own: bool, is_old: bool, before: Before) {
 #[test]
 fn loom_a_core_that_is_left_is_claimed_or_watched() {
     for before in Before::ALL {
-        a_core_is_left(false, false, before);
-        a_core_is_left(false, true, before);
+        a_core_is_left(false, Left::Released, false, before);
+        a_core_is_left(false, Left::Released, true, before);
+    }
+}
+
+#[test]
+fn loom_a_core_that_is_called_back_is_claimed_or_watched() {
+    for before in Before::ALL {
+        a_core_is_left(false, Left::Reclaimed, false, before);
+        a_core_is_left(false, Left::Reclaimed, true, before);
     }
 }
 
 #[test]
 fn loom_a_core_of_its_own_that_is_left_is_claimed() {
     for before in Before::ALL {
-        a_core_is_left(true, false, before);
+        a_core_is_left(true, Left::Released, false, before);
     }
 }

@@ -26,7 +26,7 @@ fn live(member: &Member, nth: u64) {
         let now = now_ns();
         member.own().heartbeat.store(now, Ordering::Relaxed);
         let (kind, bit) = (random >> 33, random >> 63 == 1);
-        let line = match kind % 11 {
+        let line = match kind % 12 {
             0 | 1 => format!("claim {bit}"),
             2 => "take_back".to_owned(),
             3 | 4 => "release".to_owned(),
@@ -35,8 +35,9 @@ fn live(member: &Member, nth: u64) {
             7 => "any_free".to_owned(),
             8 => "watch".to_owned(),
             9 => "heed".to_owned(),
+            10 => "reclaim".to_owned(),
             _ => {
-                member.own().desire.store(kind as u32 / 11 % 5, Ordering::Release);
+                member.own().desire.store(kind as u32 / 12 % 5, Ordering::Release);
                 format!("round {} 100 {now}", nth + 1)
             }
         };

@@ -2,7 +2,7 @@
 
 use super::Divides;
 use super::efficiency::Efficiency;
-use crate::allotment::Proposal;
+use crate::allotment::{Division, Proposal};
 use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 /// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how many of
@@ -140,8 +140,8 @@ const PAID_WITHIN_FRAMES: u64 = 3;
 /// Each correction moves the turns of all programs a little.
 const CORRECTS_EVERY_NS: u64 = 100_000_000;
 
-/// Less than so many thousandths is not corrected: cores that whole shares make lasting would change hands for it.
-const TOO_LITTLE: u32 = 50;
+/// Less than so many thousandths moves no share: cores that whole shares make lasting would change hands for it.
+pub(super) const TOO_LITTLE: u32 = 50;
 
 impl Owed {
     fn note(&mut self, account: &Account) {
@@ -306,9 +306,10 @@ impl Coordinator for Courtesy {
             }
         }
         // Of a gang the time of its turns is due, and not what it makes of them.
-        if self.mode == Mode::Time || account.alone || self.divides == Divides::Time {
+        let is_gang = account.division == Division::Time;
+        if self.mode == Mode::Time || account.alone || (is_gang && self.divides == Divides::Time) {
             self.owed = Owed::default();
-        } else {
+        } else if !is_gang {
             self.owed.note(account);
         }
         let wanted = if self.mode == Mode::Cores { account.queued.min(account.retired) } else { 0 };
@@ -483,6 +484,23 @@ mod tests {
         // One that shares time, or is alone, begins anew.
         courtesy.enter(Mode::Time);
         assert_eq!(courtesy.quantum(&beside(1, 1, 1, 0)).correction, 1000);
+    }
+
+    #[test]
+    fn a_gang_is_owed_nothing_where_all_take_turns_and_else_as_any_program() {
+        let correction = |division| {
+            let mut courtesy = Courtesy::new(Divides::Time);
+            courtesy.enter(Mode::Cores);
+            let look = Account { division, ..turn(10, 20) };
+            [(); 50].map(|()| courtesy.quantum(&look).correction)[49]
+        };
+        assert_eq!([Division::Time, Division::Equal, Division::Slowdown].map(correction), [1000, 1500, 1500]);
+        // A probe is no more than a pause of what is owed.
+        let mut courtesy = Courtesy::new(Divides::Slowdown);
+        courtesy.enter(Mode::Cores);
+        let mut look = |division| courtesy.quantum(&Account { division, ..turn(10, 20) }).correction;
+        assert_eq!([(); 50].map(|()| look(Division::Slowdown))[49], 1500);
+        assert_eq!([(); 10].map(|()| look(Division::Time)), [1500; 10]);
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! How much a program gains from all cores, beside what it makes of those of its share.
 
-use crate::allotment::{EFFICIENCIES, LINEAR};
+use super::courtesy::TOO_LITTLE;
+use crate::allotment::{Division, EFFICIENCIES, LINEAR};
 use crate::{Account, Mode};
 
 /// A program that has `x` of `N` cores, and does useful work at the rate `u(x)`, is slowed by `u(N) / u(x)`. Let `a = u(x) / x` be what it
 /// makes of a core of its share. All are slowed alike where shares are in proportion to `u(N) / a`. Over `N` that is the number that a program
 /// publishes, its efficiency (Eager, Zahorjan and Lazowska, IEEE TC 1989) where `a` is what one core does. Both are measured: `u(N)` while
-/// the program is alone, `a` while it has cores beside others, so an equal slowdown is the fixed point whatever `u` is.
+/// the program is alone, or in turn as a gang, and `a` while it has cores beside others: so an equal slowdown is the fixed point whatever `u` is.
 ///
 /// Useful work is time for which workers had a task, as A-STEAL counts it, and no more than the processor time that the program had. What
 /// caches and memory make of that time does not show: that needs the processor's own counters.
 ///
-/// A program that was never seen alone counts as linear.
+/// A program that has never had all cores counts as linear.
 #[derive(Debug, Default)]
 pub(super) struct Efficiency {
     alone: Rate,
@@ -23,10 +24,26 @@ pub(super) struct Efficiency {
 
 /// Beside whom a program was, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Company {
-    alone: bool,
-    /// It held cores.
-    cores: bool,
+enum Company {
+    /// It had all cores: no other program wants any, or all have them in turn.
+    Alone,
+    /// It had its share, and held cores.
+    Beside,
+    /// It shared time, or was out of turn.
+    Neither,
+}
+
+impl Company {
+    fn of(account: &Account, mode: Mode) -> Company {
+        // Not what it holds: in a gap it lends some.
+        let is_its_turn = account.owned >= account.usable;
+        match (account.division, mode) {
+            _ if account.programs <= 1 => Company::Alone,
+            (Division::Time, Mode::Cores) if is_its_turn => Company::Alone,
+            (Division::Equal | Division::Slowdown, Mode::Cores) => Company::Beside,
+            _ => Company::Neither,
+        }
+    }
 }
 
 /// Work in time, over several looks.
@@ -37,7 +54,7 @@ struct Rate {
 }
 
 /// What was seen for less time of a core says nothing: a program begins with fewer tasks than it has later.
-const LEAST_NS: u64 = 200_000_000;
+const LEAST_NS: u64 = 100_000_000;
 
 /// For how much time of a core what was seen counts for about a half.
 const HALF_NS: u64 = 4_000_000_000;
@@ -66,7 +83,7 @@ impl Rate {
 impl Efficiency {
     /// A look at the program, which was in this mode.
     pub(super) fn note(&mut self, account: &Account, mode: Mode) {
-        let now = Company { alone: account.programs <= 1, cores: mode == Mode::Cores };
+        let now = Company::of(account, mode);
         let before = self.company.replace(now);
         // Others may have come or gone at any time of the look, and a program that was stopped for long did nothing then.
         if before != Some(now) || account.lasted_ns > LONGEST_NS {
@@ -75,12 +92,11 @@ impl Efficiency {
         // How long a command has tasks is not known.
         let tasks_ns = if account.usage_ns > 0 { account.usage_ns } else { account.used_ns };
         let work_ns = tasks_ns.min(account.used_ns);
-        // Not of what it held: a core that it leaves in a gap is its own all the same. Alone it is due all that there are.
-        let due_ns = account.lasted_ns * u64::from(account.share_milli) / 1000;
+        // Not of what it held: a core that it leaves in a gap is its own all the same.
         match now {
-            Company { alone: true, .. } => self.alone.note(work_ns, due_ns),
-            Company { cores: true, .. } => self.beside.note(work_ns, due_ns),
-            Company { .. } => {}
+            Company::Alone => self.alone.note(work_ns, account.lasted_ns * u64::from(account.usable)),
+            Company::Beside => self.beside.note(work_ns, account.lasted_ns * u64::from(account.share_milli) / 1000),
+            Company::Neither => {}
         }
     }
 
@@ -90,13 +106,15 @@ impl Efficiency {
         let measured = alone * u64::from(LINEAR) / self.beside.milli().unwrap_or(1000).max(1);
         let efficiency = measured.clamp((*EFFICIENCIES.start()).into(), LINEAR.into()) as u32;
         let published = self.published.filter(|published| published.abs_diff(efficiency) < STEP);
-        *self.published.insert(published.unwrap_or(efficiency))
+        let published = *self.published.insert(published.unwrap_or(efficiency));
+        if published + TOO_LITTLE < LINEAR { published } else { LINEAR }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use alloc::vec::Vec;
 
     const MS: u64 = 1_000_000;
@@ -130,6 +148,8 @@ mod tests {
             "as much of each core beside others"
         );
         assert_eq!(after(&[(look(1, 2, 16), 100)]), 500, "no share is moved further");
+        let nearly = Account { usage_ns: 153 * MS, used_ns: 153 * MS, ..look(1, 16, 16) };
+        assert_eq!(after(&[(nearly, 100)]), LINEAR, "nor for less than a twentieth");
     }
 
     #[test]
@@ -146,6 +166,22 @@ mod tests {
         assert_eq!(after(&[(look(1, 16, 16), 100), (came, 1)]), LINEAR);
         let stopped = Account { lasted_ns: 3_600_000 * MS, ..look(1, 0, 16) };
         assert_eq!(after(&[(look(1, 16, 16), 100), (stopped, 1)]), LINEAR);
+    }
+
+    #[test]
+    fn a_gang_in_its_turn_has_all_cores_as_one_that_is_alone() {
+        let gang = |owned, look: Account| Account { division: Division::Time, owned, ..look };
+        // Two turns of ten looks, and out of turn in between.
+        let turns = |working| {
+            let [all, none] = [(gang(16, look(2, working, 8)), 10), (gang(0, look(2, 0, 8)), 10)];
+            [all, none, all, none]
+        };
+        assert_eq!(after(&turns(12)), 750);
+        assert_eq!(after(&turns(16)), LINEAR);
+        // What it does out of turn says nothing of a core of its share, nor does a look in which its turn begins or ends.
+        assert_eq!(after(&[(look(1, 12, 16), 100), (gang(0, look(2, 2, 8)), 100)]), 750);
+        let changes = [(gang(16, look(2, 1, 8)), 1), (gang(0, look(2, 16, 8)), 1)];
+        assert_eq!(after(&[turns(12).to_vec(), vec![changes; 50].concat()].concat()), 750);
     }
 
     #[test]
