@@ -76,7 +76,8 @@ With --cores auto the command desires as many cores as it has threads that run
 or wait for a core; with --cores N it desires N. Either only while it could use
 its part, of N cores at most: cores that it does not use are lent.
 COMITY_POLICY=comity:share=slowdown, or time, has the command propose another
-part than an equal one, as it has programs that use Comity.
+part than an equal one, as it has programs that use Comity. Under time, and in
+every 16th frame under slowdown, it is out of turn while another has all cores.
 
 The command has COMITY_TABLE=off, so that it is not counted twice, and
 COMITY_RUN, by which what it starts is known. These variables, where they are
@@ -165,13 +166,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let is_free = |variable: &&str| env::var_os(variable).is_none_or(|value| value.is_empty());
     let threads = desired.unwrap_or(most).to_string();
     command.envs(THREAD_VARIABLES.iter().filter(|variable| is_free(variable)).map(|variable| (variable, &threads)));
-    let terms = Terms { process, start, mark, name: name(program), policy: policy()?, weight, cores: desired, most };
+    let policy = policy()?;
+    let terms = Terms { process, start, mark, name: name(program), policy, weight, cores: desired, most };
     let location = Location::from_environment();
     detail(|| {
         let weight = format!("weight: {weight} ({})", weight::chosen_by(arguments.weight));
         let (table, cores) = (choices::table(), choices::cores());
+        let by = choices::variable(&["COMITY", "COMITY_POLICY"], "the default");
         format!(
-            "comity: {table}\ncomity: {cores}\ncomity: {weight}\ncomity: runs '{}' with {threads} threads",
+            "comity: {table}\ncomity: {cores}\ncomity: {weight}\ncomity: policy: {policy} ({by})\ncomity: runs '{}' with {threads} threads",
             program.display()
         )
     });
@@ -186,8 +189,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Err(not_started(program, &command.exec()))
 }
 
-/// By which the coordinator decides: `COMITY_POLICY`, if that is the default policy with parameters of its own. Under the policies of papers
-/// programs know nothing of commands.
+/// By which the coordinator decides: what `COMITY_POLICY` says of `comity`. No other policy is written for commands.
 fn policy() -> Result<Policy, Failure> {
     let is_off = environment::variable("COMITY").is_some_and(|switch| switch == "off");
     let Some(text) = environment::variable("COMITY_POLICY").filter(|_| !is_off) else { return Ok(Policy::default()) };

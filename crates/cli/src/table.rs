@@ -34,8 +34,8 @@ are awake, or a command's threads that run or wait for a core; workers: all of
 them, or the most cores that a command may desire; age: since it joined; cpu:
 processor time that it has used; got: the same in cores, on average since it
 joined; owed: cores that it was due beyond that; efficiency: under
-comity:share=slowdown, its speed alone over that of all cores, each as fast as
-one of its share; claimed, taken back, released, lost: how often it began to use
+comity:share=slowdown, its speed with all cores over that of as many, each as
+fast as one of its share; claimed, taken back, released, lost: how often it began to use
 a core that no program used, took back its own, gave one up, lost one to its
 owner.
 

@@ -83,6 +83,11 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         self.processes[index].deadline = Some(Instant::now() + self.timeout);
     }
 
+    /// From now on `index` may be silent.
+    pub fn excuse(&mut self, index: usize) {
+        self.processes[index].deadline = None;
+    }
+
     /// Gives `index` an order, a line, and expects an answer.
     pub fn tell(&mut self, index: usize, order: &str) -> Result<(), Failure> {
         self.expect(index);

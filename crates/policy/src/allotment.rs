@@ -80,7 +80,28 @@ pub enum Division {
     Time,
 }
 
+/// So many programs for each core are a crowd. None has a core for long there, so all share time, and none is told from another.
+pub const CROWD: u32 = 4;
+
+/// Efficiencies that are no further apart, in thousandths, move no share: cores that are lasting would change hands for it.
+pub const ALIKE: u32 = 50;
+
+/// Whether programs that propose this gain about as much as each other from all cores.
+pub fn are_alike(proposals: impl IntoIterator<Item = Proposal>) -> bool {
+    let (least, most) = proposals.into_iter().fold((u32::MAX, 0), |(least, most), proposal| {
+        let efficiency = proposal.factor(Division::Slowdown);
+        (least.min(efficiency), most.max(efficiency))
+    });
+    most.saturating_sub(least) <= ALIKE
+}
+
 impl Division {
+    /// How many of the cores that a program may use count where it is asked what others are due. Of gangs those that it desires. Else all: what it
+    /// would desire is not known while it holds none.
+    pub fn could_use(self, desire: u32, may_use: u32) -> u32 {
+        if self == Division::Time && desire > 0 { desire.min(may_use) } else { may_use }
+    }
+
     /// What programs with these proposals have. `None` is of an earlier build, which knows no others than equal parts.
     pub fn among(proposal: impl IntoIterator<Item = Option<Proposal>>) -> Division {
         let one = |proposal| match proposal {
@@ -110,8 +131,8 @@ pub fn gangs_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> 
     in_turn(cores, claims, phase, gang)
 }
 
-/// What each party is due of `cores` over whole frames, in thousandths of a core: what it has of them on average as [`deq_in_turn`] or
-/// [`gangs_in_turn`] divides them, and no more for what others do not desire of their turns.
+/// What each party is due of `cores` over whole frames, in thousandths of a core: what it has of them on average, as [`deq_in_turn`] divides
+/// them, or [`gangs_in_turn`]. What a gang does not desire in its turn is shared out among the others as by [`deq`].
 pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
     let in_milli = |claim: &Claim| Claim { desire: claim.desire.min(cores) * 1000, ..*claim };
     let claims: Vec<Claim> = claims.iter().map(in_milli).collect();
@@ -124,9 +145,9 @@ pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
 pub struct Allotted {
     /// As many whole cores.
     pub cores: u32,
-    /// How long until a turn of its program begins, at which that has a core more, or all: in units of 2⁻⁶⁴ of a frame. `None`: all its
-    /// cores are lasting.
-    pub until_turn: Option<u64>,
+    /// How long until a turn of its program begins or ends, in which that has a core more, or all: in units of 2⁻⁶⁴ of a frame. `None`: all
+    /// its cores are lasting.
+    pub until_change: Option<u64>,
 }
 
 /// As [`deq`], with the times of the turns.
@@ -134,7 +155,7 @@ pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, fill)
 }
 
-/// One level of a division: what each party has, and how long until its next turn.
+/// One level of a division: what each party has, and how long until a turn of its begins or ends.
 type Divide = fn(u64, &[Party], u64) -> Vec<(u64, Option<u64>)>;
 
 /// What programs, and of these their parties, have where the programs `divide` all cores.
@@ -150,12 +171,12 @@ fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allo
         desire: parties.iter().map(|nth| u64::from(claims[*nth].desire)).sum(),
     };
     let shares = divide(u64::from(cores), &programs.iter().map(together).collect::<Vec<_>>(), phase);
-    let mut allotments = vec![Allotted { cores: 0, until_turn: None }; claims.len()];
-    for (program, (share, until_turn)) in programs.iter().zip(shares) {
+    let mut allotments = vec![Allotted { cores: 0, until_change: None }; claims.len()];
+    for (program, (share, until_change)) in programs.iter().zip(shares) {
         let parties: Vec<Party> = program.iter().map(|nth| Party::from(claims[*nth])).collect();
         for (nth, (allotment, _)) in program.iter().zip(fill(share, &parties, phase)) {
             let cores = u32::try_from(allotment).expect("no party gets more than it desires");
-            allotments[*nth] = Allotted { cores, until_turn };
+            allotments[*nth] = Allotted { cores, until_change };
         }
     }
     allotments
@@ -179,7 +200,7 @@ impl From<Claim> for Party {
     }
 }
 
-/// One level of [`deq`]: what each party has, and how long until its next turn.
+/// One level of [`deq`]: what each party has, and how long until a turn of its begins or ends.
 fn fill(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
     let weight = |nth: &usize| u64::from(parties[*nth].weight.max(1));
     let mut given = vec![(0, None); parties.len()];
@@ -210,13 +231,24 @@ fn fill(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
     for nth in open {
         let share = left * weight(&nth);
         let (whole, fraction) = (share / total, share % total);
-        let begins = (u128::from(length % total) << 64).div_ceil(total.into()) as u64;
         let before = marks_before(length);
+        let begins = at(length % total, total);
         length += fraction;
-        let until_turn = (fraction > 0).then(|| begins.wrapping_sub(phase));
-        given[nth] = (whole + marks_before(length) - before, until_turn);
+        let until_change = (fraction > 0).then(|| until_either([begins, at(length % total, total)], phase));
+        given[nth] = (whole + marks_before(length) - before, until_change);
     }
     given
+}
+
+/// What comes after so many of all parts of a frame: in units of 2⁻⁶⁴.
+fn at(part: u64, all: u64) -> u64 {
+    (u128::from(part) << 64).div_ceil(all.into()) as u64
+}
+
+/// How long until the first of two times of a frame, of which none is now.
+fn until_either(times: [u64; 2], phase: u64) -> u64 {
+    let until = |time: u64| if time == phase { u64::MAX } else { time.wrapping_sub(phase) };
+    times.map(until).into_iter().min().expect("there are two")
 }
 
 /// The program whose turn it is has all cores that it desires.
@@ -229,19 +261,32 @@ fn gang(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
         let begin = end;
         end += weight(party);
         let is_alone = end - begin == total;
-        let begins = (u128::from(begin) << 64).div_ceil(total.max(1).into()) as u64;
-        let until_turn = (end > begin && !is_alone).then(|| begins.wrapping_sub(phase));
-        (if (begin..end).contains(&now) { party.desire.min(cores) } else { 0 }, until_turn)
+        let times = || [begin, end].map(|time| at(time % total, total));
+        let until_change = (end > begin && !is_alone).then(|| until_either(times(), phase));
+        (if (begin..end).contains(&now) { party.desire.min(cores) } else { 0 }, until_change)
     };
     parties.iter().map(turn).collect()
 }
 
-/// What each party has of its turns.
+/// What each party has of its turns, and of what others leave of theirs.
 fn time_of_turns(cores: u64, parties: &[Party], _: u64) -> Vec<(u64, Option<u64>)> {
     let weight = |party: &Party| if party.desire > 0 { u64::from(party.weight.max(1)) } else { 0 };
     let total: u64 = parties.iter().map(weight).sum();
-    let part = |party: &Party| party.desire.min(cores) * weight(party) / total.max(1);
-    parties.iter().map(|party| (part(party), None)).collect()
+    let mut given = vec![(0, None); parties.len()];
+    for (nth, party) in parties.iter().enumerate().filter(|(_, party)| party.desire > 0) {
+        let own = party.desire.min(cores);
+        let mut in_turn = vec![(0, None); parties.len()];
+        if own < cores {
+            let mut others = parties.to_vec();
+            others[nth].desire = 0;
+            in_turn = fill(cores - own, &others, 0);
+        }
+        in_turn[nth].0 = own;
+        for (given, (cores, _)) in given.iter_mut().zip(in_turn) {
+            given.0 += cores * weight(party) / total;
+        }
+    }
+    given
 }
 
 #[cfg(test)]
@@ -289,23 +334,26 @@ mod tests {
     #[test]
     fn what_each_is_due_is_what_it_has_over_a_frame() {
         let desires = programs(&[(100, 4), (100, 1), (300, 8), (50, 0)]);
-        for (division, divide) in
-            [(Division::Equal, deq_in_turn as fn(u32, &[Claim], u64) -> _), (Division::Time, gangs_in_turn)]
-        {
-            const LOOKS: u64 = 6000;
-            let mut had = vec![0; desires.len()];
-            for look in 0..LOOKS {
-                let allotted: Vec<Allotted> = divide(6, &desires, u64::MAX / LOOKS * look);
-                had.iter_mut().zip(allotted).for_each(|(had, allotted)| *had += u64::from(allotted.cores));
-            }
-            let due = due_milli(division, 6, &desires);
-            let near = |(had, due): (&u64, &u32)| (had * 1000 / LOOKS).abs_diff((*due).into()) <= 2;
-            assert!(had.iter().zip(&due).all(near), "{division:?}: {had:?} in {LOOKS} looks, due {due:?}");
+        const LOOKS: u64 = 6000;
+        let mut had = vec![0; desires.len()];
+        for look in 0..LOOKS {
+            let allotted = deq(6, &desires, u64::MAX / LOOKS * look);
+            had.iter_mut().zip(allotted).for_each(|(had, allotted)| *had += u64::from(allotted));
         }
-        assert_eq!(due_milli(Division::Time, 2, &programs(&[(100, 2), (100, 1)])), [1000, 500]);
+        let due = due_milli(Division::Equal, 6, &desires);
+        let near = |(had, due): (&u64, &u32)| (had * 1000 / LOOKS).abs_diff((*due).into()) <= 2;
+        assert!(had.iter().zip(&due).all(near), "{had:?} in {LOOKS} looks, due {due:?}");
+        // Turns of 0.2, 0.2 and 0.6, in which 2, 5 and no cores are left to the others.
+        assert_eq!(due_milli(Division::Time, 6, &desires), [1050, 300, 4650, 0]);
+        assert_eq!(due_milli(Division::Time, 2, &programs(&[(100, 2), (100, 1)])), [1500, 500]);
+        assert_eq!(due_milli(Division::Time, 2, &programs(&[(100, 1), (100, 1)])), [1000, 1000]);
         assert_eq!(due_milli(Division::Equal, 2, &programs(&[(100, 2), (100, 1)])), [1000, 1000]);
         // A desire is any word that a program writes.
-        assert_eq!(due_milli(Division::Equal, 2, &programs(&[(100, u32::MAX), (100, u32::MAX)])), [1000, 1000]);
+        let greedy = programs(&[(u32::MAX, u32::MAX), (u32::MAX, u32::MAX)]);
+        assert_eq!(
+            [Division::Equal, Division::Time].map(|division| due_milli(division, 2, &greedy)),
+            [[1000, 1000]; 2]
+        );
     }
 
     #[test]
@@ -354,12 +402,14 @@ mod tests {
                 assert!((average - f64::from(entitled) / 1000.0).abs() < 0.002, "{average} of {entitled}");
                 let turns = (0..has.len()).filter(|step| has[*step] > has[(step + has.len() - 1) % has.len()]).count();
                 assert!(turns <= 1 && has.iter().max().unwrap() - has.iter().min().unwrap() <= 1, "{has:?}");
-                let Some(until_turn) = at[0][nth].until_turn else {
+                let Some(until_change) = at[0][nth].until_change else {
                     assert!(turns == 0 && entitled % 1000 == 0, "all of it is lasting");
                     continue;
                 };
-                let begins = (until_turn / (u64::MAX / STEPS) + 1) as usize % has.len();
-                assert!(has[begins] > *has.iter().min().unwrap() || average.fract() < 0.001, "{until_turn}: {has:?}");
+                let after = (until_change / (u64::MAX / STEPS) + 1) as usize;
+                let around = [after + has.len() - 2, after].map(|step| has[step % has.len()]);
+                let is_short = average.fract().min(1.0 - average.fract()) < 0.001;
+                assert!(around[0] != around[1] || is_short, "{until_change}: {has:?}");
             }
         }
     }
@@ -381,15 +431,16 @@ mod tests {
                 .filter(|step| at[*step][nth].cores > 0 && at[(step + at.len() - 1) % at.len()][nth].cores == 0);
             assert_eq!(turns.count() as u64, part.min(1));
             for (step, allotted) in at.iter().enumerate().step_by(97).filter(|_| part > 0) {
-                let until_turn = allotted[nth].until_turn.unwrap();
-                let begins = (step + (until_turn / (u64::MAX / STEPS)) as usize + 1) % at.len();
-                assert!(at[begins][nth].cores > 0, "{nth}: from {step} at {begins}");
+                let until_change = allotted[nth].until_change.unwrap();
+                let after = step + (until_change / (u64::MAX / STEPS)) as usize + 1;
+                let runs = [after + at.len() - 2, after].map(|step| at[step % at.len()][nth].cores > 0);
+                assert!(runs[0] != runs[1], "{nth}: from {step} at {after}");
             }
         }
         assert!(at.iter().all(|allotted| allotted.iter().filter(|allotted| allotted.cores > 0).count() == 1));
         // One that has no other beside it keeps them; a program divides its turn among its parties.
         let alone = gangs_in_turn(8, &programs(&[(100, 8)]), 5);
-        assert_eq!(alone, [Allotted { cores: 8, until_turn: None }]);
+        assert_eq!(alone, [Allotted { cores: 8, until_change: None }]);
         let claim = |program| Claim { program, weight: 100, desire: 8 };
         let two: Vec<u32> =
             gangs_in_turn(8, &[claim(7), claim(9), claim(7)], 0).iter().map(|allotted| allotted.cores).collect();

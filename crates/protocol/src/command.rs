@@ -23,7 +23,8 @@
 //! they have queued is not known:
 //!
 //! - What it could use is its [`Demand`]: threads that run or wait for a core, over the last looks.
-//! - What processes have used that came and went between two looks is not seen, so what it is owed is not known, and its share is not corrected.
+//! - What processes have used that came and went between two looks is not seen. So what it is owed is not known, nor what it gains from all
+//!   cores: its share is not corrected, and it counts as linear.
 //! - While it could use its share it desires that many cores instead of all, and holds exactly those that are its own.
 //! - A look costs more the more threads there are, so the looks take a bounded part of a core's time; and there are few while it is idle.
 //! - Each ring of the bell brings the next look forward to a quantum after the last: the command has no worker to recall meanwhile.
@@ -31,7 +32,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use comity_policy::allotment::Proposal;
+use comity_policy::allotment::{LINEAR, Proposal};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTED};
 
 use crate::observer::IdleClock;
@@ -249,14 +250,18 @@ impl Coordination {
                 Mode::Time => 0,
                 Mode::Cores => cores.map_or(could_use.max(1), |_| cap),
             };
-            Orders { desire, cores: Claims::Owned, correction: UNCORRECTED, ..orders }
+            let proposal = match orders.proposal {
+                Proposal::Slowdown { .. } => Proposal::Slowdown { efficiency: LINEAR },
+                other => other,
+            };
+            Orders { desire, cores: Claims::Owned, correction: UNCORRECTED, proposal, ..orders }
         };
         let decided =
             self.with(command, |quantum, program| quantum.decide(program, account, [look.runnable, cap], now, amended));
         self.place(command);
         (self.looked, self.had) = (now, 0);
         let least = if could_use == 0 { IDLE } else { QUANTUM };
-        self.turn = decided.until_turn.map_or(u64::MAX, |after| now + after);
+        self.turn = decided.until_change.map_or(u64::MAX, |after| now + after);
         self.next = (now + decided.due.max(nanos(least))).min(self.turn);
         Looked { standing: decided.standing, had_ns }
     }

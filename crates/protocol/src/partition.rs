@@ -32,8 +32,8 @@ pub struct Party {
 pub struct Partition {
     /// By core.
     pub owners: Vec<Option<SlotId>>,
-    /// By party: how long until its next turn, in units of 2⁻⁶⁴ of a frame.
-    pub until_turn: Vec<Option<u64>>,
+    /// By party: how long until a turn of its begins or ends, in units of 2⁻⁶⁴ of a frame.
+    pub until_change: Vec<Option<u64>>,
 }
 
 /// The owner of each core, for the cores from 0 to one less than the length of `owners`, which says whose they are now.
@@ -97,6 +97,6 @@ pub fn partition(
     }
     Partition {
         owners: partition,
-        until_turn: allotted.iter().map(|Allotted { until_turn, .. }| *until_turn).collect(),
+        until_change: allotted.iter().map(|Allotted { until_change, .. }| *until_change).collect(),
     }
 }

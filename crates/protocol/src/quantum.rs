@@ -20,7 +20,7 @@
 
 use alloc::boxed::Box;
 
-use comity_policy::allotment::Proposal;
+use comity_policy::allotment::{Division, Proposal};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 use crate::observer::{Basis, Observer, Process, Workers as _};
@@ -193,7 +193,7 @@ pub(crate) struct Decided {
     /// Nanoseconds from its beginning until the next look.
     pub(crate) due: u64,
     /// And until its next turn begins.
-    pub(crate) until_turn: Option<u64>,
+    pub(crate) until_change: Option<u64>,
 }
 
 impl Quantum {
@@ -265,10 +265,10 @@ impl Quantum {
         let account =
             self.account(Account { elapsed_ns, lasted_ns, frame_ns, usable: seen.usable.min(most), ..seen }, &standing);
         let orders = amended(self.policy.quantum(&account));
-        let until_turn = self.carry_out(program, orders, standing, [awake, usable], false, now).until_turn;
+        let until_change = self.carry_out(program, orders, standing, [awake, usable], false, now).until_change;
         // A program whose coordinator comes by less often counts as stopped.
         let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
-        Decided { standing, due: due.min(until_turn.unwrap_or(due)), until_turn }
+        Decided { standing, due: due.min(until_change.unwrap_or(due)), until_change }
     }
 
     /// The program is to rest: it holds nothing, desires nothing, and is closed. The policy hears nothing of it.
@@ -303,12 +303,19 @@ impl Quantum {
         let changes = desire != self.desire;
         (self.desire, self.mode, self.room) = (desire, mode, room);
         let standing = if changes { program.round(desire, awake) } else { standing };
+        let over = self.turn.allotted.saturating_sub(standing.allotted);
         self.turn.rests =
             mode == Mode::Cores && desire > 0 && !standing.alone && orders.out_of_turn == OutOfTurn::Rests;
         self.turn.allotted = standing.allotted;
         program.stand(standing.alone, mode, room, usable.min(most));
         if told.cores.is_some() {
             shed(program, most);
+        }
+        if self.turn.rests && over > 0 {
+            // Its turn is over. Who has the next may be kept from taking the core back, where the kernel has its threads wait for this program's.
+            let others = program.held().iter().filter(|core| !program.owned().contains(*core)).count() as u32;
+            let held = program.held().len() as u32;
+            shed(program, held - others.min(over));
         }
         match cores {
             Claims::Owned => self.hold_what_is_owned(program),
@@ -418,7 +425,9 @@ impl Turn {
 
     /// How the program stands at a look, where a quantum lasts so long.
     fn note(&mut self, standing: &Standing, quantum: u64, now: u64) {
-        self.patience = standing.frame + quantum;
+        // From its turn in one frame to that in the next are no more than two, where the one is a probe.
+        let frames = if standing.division == Division::Equal { 1 } else { 2 };
+        self.patience = frames * standing.frame + quantum;
         if !self.rests || standing.allotted > 0 || standing.held > 0 {
             self.had_core = now;
         }

@@ -31,15 +31,15 @@ pub struct Standing {
     pub lent: u32,
     /// Whether no other program in the table holds cores or wants some.
     pub alone: bool,
-    /// Its equal part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a core.
+    /// Its part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a core.
     pub share_milli: u32,
     /// Programs that have work, this one included.
     pub programs: u32,
     /// Cores that it is entitled to now, as it has computed itself. The words of the cores may say otherwise for as long as a program has seen
     /// another table.
     pub allotted: u32,
-    /// In how many nanoseconds a turn of its begins, at which it is entitled to a core more. `None`: its cores are lasting.
-    pub until_turn: Option<u64>,
+    /// In how many nanoseconds a turn of its begins or ends, in which it is entitled to more cores, or a probe does. `None`: its cores are lasting.
+    pub until_change: Option<u64>,
     /// In so many nanoseconds each program has a turn.
     pub frame: u64,
     /// How cores are divided, by what all programs propose.

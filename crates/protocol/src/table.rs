@@ -25,12 +25,15 @@
 use alloc::vec::Vec;
 
 use comity_policy::CORRECTIONS;
-use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli, scattered};
+use comity_policy::allotment::{CROWD, Claim, Division, LINEAR, Proposal, are_alike, due_milli, scattered};
 
 use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, partition};
 
-/// Programs that are slowed alike have all cores in turn in every so-manieth frame, and so know how fast they are alone.
+/// Each sixteenth frame of programs that are slowed alike is a probe: as gangs they learn what each makes of all cores.
 pub const PROBES_EVERY: u64 = 16;
+
+/// Of more programs each would be out of turn for longer than 300 ms in a probe, so there is none.
+const MOST_PROBED: usize = 4;
 
 /// The table, and a program's place in it.
 ///
@@ -335,31 +338,48 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let all_know = claiming().all(|report| report.knows_frames);
     let frame = TURN.as_nanos() as u64 * claiming().count().max(1) as u64;
-    let division = match Division::among(claiming().map(|report| report.proposal.filter(|_| all_know))) {
-        Division::Slowdown if (now / frame).is_multiple_of(PROBES_EVERY) => Division::Time,
-        proposed => proposed,
-    };
+    let (division, until_other) = if all_know { divided(reports, frame, now) } else { (Division::Equal, None) };
     let parties: Vec<Party> =
         claiming().map(|report| if all_know { report.corrected(division) } else { report.party }).collect();
-    let (allotted, until_turn) = grant(table, &parties, division, all_know.then_some(frame), now);
+    let (allotted, until_change) = grant(table, &parties, division, all_know.then_some(frame), now);
     let others: Vec<Party> = active_others(program, reports).map(|report| report.due(division)).collect();
     let own = reports.iter().find(|report| report.party.slot == table.slot());
     let factor = own.and_then(|own| own.proposal).unwrap_or_default().factor(division);
-    // A gang that does not desire all cores has no more than it desires for the time of its turns. Of any other it is not known what it would
-    // desire while it holds none.
-    let gang = own.map(|own| own.party.claim.desire).filter(|desire| division == Division::Time && *desire > 0);
-    let desire = gang.unwrap_or(u32::MAX).min(table.cores().len() as u32);
+    let desire = own.map_or(0, |own| own.party.claim.desire);
     let claim = Claim { program, weight: weight.saturating_mul(factor), desire };
     Standing {
         alone: parties.iter().all(|party| party.claim.program == program),
         share_milli: share_milli(division, table.cores(), claim, &others),
         programs: others.len() as u32 + 1,
         allotted,
-        until_turn,
+        until_change: until_change.into_iter().chain(until_other).min(),
         frame,
         division,
         ..standing(table)
     }
+}
+
+/// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose what they do.
+fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) {
+    let claiming = || reports.iter().filter(|report| report.has_claim());
+    let division = Division::among(claiming().map(|report| report.proposal));
+    let active = || reports.iter().filter(|report| report.is_active());
+    let cores = active().fold(CoreSet::EMPTY, |all, report| all.union(report.party.may_use)).len() as u32;
+    if division != Division::Slowdown {
+        return (division, None);
+    } else if active().count() as u32 >= CROWD.saturating_mul(cores) {
+        return (Division::Equal, None);
+    }
+    let alike = are_alike(active().map(|report| report.proposal.unwrap_or_default()));
+    let division = if alike { Division::Equal } else { Division::Slowdown };
+    if claiming().count() > MOST_PROBED {
+        return (division, None);
+    }
+    let (nth, over) = (now / frame, now % frame);
+    let frames = if nth.is_multiple_of(PROBES_EVERY) { 1 } else { PROBES_EVERY - nth % PROBES_EVERY };
+    // Just after it, so that the look there finds it begun.
+    let until_other = frames * frame - over + 1;
+    (if nth.is_multiple_of(PROBES_EVERY) { Division::Time } else { division }, Some(until_other))
 }
 
 /// Whether the others are told that the program has joined. A program that was alone looks rarely. Where several are at
@@ -412,7 +432,7 @@ fn grant(
         }
     };
     let holder = |core: usize| before[core].holder();
-    let Partition { owners, until_turn } = partition(parties, division, &owners, holder, phase);
+    let Partition { owners, until_change } = partition(parties, division, &owners, holder, phase);
     let me = Some(table.slot());
     let allotted = owners.iter().filter(|owner| **owner == me).count() as u32;
     for (core, (before, owner)) in before.into_iter().zip(owners).enumerate() {
@@ -423,7 +443,7 @@ fn grant(
     let own = parties.iter().position(|party| Some(party.slot) == me);
     // Just after it, so that the look there finds it begun.
     let after = |(part, frame): (u64, u64)| ((u128::from(part) * u128::from(frame)) >> 64) as u64 + 1;
-    (allotted, own.and_then(|own| until_turn[own]).zip(frame).map(after))
+    (allotted, own.and_then(|own| until_change[own]).zip(frame).map(after))
 }
 
 /// Other programs that do something.
@@ -431,11 +451,15 @@ fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Repo
     reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program)
 }
 
-/// What the program would get if all others could use all that there is, without rounding to whole cores.
+/// What the program would get without rounding to whole cores, if it and all others could use all that there is; but of gangs what they desire.
 fn share_milli(division: Division, may_use: CoreSet, own: Claim, others: &[Party]) -> u32 {
     let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
-    let all = |party: &Party| Claim { desire: party.may_use.len() as u32, ..party.claim };
-    let claims: Vec<Claim> = core::iter::once(own).chain(others.iter().map(all)).collect();
+    let could_use = |claim: Claim, may_use: CoreSet| Claim {
+        desire: division.could_use(claim.desire, may_use.len() as u32),
+        ..claim
+    };
+    let others = others.iter().map(|party| could_use(party.claim, party.may_use));
+    let claims: Vec<Claim> = core::iter::once(could_use(own, may_use)).chain(others).collect();
     due_milli(division, cores, &claims)[0]
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use comity_policy::Policy;
-use comity_policy::allotment::Proposal;
+use comity_policy::allotment::{LINEAR, Proposal};
 use comity_protocol::command::{Command, Coordination, QUANTUM};
 use comity_protocol::orders::{InForce, Own};
 use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing};
@@ -51,7 +51,7 @@ impl Command for Model {
             },
             programs: if self.is_alone { 1 } else { 2 },
             allotted: self.owned.len() as u32,
-            until_turn: self.out_for,
+            until_change: self.out_for,
             frame: 200 * MS,
             ..Standing::default()
         }
@@ -136,7 +136,7 @@ fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnab
 }
 
 #[test]
-fn one_that_was_alone_publishes_how_much_it_gains_from_all_cores() {
+fn under_equal_slowdown_it_counts_as_linear_for_what_it_gains_is_not_seen() {
     let policy: Policy = "comity:share=slowdown".parse().unwrap();
     let mut coordination = Coordination::new(policy.coordinator().unwrap(), own(None), 2, 0);
     let mut model = Model { is_alone: true, ..Model::default() };
@@ -145,7 +145,7 @@ fn one_that_was_alone_publishes_how_much_it_gains_from_all_cores() {
         let elapsed_ms = (coordination.next() - coordination.looked()) / MS;
         look(&mut coordination, &mut model, elapsed_ms, 1);
     }
-    assert_eq!(model.proposals, [1000, 500].map(|efficiency| Proposal::Slowdown { efficiency }));
+    assert_eq!(model.proposals, [Proposal::Slowdown { efficiency: LINEAR }]);
 }
 
 #[test]

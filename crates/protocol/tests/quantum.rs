@@ -56,9 +56,9 @@ impl Table {
         };
         let parties: Vec<Party> = desires.iter().enumerate().filter(|(_, desire)| **desire > 0).map(party).collect();
         let owners: Vec<Option<SlotId>> = words.iter().map(|word| word.owner()).collect();
-        let Partition { owners, until_turn } =
+        let Partition { owners, until_change } =
             partition(&parties, Division::Equal, &owners, |core| words[core].holder(), self.phase.get());
-        let until_turn = parties.iter().zip(until_turn).find(|(party, _)| party.slot == slot);
+        let until_change = parties.iter().zip(until_change).find(|(party, _)| party.slot == slot);
         for (word, owner) in words.iter_mut().zip(owners) {
             *word = word.granted(owner).unwrap_or(*word);
         }
@@ -74,7 +74,7 @@ impl Table {
             share_milli: (words.len() * 1000 / desires.len()) as u32,
             programs: desires.len() as u32,
             allotted: count(&|word| word.owner() == me),
-            until_turn: until_turn.and_then(|(_, part)| part).map(|part| part.div_ceil(u64::MAX / FRAME)),
+            until_change: until_change.and_then(|(_, part)| part).map(|part| part.div_ceil(u64::MAX / FRAME)),
             frame: FRAME,
             division: Division::Equal,
         }
@@ -759,6 +759,30 @@ fn lose_the_turn(table: &Table, model: &mut Model<'_>) {
     let taken = table.change(|word| word.taken_back(second()));
     assert_eq!(taken, Some(0));
     (model.has_lost, model.pools[0].queued) = (true, 1);
+}
+
+#[test]
+fn a_program_whose_turn_is_over_releases_the_core_that_is_not_its_own() {
+    let table = Table::new(1, 2);
+    let (script, mut model, mut coordination) = beside_another(&table);
+    coordination.begin(&mut model, 0);
+    assert_eq!(model.held().len(), 1, "its turn");
+    // A policy sees no free core at that look.
+    script.order(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 0, 0) });
+    table.round(second(), 1);
+    // The other has not taken it back yet.
+    table.phase.set(HALF);
+    model.works(QUANTUM, QUANTUM);
+    assert_eq!(coordination.come_by(&mut model, QUANTUM), Visit::Looked);
+    assert!(model.held().is_empty());
+    assert!(model.take_effects().contains(&Effect::Close(true)));
+    // What it borrows out of turn it keeps until that is taken back.
+    model.pools[0].queued = 1;
+    coordination.come_by(&mut model, QUANTUM + MS);
+    assert_eq!(model.held().len(), 1);
+    model.works(QUANTUM, QUANTUM);
+    assert_eq!(coordination.come_by(&mut model, 3 * QUANTUM), Visit::Looked);
+    assert_eq!(model.held().len(), 1);
 }
 
 #[test]

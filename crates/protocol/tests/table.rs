@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use comity_policy::allotment::{Claim, Division, LINEAR, Proposal};
+use comity_policy::allotment::{Claim, Division, Proposal};
 use comity_protocol::table::{self, Change, PROBES_EVERY, Report, Table};
 use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN};
 
@@ -392,7 +392,7 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
         share_milli: 2000,
         programs: 2,
         allotted: 2,
-        until_turn: None,
+        until_change: None,
         frame: 2 * TURN.as_nanos() as u64,
         division: Division::Equal,
     };
@@ -450,7 +450,7 @@ fn beside_a_program_that_knows_no_frames_cores_go_round_the_slower_the_more_prog
 }
 
 #[test]
-fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins() {
+fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins_and_ends() {
     let mut reports: Vec<Report> = (0..3).map(|nth| report(nth, nth as u64, 2, 1, 2)).collect();
     for (report, weight) in reports.iter_mut().zip([100, 200, 300]) {
         report.party.claim.weight = weight;
@@ -461,7 +461,7 @@ fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins(
     let allotted = |now| {
         let standing = table::round(&table, 1, 200, &reports, now);
         assert_eq!((standing.owned, standing.frame), (standing.allotted, frame));
-        (standing.allotted, standing.until_turn.expect("it has no whole core"))
+        (standing.allotted, standing.until_change.expect("it has no whole core"))
     };
     let step = frame / 300;
     let at: Vec<u32> = (0..900).map(|nth| allotted(7 * frame + nth * step).0).collect();
@@ -470,9 +470,10 @@ fn what_is_left_over_rotates_in_frames_and_a_program_knows_when_its_turn_begins(
     assert_eq!(at.windows(2).filter(|pair| pair[0] < pair[1]).count(), 3, "one turn in each frame");
     for nth in 0..300 {
         let now = 5 * frame + nth * step;
-        let begins = now + allotted(now).1;
-        assert_eq!([begins - step / 2, begins].map(|now| allotted(now).0), [0, 1], "at {nth}");
-        assert!(begins <= now + frame + 1);
+        let (has, until) = allotted(now);
+        let changes = now + until;
+        assert_eq!([changes - step / 2, changes].map(|now| allotted(now).0), [has, 1 - has], "at {nth}");
+        assert!(changes <= now + frame + 1);
     }
 }
 
@@ -526,21 +527,48 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
 
 #[test]
 fn programs_that_are_slowed_alike_have_all_cores_in_turn_now_and_then() {
-    let turn = TURN.as_nanos() as u64;
-    let at = |nth: u64, proposal| {
+    const FRAME: u64 = 2 * TURN.as_nanos() as u64;
+    let at = |now: u64, efficiencies: [u32; 2]| {
         let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
-        reports.iter_mut().for_each(|report| report.proposal = proposal);
-        table::round(&table(&[(None, None); 6]), 10, 100, &reports, nth * turn)
+        for (report, efficiency) in reports.iter_mut().zip(efficiencies) {
+            report.proposal = Some(Proposal::Slowdown { efficiency });
+        }
+        table::round(&table(&[(None, None); 6]), 10, 100, &reports, now)
     };
-    let slowdown = Some(Proposal::Slowdown { efficiency: LINEAR });
-    // A frame is two turns.
-    for frame in 0..2 * PROBES_EVERY {
-        let owned = [2 * frame, 2 * frame + 1].map(|nth| at(nth, slowdown).owned);
-        assert_eq!(owned, if frame % PROBES_EVERY == 0 { [6, 0] } else { [3, 3] }, "{frame}");
-        assert_eq!(at(2 * frame, Some(Proposal::Equal)).owned, 3);
+    for nth in 0..2 * PROBES_EVERY {
+        let is_probe = nth % PROBES_EVERY == 0;
+        let owned = [0, FRAME - 1].map(|over| at(nth * FRAME + over, [500, 1000]).owned);
+        assert_eq!(owned, if is_probe { [6, 0] } else { [2, 2] }, "{nth}");
     }
-    // Out of turn a program looks again when the probe is over.
-    assert_eq!(at(1, slowdown).until_turn, Some(turn + 1));
+    // All look again when a probe begins, and when it ends.
+    let until_change = |now| at(now, [1000, 1000]).until_change;
+    assert_eq!(until_change(FRAME), Some((PROBES_EVERY - 1) * FRAME + 1));
+    assert_eq!(until_change(PROBES_EVERY * FRAME - 1), Some(2));
+    assert_eq!(until_change(1), Some(FRAME / 2), "its turn is over there");
+    assert_eq!(until_change(FRAME / 2 + 1), Some(FRAME / 2));
+    // Where all gain about as much, cores are lasting in between.
+    let division = |of| at(FRAME, of).division;
+    assert_eq!(
+        [[950, 1000], [949, 1000], [500, 550]].map(division),
+        [Division::Equal, Division::Slowdown, Division::Equal]
+    );
+}
+
+#[test]
+fn many_programs_are_not_probed_and_a_crowd_is_told_apart_by_nothing() {
+    let divided = |programs: usize, cores: usize, now: u64| {
+        let mut reports: Vec<Report> = (1..=programs).map(|nth| report(nth, nth as u64, 6, 1, cores)).collect();
+        for report in &mut reports {
+            report.proposal = Some(Proposal::Slowdown { efficiency: 500 });
+        }
+        reports[0].proposal = Some(Proposal::Slowdown { efficiency: 1000 });
+        let standing = table::round(&table(&vec![(None, None); cores]), 1, 100, &reports, now);
+        (standing.division, standing.until_change.is_some())
+    };
+    assert_eq!(divided(4, 4, 0), (Division::Time, true));
+    assert_eq!(divided(5, 6, 0).0, Division::Slowdown);
+    assert_eq!(divided(7, 2, 0).0, Division::Slowdown);
+    assert_eq!(divided(8, 2, 0).0, Division::Equal);
 }
 
 #[test]
@@ -550,15 +578,15 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
         let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 6, 1, 6)];
         reports[0].proposal = proposals[0];
         reports[1].proposal = proposals[1];
-        let Standing { owned, share_milli, until_turn, .. } =
+        let Standing { owned, share_milli, until_change, .. } =
             table::round(&table(&[(None, None); 6]), 10, 100, &reports, now);
-        (owned, share_milli, until_turn.map(|until| until / 1_000_000))
+        (owned, share_milli, until_change.map(|until| until / 1_000_000))
     };
     let gangs = [Some(Proposal::Time); 2];
     let at = [0, turn / 2, turn - 1, turn + 1_000_000, 2 * turn - 1, 2 * turn].map(|now| stands(now, gangs));
-    let turns = [(6, Some(0)), (6, Some(150)), (6, Some(100)), (0, Some(99)), (0, Some(0)), (6, Some(0))];
+    let turns = [(6, Some(100)), (6, Some(50)), (6, Some(0)), (0, Some(99)), (0, Some(0)), (6, Some(100))];
     assert_eq!(at, turns.map(|(owned, until)| (owned, 3000, until)));
-    // One that desires fewer is due these for the time of its turns, and for an equal part all that it may use.
+    // One that desires fewer is due these for the time of its turns.
     let few = |proposal| {
         let mut reports = [report(1, 10, 2, 1, 6), report(2, 20, 6, 1, 6)];
         reports.iter_mut().for_each(|report| report.proposal = proposal);

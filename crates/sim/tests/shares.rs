@@ -4,6 +4,7 @@
 use comity_policy::Policy;
 use comity_protocol::TURN;
 use comity_protocol::orders::Request;
+use comity_protocol::table::PROBES_EVERY;
 use comity_sim::program::{Fork, ForkJoin};
 use comity_sim::random::stream;
 use comity_sim::threads::{Costs, Host};
@@ -291,17 +292,20 @@ fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) ->
     let one = host.submit(0, phases(), policy, workers, 1);
     host.run(100 * MS, 10_000).unwrap();
     let alone = rates(&mut host, &[one], 700 * MS)[0];
-    let (one, wait) = match begins {
-        Begins::Later => (one, 1_000 * MS),
+    // From one probe of two programs to the next.
+    const PERIOD: u64 = PROBES_EVERY * 2 * TURN.as_nanos() as u64;
+    let (one, wait, lasts) = match begins {
+        Begins::Later => (one, 1_000 * MS, 2_000 * MS),
         Begins::AtOnce => {
             host = Host::new(cores, Costs::default(), 1);
-            // Longer than from one probe to the next.
-            (host.submit(0, phases(), policy, workers, 1), 4_000 * MS)
+            // The first begins with the clock.
+            host.run(400 * MS, 10_000).unwrap();
+            (host.submit(host.now(), phases(), policy, workers, 1), PERIOD, PERIOD)
         }
     };
     let other = host.submit(host.now(), endless(cores), policy, workers, 3);
     host.run(host.now() + wait, 10_000).unwrap();
-    let beside = rates(&mut host, &[one, other], 2_000 * MS);
+    let beside = rates(&mut host, &[one, other], lasts);
     [alone / beside[0], cores as f64 / beside[1]]
 }
 
@@ -338,6 +342,8 @@ fn programs_that_are_never_alone_learn_in_turn_what_they_gain_from_all_cores() {
         println!("{cores} cores, gaps of {gap_us} µs, tasks of {task_us}: equal {equal:.2?}, slowdown {slowdown:.2?}");
         let apart = |[one, other]: [f64; 2]| (one - other).abs();
         assert!(apart(slowdown) <= apart(equal) / 2.0, "{cores} cores");
+        let speedup = |[one, other]: [f64; 2]| 1.0 / one + 1.0 / other;
+        assert!(speedup(slowdown) >= 0.97 * speedup(equal), "{cores} cores, of which a probe costs a part");
     }
 }
 

@@ -198,15 +198,10 @@ impl Snapshot {
             program.life == Life::Living && !program.silent && (program.desire > 0 || program.awake > 0)
         };
         let division = self.division();
-        // A gang that does not desire all cores has no more than it desires for the time of its turns.
-        let most = |program: &Program| match division {
-            Division::Time if program.desire > 0 => program.desire,
-            _ => u32::MAX,
-        };
         let claim = |program: &Program| Claim {
             program: program.program,
             weight: program.weighs(division),
-            desire: most(program).min(program.may_use.len() as u32),
+            desire: division.could_use(program.desire, program.may_use.len() as u32),
         };
         let active: Vec<&Program> = self.programs.iter().filter(has_work).collect();
         let cores = active.iter().fold(CoreSet::EMPTY, |all, other| all.union(other.may_use)).len() as u32;
@@ -370,6 +365,25 @@ mod tests {
     fn entitled(programs: &[Program], weight: u32, desire: u32, cores: impl IntoIterator<Item = usize>) -> u32 {
         let snapshot = Snapshot { programs: programs.to_vec(), cores: Vec::new() };
         snapshot.entitled(weight, desire, cores.into_iter().collect())
+    }
+
+    #[test]
+    fn a_gang_is_entitled_to_what_it_can_use_of_its_turns_and_of_what_others_leave() {
+        let gang =
+            |slot, desire, cores| Program { proposal: Some(Proposal::Time), ..program(slot, 100, desire, cores) };
+        let shares = |programs: &[Program]| {
+            let snapshot = Snapshot { programs: programs.to_vec(), cores: Vec::new() };
+            programs.iter().map(|program| snapshot.share_milli(program)).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(&[gang(0, 8, 0..8), gang(1, 8, 0..8)]), [4000, 4000]);
+        assert_eq!(shares(&[gang(0, 2, 0..8), gang(1, 8, 0..8)]), [1000, 7000]);
+        assert_eq!(shares(&[gang(0, 4, 0..4), gang(1, 4, 4..8)]), [4000, 4000]);
+        // Beside one that proposes equal parts it is asked what they could use.
+        assert_eq!(shares(&[gang(0, 2, 0..8), program(1, 100, 8, 0..8)]), [4000, 4000]);
+        assert_eq!(entitled(&[gang(0, 2, 0..8)], 100, 8, 0..8), 7000);
+        // As the table divides them, where the sets of cores differ.
+        let apart = entitled(&[gang(0, 2, 0..9)], 100, 8, 0..8);
+        assert!((6000..=8000).contains(&apart), "{apart}");
     }
 
     #[test]

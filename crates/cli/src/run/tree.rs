@@ -281,6 +281,7 @@ impl Tree {
     pub fn confine(&mut self, target: Option<CoreSet>) {
         // What is on the new cores now was not put there by this.
         let mut inherited = self.inherited();
+        let before = self.target;
         if target != self.target {
             self.before = std::mem::replace(&mut self.target, target);
         } else if self.before.is_none() {
@@ -296,6 +297,27 @@ impl Tree {
                 break;
             }
             inherited.extend(self.inherited());
+        }
+        if let (Some(before), Some(target)) = (before, target) {
+            let came = target.iter().filter(|core| !before.contains(*core)).collect();
+            self.fill(came, before.len());
+        }
+    }
+
+    /// Puts a thread on each of the cores that came, while more run or wait than could run on those `before`. They may run there by now, but each
+    /// stays where it is until the kernel balances its queues, and until then the core would be idle.
+    fn fill(&self, came: CoreSet, before: usize) {
+        let is_runnable = |id: u32, thread: u32| Stat::of_thread(id, thread).is_some_and(|stat| stat.state == 'R');
+        let threads = self
+            .processes
+            .iter()
+            .flat_map(|(id, process)| process.threads.iter().map(move |(number, thread)| (*id, *number, thread.found)));
+        let runnable: Vec<_> = threads.filter(|(id, number, _)| is_runnable(*id, *number)).collect();
+        for (core, (_, number, found)) in came.iter().zip(runnable.iter().skip(before)) {
+            let thread = ThreadId::from_raw(*number as i32);
+            if found.contains(core) && affinity::confine(thread, [core].into_iter().collect()) {
+                affinity::confine(thread, *found);
+            }
         }
     }
 

@@ -26,7 +26,10 @@ fn comity() -> Command {
 /// The command with a core table of the test's own.
 fn comity_at(table: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_comity"));
-    command.env("COMITY_TABLE", table).env_remove("COMITY_WEIGHT");
+    command.env("COMITY_TABLE", table);
+    for variable in ["COMITY", "COMITY_POLICY", "COMITY_WEIGHT"] {
+        command.env_remove(variable);
+    }
     command
 }
 

@@ -209,9 +209,14 @@ fn measure_block(
             progress.inc();
         })?;
     }
-    progress.doing(|| format!("{backend}: together"));
+    progress.doing(|| format!("{backend}: each alone, in its lead-in"));
     let launches: Vec<Launch<'_>> = plan.programs.iter().map(launch).collect();
-    together(&launches, plan.lead_in, rounds, plan.timeout, |program, round, is_counted| {
+    let mut stage = Stage::open(&launches, plan.timeout)?;
+    for nth in 0..launches.len() {
+        stage.rounds_of(nth, plan.lead_in, |round| record.note(place, nth, &round, |_uncounted| {}))?;
+    }
+    progress.doing(|| format!("{backend}: together"));
+    together(stage, launches.len(), rounds, |program, round, is_counted| {
         record.note(place, program, &round, |samples| match is_counted {
             true => samples.corun.push(round.clone()),
             false => samples.uncounted_s.push(round.seconds),
@@ -231,21 +236,15 @@ fn solo(launch: Launch<'_>, rounds: usize, timeout: Duration, mut note: impl FnM
     stage.close()
 }
 
-/// Each in turn runs the rounds of its lead-in, while the others wait. Then all start their first round together, and none stops before all have
-/// had theirs: counted rounds overlap fully.
+/// All start their first round together, and none stops before all have had theirs: counted rounds overlap fully.
 fn together(
-    launches: &[Launch<'_>],
-    lead_in: usize,
+    mut stage: Stage,
+    programs: usize,
     rounds: usize,
-    timeout: Duration,
     mut note: impl FnMut(usize, Round, bool),
 ) -> Result<(), Failure> {
-    let mut stage = Stage::open(launches, timeout)?;
-    for program in 0..launches.len() {
-        stage.rounds_of(program, lead_in)?;
-    }
     stage.go(None)?;
-    let mut counted = vec![0; launches.len()];
+    let mut counted = vec![0; programs];
     while counted.iter().any(|counted| *counted < rounds) {
         let (program, round) = stage.next_round()?;
         let is_counted = counted[program] < rounds;

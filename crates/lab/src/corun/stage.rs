@@ -57,16 +57,12 @@ impl Stage {
     }
 
     /// Lets one program run `rounds` rounds, and waits for them. The others must have none to run.
-    pub fn rounds_of(&mut self, program: usize, rounds: usize) -> Result<(), Failure> {
+    pub fn rounds_of(&mut self, program: usize, rounds: usize, mut note: impl FnMut(Round)) -> Result<(), Failure> {
+        (0..self.number).for_each(|index| self.processes.excuse(index));
         if rounds > 0 {
             self.processes.tell(program, &go_order(Some(rounds)))?;
         }
-        for _ in 0..rounds {
-            // Those that wait are not late.
-            (0..self.number).for_each(|index| self.processes.expect(index));
-            self.next_round()?;
-        }
-        Ok(())
+        (0..rounds).try_for_each(|_| self.next_round().map(|(_, round)| note(round)))
     }
 
     /// Waits for the next round that any program ends.

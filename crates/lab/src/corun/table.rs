@@ -23,10 +23,11 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     if !full {
         let machine = &report.machine;
         return format!(
-            "{}\n{}{} rounds alone and together; {} {}, Linux {}.\n",
+            "{}\n{}{} rounds alone and together{}; {} {}, Linux {}.\n",
             few(&report.coruns),
             part(report),
             report.rounds,
+            lead_in(report),
             results(&report.coruns),
             machine.cpu,
             machine.kernel,
@@ -41,7 +42,7 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     }
     let _ = writeln!(
         text,
-        "{}{} rounds alone and together, in {} blocks; {}. {}\n\
+        "{}{} rounds alone and together{}, in {} blocks; {}. {}\n\
          Times are means; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\n\
          round together. T/B: seconds of all rounds together, uncounted ones too, over the baseline's alone; D: the\n\
          largest T/B - the smallest. Unfairness: of the slowdowns; of cpu: of the cores used, over the cores due.\n\
@@ -49,6 +50,7 @@ pub fn render(report: &CorunReport, full: bool) -> String {
          {}, {} cores, Linux {}, os tier {}.",
         part(report),
         report.rounds,
+        lead_in(report),
         report.blocks,
         workers(&report.coruns),
         results(&report.coruns),
@@ -88,6 +90,10 @@ pub fn results(coruns: &[Corun]) -> String {
 /// Where a signal ended the command.
 fn part(report: &CorunReport) -> &'static str {
     if report.partial { "A PART, for the command was interrupted, of " } else { "" }
+}
+
+fn lead_in(report: &CorunReport) -> String {
+    if report.lead_in > 0 { format!(", together after {} alone", report.lead_in) } else { String::new() }
 }
 
 /// The terminal's, or as much as the tables are made for.

@@ -9,7 +9,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -554,7 +554,11 @@ impl Cores for Part {
 
     fn reclaim(&self) {
         // While another worker changes what the pools have, the worker that is woken does without.
-        let Ok(division) = self.program.division.try_lock() else { return };
+        let division = match self.program.division.try_lock() {
+            Ok(division) => division,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
         // Under the lock no other pool begins to wait, which would have to be told of the core.
         if !division.closed && division.cores.len() < division.most && !self.does_another_want() {
             self.member.reclaim();

@@ -1,8 +1,10 @@
 //! The coordinator of `comity`: when a program holds cores, and when it shares time.
 
+use core::mem;
+
 use super::Divides;
 use super::efficiency::Efficiency;
-use crate::allotment::{Division, Proposal};
+use crate::allotment::{CROWD, Division, Proposal};
 use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 /// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how many of
@@ -53,6 +55,8 @@ pub(super) struct Courtesy {
     /// There are many more programs than cores.
     in_crowd: bool,
     owed: Owed,
+    /// All had cores in turn at the last look.
+    was_gang: bool,
     room: Room,
     /// Looks in succession that spoke for fewer workers.
     crowded: u32,
@@ -88,8 +92,7 @@ const CAUTION: u32 = 2;
 /// The same, after there were too few.
 const MOST_CAUTION: u32 = 128;
 
-/// So many programs for each core are a crowd, and so many no longer are.
-const CROWD: u32 = 4;
+/// So many programs for each core are no [crowd](CROWD) any longer.
 const NO_CROWD: u32 = 2;
 
 /// Looks in succession that leave something unused, before the machine's idle time says whether others used it: the kernel gives that
@@ -140,8 +143,8 @@ const PAID_WITHIN_FRAMES: u64 = 3;
 /// Each correction moves the turns of all programs a little.
 const CORRECTS_EVERY_NS: u64 = 100_000_000;
 
-/// Less than so many thousandths moves no share: cores that whole shares make lasting would change hands for it.
-pub(super) const TOO_LITTLE: u32 = 50;
+/// Less than so many thousandths is not corrected: cores that whole shares make lasting would change hands for it.
+const TOO_LITTLE: u32 = 50;
 
 impl Owed {
     fn note(&mut self, account: &Account) {
@@ -186,6 +189,7 @@ impl Courtesy {
             unused: Unused::default(),
             in_crowd: false,
             owed: Owed::default(),
+            was_gang: false,
             room: Room::Workers,
             crowded: 0,
             caution: CAUTION,
@@ -239,9 +243,13 @@ impl Courtesy {
                 }
             }
             Mode::Cores => {
-                self.unused.note(account);
+                // A probe gives it more than it has asked for.
+                let is_probe = account.division == Division::Time && self.divides == Divides::Slowdown;
+                if !is_probe {
+                    self.unused.note(account);
+                }
                 // While its threads wait for cores, the cores are in use: by others, unless they are idle.
-                let wastes = !is_at_least(account.wanted_ns, 90, account.held_ns);
+                let wastes = !is_probe && !is_at_least(account.wanted_ns, 90, account.held_ns);
                 // One that holds no core for the moment has one worker awake, so it can do no more than that one.
                 let is_due_more = account.held_ns < share_ns / 2;
                 let is_part = share_milli > 1000 && blocks && !is_at_least(account.wanted_ns, 90, share_ns);
@@ -307,9 +315,10 @@ impl Coordinator for Courtesy {
         }
         // Of a gang the time of its turns is due, and not what it makes of them.
         let is_gang = account.division == Division::Time;
+        let was_gang = mem::replace(&mut self.was_gang, is_gang);
         if self.mode == Mode::Time || account.alone || (is_gang && self.divides == Divides::Time) {
             self.owed = Owed::default();
-        } else if !is_gang {
+        } else if !is_gang && !was_gang {
             self.owed.note(account);
         }
         let wanted = if self.mode == Mode::Cores { account.queued.min(account.retired) } else { 0 };
@@ -334,8 +343,6 @@ impl Coordinator for Courtesy {
             correction: self.owed.correction(),
             proposal: match self.divides {
                 Divides::Equal => Proposal::Equal,
-                // Where all are to share time none may be told apart.
-                Divides::Slowdown if account.programs >= CROWD.saturating_mul(account.usable.max(1)) => Proposal::Equal,
                 Divides::Slowdown => Proposal::Slowdown { efficiency: self.efficiency.published() },
                 Divides::Time => Proposal::Time,
             },
@@ -501,6 +508,27 @@ mod tests {
         let mut look = |division| courtesy.quantum(&Account { division, ..turn(10, 20) }).correction;
         assert_eq!([(); 50].map(|()| look(Division::Slowdown))[49], 1500);
         assert_eq!([(); 10].map(|()| look(Division::Time)), [1500; 10]);
+        // What came before the end of a probe is of the probe, too.
+        let mut courtesy = Courtesy::new(Divides::Slowdown);
+        courtesy.enter(Mode::Cores);
+        let mut look = |nth: u32| {
+            let division = if nth.is_multiple_of(2) { Division::Time } else { Division::Slowdown };
+            courtesy.quantum(&Account { division, ..turn(10, 20) }).correction
+        };
+        assert_eq!((0..100).map(&mut look).max(), Some(1000));
+    }
+
+    #[test]
+    fn what_a_probe_gives_beyond_what_a_program_uses_is_not_wasted_by_it() {
+        // Half of the cores that it holds for the moment.
+        let look = |division| Account { division, ..of_sixteen(80, 80, 80) };
+        let held = |account: Account| Account { held_ns: 160 * MS, ..account };
+        let mode = |division| {
+            let mut courtesy = Courtesy::new(Divides::Slowdown);
+            courtesy.enter(Mode::Cores);
+            [(); 20].map(|()| courtesy.quantum(&held(look(division))).mode)[19]
+        };
+        assert_eq!([Division::Time, Division::Slowdown].map(mode), [Mode::Cores, Mode::Time]);
     }
 
     #[test]
