@@ -57,9 +57,13 @@ class Nice:
         nice = level(weight, heaviest)
         words = SHELL if self.apart else ["nice", "-n", str(nice), *SHELL]
         program = Program(words, weight, os.environ, self.apart)
-        if self.apart:
-            time.sleep(0.1)
-            pathlib.Path(f"/proc/{program.process.pid}/autogroup").write_text(str(nice))
+        try:
+            if self.apart:
+                time.sleep(0.1)
+                pathlib.Path(f"/proc/{program.process.pid}/autogroup").write_text(str(nice))
+        except OSError:
+            program.end()
+            raise
         return program
 
     def end(self):
@@ -73,13 +77,17 @@ class Cgroup:
         self.apart, self.folders = apart, []
 
     def start(self, weight, _):
-        root, word, unit = next(of for of in CGROUPS if pathlib.Path(of[0], of[1]).exists() or of[1] == "cpu.weight")
+        root, word, unit = next(of for of in CGROUPS if pathlib.Path(of[0]).is_dir())
         folder = pathlib.Path(root, f"comity-{os.getpid()}-{len(self.folders)}")
         folder.mkdir()
         self.folders.append(folder)
         (folder / word).write_text(str(weight * unit // 100))
-        enter = f"echo $$ > {folder}/cgroup.procs; {BURN}"
-        return Program(["sh", "-c", enter], weight, os.environ, self.apart)
+        program = Program(["sh", "-c", f"echo $$ > {folder}/cgroup.procs && {{ {BURN}; }}"], weight, os.environ, self.apart)
+        time.sleep(0.1)
+        if str(program.process.pid) not in (folder / "cgroup.procs").read_text().split():
+            program.end()
+            raise PermissionError(f"{folder}/cgroup.procs takes no process")
+        return program
 
     def end(self):
         for folder in self.folders:
@@ -125,7 +133,7 @@ def main():
                 for make in [lambda: Comity(arguments.comity.resolve(), table, apart), lambda: Nice(apart), lambda: Cgroup(apart)]:
                     try:
                         rounds = [measure(make(), weights, arguments.seconds) for _ in range(arguments.rounds)]
-                    except (OSError, StopIteration) as error:
+                    except OSError as error:
                         print(f"| {weights[0]} : {weights[1]} | | {make().name} | cannot be had: {error} | | |", flush=True)
                         continue
                     errors = [max(abs(part - own) for part, own in zip(got, due)) for got in rounds]

@@ -11,6 +11,7 @@ but for its coordinator, sampled every 20 ms, over all programs. Median (worst) 
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -68,7 +69,8 @@ class Program:
 
     def end(self):
         for pid in self.pids():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
 

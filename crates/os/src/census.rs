@@ -21,6 +21,8 @@ pub struct Stat {
     pub threads: u32,
     /// When it began, in ticks since the machine did. A number that is used again has another.
     pub start: u64,
+    /// The core that it ran on last.
+    pub core: usize,
 }
 
 impl Stat {
@@ -45,7 +47,7 @@ impl Stat {
     }
 
     /// `id (name) state parent group session terminal …`, where the name may hold spaces and brackets; threads are the 20th, the start is the
-    /// 22nd.
+    /// 22nd, the core is the 39th.
     fn parse(line: &[u8]) -> Option<Stat> {
         let end_of_name = line.iter().rposition(|byte| *byte == b')')?;
         let mut fields = str::from_utf8(&line[end_of_name + 1..]).ok()?.split_ascii_whitespace();
@@ -54,7 +56,8 @@ impl Stat {
         let small = |number: i64| u32::try_from(number).ok();
         let (parent, group, terminal) = (small(number(0)?)?, small(number(0)?)?, number(1)? as i32);
         let (threads, start) = (small(number(12)?)?, number(1)?.try_into().ok()?);
-        Some(Stat { state, parent, group, terminal, threads, start })
+        let core = number(16)?.try_into().ok()?;
+        Some(Stat { state, parent, group, terminal, threads, start, core })
     }
 }
 
@@ -127,10 +130,11 @@ mod tests {
 
     #[test]
     fn the_parent_and_the_start_are_found_behind_any_name() {
-        let line = b"12 (a) b) (c) S 34 12 12 34816 -1 4194304 92 0 0 0 3 4 5 6 20 0 1 0 7654321 10 20";
+        let line = b"12 (a) b) (c) S 34 12 12 34816 -1 4194304 92 0 0 0 3 4 5 6 20 0 1 0 7654321 10 20 \
+            30 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0";
         assert_eq!(
             Stat::parse(line),
-            Some(Stat { parent: 34, group: 12, terminal: 34_816, state: 'S', threads: 1, start: 7_654_321 })
+            Some(Stat { parent: 34, group: 12, terminal: 34_816, state: 'S', threads: 1, start: 7_654_321, core: 3 })
         );
         assert_eq!(Stat::parse(b"12 (a"), None);
         assert_eq!(Stat::parse(b"12 (a) S"), None);

@@ -84,20 +84,19 @@ pub enum Division {
 pub const CROWD: u32 = 4;
 
 /// Efficiencies that are no further apart, in thousandths, move no share: cores that are lasting would change hands for it.
-pub const ALIKE: u32 = 50;
-
-/// Whether programs that propose this gain about as much as each other from all cores.
-pub fn are_alike(proposals: impl IntoIterator<Item = Proposal>) -> bool {
-    let (least, most) = proposals.into_iter().fold((u32::MAX, 0), |(least, most), proposal| {
-        let efficiency = proposal.factor(Division::Slowdown);
-        (least.min(efficiency), most.max(efficiency))
-    });
-    most.saturating_sub(least) <= ALIKE
-}
+const ALIKE: u32 = 50;
 
 impl Division {
-    /// How many of the cores that a program may use count where it is asked what others are due. Of gangs those that it desires. Else all: what it
-    /// would desire is not known while it holds none.
+    /// How the programs with these proposals have cores divided where there is no probe: in equal parts also where all gain about as much.
+    pub fn beside_probes(self, proposals: impl IntoIterator<Item = Proposal>) -> Division {
+        let efficiencies = proposals.into_iter().map(|proposal| proposal.factor(self));
+        let (least, most) = efficiencies.fold((u32::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
+        let is_alike = self == Division::Slowdown && most.saturating_sub(least) <= ALIKE;
+        if is_alike { Division::Equal } else { self }
+    }
+
+    /// How many of the cores that a program may use count where it is asked what others are due. Of gangs those that it
+    /// desires. Else all: what it would desire is not known while it holds none.
     pub fn could_use(self, desire: u32, may_use: u32) -> u32 {
         if self == Division::Time && desire > 0 { desire.min(may_use) } else { may_use }
     }

@@ -20,7 +20,7 @@
 
 use alloc::boxed::Box;
 
-use comity_policy::allotment::{Division, Proposal};
+use comity_policy::allotment::Proposal;
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
 use crate::observer::{Basis, Observer, Process, Workers as _};
@@ -172,6 +172,8 @@ pub(crate) struct Turn {
     rests: bool,
     /// Cores that it is entitled to, as the latest look has it.
     allotted: u32,
+    /// Which they were.
+    owned: CoreSet,
     /// When it had a core, or was entitled to one, at the latest look at which it did.
     had_core: u64,
     /// How long it goes without before it takes itself for forgotten.
@@ -192,7 +194,7 @@ pub(crate) struct Decided {
     pub(crate) standing: Standing,
     /// Nanoseconds from its beginning until the next look.
     pub(crate) due: u64,
-    /// And until its next turn begins.
+    /// And until a turn of its begins or ends.
     pub(crate) until_change: Option<u64>,
 }
 
@@ -303,7 +305,6 @@ impl Quantum {
         let changes = desire != self.desire;
         (self.desire, self.mode, self.room) = (desire, mode, room);
         let standing = if changes { program.round(desire, awake) } else { standing };
-        let over = self.turn.allotted.saturating_sub(standing.allotted);
         self.turn.rests =
             mode == Mode::Cores && desire > 0 && !standing.alone && orders.out_of_turn == OutOfTurn::Rests;
         self.turn.allotted = standing.allotted;
@@ -311,11 +312,13 @@ impl Quantum {
         if told.cores.is_some() {
             shed(program, most);
         }
-        if self.turn.rests && over > 0 {
-            // Its turn is over. Who has the next may be kept from taking the core back, where the kernel has its threads wait for this program's.
-            let others = program.held().iter().filter(|core| !program.owned().contains(*core)).count() as u32;
-            let held = program.held().len() as u32;
-            shed(program, held - others.min(over));
+        let owned = program.owned();
+        let owned_before = core::mem::replace(&mut self.turn.owned, owned);
+        if self.turn.rests && standing.until_change.is_some() {
+            // What it had for its turn. The kernel may have threads of the program that has the next turn wait for this one's.
+            for core in program.held().iter().filter(|core| owned_before.contains(*core) && !owned.contains(*core)) {
+                (0..program.staffs()).for_each(|nth| program.staff(nth).release(core));
+            }
         }
         match cores {
             Claims::Owned => self.hold_what_is_owned(program),
@@ -425,9 +428,8 @@ impl Turn {
 
     /// How the program stands at a look, where a quantum lasts so long.
     fn note(&mut self, standing: &Standing, quantum: u64, now: u64) {
-        // From its turn in one frame to that in the next are no more than two, where the one is a probe.
-        let frames = if standing.division == Division::Equal { 1 } else { 2 };
-        self.patience = frames * standing.frame + quantum;
+        // From its turn in a frame to that in the next are no more than two, where one of them is a probe.
+        self.patience = 2 * standing.frame + quantum;
         if !self.rests || standing.allotted > 0 || standing.held > 0 {
             self.had_core = now;
         }

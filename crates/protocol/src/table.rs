@@ -25,14 +25,14 @@
 use alloc::vec::Vec;
 
 use comity_policy::CORRECTIONS;
-use comity_policy::allotment::{CROWD, Claim, Division, LINEAR, Proposal, are_alike, due_milli, scattered};
+use comity_policy::allotment::{CROWD, Claim, Division, LINEAR, Proposal, due_milli, scattered};
 
 use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, partition};
 
 /// Each sixteenth frame of programs that are slowed alike is a probe: as gangs they learn what each makes of all cores.
 pub const PROBES_EVERY: u64 = 16;
 
-/// Of more programs each would be out of turn for longer than 300 ms in a probe, so there is none.
+/// Of more programs there is no probe: each would be out of turn for most of it, which is half a second and more.
 const MOST_PROBED: usize = 4;
 
 /// The table, and a program's place in it.
@@ -359,27 +359,32 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     }
 }
 
-/// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose what they do.
+/// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose what
+/// they do.
 fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) {
     let claiming = || reports.iter().filter(|report| report.has_claim());
-    let division = Division::among(claiming().map(|report| report.proposal));
+    let proposed = Division::among(claiming().map(|report| report.proposal));
+    if proposed != Division::Slowdown {
+        return (proposed, None);
+    }
     let active = || reports.iter().filter(|report| report.is_active());
     let cores = active().fold(CoreSet::EMPTY, |all, report| all.union(report.party.may_use)).len() as u32;
-    if division != Division::Slowdown {
-        return (division, None);
-    } else if active().count() as u32 >= CROWD.saturating_mul(cores) {
+    let mut programs: Vec<u64> = active().map(|report| report.party.claim.program).collect();
+    programs.sort_unstable();
+    programs.dedup();
+    if programs.len() as u32 >= CROWD.saturating_mul(cores) {
         return (Division::Equal, None);
     }
-    let alike = are_alike(active().map(|report| report.proposal.unwrap_or_default()));
-    let division = if alike { Division::Equal } else { Division::Slowdown };
+    let division = proposed.beside_probes(claiming().filter_map(|report| report.proposal));
     if claiming().count() > MOST_PROBED {
         return (division, None);
     }
     let (nth, over) = (now / frame, now % frame);
-    let frames = if nth.is_multiple_of(PROBES_EVERY) { 1 } else { PROBES_EVERY - nth % PROBES_EVERY };
+    let is_probe = nth.is_multiple_of(PROBES_EVERY);
+    let frames = if is_probe { 1 } else { PROBES_EVERY - nth % PROBES_EVERY };
     // Just after it, so that the look there finds it begun.
     let until_other = frames * frame - over + 1;
-    (if nth.is_multiple_of(PROBES_EVERY) { Division::Time } else { division }, Some(until_other))
+    (if is_probe { Division::Time } else { division }, Some(until_other))
 }
 
 /// Whether the others are told that the program has joined. A program that was alone looks rarely. Where several are at
@@ -411,7 +416,7 @@ fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> 
     owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
 }
 
-/// Where no program desires any, the owners stay as they are. Returns how many this program owns, and the time until its next turn in the
+/// Where no program desires any, the owners stay as they are. Returns how many this program owns, and the time until a turn of its begins or ends in the
 /// `frame`. No frame: not all programs know of them, and all have to compute alike.
 fn grant(
     table: &impl Table,
@@ -451,7 +456,8 @@ fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Repo
     reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program)
 }
 
-/// What the program would get without rounding to whole cores, if it and all others could use all that there is; but of gangs what they desire.
+/// What the program would get without rounding to whole cores, if it and all others could use all that there is. Of a gang what it desires
+/// counts.
 fn share_milli(division: Division, may_use: CoreSet, own: Claim, others: &[Party]) -> u32 {
     let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
     let could_use = |claim: Claim, may_use: CoreSet| Claim {

@@ -518,11 +518,11 @@ fn shares_are_in_proportion_to_efficiencies_where_all_programs_propose_an_equal_
     reports[0].correction = 1000;
     let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
     assert_eq!((standing.owned, standing.share_milli), (4, 3000));
-    // A program that shares time, and proposes otherwise, counts as linear.
+    // One that alone wants cores is as much like the others as any.
     let mut reports = [report(1, 10, 6, 1, 6), report(2, 20, 0, 1, 6)];
     reports[0].proposal = slowed(500);
     let standing = table::round(&table(&[(None, None); 6]), 10, 100, &reports, 3 * TURN.as_nanos() as u64);
-    assert_eq!((standing.owned, standing.share_milli), (6, 2000));
+    assert_eq!((standing.owned, standing.share_milli), (6, 3000));
 }
 
 #[test]

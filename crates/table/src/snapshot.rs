@@ -213,7 +213,8 @@ impl Snapshot {
     /// How cores are divided now.
     pub fn division(&self) -> Division {
         let claims = |program: &&Program| program.life == Life::Living && !program.silent && program.desire > 0;
-        Division::among(self.programs.iter().filter(claims).map(|program| program.proposal))
+        let proposals = || self.programs.iter().filter(claims).map(|program| program.proposal);
+        Division::among(proposals()).beside_probes(proposals().flatten())
     }
 
     /// What a program would be entitled to that joined now, proposed what the others propose, had never been alone, could use `desire` of the cores `may_use` and counted `weight`: in

@@ -29,8 +29,9 @@ use super::tree::Tree;
 /// How often the companion looks whether the coordinator comes by.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// So many sets of cores may have threads on them at a time: where they were put before, twice, and where they are to go.
-const PLACES: usize = 3;
+/// So many sets of cores may have threads on them at a time: where they were put before, three of them, where they are to go, and
+/// what of that is new.
+const PLACES: usize = 5;
 
 /// The time, until when the command rests or 0, and for each set of cores that threads may have been put on a bit for each core: none
 /// where there is no set.
@@ -130,7 +131,7 @@ mod tests {
         let note = Note::new().unwrap();
         let cores: CoreSet = [0, 7, 8, 1023].into_iter().collect();
         let other: CoreSet = [1].into_iter().collect();
-        note.write([Some(cores), None, Some(other)]);
+        note.write([Some(cores), None, Some(other), None, None]);
         assert_eq!((note.read().1, note.read().2), (None, vec![cores, other]));
         note.rests_until(7);
         note.write([None; PLACES]);

@@ -369,14 +369,15 @@ impl command::Command for Command<'_> {
 
     /// The note comes first, and forgets where threads were only when none is there any more.
     fn confine(&mut self, confined: Option<CoreSet>) {
-        let [target, before] = self.tree.places();
+        let [target, before, came_before] = self.tree.places();
+        let came = Some(self.tree.coming(confined)).filter(|came| !came.is_empty());
         if let Some(note) = &self.note {
-            note.write([target, before, confined]);
+            note.write([target, before, came_before, confined, came]);
         }
         self.tree.confine(confined);
-        let [target, before] = self.tree.places();
+        let [target, before, came] = self.tree.places();
         if let Some(note) = &self.note {
-            note.write([target, before, None]);
+            note.write([target, before, came, None, None]);
         }
     }
 }

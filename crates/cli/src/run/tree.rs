@@ -56,6 +56,8 @@ pub struct Tree {
     target: Option<CoreSet>,
     /// Where it might run before, while threads that were started meanwhile may still be there.
     before: Option<CoreSet>,
+    /// Which cores came then, while threads that were started meanwhile may be on these alone.
+    came: Option<CoreSet>,
     processes: HashMap<u32, Process>,
     /// All others that were there at the last walk, so that only new ones are asked for their parents.
     strangers: HashSet<u32>,
@@ -118,6 +120,7 @@ impl Tree {
             granted,
             target: None,
             before: None,
+            came: None,
             processes: HashMap::new(),
             strangers: HashSet::new(),
             stopped: HashSet::new(),
@@ -184,8 +187,8 @@ impl Tree {
     }
 
     /// Where threads may have been put.
-    pub fn places(&self) -> [Option<CoreSet>; 2] {
-        [self.target, self.before]
+    pub fn places(&self) -> [Option<CoreSet>; 3] {
+        [self.target, self.before, self.came]
     }
 
     /// What the command did in the time since the last look.
@@ -219,7 +222,7 @@ impl Tree {
             }
         }
         // Where the command runs freely, and all are in place, every thread is where it wants to be.
-        if self.target.is_some() || self.before.is_some() {
+        if self.places().into_iter().any(|place| place.is_some()) {
             let inherited = self.inherited();
             for id in active {
                 self.place_threads(id, &inherited, false);
@@ -281,49 +284,73 @@ impl Tree {
     pub fn confine(&mut self, target: Option<CoreSet>) {
         // What is on the new cores now was not put there by this.
         let mut inherited = self.inherited();
-        let before = self.target;
+        let mut came = CoreSet::EMPTY;
         if target != self.target {
+            came = self.coming(target);
             self.before = std::mem::replace(&mut self.target, target);
-        } else if self.before.is_none() {
+        } else if self.before.is_none() && self.came.is_none() {
             return;
         }
+        self.put(&mut inherited);
+        if !came.is_empty() {
+            self.came = Some(came);
+            self.fill(came);
+            // What a thread has started in that moment is there.
+            inherited.extend(self.inherited());
+            self.put(&mut inherited);
+        }
+    }
+
+    /// The cores that the command gets where it is confined to these.
+    pub fn coming(&self, target: Option<CoreSet>) -> CoreSet {
+        let (Some(target), Some(before)) = (target, self.target) else { return CoreSet::EMPTY };
+        target.iter().filter(|core| !before.contains(*core)).collect()
+    }
+
+    /// Puts every thread where it belongs now.
+    fn put(&mut self, inherited: &mut Vec<Thread>) {
         for _ in 0..PASSES {
             self.find();
             let ids: Vec<u32> = self.processes.keys().copied().collect();
-            let moved: usize = ids.into_iter().map(|id| self.place_threads(id, &inherited, false)).sum();
+            let moved: usize = ids.into_iter().map(|id| self.place_threads(id, inherited, false)).sum();
             if moved == 0 {
                 // All threads are in place, and so is what they start from now on.
-                self.before = None;
+                (self.before, self.came) = (None, None);
                 break;
             }
             inherited.extend(self.inherited());
         }
-        if let (Some(before), Some(target)) = (before, target) {
-            let came = target.iter().filter(|core| !before.contains(*core)).collect();
-            self.fill(came, before.len());
-        }
     }
 
-    /// Puts a thread on each of the cores that came, while more run or wait than could run on those `before`. They may run there by now, but each
-    /// stays where it is until the kernel balances its queues, and until then the core would be idle.
-    fn fill(&self, came: CoreSet, before: usize) {
-        let is_runnable = |id: u32, thread: u32| Stat::of_thread(id, thread).is_some_and(|stat| stat.state == 'R');
-        let threads = self
-            .processes
-            .iter()
-            .flat_map(|(id, process)| process.threads.iter().map(move |(number, thread)| (*id, *number, thread.found)));
-        let runnable: Vec<_> = threads.filter(|(id, number, _)| is_runnable(*id, *number)).collect();
-        for (core, (_, number, found)) in came.iter().zip(runnable.iter().skip(before)) {
-            let thread = ThreadId::from_raw(*number as i32);
-            if found.contains(core) && affinity::confine(thread, [core].into_iter().collect()) {
-                affinity::confine(thread, *found);
+    /// Puts threads that wait on the cores that `came`, and lets them go again. They may run there by now, but each stays where it
+    /// is until the kernel balances its queues, and until then the core would be idle.
+    fn fill(&mut self, came: CoreSet) {
+        // A process of which nothing ran or waited at the last look has no thread to move.
+        let processes = self.processes.iter().filter(|(_, process)| process.seen.runnable > 0);
+        let threads =
+            processes.flat_map(|(id, process)| process.threads.iter().map(|(thread, at)| (*id, *thread, *at)));
+        let runnable: Vec<(u32, Thread, usize)> = threads
+            .filter_map(|(id, thread, at)| {
+                let stat = Stat::of_thread(id, thread).filter(|stat| stat.state == 'R')?;
+                Some((thread, at, stat.core))
+            })
+            .collect();
+        let may_move = |nth: usize| !runnable[nth].1.found.intersection(came).is_empty();
+        let places: Vec<usize> = runnable.iter().map(|(_, _, core)| *core).collect();
+        for nth in to_move(&places, came.len(), may_move) {
+            let (thread, Thread { found, .. }, _) = runnable[nth];
+            let thread = ThreadId::from_raw(thread as i32);
+            let there = found.intersection(came);
+            // Unless its program has moved it meanwhile.
+            if affinity::of(thread) == found && affinity::confine(thread, there) && affinity::of(thread) == there {
+                affinity::confine(thread, found);
             }
         }
     }
 
     /// Where a new thread may have been put because the one that started it was, and what it wants then.
     fn inherited(&self) -> Vec<Thread> {
-        let put = [self.target, self.before].into_iter().flatten().map(|cores| {
+        let put = self.places().into_iter().flatten().map(|cores| {
             let mut mask = self.roams.mask;
             mask.note(Some(cores));
             Thread { mask, found: mask.cores() }
@@ -389,9 +416,41 @@ impl Tree {
     }
 }
 
+/// Which of the threads that were on these `places` are to move to so many cores that came: of those on one core all but one, if
+/// they `may_move`.
+fn to_move(places: &[usize], came: usize, may_move: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut left: HashMap<usize, usize> = HashMap::new();
+    for core in places {
+        *left.entry(*core).or_default() += 1;
+    }
+    let mut leaves_others = |core: &usize| {
+        let there = left.get_mut(core).expect("all are counted");
+        let leaves_others = *there > 1;
+        *there -= usize::from(leaves_others);
+        leaves_others
+    };
+    (0..places.len()).filter(|nth| may_move(*nth) && leaves_others(&places[*nth])).take(came).collect()
+}
+
 impl Drop for Tree {
     fn drop(&mut self) {
         self.go_on();
         self.confine(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_move_from_cores_that_have_several_and_as_many_as_cores_came() {
+        assert_eq!(to_move(&[0, 0], 1, |_| true), [0]);
+        assert_eq!(to_move(&[0, 0, 0], 1, |_| true), [0]);
+        assert_eq!(to_move(&[0, 0, 0], 3, |_| true), [0, 1], "one stays");
+        assert_eq!(to_move(&[3, 0, 1, 0, 2], 1, |_| true), [1], "none that has a core for itself");
+        assert_eq!(to_move(&[0, 1, 2], 1, |_| true), [0usize; 0]);
+        assert_eq!(to_move(&[0, 0, 1, 1], 2, |nth| nth != 0), [1, 2], "another for one that may not");
+        assert_eq!(to_move(&[], 1, |_| true), [0usize; 0]);
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct Courtesy {
     owed: Owed,
     /// All had cores in turn at the last look.
     was_gang: bool,
+    /// Part of the quantum was of a probe.
+    is_probed: bool,
     room: Room,
     /// Looks in succession that spoke for fewer workers.
     crowded: u32,
@@ -190,6 +192,7 @@ impl Courtesy {
             in_crowd: false,
             owed: Owed::default(),
             was_gang: false,
+            is_probed: false,
             room: Room::Workers,
             crowded: 0,
             caution: CAUTION,
@@ -243,13 +246,12 @@ impl Courtesy {
                 }
             }
             Mode::Cores => {
-                // A probe gives it more than it has asked for.
-                let is_probe = account.division == Division::Time && self.divides == Divides::Slowdown;
-                if !is_probe {
+                // A probe gives a program more cores than its share, which it may not be able to use.
+                if !self.is_probed {
                     self.unused.note(account);
                 }
                 // While its threads wait for cores, the cores are in use: by others, unless they are idle.
-                let wastes = !is_probe && !is_at_least(account.wanted_ns, 90, account.held_ns);
+                let wastes = !self.is_probed && !is_at_least(account.wanted_ns, 90, account.held_ns);
                 // One that holds no core for the moment has one worker awake, so it can do no more than that one.
                 let is_due_more = account.held_ns < share_ns / 2;
                 let is_part = share_milli > 1000 && blocks && !is_at_least(account.wanted_ns, 90, share_ns);
@@ -301,6 +303,10 @@ impl Courtesy {
 impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
         let before = (self.mode, self.room);
+        let is_gang = account.division == Division::Time;
+        // What was seen at the end of a probe is of the probe, too.
+        let was_gang = mem::replace(&mut self.was_gang, is_gang);
+        self.is_probed = self.divides == Divides::Slowdown && (is_gang || was_gang);
         self.look_for_crowd(account);
         if self.divides == Divides::Slowdown {
             self.efficiency.note(account, self.mode);
@@ -314,8 +320,6 @@ impl Coordinator for Courtesy {
             }
         }
         // Of a gang the time of its turns is due, and not what it makes of them.
-        let is_gang = account.division == Division::Time;
-        let was_gang = mem::replace(&mut self.was_gang, is_gang);
         if self.mode == Mode::Time || account.alone || (is_gang && self.divides == Divides::Time) {
             self.owed = Owed::default();
         } else if !is_gang && !was_gang {

@@ -43,6 +43,8 @@ impl Company {
         let is_its_turn = account.owned >= account.usable;
         match (account.division, mode) {
             _ if account.programs <= 1 => Company::Alone,
+            // Others share time, on cores that it has all.
+            _ if account.alone => Company::Neither,
             (Division::Time, Mode::Cores) if is_its_turn => Company::Gang,
             (Division::Equal | Division::Slowdown, Mode::Cores) => Company::Beside,
             _ => Company::Neither,
@@ -100,7 +102,10 @@ impl Efficiency {
         // Not of what it held: a core that it leaves in a gap is its own all the same.
         match now {
             Company::Alone => self.alone.note(tasks_ns.min(account.used_ns), all, lasted_ns),
-            Company::Gang => self.alone.note(tasks_ns.min(account.able_ns.max(account.used_ns)), all, lasted_ns),
+            Company::Gang => {
+                let able_ns = account.able_ns.max(account.used_ns).min(lasted_ns * u64::from(account.usable));
+                self.alone.note(tasks_ns.min(able_ns), all, lasted_ns);
+            }
             Company::Beside => self.beside.note(tasks_ns.min(account.used_ns), account.share_milli, lasted_ns),
             Company::Neither => {}
         }
