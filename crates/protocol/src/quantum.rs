@@ -428,8 +428,7 @@ impl Turn {
 
     /// How the program stands at a look, where a quantum lasts so long.
     fn note(&mut self, standing: &Standing, quantum: u64, now: u64) {
-        // From its turn in a frame to that in the next are no more than two, where one of them is a probe.
-        self.patience = 2 * standing.frame + quantum;
+        self.patience = standing.most_out + quantum;
         if !self.rests || standing.allotted > 0 || standing.held > 0 {
             self.had_core = now;
         }

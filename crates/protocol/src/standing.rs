@@ -42,6 +42,8 @@ pub struct Standing {
     pub until_change: Option<u64>,
     /// In so many nanoseconds each program has a turn.
     pub frame: u64,
+    /// Between two turns are no more than so many nanoseconds: a frame, or two where one of them is a probe.
+    pub most_out: u64,
     /// How cores are divided, by what all programs propose.
     pub division: Division,
 }

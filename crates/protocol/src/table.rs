@@ -354,6 +354,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
         allotted,
         until_change: until_change.into_iter().chain(until_other).min(),
         frame,
+        most_out: if until_other.is_some() { 2 * frame } else { frame },
         division,
         ..standing(table)
     }

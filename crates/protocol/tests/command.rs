@@ -53,6 +53,7 @@ impl Command for Model {
             allotted: self.owned.len() as u32,
             until_change: self.out_for,
             frame: 200 * MS,
+            most_out: 200 * MS,
             ..Standing::default()
         }
     }

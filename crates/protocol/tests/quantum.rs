@@ -76,6 +76,7 @@ impl Table {
             allotted: count(&|word| word.owner() == me),
             until_change: until_change.and_then(|(_, part)| part).map(|part| part.div_ceil(u64::MAX / FRAME)),
             frame: FRAME,
+            most_out: FRAME,
             division: Division::Equal,
         }
     }
@@ -859,7 +860,7 @@ fn a_program_out_of_turn_borrows_a_core_that_stays_free_and_no_other() {
 }
 
 #[test]
-fn a_program_that_is_given_no_turn_in_two_frames_keeps_a_worker_until_it_is() {
+fn a_program_that_is_given_no_turn_in_time_keeps_a_worker_until_it_is() {
     let table = Table::new(1, 2);
     let (_, mut model, mut coordination) = beside_another(&table);
     coordination.begin(&mut model, 0);
@@ -872,7 +873,7 @@ fn a_program_that_is_given_no_turn_in_two_frames_keeps_a_worker_until_it_is() {
         model.take_effects().contains(&Effect::Close(true))
     };
     // It last had a core at the look at its beginning.
-    let bound = (2 * FRAME + QUANTUM) / QUANTUM;
+    let bound = (FRAME + QUANTUM) / QUANTUM;
     assert!((1..bound).all(&mut closed));
     assert!(!(bound..4 * bound).any(&mut closed), "the table is wrong about it, and it goes on as it can");
     table.phase.set(0);

@@ -394,6 +394,7 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
         allotted: 2,
         until_change: None,
         frame: 2 * TURN.as_nanos() as u64,
+        most_out: 2 * TURN.as_nanos() as u64,
         division: Division::Equal,
     };
     assert_eq!(standing, expected);
@@ -563,12 +564,12 @@ fn many_programs_are_not_probed_and_a_crowd_is_told_apart_by_nothing() {
         }
         reports[0].proposal = Some(Proposal::Slowdown { efficiency: 1000 });
         let standing = table::round(&table(&vec![(None, None); cores]), 1, 100, &reports, now);
-        (standing.division, standing.until_change.is_some())
+        (standing.division, standing.most_out / standing.frame)
     };
-    assert_eq!(divided(4, 4, 0), (Division::Time, true));
-    assert_eq!(divided(5, 6, 0).0, Division::Slowdown);
-    assert_eq!(divided(7, 2, 0).0, Division::Slowdown);
-    assert_eq!(divided(8, 2, 0).0, Division::Equal);
+    assert_eq!(divided(4, 4, 0), (Division::Time, 2), "from the turn in a frame to that in a probe");
+    assert_eq!(divided(5, 6, 0), (Division::Slowdown, 1));
+    assert_eq!(divided(7, 2, 0), (Division::Slowdown, 1));
+    assert_eq!(divided(8, 2, 0), (Division::Equal, 1));
 }
 
 #[test]

@@ -141,7 +141,7 @@ macro_rules! fields {
 
 fields! {
     Victim { id, role, run_status, wakeups_owed }
-    Standing { owned, held, free, own_free, lent, alone, share_milli, programs, allotted, until_change, frame, division }
+    Standing { owned, held, free, own_free, lent, alone, share_milli, programs, allotted, until_change, frame, most_out, division }
     InForce { weight, cores, paused_until }
     Times { on_core, for_core }
     Sample { is_busy, busy_ns, clock_ns, progress }

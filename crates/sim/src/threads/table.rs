@@ -253,6 +253,11 @@ impl Table {
         published.set(false_correction.get().unwrap_or(correction));
     }
 
+    /// Whether a frame may be a probe, between two of a program's turns.
+    pub(super) fn may_probe(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.proposal.get(), Proposal::Slowdown { .. }))
+    }
+
     /// From now on this is its proposal.
     pub(super) fn propose(&self, slot: SlotId, proposal: Proposal) {
         self.slot(slot).proposal.set(proposal);
