@@ -81,15 +81,18 @@ pub fn choose(record: &str, group: usize, turns: usize) -> String {
     }
     let mut known = BTreeSet::new();
     let mut chosen = String::new();
-    for lives in groups.into_values() {
-        // The same calls with other numbers are nothing new.
+    for (name, lives) in groups {
+        // The same calls with other numbers are nothing new. But whether a task waits decides what comes next, in each group for itself.
         let kinds = |life: &[String]| -> BTreeSet<String> {
-            let kind =
-                |line: &String| line.split(" =").next().unwrap_or(line).replace(|c: char| c.is_ascii_digit(), "");
+            let kind = |line: &String| match line.split_once(" =") {
+                Some((call, answer)) if call.ends_with("_has_task") => format!("{name:?} {call}{answer}"),
+                Some((call, _)) => call.replace(|c: char| c.is_ascii_digit(), ""),
+                None => line.replace(|c: char| c.is_ascii_digit(), ""),
+            };
             life.iter().map(kind).collect()
         };
-        // What a thief is told is rarer, and says more.
-        let weight = |kind: &String| if kind.starts_with("turn ") { 8 } else { 1 };
+        // What a thief is told is rarer, and says more; so does a task that waits.
+        let weight = |kind: &String| if kind.starts_with("turn ") || kind.contains("_has_task") { 8 } else { 1 };
         let news = |life: &Vec<String>| kinds(life).difference(&known).map(weight).sum::<u32>();
         let best = lives.into_iter().max_by_key(news);
         let best = best.expect("a group has a life");
