@@ -1,7 +1,9 @@
 //! What a measurement depends on, told to whoever asks with `-v`.
 
 use comity_console::choices::{cores, table, variable};
-use comity_console::loudness::detail;
+use comity_console::loudness::{detail, hint};
+use comity_os::cores::{allowed, usable};
+use comity_policy::Policy;
 
 use crate::backend::Backend;
 
@@ -22,6 +24,9 @@ pub fn tell_policy(backend: &Backend, is_asked_for: bool) {
         _ => "the command line".to_owned(),
     };
     detail(|| format!("policy: {backend} ({who})"));
+    if let Some(cannot) = backend.policy().and_then(cannot) {
+        hint(cannot);
+    }
 }
 
 /// A number of workers, and who chose it.
@@ -34,4 +39,29 @@ pub fn tell_workers(workers: u16, is_asked_for: bool) {
         }
     };
     detail(|| format!("workers: {workers} ({who})"));
+}
+
+/// What a policy that accelerates cannot do on this machine.
+fn cannot(policy: Policy) -> Option<String> {
+    let accelerates = policy.row().accelerates?;
+    let nodes = allowed().iter().map(|core| core.node).max().unwrap_or(0) + 1;
+    Some(match (accelerates.threads, accelerates.across_nodes) {
+        (false, _) => format!("{policy}: no hypervisor takes part here, so no virtual CPU is accelerated: as bws"),
+        (true, _) if usable().get() == 1 => {
+            format!("{policy}: there is one core, so no thread is moved; it is yielded to. No hypervisor takes part")
+        }
+        (true, true) if nodes == 1 => {
+            format!("{policy}: there is one NUMA node, so it does as robinhood does. No hypervisor takes part")
+        }
+        (true, _) => format!("{policy}: no hypervisor takes part here, so threads are accelerated, and no virtual CPU"),
+    })
+}
+
+/// What the simulated machines do not do for a policy that accelerates.
+pub fn tell_simulated(policy: Policy) {
+    if policy.row().accelerates.is_some() {
+        hint(format!(
+            "{policy}: the simulated kernel accelerates nothing, and no hypervisor takes part: all is refused"
+        ));
+    }
 }

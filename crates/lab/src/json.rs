@@ -4,7 +4,7 @@
 //! Times are in seconds. A number that does not exist (the variation of a single round, the steals of a backend
 //! without counters) is `null`.
 
-use comity::WorkerCounters;
+use comity::{Refusal, Refusals, WorkerCounters};
 use comity_console::machine::{Machine, Versions};
 use serde::{Deserialize, Serialize};
 
@@ -240,6 +240,12 @@ pub struct Counters {
     pub sleeps: u64,
     /// Workers woken by others.
     pub wakeups: u64,
+    /// Workers that had what was left of a thief's time slice.
+    #[serde(default)]
+    pub accelerations: u64,
+    /// Those that a thief would have given it to, by the reason why it was refused.
+    #[serde(default)]
+    pub refused: Refused,
     /// Time with a task, over all workers.
     pub busy_s: f64,
     /// Time awake without a task, over all workers.
@@ -256,9 +262,50 @@ impl From<WorkerCounters> for Counters {
             yields: counters.yields,
             sleeps: counters.sleeps,
             wakeups: counters.wakeups,
+            accelerations: counters.accelerations,
+            refused: Refused::from(counters.refusals),
             busy_s: counters.busy.as_secs_f64(),
             thief_s: counters.thief.as_secs_f64(),
             asleep_s: counters.asleep.as_secs_f64(),
+        }
+    }
+}
+
+/// How often a worker was not accelerated, by reason (see `comity::Refusal`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// A virtual CPU was meant, and no hypervisor takes part.
+    pub no_hypervisor: u64,
+    /// The worker ran, or had not been off its core for long enough.
+    pub running: u64,
+    /// It waited in a system call.
+    pub blocked: u64,
+    /// It had been pulled to another core, and had not run since.
+    pub pulled: u64,
+    /// Another thief accelerated it.
+    pub taken: u64,
+    /// The thief was accelerated itself.
+    pub chain: u64,
+    /// It ran on another NUMA node.
+    pub other_node: u64,
+    /// It may not run on the thief's core.
+    pub mask: u64,
+    /// The kernel did not let it be moved.
+    pub kernel: u64,
+}
+
+impl From<Refusals> for Refused {
+    fn from(refusals: Refusals) -> Refused {
+        Refused {
+            no_hypervisor: refusals.of(Refusal::NoHypervisor),
+            running: refusals.of(Refusal::Running),
+            blocked: refusals.of(Refusal::Blocked),
+            pulled: refusals.of(Refusal::Pulled),
+            taken: refusals.of(Refusal::Taken),
+            chain: refusals.of(Refusal::Chain),
+            other_node: refusals.of(Refusal::OtherNode),
+            mask: refusals.of(Refusal::Mask),
+            kernel: refusals.of(Refusal::Kernel),
         }
     }
 }

@@ -12,7 +12,7 @@ use comity_policy::Policy;
 use crate::backend::{Backend, BackendName, default_workers, workers_range};
 use crate::choices;
 use crate::descendants;
-use crate::json::{KernelCatalog, KernelParameter, KernelReport, KernelRow, Round};
+use crate::json::{KernelCatalog, KernelParameter, KernelReport, KernelRow, Refused, Round};
 use crate::progress::Progress;
 use crate::trial::Trial;
 
@@ -216,6 +216,16 @@ fn in_words(nth: u32, round: &Round) -> String {
             counters.thief_s,
             counters.asleep_s
         );
+        let Refused { no_hypervisor, running, blocked, pulled, taken, chain, other_node, mask, kernel } =
+            counters.refused;
+        if counters.accelerations > 0 || counters.refused != Refused::default() {
+            let _ = writeln!(
+                text,
+                "  accelerations {}; refused: {running} running, {blocked} blocked, {pulled} pulled, {taken} taken, {chain} chain, {other_node} \
+                 on another node, {mask} for the mask, {kernel} by the kernel, {no_hypervisor} without a hypervisor",
+                counters.accelerations
+            );
+        }
     }
     text
 }

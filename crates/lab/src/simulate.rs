@@ -17,6 +17,7 @@ use comity_sim::scenario::{Model, Outcome, ProgramOutcome, Scenario, Written};
 use comity_sim::threads::Counts;
 use serde::Serialize;
 
+use crate::choices;
 use crate::sweep::{self, Stop, Sweep};
 
 const EXAMPLES: &str = "Examples:
@@ -81,6 +82,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     // The parser's message shows the line.
     let written: Written = toml_edit::de::from_str(&text).map_err(|error| refuse(&error.to_string().trim_end()))?;
     let scenario = Scenario::new(written).map_err(|why| refuse(&why))?;
+    for program in &scenario.written().programs {
+        let policy = program.policy.parse().expect("the scenario was read with it");
+        choices::tell_simulated(policy);
+    }
     if let Some(record) = record {
         let outcome = recorded(&scenario, check_every, &record)?;
         return print(&scenario, &[outcome], json, None);

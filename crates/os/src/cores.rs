@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
+use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::CORES;
 
 /// One core (a logical processor) and where it sits. Package and node are 0 where the kernel does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,12 @@ pub fn usable_of(allowed: usize) -> NonZeroUsize {
 
 fn limit(allowed: NonZeroUsize, quota: f64) -> NonZeroUsize {
     NonZeroUsize::new(quota.ceil() as usize).unwrap_or(NonZeroUsize::MIN).min(allowed)
+}
+
+/// The NUMA node of a core; 0 where the kernel does not say. It is asked once for each core.
+pub fn node(core: usize) -> usize {
+    static NODES: [OnceLock<usize>; CORES] = [const { OnceLock::new() }; CORES];
+    NODES.get(core).map_or(0, |node| *node.get_or_init(|| node_of(core).unwrap_or(0)))
 }
 
 fn package_of(id: usize) -> Option<usize> {

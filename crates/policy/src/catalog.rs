@@ -28,6 +28,15 @@ pub enum Waking {
     },
 }
 
+/// What thieves may ask to have accelerated ([`Action::Accelerate`](crate::Action::Accelerate)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accelerates {
+    /// Threads that the operating system has preempted.
+    pub threads: bool,
+    /// Those of another NUMA node too (against Robinhood's Algorithm 2, line 1).
+    pub across_nodes: bool,
+}
+
 /// How the programs of a machine come by their cores.
 #[derive(Clone, Copy, Debug)]
 pub enum Share {
@@ -103,6 +112,8 @@ pub struct Row {
     pub steal_backs: u16,
     /// Where an unblocked task goes, unless a setting says otherwise.
     pub place: Place,
+    /// What its thieves accelerate, if anything.
+    pub accelerates: Option<Accelerates>,
     /// How its programs come by their cores.
     pub share: Share,
     /// What can be set beside `place`.
@@ -128,6 +139,9 @@ pub const ROWS: &[Row] = &[
     policies::selective_yield::ROW,
     policies::bws::ROW,
     policies::bws_busy_wakes::ROW,
+    policies::robinhood::ROW,
+    policies::robinhood::ROW_U,
+    policies::robinhood::ROW_S,
     policies::wsgi::ROW,
     policies::equipartition::ROW,
     policies::dws::ROW,

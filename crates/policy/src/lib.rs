@@ -36,5 +36,5 @@ pub use catalog::{Placement, Policy, PolicyError, Share, Sharing, Sleeper, Wakin
 pub use coordinator::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 pub use parameters::{Domain, Parameter, Values};
 pub use place::{Place, Unblocked};
-pub use thief::{Action, Event, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
+pub use thief::{Action, Event, Level, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 pub use victims::Victims;

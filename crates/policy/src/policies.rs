@@ -12,6 +12,7 @@ pub mod dws;
 pub mod dws_nc;
 pub mod equipartition;
 pub mod plain;
+pub mod robinhood;
 pub mod selective_yield;
 pub mod ws_last;
 pub mod wsgi;

@@ -54,6 +54,10 @@ pub enum Event {
     NothingToMug,
     /// The core was offered to others and is back.
     Yielded,
+    /// The worker has been accelerated: it had what was left of the thief's time slice.
+    Accelerated(WorkerId),
+    /// It has not: it is on a core, another thief accelerates it, it is on another node, or it cannot be done here.
+    AccelerationRefused(WorkerId),
     /// The pause is over.
     Paused {
         /// Whether any worker of the pool has a task. If not, the next one comes from a thread outside of the pool, and that
@@ -89,6 +93,14 @@ pub enum Action {
     Count,
     /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, a plain one.
     YieldTo(WorkerId),
+    /// Give a worker what is left of the thief's time slice, on the thief's core, and then its place again (Robinhood §3.1):
+    /// [`Event::Accelerated`] or [`Event::AccelerationRefused`].
+    Accelerate {
+        /// The worker.
+        who: WorkerId,
+        /// Whose time slice, and what runs in it.
+        level: Level,
+    },
     /// Give the core to whomever the kernel picks: [`Event::Yielded`].
     YieldCore,
     /// Stay on the core for this many spin-loop hints: [`Event::Paused`].
@@ -116,6 +128,15 @@ pub enum Action {
         /// Wake-ups that this worker leaves for other thieves to claim.
         wakeups_owed: u32,
     },
+}
+
+/// What is accelerated (Robinhood §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// The worker's thread, which the operating system has preempted, in the time slice of the thief's.
+    Thread,
+    /// The virtual CPU on which the worker's thread runs, which the hypervisor has preempted, in the time slice of the thief's.
+    Vcpu,
 }
 
 /// What [`Action::Inspect`] saw.

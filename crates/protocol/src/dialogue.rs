@@ -28,7 +28,7 @@ mod surroundings;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use comity_policy::{Action, Event, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
+use comity_policy::{Action, Event, Level, SleepRefusal, Sleeper, Thief, Victim, WakeReason, WorkerId};
 
 use crate::activation::{Activation, Cores, Pool, Retirement, Up};
 use crate::sleep::{Admission, Parking, Roles, Woken};
@@ -77,6 +77,13 @@ pub enum Effect {
     },
     /// Give up the core, to this worker if the kernel can: [`Outcome::Done`].
     Yield(Option<WorkerId>),
+    /// Give what is left of the time slice to this worker, or to its virtual CPU: [`Outcome::Found`], or [`Outcome::Nothing`] if that is refused.
+    Accelerate {
+        /// The worker.
+        who: WorkerId,
+        /// Whose time slice.
+        level: Level,
+    },
     /// Stay on the core for so many spin-loop hints: [`Outcome::Done`].
     Pause {
         /// As many.
@@ -139,6 +146,9 @@ pub trait Hands {
     /// Gives up the core, to this worker if the kernel can.
     fn give_way(&mut self, to: Option<WorkerId>);
 
+    /// Gives what is left of the time slice to a worker, or to its virtual CPU. False: refused.
+    fn accelerate(&mut self, who: WorkerId, level: Level) -> bool;
+
     /// Stays on the core for so many spin-loop hints.
     fn pause(&mut self, hints: u32);
 
@@ -179,6 +189,7 @@ impl Effect {
                 hands.give_way(to);
                 Outcome::Done
             }
+            Effect::Accelerate { who, level } => found(hands.accelerate(who, level)),
             Effect::Pause { hints } => {
                 hands.pause(hints);
                 Outcome::Done
@@ -220,11 +231,11 @@ pub enum Step {
 pub enum Outcome {
     /// It is done; or the dialogue begins.
     Done,
-    /// The driver has the task, or the wake-up.
+    /// The driver has the task, or the wake-up; or it is accelerated.
     Found,
     /// There is one, and this thief did not get it.
     Missed,
-    /// There was none.
+    /// There was none; or it is refused.
     Nothing,
     /// What was seen of a worker.
     Seen(Victim),
@@ -270,6 +281,8 @@ enum State {
     Wakes,
     /// It offers the core.
     Yields,
+    /// It gives what is left of the time slice to this worker.
+    Accelerates(WorkerId),
     /// It stays on the core.
     Pauses,
     /// The driver takes over the queue of this worker.
@@ -383,6 +396,8 @@ impl Dialogue {
             (State::Claims(_), Outcome::Nothing) => Event::WakeupClaimed(None),
             (State::Wakes, Outcome::Woke(woken)) => Event::PeerWoken(woken),
             (State::Yields, Outcome::Done) => return self.heard(thief, crew, Event::Yielded),
+            (&State::Accelerates(who), Outcome::Found) => Event::Accelerated(who),
+            (&State::Accelerates(who), Outcome::Nothing) => Event::AccelerationRefused(who),
             (State::Pauses, Outcome::Done) => {
                 let anyone_busy = crew.anyone_busy();
                 Event::Paused { anyone_busy, core_is_wanted: crew.is_core_wanted(self.me) }
@@ -425,6 +440,7 @@ impl Dialogue {
             | Action::Mug
             | Action::YieldTo(_)
             | Action::YieldCore
+            | Action::Accelerate { .. }
             | Action::Pause { .. }
             | Action::Sleep
                 if self.leaving =>
@@ -438,6 +454,7 @@ impl Dialogue {
             Action::ClaimWakeup { from } => self.go(State::Claims(from), Effect::ClaimWakeup(from)),
             Action::YieldTo(peer) => self.go(State::Yields, Effect::Yield(Some(peer))),
             Action::YieldCore => self.go(State::Yields, Effect::Yield(None)),
+            Action::Accelerate { who, level } => self.go(State::Accelerates(who), Effect::Accelerate { who, level }),
             Action::Pause { hints } => self.go(State::Pauses, Effect::Pause { hints }),
             Action::Count => self.step(Step::Count, Cause::Policy),
             Action::Wake { whom, appoint } => self.go(State::Wakes, Effect::Wake { whom, appoint }),

@@ -118,6 +118,7 @@ macro_rules! hands {
             inspect(victim: WorkerId) -> comity_policy::Victim;
             claim_wakeup(from: WorkerId) -> bool;
             give_way(to: Option<WorkerId>);
+            accelerate(who: WorkerId, level: comity_policy::Level) -> bool;
             pause(hints: u32);
             wait(at_rest: u32, timeout: Option<std::time::Duration>, is_retired: bool) -> bool;
         }

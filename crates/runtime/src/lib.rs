@@ -61,6 +61,6 @@ pub use api::this_thread::{
 };
 pub use blocking::parker::Parker;
 pub use blocking::runnable::{BorrowedWaker, Resume, Runnable};
-pub use watching::counters::WorkerCounters;
+pub use watching::counters::{Refusal, Refusals, WorkerCounters};
 pub use workers::registry::Worker;
 pub use workers::worker::Yield;

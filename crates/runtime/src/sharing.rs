@@ -3,7 +3,6 @@
 pub(crate) mod coordinator;
 #[cfg(all(test, loom))]
 mod loom_tests;
-pub(crate) mod mender;
 pub(crate) mod observer;
 pub(crate) mod program;
 #[cfg(all(test, loom))]

@@ -1,5 +1,6 @@
 //! A pool's workers: what they share, how each gets, runs and waits for tasks, and how it rests.
 
+pub(crate) mod acceleration;
 pub(crate) mod current;
 pub(crate) mod inject;
 pub(crate) mod mask;

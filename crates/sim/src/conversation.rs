@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
+use comity_policy::{Action, Event, Level, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 use serde::{Deserialize, Serialize};
 
 /// A line of a record.
@@ -94,6 +94,8 @@ enum EventText {
     Mugged(#[serde(with = "WorkerIdText")] WorkerId),
     NothingToMug,
     Yielded,
+    Accelerated(#[serde(with = "WorkerIdText")] WorkerId),
+    AccelerationRefused(#[serde(with = "WorkerIdText")] WorkerId),
     Paused { anyone_busy: bool, core_is_wanted: bool },
     WakeupClaimed(#[serde(with = "optional")] Option<WorkerId>),
     PeerWoken(#[serde(with = "optional")] Option<WorkerId>),
@@ -110,6 +112,12 @@ enum ActionText {
     Count,
     YieldTo(#[serde(with = "WorkerIdText")] WorkerId),
     YieldCore,
+    Accelerate {
+        #[serde(with = "WorkerIdText")]
+        who: WorkerId,
+        #[serde(with = "LevelText")]
+        level: Level,
+    },
     Pause {
         hints: u32,
     },
@@ -126,6 +134,13 @@ enum ActionText {
     Run {
         wakeups_owed: u32,
     },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Level", rename_all = "kebab-case")]
+enum LevelText {
+    Thread,
+    Vcpu,
 }
 
 #[derive(Serialize, Deserialize)]

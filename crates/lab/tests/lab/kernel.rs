@@ -29,6 +29,30 @@ fn a_kernel_in_words() {
     assert!(text.contains("verified: fib(20) = 6765") && text.contains("steals "), "{text}");
 }
 
+/// What there is to accelerate, and what not, in one line; and what came of it.
+#[test]
+fn a_policy_says_what_it_cannot_accelerate_here() {
+    for (policy, part) in [
+        ("robinhood", "robinhood: "),
+        ("robinhood-u", "No hypervisor takes part"),
+        ("robinhood-s", "no virtual CPU is accelerated: as bws"),
+    ] {
+        let told = |options: &[&str]| {
+            let kernel = ["kernel", "fib:n=15", "--workers", "2", "--policy", policy];
+            let output = lab().args(kernel).args(options).assert().success().get_output().clone();
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let line = told(&[]);
+        assert!(line.contains("ypervisor") && line.lines().count() == 1, "{line}");
+        // Where there are several nodes, `robinhood-u` is another than `robinhood`.
+        assert!(line.contains(part) || policy == "robinhood-u", "{line}");
+        assert_eq!(told(&["-q"]), "");
+    }
+    let report = json(lab().args(["kernel", "fib:n=15", "--policy", "robinhood-s", "--json"]));
+    let counters = &report["rounds"][0]["counters"];
+    assert_eq!((&counters["accelerations"], &counters["refused"]["running"]), (&0.into(), &0.into()));
+}
+
 #[test]
 fn the_kernels_are_listed() {
     let kernels = json(lab().args(["kernel", "--list", "--json"]));

@@ -28,6 +28,27 @@ fn every_example_runs() {
 }
 
 #[test]
+fn a_simulated_kernel_accelerates_nothing_and_that_is_said() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("sleep.toml");
+    let run = |policy: &str| {
+        let text = fs::read_to_string(scenario("sleep.toml")).unwrap().replace("\"comity\"", policy);
+        fs::write(&path, text.replace("runs = 5", "runs = 1")).unwrap();
+        let output = lab().args(["simulate", path.to_str().unwrap()]).assert().success().get_output().clone();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let [of_bws, nothing] = run("\"bws\"");
+    assert!(!nothing.contains("accelerates"), "{nothing}");
+    for policy in ["robinhood", "robinhood-u", "robinhood-s"] {
+        let [table, line] = run(&format!("\"{policy}\""));
+        assert!(line.contains("the simulated kernel accelerates nothing"), "{line}");
+        if policy == "robinhood-s" {
+            assert_eq!(table, of_bws, "refused by every hypervisor, it is bws");
+        }
+    }
+}
+
+#[test]
 fn who_dies_is_told_and_who_lives_goes_on() {
     let report = json(lab().args(["simulate", &scenario("faults.toml"), "--json"]));
     for run in report["runs"].as_array().unwrap() {

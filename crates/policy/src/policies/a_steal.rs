@@ -35,6 +35,7 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
+    accelerates: None,
     share: Share::Cores(Sharing {
         placement: Placement::WithinCores,
         sleeper: Sleeper::KeepsCore,

@@ -28,24 +28,17 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
+    accelerates: None,
     share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {
         let Parameters { sleep_threshold } = Parameters::read(values);
-        Box::new(Bws {
-            victims,
-            sleep_threshold,
-            steal_counter: 0,
-            wakeup_counter: 0,
-            watchdog: false,
-            leaving: false,
-            missed: false,
-        })
+        Box::new(Bws::new(victims, sleep_threshold))
     },
 };
 
 /// BWS Algorithm 2, line by line, and the watchdog of §4.
-struct Bws {
+pub(super) struct Bws {
     victims: Victims,
     sleep_threshold: u32,
     /// `w.n`: unsuccessful steals since the last reset.
@@ -106,14 +99,29 @@ impl Thief for Bws {
                 self.missed = true;
                 Action::Inspect(victim)
             }
-            Event::Counted { .. } | Event::Paused { .. } | Event::Mugged(_) | Event::NothingToMug => {
-                self.random_steal()
-            }
+            Event::Counted { .. }
+            | Event::Paused { .. }
+            | Event::Mugged(_)
+            | Event::NothingToMug
+            | Event::Accelerated(_)
+            | Event::AccelerationRefused(_) => self.random_steal(),
         }
     }
 }
 
 impl Bws {
+    pub(super) fn new(victims: Victims, sleep_threshold: u32) -> Bws {
+        Bws {
+            victims,
+            sleep_threshold,
+            steal_counter: 0,
+            wakeup_counter: 0,
+            watchdog: false,
+            leaving: false,
+            missed: false,
+        }
+    }
+
     /// Line 10.
     fn random_steal(&mut self) -> Action {
         Action::StealFrom(self.victims.pick())

@@ -24,6 +24,7 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
+    accelerates: None,
     share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {

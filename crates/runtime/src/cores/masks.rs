@@ -1,7 +1,7 @@
 //! The masks of a pool's threads: where they run, by whose wish, and what that means for what they start.
 //!
 //! The books (`comity_protocol::activation`) say where a worker's thread is to run, and the functions here see to it. A thread's own wish, and that of an
-//! administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread starts while its mask is narrow inherits it; `sharing::mender`
+//! administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread starts while its mask is narrow inherits it; `mender`
 //! puts that right.
 //!
 //! The masks have a lock of their own, for a thread that asks for its own mask needs no books. It is taken within the books' lock,
@@ -32,6 +32,15 @@ pub(crate) struct Spell {
     pub(crate) own: Option<CoreSet>,
     /// When it began, as [`census::now`] has it.
     pub(crate) since: u64,
+}
+
+/// Why a thread was not moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotMoved {
+    /// Its program or an administrator wants it elsewhere, or the books do.
+    Bound,
+    /// The kernel does not let this program move it.
+    Refused,
 }
 
 /// What the lock guards.
@@ -102,6 +111,39 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
+    /// Has the thread moved to `core`, where it stays until the kernel moves it again. The mask is narrow for the moment in which it moves; if the
+    /// calling thread loses its own core then, until that is back.
+    fn pull(
+        &mut self,
+        thread: ThreadId,
+        granted: &mut CoreSet,
+        core: usize,
+        for_child: &ForChild,
+    ) -> Result<(), NotMoved> {
+        self.learn(thread, granted, for_child);
+        let before = self.mask;
+        if !before.cores().contains(core) {
+            return Err(NotMoved::Bound);
+        }
+        let narrow = [core].into_iter().collect();
+        self.mask = Mask::noted(before.own(), Some(narrow));
+        self.begin_spell();
+        for_child.tell(&self.mask);
+        let moved = affinity::confine(thread, narrow);
+        // A mask that another has set meanwhile wins.
+        if !moved || affinity::of(thread) == narrow {
+            self.mask = before;
+            // Refused also where none of those cores is left to it: the kernel gives it those that are.
+            if moved && !affinity::confine(thread, before.cores()) {
+                affinity::confine(thread, CoreSet::ALL);
+            }
+        } else {
+            self.learn(thread, granted, for_child);
+        }
+        for_child.tell(&self.mask);
+        if moved { Ok(()) } else { Err(NotMoved::Refused) }
+    }
+
     /// What starts from now on may inherit the mask.
     fn begin_spell(&mut self) {
         let (cores, own) = (self.mask.cores(), self.mask.own());
@@ -129,6 +171,18 @@ impl Masks {
     /// Whether a worker's thread has a narrow mask, or has had one since [`Masks::spells`].
     pub(crate) fn is_narrow(&self) -> bool {
         self.kept().entries.iter().any(|entry| !entry.spells.is_empty())
+    }
+
+    /// All narrow masks that workers have had since the last time, of a pool whose workers are only pulled. One that still has such a mask
+    /// may hand it on until the next time.
+    pub(crate) fn spells_of_pulls(&self) -> Vec<Spell> {
+        let of = |entry: &mut Entry| {
+            let (cores, is_narrow) = (entry.mask.cores(), entry.mask.is_narrow());
+            let spells = std::mem::take(&mut entry.spells);
+            entry.spells = spells.iter().filter(|spell| is_narrow && spell.cores == cores).copied().collect();
+            spells
+        };
+        self.kept().entries.iter_mut().flat_map(of).collect()
     }
 
     /// All narrow masks that workers have had since the last time, of a pool that has ended.
@@ -167,6 +221,19 @@ impl Masks {
                 entry.confine(thread, granted, None, for_child);
             }
         })
+    }
+
+    /// Has the worker's thread moved to the core of the calling one. Without the books' lock: it has the mask again that they want.
+    pub(crate) fn pull(
+        &self,
+        worker: WorkerId,
+        thread: ThreadId,
+        granted: impl FnOnce() -> CoreSet,
+        core: usize,
+    ) -> Result<(), NotMoved> {
+        let mut outcome = Err(NotMoved::Refused);
+        self.set(worker, granted, |entry, granted, for_child| outcome = entry.pull(thread, granted, core, for_child));
+        outcome
     }
 
     /// False: it is not known what the system grants.

@@ -24,9 +24,9 @@ use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN,
 
 use crate::cores::activation::Terms;
 use crate::cores::masks;
+use crate::cores::mender::{MEND, Mender};
 use crate::fork::PerProcess;
 use crate::seam::{Seen, advised, life, seen};
-use crate::sharing::mender::Mender;
 use crate::sharing::observer::{self, Pool, process_clock};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::workers::mask;
@@ -41,9 +41,7 @@ const LIMITS: Duration = Duration::from_secs(1);
 /// It computes for microseconds at a time.
 const SLICE: Duration = Duration::from_micros(100);
 
-/// How often what confined workers have started is looked for. It is let go within two looks, and a tenth of a second.
-const MEND: Duration = Duration::from_millis(50);
-const _: () = assert!(2 * MEND.as_millis() <= 100 && 2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
+const _: () = assert!(2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// The pool, which has its first task, takes part in its program from now on.
 pub(crate) fn enroll(pool: &Arc<Registry>, own: Own) {

@@ -18,6 +18,10 @@ pub struct WorkerCounters {
     pub sleeps: u64,
     /// Peers that this worker woke, on its policy's word.
     pub wakeups: u64,
+    /// Peers to which this worker gave what was left of its time slice.
+    pub accelerations: u64,
+    /// Those to which it would have, and why it did not.
+    pub refusals: Refusals,
     /// Wall-clock time with a task, waiting for a core included.
     pub busy: Duration,
     /// Wall-clock time awake without a task.
@@ -35,6 +39,8 @@ impl WorkerCounters {
             yields: self.yields - earlier.yields,
             sleeps: self.sleeps - earlier.sleeps,
             wakeups: self.wakeups - earlier.wakeups,
+            accelerations: self.accelerations - earlier.accelerations,
+            refusals: self.refusals.with(earlier.refusals, u64::wrapping_sub),
             busy: self.busy.saturating_sub(earlier.busy),
             thief: self.thief.saturating_sub(earlier.thief),
             asleep: self.asleep.saturating_sub(earlier.asleep),
@@ -49,10 +55,81 @@ impl WorkerCounters {
             yields: sum.yields + worker.yields,
             sleeps: sum.sleeps + worker.sleeps,
             wakeups: sum.wakeups + worker.wakeups,
+            accelerations: sum.accelerations + worker.accelerations,
+            refusals: sum.refusals.with(worker.refusals, u64::wrapping_add),
             busy: sum.busy + worker.busy,
             thief: sum.thief + worker.thief,
             asleep: sum.asleep + worker.asleep,
         })
+    }
+}
+
+/// Why a worker was not accelerated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Its virtual CPU was meant, and no hypervisor takes part.
+    NoHypervisor,
+    /// It is on a core, or has not been off one for long enough.
+    Running,
+    /// It waits in a system call.
+    Blocked,
+    /// It has been pulled to another core, and has not run since.
+    Pulled,
+    /// Another thief accelerates it.
+    Taken,
+    /// The thief is accelerated itself.
+    Chain,
+    /// It ran on another NUMA node.
+    OtherNode,
+    /// It may not run on the thief's core: its program or an administrator wants it so.
+    Mask,
+    /// The kernel does not let this program move it.
+    Kernel,
+}
+
+impl Refusal {
+    /// All reasons.
+    pub const ALL: [Refusal; 9] = [
+        Refusal::NoHypervisor,
+        Refusal::Running,
+        Refusal::Blocked,
+        Refusal::Pulled,
+        Refusal::Taken,
+        Refusal::Chain,
+        Refusal::OtherNode,
+        Refusal::Mask,
+        Refusal::Kernel,
+    ];
+
+    /// What it is called where it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Refusal::NoHypervisor => "no hypervisor",
+            Refusal::Running => "running",
+            Refusal::Blocked => "blocked",
+            Refusal::Pulled => "pulled",
+            Refusal::Taken => "taken",
+            Refusal::Chain => "chain",
+            Refusal::OtherNode => "other node",
+            Refusal::Mask => "mask",
+            Refusal::Kernel => "kernel",
+        }
+    }
+}
+
+/// How often a worker was not accelerated, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals([u64; Refusal::ALL.len()]);
+
+impl Refusals {
+    /// How often for this reason.
+    pub fn of(&self, refusal: Refusal) -> u64 {
+        self.0[refusal as usize]
+    }
+
+    fn with(self, other: Refusals, both: impl Fn(u64, u64) -> u64) -> Refusals {
+        Refusals(std::array::from_fn(|nth| both(self.0[nth], other.0[nth])))
     }
 }
 
@@ -83,6 +160,8 @@ pub(crate) struct Live {
     pub(crate) yields: Counter,
     pub(crate) sleeps: Counter,
     pub(crate) wakeups: Counter,
+    pub(crate) accelerations: Counter,
+    pub(crate) refusals: [Counter; Refusal::ALL.len()],
     pub(crate) busy_ns: Counter,
     pub(crate) thief_ns: Counter,
     pub(crate) asleep_ns: Counter,
@@ -96,6 +175,8 @@ impl Live {
             yields: self.yields.get(),
             sleeps: self.sleeps.get(),
             wakeups: self.wakeups.get(),
+            accelerations: self.accelerations.get(),
+            refusals: Refusals(self.refusals.each_ref().map(Counter::get)),
             busy: Duration::from_nanos(self.busy_ns.get()),
             thief: Duration::from_nanos(self.thief_ns.get()),
             asleep: Duration::from_nanos(self.asleep_ns.get()),

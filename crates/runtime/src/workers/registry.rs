@@ -17,8 +17,10 @@ use crossbeam_deque::{Injector, Steal, Stealer, Worker as Spawns};
 use crossbeam_utils::CachePadded;
 
 use crate::cores::activation::{self, Activation};
+use crate::cores::candidate::Candidate;
 use crate::cores::masks::Masks;
 use crate::cores::membership::Membership;
+use crate::cores::mender::Mending;
 use crate::fork;
 use crate::raw;
 use crate::raw::abort::AbortOnDrop;
@@ -72,6 +74,7 @@ pub(crate) struct Handlers {
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
 /// | `raid_takes` | raiders | thieves |
+/// | `candidate` | its own protocol | thieves |
 /// | `own` | the owner | the owner |
 /// | `counters`, `jobs`, `busy_since`, `activity` | the owner | anybody |
 pub(crate) struct Peer {
@@ -91,6 +94,7 @@ pub(crate) struct Peer {
     thread: AtomicI32,
     /// Nanoseconds that the last raid on this worker took, barrier included.
     raid_takes: AtomicU64,
+    pub(crate) candidate: Candidate,
     /// What the worker's thread has for itself, while it runs: see [`Worker::own`](crate::Worker).
     pub(crate) own: AtomicPtr<Own>,
     pub(crate) counters: Live,
@@ -114,6 +118,7 @@ impl Peer {
             wakeups_owed: AtomicU32::new(0),
             thread: AtomicI32::new(0),
             raid_takes: AtomicU64::new(0),
+            candidate: Candidate::default(),
             own: AtomicPtr::new(ptr::null_mut()),
             counters: Live::default(),
             jobs: Counter::default(),
@@ -290,6 +295,7 @@ pub(crate) struct Registry {
     /// The pool's part in the core table. `None`: the operating system shares out time.
     pub(crate) activation: Option<Activation>,
     pub(crate) masks: Masks,
+    pub(crate) mending: Mending,
     /// The program that the pool belongs to, once it has had a task.
     program: SetOnce<Box<dyn Membership>>,
     pub(crate) peers: Box<[CachePadded<Peer>]>,
@@ -337,6 +343,7 @@ impl Registry {
             sleep: Sleep::new(Threads, workers, row.waking, row.counts_roles),
             activation: activation::of(policy, workers, adopts, may_use),
             masks: Masks::new(workers),
+            mending: Mending::default(),
             program: SetOnce::default(),
             peers: (0..workers).zip(spawns).map(peer).collect(),
             injector: Injector::new(),
@@ -414,6 +421,7 @@ impl Registry {
             activation.end();
         }
         self.ended.store(true, Ordering::Release);
+        self.mending.is_called();
         for worker in 0..self.workers() {
             self.sleep.wake_for_business(WorkerId(worker));
         }
@@ -436,6 +444,11 @@ impl Registry {
         self.program.get().map(|program| &**program)
     }
 
+    /// What the pool's program knows of the cores that the system grants.
+    pub(crate) fn granted(&self) -> CoreSet {
+        self.program().map_or(CoreSet::EMPTY, |program| program.granted())
+    }
+
     /// The pool has a task: from the first one on it takes part in the core table.
     #[inline]
     pub(crate) fn begin(&self) {
@@ -448,7 +461,7 @@ impl Registry {
     fn take_part(&self) {
         if !self.begun.swap(true, Ordering::Relaxed)
             && self.activation.is_some()
-            && let Some(pool) = self.me.upgrade()
+            && let Some(pool) = self.me()
         {
             (self.enrolment.enroll)(&pool, self.enrolment.own);
             // It may have ended meanwhile: `end` looks for the program after it has said so.
@@ -457,6 +470,11 @@ impl Registry {
                 self.leave_program();
             }
         }
+    }
+
+    /// `None` once no worker is left.
+    pub(crate) fn me(&self) -> Option<Arc<Registry>> {
+        self.me.upgrade()
     }
 
     /// How many tasks no worker has begun, those from outside included.

@@ -3,15 +3,16 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use comity_policy::{Thief, Victim, WorkerId};
+use comity_policy::{Level, Thief, Victim, WorkerId};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 
 use crate::raw::abort::AbortOnDrop;
 use crate::raw::job::take;
 use crate::seam::{Seen, closes, opens, says, seen};
-use crate::watching::counters::Live;
+use crate::watching::counters::{Live, Refusal};
 use crate::watching::trace;
 use crate::workers::registry::{JobRef, Worker};
+use crate::workers::sleep::Work;
 use crate::workers::view::View;
 
 impl Worker {
@@ -60,7 +61,7 @@ impl Worker {
             recorder.enter(id, trace::State::Thief, began);
         }
 
-        let mut spell = seen(Spell { worker: self, found: None, began });
+        let mut spell = seen(Spell { worker: self, awaited, found: None, began });
         let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
         says(format_args!("begins {wakeups_owed}"));
         owes(wakeups_owed);
@@ -81,6 +82,7 @@ impl Worker {
 /// One spell as a thief.
 struct Spell<'a> {
     worker: &'a Worker,
+    awaited: &'a dyn Fn() -> bool,
     found: Option<JobRef>,
     /// When it began, moved on by the time spent asleep.
     began: Instant,
@@ -141,6 +143,21 @@ impl Hands for Spell<'_> {
     fn give_way(&mut self, _: Option<WorkerId>) {
         self.counters().yields.add(1);
         comity_os::yield_core();
+    }
+
+    fn accelerate(&mut self, who: WorkerId, level: Level) -> bool {
+        let (worker, registry) = (self.worker, self.worker.registry());
+        let view = View { registry, awaited: self.awaited };
+        let calls = || view.deques_have_task() || view.injector_has_task() || view.has_business(worker.id());
+        let outcome = match level {
+            Level::Thread => worker.accelerate(who, calls),
+            Level::Vcpu => Err(Refusal::NoHypervisor),
+        };
+        match outcome {
+            Ok(()) => self.counters().accelerations.add(1),
+            Err(refusal) => self.counters().refusals[refusal as usize].add(1),
+        }
+        outcome.is_ok()
     }
 
     fn pause(&mut self, hints: u32) {

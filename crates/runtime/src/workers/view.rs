@@ -18,13 +18,6 @@ pub(crate) struct View<'a> {
     pub(crate) awaited: &'a dyn Fn() -> bool,
 }
 
-impl View<'_> {
-    /// What the pool's program knows of the cores that the system grants.
-    fn granted(&self) -> CoreSet {
-        self.registry.program().map_or(CoreSet::EMPTY, |program| program.granted())
-    }
-}
-
 impl Work for View<'_> {
     fn deques_have_task(&self) -> bool {
         self.registry.peers.iter().any(|peer| peer.has_task())
@@ -61,12 +54,12 @@ impl Pool for View<'_> {
 
     fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
         let Some(thread) = self.registry.peer(worker).thread() else { return false };
-        self.registry.masks.confine(worker, thread, || self.granted(), cores)
+        self.registry.masks.confine(worker, thread, || self.registry.granted(), cores)
     }
 
     fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool {
         let Some(thread) = self.registry.peer(worker).thread() else { return false };
-        self.registry.masks.lead(worker, thread, || self.granted(), core, sleeps)
+        self.registry.masks.lead(worker, thread, || self.registry.granted(), core, sleeps)
     }
 
     fn up(&self, me: WorkerId) {

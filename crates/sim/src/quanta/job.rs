@@ -180,8 +180,8 @@ impl Queues {
         match effect {
             // A processor is the job's for the whole quantum.
             Effect::Yield(_) | Effect::Step(_) => Outcome::Done,
-            // Nothing comes from outside.
-            Effect::TakeInjected => Outcome::Nothing,
+            // Nothing comes from outside, and nothing is accelerated.
+            Effect::TakeInjected | Effect::Accelerate { .. } => Outcome::Nothing,
             Effect::Inspect(victim) => Outcome::Seen(self.inspect(victim)),
             Effect::ClaimWakeup(from) => self.claim_wakeup(from),
             Effect::Wake { .. } => Outcome::Woke(None),

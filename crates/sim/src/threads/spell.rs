@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use comity_policy::{Action, Event, Role, RunStatus, Thief, Victim, WorkerId};
+use comity_policy::{Action, Event, Level, Role, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Step, Take};
@@ -238,6 +238,11 @@ impl Hands for OnHost<'_> {
         self.host.give_way(self.thread, to);
     }
 
+    /// Neither this kernel nor a hypervisor accelerates.
+    fn accelerate(&mut self, _: WorkerId, _: Level) -> bool {
+        false
+    }
+
     /// Its time is over by now.
     fn pause(&mut self, _: u32) {}
 
@@ -435,6 +440,8 @@ impl Host {
             Effect::StealFrom(_) => costs.steal,
             // What comes after a steal, or after the look for a queue, is in their costs.
             Effect::TakeInjected | Effect::Mug(_) | Effect::Begin { .. } => 0,
+            // Refused at once.
+            Effect::Accelerate { .. } => 0,
             Effect::Inspect(_) | Effect::ClaimWakeup(_) | Effect::Wake { .. } => costs.look,
             Effect::Yield(_) => costs.yield_core,
             Effect::Pause { hints } => costs.hint * u64::from(hints.max(1)),

@@ -3,7 +3,7 @@
 
 use std::sync as unexplored;
 
-use comity_policy::{Action, Event, Policy, Room, Sharing, Thief, Victim};
+use comity_policy::{Action, Event, Level, Policy, Room, Sharing, Thief, Victim};
 use comity_protocol::CoreSet;
 use comity_protocol::activation::{self, Activation, Cores, Terms};
 use comity_protocol::dialogue::{Crew, Dialogue, Hands, Take};
@@ -193,6 +193,10 @@ impl Hands for Spell<'_> {
 
     fn give_way(&mut self, _: Option<WorkerId>) {
         thread::yield_now();
+    }
+
+    fn accelerate(&mut self, _: WorkerId, _: Level) -> bool {
+        unreachable!("the policy accelerates no worker")
     }
 
     fn pause(&mut self, _: u32) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
-use comity_policy::{Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
+use comity_policy::{Level, Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::activation::{Pool, Terms};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 use comity_protocol::platform::{Waker, Word};
@@ -250,6 +250,10 @@ impl Hands for OnQueues<'_> {
     }
 
     fn give_way(&mut self, _: Option<WorkerId>) {}
+
+    fn accelerate(&mut self, _: WorkerId, _: Level) -> bool {
+        self.world.below(2) == 0
+    }
 
     fn pause(&mut self, _: u32) {}
 

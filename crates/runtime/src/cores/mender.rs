@@ -10,12 +10,19 @@
 //! and all that a program starts in its own last tenth of a second.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+use std::thread::Thread;
+use std::time::Duration;
 
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
 
 use crate::cores::masks::Spell;
+
+/// How often what confined workers have started is looked for. It is let go within two looks, and a tenth of a second.
+pub(crate) const MEND: Duration = Duration::from_millis(50);
+const _: () = assert!(2 * MEND.as_millis() <= 100);
 
 /// At so many looks a child is looked at: it may have been about to start another.
 const LOOKS: u32 = 2;
@@ -100,6 +107,22 @@ fn mend_all(process: u32, spells: &[Spell]) {
         for child in census::children(process, thread) {
             mend_all(child, spells);
         }
+    }
+}
+
+/// The thread that mends what workers have started that a thief pulled, in a pool without a coordinator. It waits until it is called.
+#[derive(Default)]
+pub(crate) struct Mending(OnceLock<Option<Thread>>);
+
+impl Mending {
+    /// Starts the thread, unless there is one. `None`: there is none to be had.
+    pub(crate) fn begin(&self, start: impl FnOnce() -> Option<Thread>) -> Option<&Thread> {
+        self.0.get_or_init(start).as_ref()
+    }
+
+    /// There is something to be mended, or the pool has ended.
+    pub(crate) fn is_called(&self) {
+        self.0.get().into_iter().flatten().for_each(Thread::unpark);
     }
 }
 

@@ -1,0 +1,95 @@
+//! `robinhood`: as `bws`, and a thief's time slice goes to the poor worker that it could not rob. `robinhood-u`, `robinhood-s`: two
+//! variants of the paper's evaluation.
+
+use alloc::boxed::Box;
+
+use super::bws::{self, Bws, SLEEP_THRESHOLD};
+use crate::catalog::{Accelerates, Row};
+use crate::parameters::parameters;
+use crate::{Action, Event, Level, Role, RunStatus, Thief, Victim};
+
+parameters! {
+    /// What can be set.
+    struct Parameters {
+        sleep_threshold: u32 = SLEEP_THRESHOLD,
+    }
+}
+
+/// The catalog row.
+pub const ROW: Row = Row {
+    name: "robinhood",
+    summary: "as bws, but what is left of a thief's time slice goes to a poor worker that is off its core",
+    source: "Robinhood §3.2, §4.2, Algorithm 1",
+    parameters: Parameters::TABLE,
+    accelerates: Some(Accelerates { threads: true, across_nodes: false }),
+    rest: |victims, values| {
+        let Parameters { sleep_threshold } = Parameters::read(values);
+        Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold), threads: true, failed: false, running: None })
+    },
+    ..bws::ROW
+};
+
+/// The catalog row of the variant without the rule of NUMA nodes.
+pub const ROW_U: Row = Row {
+    name: "robinhood-u",
+    summary: "as robinhood, also across NUMA nodes: what keeping to one is worth",
+    source: "Robinhood §6.7",
+    accelerates: Some(Accelerates { threads: true, across_nodes: true }),
+    ..ROW
+};
+
+/// The catalog row of the variant that accelerates virtual CPUs alone.
+pub const ROW_S: Row = Row {
+    name: "robinhood-s",
+    summary: "as bws to threads, and as robinhood to virtual CPUs: what accelerating threads is worth",
+    source: "Robinhood §6.7",
+    accelerates: Some(Accelerates { threads: false, across_nodes: false }),
+    rest: |victims, values| {
+        let Parameters { sleep_threshold } = Parameters::read(values);
+        Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold), threads: false, failed: false, running: None })
+    },
+    ..ROW
+};
+
+/// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what acceleration left to it.
+struct Robinhood {
+    bws: Bws,
+    /// Whether a preempted thread is accelerated; if not, BWS yields to it.
+    threads: bool,
+    /// The last steal failed, for there was nothing to take.
+    failed: bool,
+    /// Of this one the virtual CPU is to be accelerated.
+    running: Option<Victim>,
+}
+
+impl Thief for Robinhood {
+    fn next(&mut self, event: Event) -> Action {
+        let running = self.running.take();
+        match event {
+            // Line 1.
+            Event::StealFailed(_) => self.failed = true,
+            // "w fails to get the lock of v" (§4.2) is no failure of this kind.
+            Event::StealMissed(_) => self.failed = false,
+            // Line 3: "works on an unfinished task", and still has none to take.
+            Event::Seen(victim) if self.failed && victim.role == Role::Poor => match victim.run_status {
+                // Lines 4–5.
+                RunStatus::Preempted if self.threads => {
+                    return Action::Accelerate { who: victim.id, level: Level::Thread };
+                }
+                // Lines 6–7.
+                RunStatus::Running => {
+                    self.running = Some(victim);
+                    return Action::Accelerate { who: victim.id, level: Level::Vcpu };
+                }
+                _ => {}
+            },
+            Event::Accelerated(_) | Event::AccelerationRefused(_) => {
+                // A virtual CPU stays as it was: BWS's lines 21–31. Else the call was in the place of BWS's yield (§5).
+                let as_it_was = running.filter(|_| matches!(event, Event::AccelerationRefused(_)));
+                return self.bws.next(as_it_was.map_or(Event::Yielded, Event::Seen));
+            }
+            _ => {}
+        }
+        self.bws.next(event)
+    }
+}

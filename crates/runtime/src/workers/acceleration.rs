@@ -1,0 +1,132 @@
+//! Acceleration of a worker's thread, without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel goes).
+//!
+//! The thief pulls the candidate's thread to its own core, which confines it there and lets it go again at once, and yields: what is next on
+//! the core is the candidate or a thread of another program. While the candidate runs the thief sleeps, for as long as its own slice would have
+//! lasted; a thief that looked for tasks meanwhile would take the core back. What the kernel has no call for: the candidate keeps no place in
+//! its old queue, pays for its time itself, and gets a turn of the kernel's and not the rest of the thief's.
+//!
+//! One thief at a time accelerates a worker ([`candidate`](crate::cores::candidate)). A thief that is a candidate itself accelerates none: the
+//! paper's inheritance passes the rest of a slice on, which cannot be had here.
+//!
+//! # Off its core
+//!
+//! The clock of a thread that is off its core stands still. Two readings must agree that are some time apart: the first is left with the
+//! candidate, and a thief that comes later compares, so none waits for it. A thread that waits in a system call stands still too; `/proc`
+//! tells the two apart. A thread is pulled once for each value of its clock, or thieves would pull it from core to core and none would let it
+//! run; if others run first on the thief's core, the thief yields to it again.
+//!
+//! # What a candidate starts
+//!
+//! inherits the narrow mask, if the thief loses its core before it has set the old one again. In a pool that shares cores the coordinator puts that
+//! right, as for workers that are confined; in any other a thread of its own, which there is from the first pull on and which waits until there is
+//! another.
+
+use std::sync::Arc;
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use comity_os::census::Stat;
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{affinity, cores};
+use comity_policy::WorkerId;
+
+use crate::cores::masks::{NotMoved, widen};
+use crate::cores::mender::{MEND, Mender};
+use crate::watching::counters::Refusal;
+use crate::workers::mask;
+use crate::workers::registry::{Registry, Worker};
+
+/// How long a thief sleeps between two looks at the one that runs in its place.
+const NAP: Duration = Duration::from_micros(300);
+
+/// How often at most: 3 ms, a time slice of the kernel's.
+const NAPS: u32 = 10;
+
+impl Worker {
+    /// Gives what is left of this thief's time slice to the thread of `who`. It is back at once when `calls`.
+    pub(crate) fn accelerate(&self, who: WorkerId, calls: impl Fn() -> bool) -> Result<(), Refusal> {
+        let (registry, peer) = (self.registry(), self.registry().peer(who));
+        if self.peer.candidate.is_accelerated() {
+            return Err(Refusal::Chain);
+        }
+        let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
+        let thread = peer.thread().ok_or(Refusal::Running)?;
+        let clock = thread.cpu_time().ok_or(Refusal::Running)?.as_nanos() as u64;
+        let now = registry.now();
+        if !taken.has_stood_still(clock, now) {
+            return Err(Refusal::Running);
+        }
+        let core = cores::current();
+        // Where `/proc` does not tell, it may be anywhere, or blocked.
+        let stat = Stat::of_thread(std::process::id(), thread.as_raw() as u32);
+        if stat.is_some_and(|stat| stat.state != 'R') {
+            taken.notes(clock, now);
+            return Err(Refusal::Blocked);
+        }
+        let is_here = stat.is_some_and(|stat| stat.core == core);
+        // Algorithm 2, line 1.
+        if stat.is_some_and(|stat| !registry.may_accelerate(stat.core, core)) {
+            return Err(Refusal::OtherNode);
+        }
+        if !is_here {
+            if taken.was_pulled(clock) {
+                return Err(Refusal::Pulled);
+            }
+            registry.pull(who, thread, core).map_err(|why| match why {
+                NotMoved::Bound => Refusal::Mask,
+                NotMoved::Refused => Refusal::Kernel,
+            })?;
+            taken.is_pulled(clock);
+        }
+        comity_os::yield_core();
+        for _ in 0..NAPS {
+            if calls() || thread.is_running() != Some(true) {
+                break;
+            }
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+}
+
+impl Registry {
+    fn pull(&self, who: WorkerId, thread: ThreadId, core: usize) -> Result<(), NotMoved> {
+        if self.activation.is_some() {
+            return self.masks.pull(who, thread, || self.granted(), core);
+        }
+        // What is there already when the first worker is pulled has its masks from elsewhere.
+        let mending = self.mending.begin(|| self.me().and_then(mends)).ok_or(NotMoved::Refused)?;
+        let pulled = self.masks.pull(who, thread, affinity::granted, core);
+        mending.unpark();
+        pulled
+    }
+
+    fn may_accelerate(&self, from: usize, to: usize) -> bool {
+        let across = self.policy.row().accelerates.is_some_and(|accelerates| accelerates.across_nodes);
+        across || cores::node(from) == cores::node(to)
+    }
+}
+
+/// Starts a pool's mending.
+fn mends(registry: Arc<Registry>) -> Option<Thread> {
+    let mut mender = Mender::new();
+    let starter = mask::narrow();
+    let mend = move || {
+        widen(starter);
+        loop {
+            if !mender.is_busy() {
+                thread::park();
+            }
+            thread::sleep(MEND);
+            let has_ended = registry.has_ended();
+            let threads = (0..registry.workers()).filter_map(|worker| registry.peer(WorkerId(worker)).thread());
+            let workers: Vec<_> = threads.map(|thread| (thread, Vec::new())).collect();
+            mender.look(&workers, registry.masks.spells_of_pulls());
+            if has_ended && !mender.is_busy() {
+                return;
+            }
+        }
+    };
+    let started = comity_os::fork::spawn(thread::Builder::new().name("comity-mender".into()), mend);
+    started.ok().map(|handle| handle.thread().clone())
+}

@@ -1,0 +1,197 @@
+//! Acceleration on threads: what is left of a thief's time slice goes to a poor worker that is off its core, and no mask stays narrow.
+#![cfg(not(loom))]
+
+#[path = "harness/child.rs"]
+mod child;
+#[path = "harness/wait.rs"]
+mod wait;
+#[path = "harness/watchdog.rs"]
+mod watchdog;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{CoreSet, affinity};
+use wait::wait_until;
+use watchdog::Watchdog;
+
+/// Where the calling thread may run.
+fn here() -> CoreSet {
+    affinity::of(ThreadId::current())
+}
+
+fn play(role: &str) {
+    let output = child::run(child::command(role));
+    assert!(output.status.success(), "{role}: {}", child::stderr(&output));
+}
+
+fn pool(policy: &str) -> ThreadPool {
+    ThreadPoolBuilder::new().num_threads(2).policy(policy.parse().unwrap()).build().unwrap()
+}
+
+fn counted(pool: &ThreadPool) -> WorkerCounters {
+    WorkerCounters::total(&pool.counters())
+}
+
+/// Two threads for each core that never rest, so that workers are preempted. They are bound to their cores, or the kernel would
+/// move them out of the way.
+fn beside_hogs<R>(work: impl FnOnce() -> R) -> R {
+    struct End<'a>(&'a AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for core in here().iter().flat_map(|core| [core; 2]) {
+            scope.spawn({
+                let ends = &ends;
+                move || {
+                    affinity::confine(ThreadId::current(), [core].into_iter().collect());
+                    while !ends.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+        }
+        let _end = End(&ends);
+        work()
+    })
+}
+
+/// A task without children, until `is_over`, which is asked by its worker.
+fn one_task(pool: &ThreadPool, mut is_over: impl FnMut() -> bool + Send) {
+    pool.install(|| {
+        while !is_over() {
+            (0..10_000).for_each(|_| std::hint::spin_loop());
+        }
+    });
+}
+
+#[test]
+fn a_preempted_poor_worker_has_a_thiefs_time() {
+    ["robinhood", "robinhood-u"].into_iter().for_each(play);
+}
+
+#[test]
+fn the_variant_s_moves_no_thread() {
+    play("robinhood-s");
+}
+
+#[test]
+fn a_worker_that_waits_in_a_system_call_is_left_alone() {
+    play("blocked");
+}
+
+#[test]
+fn a_worker_that_its_program_has_bound_stays_there() {
+    if comity_os::cores::usable().get() < 2 {
+        println!("skipped: this takes two cores");
+        return;
+    }
+    play("bound");
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    let Some(role) = child::role() else { return };
+    match role.as_str() {
+        policy @ ("robinhood" | "robinhood-u") => accelerates(policy),
+        "robinhood-s" => yields(),
+        "blocked" => blocked(),
+        "bound" => bound(),
+        role => panic!("'{role}' is no role"),
+    }
+}
+
+fn accelerates(policy: &str) {
+    let watchdog = Watchdog::start("accelerates");
+    let (all, pool, narrow) = (here(), pool(policy), AtomicU64::new(0));
+    let threads: Vec<ThreadId> = pool.broadcast(|_| ThreadId::current());
+    let mut step = 0;
+    beside_hogs(|| {
+        one_task(&pool, || {
+            narrow.fetch_add(u64::from(here() != all), Ordering::Relaxed);
+            let done = counted(&pool).accelerations;
+            if done > step {
+                step = done;
+                watchdog.step(format!("acceleration {done}"));
+            }
+            done >= 20
+        });
+    });
+    let WorkerCounters { accelerations, refusals, .. } = counted(&pool);
+    println!("{accelerations} accelerations, {refusals:?}, narrow at {} looks", narrow.into_inner());
+    // The first of two readings of a clock, each time.
+    assert!(refusals.of(Refusal::Running) >= accelerations);
+    assert_eq!(refusals.of(Refusal::Kernel), 0);
+    for thread in threads {
+        wait_until("the thread has the program's mask", || affinity::of(thread) == all);
+    }
+    assert_eq!(pool.broadcast(|_| here()), [all; 2]);
+}
+
+/// Without a hypervisor it does as `bws` does.
+fn yields() {
+    let watchdog = Watchdog::start("yields");
+    let pool = pool("robinhood-s");
+    beside_hogs(|| {
+        one_task(&pool, || {
+            let WorkerCounters { yields, refusals, .. } = counted(&pool);
+            yields >= 20 && refusals.of(Refusal::NoHypervisor) > 0
+        });
+    });
+    watchdog.step("what was counted");
+    let WorkerCounters { accelerations, refusals, .. } = counted(&pool);
+    let others = Refusal::ALL.into_iter().filter(|refusal| *refusal != Refusal::NoHypervisor);
+    assert_eq!((accelerations, others.map(|refusal| refusals.of(refusal)).sum::<u64>()), (0, 0));
+}
+
+/// Its clock stands still, as that of a preempted one does.
+fn blocked() {
+    let watchdog = Watchdog::start("blocked");
+    let pool = pool("robinhood");
+    let before = pool.install(|| {
+        // The thief looks for a while before it rests; it is the watchdog, and does not.
+        let before = counted(&pool);
+        while counted(&pool).refusals.of(Refusal::Blocked) < before.refusals.of(Refusal::Blocked) + 100 {
+            watchdog.step("it sleeps");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        before
+    });
+    // Between two sleeps it may have been preempted.
+    let accelerations = counted(&pool).accelerations - before.accelerations;
+    let refused = counted(&pool).refusals.of(Refusal::Blocked);
+    assert!(accelerations <= refused / 10, "{accelerations} accelerations, and {refused} refused");
+}
+
+fn bound() {
+    let watchdog = Watchdog::start("bound");
+    let pool = pool("robinhood");
+    let cores: Vec<CoreSet> = here().iter().map(|core| [core].into_iter().collect()).collect();
+    // Worker by worker on a core of its own.
+    let bound = pool.broadcast(|context| affinity::confine(ThreadId::current(), cores[context.index()]));
+    assert_eq!(bound, [true; 2]);
+    // Before they were bound one may have accelerated the other; what the thief did first is over once it is refused.
+    let mut before = None;
+    beside_hogs(|| {
+        one_task(&pool, || {
+            assert_eq!(here().len(), 1, "its program has bound it");
+            let WorkerCounters { accelerations, refusals, .. } = counted(&pool);
+            if refusals.of(Refusal::Mask) > 0 {
+                before.get_or_insert(accelerations);
+            }
+            refusals.of(Refusal::Mask) >= 20
+        });
+    });
+    watchdog.step("what was counted");
+    assert_eq!(Some(counted(&pool).accelerations), before);
+    let mut found = pool.broadcast(|_| here());
+    found.sort_by_key(|cores| cores.iter().next());
+    assert_eq!(found, cores[..2]);
+}
