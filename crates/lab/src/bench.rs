@@ -3,6 +3,7 @@
 //! One file per bench. Backends take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
 //! as itself and as a control, so that a difference can be told from noise.
 
+mod accelerate;
 pub mod blocking;
 mod child;
 mod cores_used;
@@ -50,6 +51,7 @@ enum Bench {
     Idle(idle::Arguments),
     Lend(lend::Arguments),
     Latency(latency::Arguments),
+    Accelerate(accelerate::Arguments),
     Use(cores_used::Arguments),
     Simulator(simulator::Arguments),
     Blocking(blocking::Arguments),
@@ -74,6 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Idle(arguments) => idle::run(arguments, out),
         Bench::Lend(arguments) => lend::run(arguments, out),
         Bench::Latency(arguments) => latency::run(arguments, out),
+        Bench::Accelerate(arguments) => accelerate::run(arguments, out),
         Bench::Use(arguments) => cores_used::run(arguments, out),
         Bench::Simulator(arguments) => simulator::run(arguments, out),
         Bench::Blocking(arguments) => blocking::run(arguments, out),

@@ -270,3 +270,22 @@ fn programs_side_by_side_are_measured_with_and_without_a_table() {
     let output = lab().args(["bench", "use", "--list"]).assert().success().get_output().clone();
     assert!(String::from_utf8(output.stdout).unwrap().contains("\nquota-changes\n    fib with a quota"));
 }
+
+/// Nobody looks whether a policy is good: who takes part, in which groups, and that nobody has more cores than there are.
+#[test]
+fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
+    let words = ["bench", "accelerate", "--policy", "bws,robinhood", "--rounds", "1", "--count-ms", "100", "--json"];
+    let report = json(lab().args(words));
+    assert_eq!((&report["schema"], &report["rounds"]), (&"comity-bench-accelerate/1".into(), &1.into()));
+    let rows = report["rows"].as_array().unwrap();
+    let contestants = ["bws", "robinhood", "spinning threads (bound)", "no thieves (bound)"];
+    assert_eq!((values(rows, "contestant"), rows.len()), (contestants.to_vec(), 2 * contestants.len()));
+    let of = |row: &Value, what: &str| row[what]["median"].as_f64().unwrap();
+    for row in rows {
+        // One that is counted a little longer than the other may have had more.
+        let used = of(row, "busy") + of(row, "thieves") + of(row, "neighbour");
+        assert!(used > 0.0 && used < 1.5 * report["cores"].as_f64().unwrap(), "{row}");
+        let accelerates = row["contestant"] == "robinhood";
+        assert!(accelerates || of(row, "accelerations_per_s") + of(row, "refused_per_s") == 0.0, "{row}");
+    }
+}

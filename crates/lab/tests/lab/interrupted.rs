@@ -85,6 +85,7 @@ fn every_bench_tells_its_rounds_as_a_part() {
         ),
         (&["lend", "--policy", "comity,dws,dws:quantum_us=1000,dws:quantum_us=2000", "--samples", "100"], "rows"),
         (&["latency", "--policy", "comity,bws,abp", "--samples", "20", "--rounds", "9"], "rows"),
+        (&["accelerate", "--policy", "bws", "--count-ms", "100", "--rounds", "50"], "rows"),
         (&["use", "--seconds", "1", "--rounds", "1"], "scenarios"),
         (&["simulator", "--rounds", "3"], "sizes"),
         (&["blocking", "--quick", "--alone", "--n", "50", "--workers", "1", "--w-us", "1,100000"], "rows"),
