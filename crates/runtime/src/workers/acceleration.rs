@@ -1,9 +1,12 @@
 //! Acceleration of a worker's thread, without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel goes).
 //!
-//! The thief pulls the candidate's thread to its own core, which confines it there and lets it go again at once, and yields: what is next on
-//! the core is the candidate or a thread of another program. While the candidate runs the thief sleeps, for as long as its own slice would have
-//! lasted; a thief that looked for tasks meanwhile would take the core back. What the kernel has no call for: the candidate keeps no place in
-//! its old queue, pays for its time itself, and gets a turn of the kernel's and not the rest of the thief's.
+//! The two change places. The thief pulls the candidate's thread to its own core, which confines it there and lets it go again at once, and goes
+//! to the core from which that came in the same way. What is next on the thief's old core is the candidate or a thread of another program. Until
+//! the candidate has had its turn the thief sleeps: one that looked for tasks meanwhile would spend its program's part of the other core. When
+//! the candidate is preempted again the thief is where that is not, with that part unspent, and they change places once more.
+//!
+//! What the kernel has no call for: the candidate keeps no place in its old queue, pays for its time itself, and gets a turn of the kernel's and
+//! not the rest of the thief's. If the thief may not go there, or does not know where that is, it yields.
 //!
 //! One thief at a time accelerates a worker ([`candidate`](crate::cores::candidate)). A thief that is a candidate itself accelerates none: the
 //! paper's inheritance passes the rest of a slice on, which cannot be had here.
@@ -36,11 +39,11 @@ use crate::watching::counters::Refusal;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Worker};
 
-/// How long a thief sleeps between two looks at the one that runs in its place.
+/// How long a thief sleeps between two looks at the one that has its place, or that waits in a system call.
 const NAP: Duration = Duration::from_micros(300);
 
-/// How often at most: 3 ms, a time slice of the kernel's.
-const NAPS: u32 = 10;
+/// How often at most: 30 ms. It may be blocked by now.
+const NAPS: u32 = 100;
 
 impl Worker {
     /// Gives what is left of this thief's time slice to the thread of `who`. It is back at once when `calls`.
@@ -60,15 +63,19 @@ impl Worker {
         // Where `/proc` does not tell, it may be anywhere, or blocked.
         let stat = Stat::of_thread(std::process::id(), thread.as_raw() as u32);
         if stat.is_some_and(|stat| stat.state != 'R') {
+            // There is nothing to give, and whatever else there is may need this core.
             taken.notes(clock, now);
+            drop(taken);
+            thread::sleep(NAP);
             return Err(Refusal::Blocked);
         }
-        let is_here = stat.is_some_and(|stat| stat.core == core);
         // Algorithm 2, line 1.
         if stat.is_some_and(|stat| !registry.may_accelerate(stat.core, core)) {
             return Err(Refusal::OtherNode);
         }
-        if !is_here {
+        let from = stat.map(|stat| stat.core).filter(|from| *from != core);
+        // One that waits on this core already needs no pull.
+        if from.is_some() || stat.is_none() {
             if taken.was_pulled(clock) {
                 return Err(Refusal::Pulled);
             }
@@ -78,12 +85,19 @@ impl Worker {
             })?;
             taken.is_pulled(clock);
         }
-        comity_os::yield_core();
+        let goes = |from| registry.masks.pull(self.id(), ThreadId::current(), affinity::granted, from).is_ok();
+        if !from.is_some_and(goes) {
+            comity_os::yield_core();
+        }
         for _ in 0..NAPS {
-            if calls() || thread.is_running() != Some(true) {
+            if calls() {
                 break;
             }
             thread::sleep(NAP);
+            // It has had its turn.
+            if thread.is_running() != Some(true) && thread.cpu_time().is_none_or(|now| now.as_nanos() as u64 != clock) {
+                break;
+            }
         }
         Ok(())
     }
