@@ -330,3 +330,70 @@ pub(crate) fn widen(starter: Option<Narrow>) {
         affinity::confine(me, own.unwrap_or(CoreSet::ALL));
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// A thread that waits to be let go, and ends then.
+    fn beside_a_thread(test: impl FnOnce(ThreadId)) {
+        let (tell, told) = channel();
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(ThreadId::current()).unwrap();
+            let _ = ended.recv();
+        });
+        test(told.recv().unwrap());
+        drop(end);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_pulled_thread_has_its_mask_again_and_what_it_may_have_handed_on_is_known() {
+        let (masks, worker) = (Masks::new(1), WorkerId(0));
+        let all = affinity::of(ThreadId::current());
+        beside_a_thread(|thread| {
+            for core in all.iter().take(2) {
+                assert_eq!(masks.pull(worker, thread, affinity::granted, core), Ok(()));
+                assert_eq!(affinity::of(thread), all);
+            }
+            let narrow: Vec<CoreSet> = all.iter().take(2).map(|core| [core].into_iter().collect()).collect();
+            let spells = masks.spells_of_pulls();
+            if all.len() > 1 {
+                assert_eq!(spells.iter().map(|spell| spell.cores).collect::<Vec<_>>(), narrow);
+            }
+            assert!(masks.spells_of_pulls().is_empty(), "none of them lasts");
+        });
+    }
+
+    #[test]
+    fn a_thread_that_its_program_has_bound_is_pulled_nowhere_else() {
+        let (masks, worker) = (Masks::new(1), WorkerId(0));
+        let all = affinity::of(ThreadId::current());
+        let [first, last] = [all.iter().next(), all.iter().last()].map(|core| core.unwrap());
+        if first == last {
+            println!("SKIPPED: it takes two cores");
+            return;
+        }
+        beside_a_thread(|thread| {
+            assert_eq!(masks.pull(worker, thread, affinity::granted, last), Ok(()));
+            let bound = [first].into_iter().collect();
+            assert!(affinity::confine(thread, bound));
+            assert_eq!(masks.pull(worker, thread, affinity::granted, last), Err(NotMoved::Bound));
+            assert_eq!(affinity::of(thread), bound);
+            assert_eq!(masks.pull(worker, thread, affinity::granted, first), Ok(()));
+            assert_eq!(affinity::of(thread), bound);
+        });
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_is_not_moved() {
+        let (masks, worker) = (Masks::new(1), WorkerId(0));
+        let core = affinity::of(ThreadId::current()).iter().next().unwrap();
+        let gone = ThreadId::from_raw(1 << 23);
+        assert_eq!(masks.pull(worker, gone, affinity::granted, core), Err(NotMoved::Refused));
+        assert!(!masks.of(worker).0.is_narrow());
+    }
+}
