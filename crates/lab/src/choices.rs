@@ -2,7 +2,7 @@
 
 use comity_console::choices::{cores, table, variable};
 use comity_console::loudness::{detail, hint};
-use comity_os::cores::{allowed, usable};
+use comity_os::cores::allowed;
 use comity_policy::Policy;
 
 use crate::backend::Backend;
@@ -44,13 +44,14 @@ pub fn tell_workers(workers: u16, is_asked_for: bool) {
 /// What a policy that accelerates cannot do on this machine.
 fn cannot(policy: Policy) -> Option<String> {
     let accelerates = policy.row().accelerates?;
-    let nodes = allowed().iter().map(|core| core.node).max().unwrap_or(0) + 1;
+    let cores = allowed();
+    let one_node = cores.windows(2).all(|pair| pair[0].node == pair[1].node);
     Some(match (accelerates.threads, accelerates.across_nodes) {
         (false, _) => format!("{policy}: no hypervisor takes part here, so no virtual CPU is accelerated: as bws"),
-        (true, _) if usable().get() == 1 => {
+        (true, _) if cores.len() == 1 => {
             format!("{policy}: there is one core, so no thread is moved; it is yielded to. No hypervisor takes part")
         }
-        (true, true) if nodes == 1 => {
+        (true, true) if one_node => {
             format!("{policy}: there is one NUMA node, so it does as robinhood does. No hypervisor takes part")
         }
         (true, _) => format!("{policy}: no hypervisor takes part here, so threads are accelerated, and no virtual CPU"),

@@ -331,11 +331,12 @@ fn count(busy: impl Fn() -> Duration, pool: Option<&ThreadPool>) -> Result<(), F
     while let Some(millis) = order().and_then(|order| order.parse::<u64>().ok()) {
         let (before, began) = ((busy(), all(), counters()), Instant::now());
         thread::sleep(Duration::from_millis(millis));
-        let (lasted, done) = (began.elapsed().as_secs_f64(), counters().since(&before.2));
+        let (after, lasted) = ((busy(), all()), began.elapsed().as_secs_f64());
+        let done = counters().since(&before.2);
         let refused = Refusal::ALL.into_iter().filter(|refusal| *refusal != Refusal::NoHypervisor);
         tell(&Answer::Counted(Counted {
-            busy: (busy() - before.0).as_secs_f64() / lasted,
-            all: (all() - before.1).as_secs_f64() / lasted,
+            busy: (after.0 - before.0).as_secs_f64() / lasted,
+            all: (after.1 - before.1).as_secs_f64() / lasted,
             accelerations: done.accelerations as f64 / lasted,
             refused: refused.map(|refusal| done.refusals.of(refusal)).sum::<u64>() as f64 / lasted,
         }))?;

@@ -25,7 +25,8 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    pub(crate) fn is_accelerated(&self) -> bool {
+    #[cfg(test)]
+    fn is_accelerated(&self) -> bool {
         self.initiator.load(Ordering::Relaxed) != 0
     }
 

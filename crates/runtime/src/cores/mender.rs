@@ -47,9 +47,9 @@ impl Mender {
         Mender { children: children.map(|child| (child, LOOKS)).collect(), known, before: Vec::new() }
     }
 
-    /// Whether there are children to be looked at once more.
+    /// Whether there is something to be looked at once more: what began as the last look did may have been missed.
     pub(crate) fn is_busy(&self) -> bool {
-        self.children.values().any(|looks| *looks < LOOKS)
+        !self.before.is_empty() || self.children.values().any(|looks| *looks < LOOKS)
     }
 
     /// Looks at what is new, with the program's workers, the spells of each since the last time, and those of workers that have

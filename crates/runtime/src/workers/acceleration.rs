@@ -1,7 +1,7 @@
 //! Acceleration of a worker's thread, without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel goes).
 //!
 //! The two change places. The thief pulls the candidate's thread to its own core, which confines it there and lets it go again at once, and goes
-//! to the core from which that came in the same way. What is next on the thief's old core is the candidate or a thread of another program. Until
+//! to the core from which that came in the same way. What is next on the thief's old core is the candidate or another thread. Until
 //! the candidate has had its turn the thief sleeps: one that looked for tasks meanwhile would spend its program's part of the other core. When
 //! the candidate is preempted again the thief is where that is not, with that part unspent, and they change places once more.
 //!
@@ -16,13 +16,15 @@
 //! The clock of a thread that is off its core stands still. Two readings must agree that are some time apart: the first is left with the
 //! candidate, and a thief that comes later compares, so none waits for it. A thread that waits in a system call stands still too; `/proc`
 //! tells the two apart. A thread is pulled once for each value of its clock, or thieves would pull it from core to core and none would let it
-//! run; if others run first on the thief's core, the thief yields to it again.
+//! run.
 //!
 //! # What a candidate starts
 //!
 //! inherits the narrow mask, if the thief loses its core before it has set the old one again. In a pool that shares cores the coordinator puts that
 //! right, as for workers that are confined; in any other a thread of its own, which there is from the first pull on and which waits until there is
-//! another.
+//! another. Not covered: a candidate that replaces its program (`exec`) in that moment, which ends the thief.
+//!
+//! A thief that moves itself goes on when it has its turn on the other core: behind a thread with a realtime policy, when that lets it.
 
 use std::sync::Arc;
 use std::thread::{self, Thread};
@@ -39,7 +41,7 @@ use crate::watching::counters::Refusal;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Worker};
 
-/// How long a thief sleeps between two looks at the one that has its place, or that waits in a system call.
+/// How long a thief sleeps between two looks at the one that has its place, or that waits in a system call, or that another accelerates.
 const NAP: Duration = Duration::from_micros(300);
 
 /// How often at most: 30 ms. It may be blocked by now.
@@ -48,10 +50,22 @@ const NAPS: u32 = 100;
 impl Worker {
     /// Gives what is left of this thief's time slice to the thread of `who`. It is back at once when `calls`.
     pub(crate) fn accelerate(&self, who: WorkerId, calls: impl Fn() -> bool) -> Result<(), Refusal> {
-        let (registry, peer) = (self.registry(), self.registry().peer(who));
-        if self.peer.candidate.is_accelerated() {
-            return Err(Refusal::Chain);
+        let outcome = self.change_places(who, calls);
+        // A thief that has nothing to give lets others have the core, as under BWS.
+        match outcome {
+            Err(Refusal::Blocked | Refusal::Taken) => thread::sleep(NAP),
+            Err(Refusal::Pulled | Refusal::Chain | Refusal::OtherNode | Refusal::Mask | Refusal::Kernel) => {
+                comity_os::yield_core()
+            }
+            _ => {}
         }
+        outcome
+    }
+
+    fn change_places(&self, who: WorkerId, calls: impl Fn() -> bool) -> Result<(), Refusal> {
+        let (registry, peer) = (self.registry(), self.registry().peer(who));
+        // While this is held nobody else moves this thief.
+        let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
         let thread = peer.thread().ok_or(Refusal::Running)?;
         let clock = thread.cpu_time().ok_or(Refusal::Running)?.as_nanos() as u64;
@@ -63,10 +77,7 @@ impl Worker {
         // Where `/proc` does not tell, it may be anywhere, or blocked.
         let stat = Stat::of_thread(std::process::id(), thread.as_raw() as u32);
         if stat.is_some_and(|stat| stat.state != 'R') {
-            // There is nothing to give, and whatever else there is may need this core.
             taken.notes(clock, now);
-            drop(taken);
-            thread::sleep(NAP);
             return Err(Refusal::Blocked);
         }
         // Algorithm 2, line 1.
@@ -85,7 +96,10 @@ impl Worker {
             })?;
             taken.is_pulled(clock);
         }
-        let goes = |from| registry.masks.pull(self.id(), ThreadId::current(), affinity::granted, from).is_ok();
+        let goes = |from| registry.masks.pull(self.id(), ThreadId::current(), affinity::granted, from, false).is_ok();
+        if calls() {
+            return Ok(());
+        }
         if !from.is_some_and(goes) {
             comity_os::yield_core();
         }
@@ -106,11 +120,11 @@ impl Worker {
 impl Registry {
     fn pull(&self, who: WorkerId, thread: ThreadId, core: usize) -> Result<(), NotMoved> {
         if self.activation.is_some() {
-            return self.masks.pull(who, thread, || self.granted(), core);
+            return self.masks.pull(who, thread, || self.granted(), core, true);
         }
         // What is there already when the first worker is pulled has its masks from elsewhere.
         let mending = self.mending.begin(|| self.me().and_then(mends)).ok_or(NotMoved::Refused)?;
-        let pulled = self.masks.pull(who, thread, affinity::granted, core);
+        let pulled = self.masks.pull(who, thread, affinity::granted, core, true);
         mending.unpark();
         pulled
     }
