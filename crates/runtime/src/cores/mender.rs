@@ -10,7 +10,7 @@
 //! and all that a program starts in its own last tenth of a second.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -18,7 +18,10 @@ use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
 
+use comity_protocol::platform::Once as _;
+
 use crate::cores::masks::Spell;
+use crate::raw::sync::SetOnce;
 
 /// How often what confined workers have started is looked for. It is let go within two looks, and a tenth of a second.
 pub(crate) const MEND: Duration = Duration::from_millis(50);
@@ -112,17 +115,29 @@ fn mend_all(process: u32, spells: &[Spell]) {
 
 /// The thread that mends what workers have started that a thief pulled, in a pool without a coordinator. It waits until it is called.
 #[derive(Default)]
-pub(crate) struct Mending(OnceLock<Option<Thread>>);
+pub(crate) struct Mending {
+    /// One thief starts it.
+    begins: AtomicBool,
+    thread: SetOnce<Thread>,
+}
 
 impl Mending {
-    /// Starts the thread, unless there is one. `None`: there is none to be had.
+    /// Starts the thread, unless there is one. `None`: there is none yet, or none to be had.
     pub(crate) fn begin(&self, start: impl FnOnce() -> Option<Thread>) -> Option<&Thread> {
-        self.0.get_or_init(start).as_ref()
+        if self.thread.get().is_none() && !self.begins.swap(true, Ordering::Acquire) {
+            match start() {
+                Some(thread) => return Some(self.thread.set(thread)),
+                None => self.begins.store(false, Ordering::Release),
+            }
+        }
+        self.thread.get()
     }
 
     /// There is something to be mended, or the pool has ended.
     pub(crate) fn is_called(&self) {
-        self.0.get().into_iter().flatten().for_each(Thread::unpark);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
     }
 }
 
