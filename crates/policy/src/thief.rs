@@ -93,9 +93,8 @@ pub enum Action {
     Count,
     /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, a plain one.
     YieldTo(WorkerId),
-    /// Give a worker what is left of the thief's time slice, on the thief's core (Robinhood §3.1). Whether it has its old place again afterwards is the
-    /// shell's affair:
-    /// [`Event::Accelerated`] or [`Event::AccelerationRefused`].
+    /// Give a worker what is left of the thief's time slice, on the thief's core (Robinhood §3.1); whether it has its old place
+    /// again afterwards is the shell's affair. [`Event::Accelerated`] or [`Event::AccelerationRefused`].
     Accelerate {
         /// The worker.
         who: WorkerId,

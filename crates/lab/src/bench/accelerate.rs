@@ -329,7 +329,8 @@ fn count(busy: impl Fn() -> Duration, pool: Option<&ThreadPool>) -> Result<(), F
     let all = || of_process(std::process::id()).unwrap_or_default();
     let counters = || pool.map(|pool| WorkerCounters::total(&pool.counters())).unwrap_or_default();
     while let Some(millis) = order().and_then(|order| order.parse::<u64>().ok()) {
-        let (before, began) = ((busy(), all(), counters()), Instant::now());
+        // The clocks are read within the time that is counted: whatever comes between, nobody has more cores than there are.
+        let (began, before) = (Instant::now(), (busy(), all(), counters()));
         thread::sleep(Duration::from_millis(millis));
         let (after, lasted) = ((busy(), all()), began.elapsed().as_secs_f64());
         let done = counters().since(&before.2);

@@ -282,9 +282,11 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     assert_eq!((values(rows, "contestant"), rows.len()), (contestants.to_vec(), 2 * contestants.len()));
     let of = |row: &Value, what: &str| row[what]["median"].as_f64().unwrap();
     for row in rows {
-        // One that is counted a little longer than the other may have had more.
-        let used = of(row, "busy") + of(row, "thieves") + of(row, "neighbour");
-        assert!(used > 0.0 && used < 1.5 * report["cores"].as_f64().unwrap(), "{row}");
+        let (busy, thieves, neighbour) = (of(row, "busy"), of(row, "thieves"), of(row, "neighbour"));
+        // Each by its own clock: the two are not counted at quite the same time.
+        let cores = 1.01 * report["cores"].as_f64().unwrap();
+        assert!(busy <= 1.01 && busy + thieves <= cores && neighbour <= cores, "{row}");
+        assert!(busy + thieves + neighbour > 0.0, "{row}");
         let accelerates = row["contestant"] == "robinhood";
         assert!(accelerates || of(row, "accelerations_per_s") + of(row, "refused_per_s") == 0.0, "{row}");
     }

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use super::bws::{self, Bws, SLEEP_THRESHOLD};
 use crate::catalog::{Accelerates, Row};
 use crate::parameters::parameters;
-use crate::{Action, Event, Level, Role, RunStatus, Thief, Victim};
+use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
 parameters! {
     /// What can be set.
@@ -22,10 +22,7 @@ pub const ROW: Row = Row {
     source: "Robinhood §3.2, §4.2, Algorithm 1",
     parameters: Parameters::TABLE,
     accelerates: Some(Accelerates { threads: true, across_nodes: false }),
-    rest: |victims, values| {
-        let Parameters { sleep_threshold } = Parameters::read(values);
-        Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold), threads: true, failed: false, running: None })
-    },
+    rest: |victims, values| thief(victims, values, true),
     ..bws::ROW
 };
 
@@ -44,12 +41,14 @@ pub const ROW_S: Row = Row {
     summary: "as bws to threads, and as robinhood to virtual CPUs: what accelerating threads is worth",
     source: "Robinhood §6.7",
     accelerates: Some(Accelerates { threads: false, across_nodes: false }),
-    rest: |victims, values| {
-        let Parameters { sleep_threshold } = Parameters::read(values);
-        Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold), threads: false, failed: false, running: None })
-    },
+    rest: |victims, values| thief(victims, values, false),
     ..ROW
 };
+
+fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {
+    let Parameters { sleep_threshold } = Parameters::read(values);
+    Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold), threads, failed: false, running: None })
+}
 
 /// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what acceleration left to it.
 struct Robinhood {

@@ -134,7 +134,7 @@ impl Entry {
         Ok(before)
     }
 
-    /// It has been, or could not be. A mask that another has set meanwhile wins.
+    /// It has been moved. A mask that another has set meanwhile wins.
     fn has_moved(&mut self, thread: ThreadId, granted: &mut CoreSet, before: Mask, for_child: &ForChild) {
         if !self.learn(thread, granted, for_child) {
             self.mask = before;
@@ -143,6 +143,12 @@ impl Entry {
                 affinity::confine(thread, CoreSet::ALL);
             }
         }
+        for_child.tell(&self.mask);
+    }
+
+    /// The kernel did not let it be moved, and has set nothing.
+    fn has_stayed(&mut self, before: Mask, for_child: &ForChild) {
+        self.mask = before;
         for_child.tell(&self.mask);
     }
 
@@ -214,7 +220,10 @@ impl Masks {
         });
         let before = before?;
         let moved = affinity::confine(thread, [core].into_iter().collect());
-        self.set(worker, &granted, |entry, granted, for_child| entry.has_moved(thread, granted, before, for_child));
+        self.set(worker, &granted, |entry, granted, for_child| match moved {
+            true => entry.has_moved(thread, granted, before, for_child),
+            false => entry.has_stayed(before, for_child),
+        });
         if moved { Ok(()) } else { Err(NotMoved::Refused) }
     }
 }

@@ -472,7 +472,7 @@ impl Registry {
         }
     }
 
-    /// `None` once no worker is left.
+    /// `None` once nothing holds the pool.
     pub(crate) fn me(&self) -> Option<Arc<Registry>> {
         self.me.upgrade()
     }
