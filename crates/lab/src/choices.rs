@@ -4,6 +4,7 @@ use comity_console::choices::{cores, table, variable};
 use comity_console::loudness::{detail, hint};
 use comity_os::cores::allowed;
 use comity_policy::Policy;
+use comity_policy::catalog::{Accelerates, Pull};
 
 use crate::backend::Backend;
 
@@ -43,24 +44,22 @@ pub fn tell_workers(workers: u16, is_asked_for: bool) {
 
 /// What a policy that accelerates cannot do on this machine.
 fn cannot(policy: Policy) -> Option<String> {
-    let accelerates = policy.row().accelerates?;
+    let Accelerates { threads, vcpus } = policy.accelerates()?;
     let cores = allowed();
     let one_node = cores.windows(2).all(|pair| pair[0].node == pair[1].node);
-    Some(match (accelerates.threads, accelerates.across_nodes) {
-        (false, _) => format!("{policy}: no hypervisor takes part here, so no virtual CPU is accelerated: as bws"),
-        (true, _) if cores.len() == 1 => {
-            format!("{policy}: there is one core, so no thread is moved; it is yielded to. No hypervisor takes part")
-        }
-        (true, true) if one_node => {
-            format!("{policy}: there is one NUMA node, so it does as robinhood does. No hypervisor takes part")
-        }
-        (true, _) => format!("{policy}: no hypervisor takes part here, so threads are accelerated, and no virtual CPU"),
-    })
+    let moves = match threads {
+        None => "as bws",
+        Some(_) if cores.len() == 1 => "there is one core, so no thread is moved; it is yielded to",
+        Some(Pull { across_nodes: true, .. }) if one_node && vcpus => "there is one NUMA node: as robinhood",
+        Some(_) => "threads are accelerated",
+    };
+    let hypervisor = if vcpus { "no hypervisor takes part here, so no virtual CPU is accelerated; " } else { "" };
+    (vcpus || cores.len() == 1).then(|| format!("{policy}: {hypervisor}{moves}"))
 }
 
 /// What the simulated machines do not do for a policy that accelerates.
 pub fn tell_simulated(policy: Policy) {
-    if policy.row().accelerates.is_some() {
+    if policy.accelerates().is_some() {
         hint(format!(
             "{policy}: the simulated kernel accelerates nothing, and no hypervisor takes part: all is refused"
         ));

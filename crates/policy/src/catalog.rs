@@ -28,13 +28,22 @@ pub enum Waking {
     },
 }
 
-/// What thieves may ask to have accelerated ([`Action::Accelerate`](crate::Action::Accelerate)).
+/// What thieves ask to have accelerated ([`Action::Accelerate`](crate::Action::Accelerate)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accelerates {
-    /// Threads that the operating system has preempted.
-    pub threads: bool,
-    /// Those of another NUMA node too (against Robinhood's Algorithm 2, line 1).
+    /// How threads that the operating system has preempted are, if they are.
+    pub threads: Option<Pull>,
+    /// Whether virtual CPUs that a hypervisor has preempted are.
+    pub vcpus: bool,
+}
+
+/// How a thread comes to a thief's core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// Also from another NUMA node (against Robinhood's Algorithm 2, line 1).
     pub across_nodes: bool,
+    /// Whether the thief goes to the core from which the thread came, and rests there; else it stays and yields (BWS §4).
+    pub changes_places: bool,
 }
 
 /// How the programs of a machine come by their cores.
@@ -113,7 +122,7 @@ pub struct Row {
     /// Where an unblocked task goes, unless a setting says otherwise.
     pub place: Place,
     /// What its thieves accelerate, if anything.
-    pub accelerates: Option<Accelerates>,
+    pub accelerates: fn(&Values) -> Option<Accelerates>,
     /// How its programs come by their cores.
     pub share: Share,
     /// What can be set beside `place`.
@@ -210,6 +219,11 @@ impl Policy {
     pub fn coordinator(&self) -> Option<Box<dyn Coordinator>> {
         let (sharing, _) = self.sharing()?;
         Some((sharing.coordinator)(&self.values))
+    }
+
+    /// What its thieves accelerate, if anything.
+    pub fn accelerates(&self) -> Option<Accelerates> {
+        (self.row.accelerates)(&self.values)
     }
 
     /// Makes the thief of worker `me` in a pool of `workers`; `seed` fixes its random choices.

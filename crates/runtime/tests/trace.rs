@@ -15,9 +15,11 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use comity::{ThreadPoolBuilder, WorkerCounters};
 use serde_json::Value;
+use wait::wait_until;
 use watchdog::Watchdog;
 
 /// A folder that goes with the test.
@@ -386,15 +388,21 @@ fn fib(n: u32) -> u64 {
 
 /// Says that it is ready, and does `again` and again until standard input ends.
 fn until_the_end(again: impl Fn()) {
-    let (send, ended) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        send.send(()).unwrap();
+    static WAITS: AtomicBool = AtomicBool::new(false);
+    static ENDED: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        WAITS.store(true, Ordering::Release);
+        let mut byte = 0u8;
+        // SAFETY: one byte is read to a variable of this size. Not by `stdin`: a signal handler may interrupt its allocations.
+        while unsafe { libc::read(0, (&raw mut byte).cast(), 1) } > 0 {}
+        ENDED.store(true, Ordering::Release);
     });
     again();
+    // A thread that begins allocates, too.
+    wait_until("the thread waits for the end", || WAITS.load(Ordering::Acquire));
     // Not by `println`: a signal handler that ends the program while this thread is still in it finds the standard output borrowed.
     fs::write("/dev/stdout", "\nready\n").unwrap();
-    while ended.try_recv().is_err() {
+    while !ENDED.load(Ordering::Acquire) {
         again();
     }
 }

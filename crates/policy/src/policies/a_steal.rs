@@ -35,7 +35,7 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
-    accelerates: None,
+    accelerates: |_| None,
     share: Share::Cores(Sharing {
         placement: Placement::WithinCores,
         sleeper: Sleeper::KeepsCore,

@@ -15,7 +15,7 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
-    accelerates: None,
+    accelerates: |_| None,
     share: Share::Time,
     parameters: &[],
     rest: |victims, _| Box::new(Abp { victims }),

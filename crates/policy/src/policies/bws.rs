@@ -2,9 +2,9 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Row, Share, Waking};
-use crate::parameters::{Parameter, parameters};
-use crate::{Action, Event, Place, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
+use crate::catalog::{Accelerates, Pull, Row, Share, Waking};
+use crate::parameters::{Field, Parameter, parameters};
+use crate::{Action, Event, Level, Place, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
 use crate::{Role, WorkerId};
 
 /// SleepThreshold, as `bws` and its ablations take it (BWS §5.1; §5.4 varies it from 32 to 4096).
@@ -15,6 +15,30 @@ parameters! {
     /// What can be set.
     struct Parameters {
         sleep_threshold: u32 = SLEEP_THRESHOLD,
+        yield_to: YieldTo = Parameter::choice(
+            0,
+            &YieldTo::NAMES,
+            "plain: to whichever thread is next; pull: the preempted peer comes to the thief's core first",
+        ),
+    }
+}
+
+/// What "yield to" a peer is (BWS §4: the call moves the peer to the caller's core, and leaves it there).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum YieldTo {
+    /// A yield, which the kernel directs.
+    Plain,
+    /// The peer is moved, and is among those that may be next.
+    Pull,
+}
+
+impl YieldTo {
+    const NAMES: [&str; 2] = ["plain", "pull"];
+}
+
+impl Field for YieldTo {
+    fn of(value: u32) -> YieldTo {
+        [YieldTo::Plain, YieldTo::Pull][value as usize]
     }
 }
 
@@ -28,12 +52,17 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
-    accelerates: None,
+    accelerates: |values| match Parameters::read(values).yield_to {
+        YieldTo::Plain => None,
+        YieldTo::Pull => {
+            Some(Accelerates { threads: Some(Pull { across_nodes: true, changes_places: false }), vcpus: false })
+        }
+    },
     share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {
-        let Parameters { sleep_threshold } = Parameters::read(values);
-        Box::new(Bws::new(victims, sleep_threshold))
+        let Parameters { sleep_threshold, yield_to } = Parameters::read(values);
+        Box::new(Bws::new(victims, sleep_threshold, yield_to))
     },
 };
 
@@ -41,6 +70,7 @@ pub const ROW: Row = Row {
 pub(super) struct Bws {
     victims: Victims,
     sleep_threshold: u32,
+    yield_to: YieldTo,
     /// `w.n`: unsuccessful steals since the last reset.
     steal_counter: u32,
     /// `w.c`: wake-ups that this worker wants to see done. Unbounded in the paper; saturates here at 2³².
@@ -71,7 +101,7 @@ impl Thief for Bws {
             Event::StealFailed(victim) => Action::Inspect(victim),
             Event::Seen(victim) => self.inspected(victim),
             // Line 19, then line 32.
-            Event::Yielded => self.count_failure(),
+            Event::Yielded | Event::Accelerated(_) | Event::AccelerationRefused(_) => self.count_failure(),
             // Lines 22–23, then line 32.
             Event::WakeupClaimed(claimed) => {
                 self.wakeup_counter = self.wakeup_counter.saturating_add(u32::from(claimed.is_some()));
@@ -102,18 +132,17 @@ impl Thief for Bws {
             Event::Counted { .. }
             | Event::Paused { .. }
             | Event::Mugged(_)
-            | Event::NothingToMug
-            | Event::Accelerated(_)
-            | Event::AccelerationRefused(_) => self.random_steal(),
+            | Event::NothingToMug => self.random_steal(),
         }
     }
 }
 
 impl Bws {
-    pub(super) fn new(victims: Victims, sleep_threshold: u32) -> Bws {
+    pub(super) fn new(victims: Victims, sleep_threshold: u32, yield_to: YieldTo) -> Bws {
         Bws {
             victims,
             sleep_threshold,
+            yield_to,
             steal_counter: 0,
             wakeup_counter: 0,
             watchdog: false,
@@ -131,7 +160,10 @@ impl Bws {
     fn inspected(&mut self, victim: Victim) -> Action {
         if victim.role.has_task() {
             if victim.run_status == RunStatus::Preempted {
-                return Action::YieldTo(victim.id);
+                return match self.yield_to {
+                    YieldTo::Plain => Action::YieldTo(victim.id),
+                    YieldTo::Pull => Action::Accelerate { who: victim.id, level: Level::Thread },
+                };
             }
             if victim.wakeups_owed > 0 {
                 return Action::ClaimWakeup { from: victim.id };

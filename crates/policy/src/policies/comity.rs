@@ -65,7 +65,7 @@ pub const ROW: Row = Row {
     batch: 8,
     steal_backs: 16,
     place: Place::LastIfUp,
-    accelerates: None,
+    accelerates: |_| None,
     share: Share::Cores(Sharing {
         placement: Placement::Anywhere,
         sleeper: Sleeper::LendsCore,

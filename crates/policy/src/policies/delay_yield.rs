@@ -24,7 +24,7 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
-    accelerates: None,
+    accelerates: |_| None,
     share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {

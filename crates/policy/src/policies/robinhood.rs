@@ -3,8 +3,8 @@
 
 use alloc::boxed::Box;
 
-use super::bws::{self, Bws, SLEEP_THRESHOLD};
-use crate::catalog::{Accelerates, Row};
+use super::bws::{self, Bws, SLEEP_THRESHOLD, YieldTo};
+use crate::catalog::{Accelerates, Pull, Row};
 use crate::parameters::parameters;
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
@@ -15,13 +15,16 @@ parameters! {
     }
 }
 
+/// As `runtime/src/workers/acceleration.rs` has it: the candidate is not pushed back, and the thief is in its old place.
+pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_places: true };
+
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "robinhood",
     summary: "as bws, but what is left of a thief's time slice goes to a poor worker that is off its core",
     source: "Robinhood §3.2, §4.2, Algorithm 1",
     parameters: Parameters::TABLE,
-    accelerates: Some(Accelerates { threads: true, across_nodes: false }),
+    accelerates: |_| Some(Accelerates { threads: Some(CHANGES_PLACES), vcpus: true }),
     rest: |victims, values| thief(victims, values, true),
     ..bws::ROW
 };
@@ -31,7 +34,7 @@ pub const ROW_U: Row = Row {
     name: "robinhood-u",
     summary: "as robinhood, also across NUMA nodes: what keeping to one is worth",
     source: "Robinhood §6.7",
-    accelerates: Some(Accelerates { threads: true, across_nodes: true }),
+    accelerates: |_| Some(Accelerates { threads: Some(Pull { across_nodes: true, ..CHANGES_PLACES }), vcpus: true }),
     ..ROW
 };
 
@@ -40,14 +43,14 @@ pub const ROW_S: Row = Row {
     name: "robinhood-s",
     summary: "as bws to threads, and as robinhood to virtual CPUs: what accelerating threads is worth",
     source: "Robinhood §6.7",
-    accelerates: Some(Accelerates { threads: false, across_nodes: false }),
+    accelerates: |_| Some(Accelerates { threads: None, vcpus: true }),
     rest: |victims, values| thief(victims, values, false),
     ..ROW
 };
 
 fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {
     let Parameters { sleep_threshold } = Parameters::read(values);
-    Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold), threads, failed: false, running: None })
+    Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold, YieldTo::Plain), threads, failed: false, running: None })
 }
 
 /// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what acceleration left to it.

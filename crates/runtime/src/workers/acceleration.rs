@@ -8,6 +8,8 @@
 //! What the kernel has no call for: the candidate keeps no place in its old queue, pays for its time itself, and gets a turn of the kernel's and
 //! not the rest of the thief's. If the thief may not go there, or does not know where that is, it yields.
 //!
+//! Under a policy whose thieves stay ([`Pull::changes_places`]), as BWS's call has it, the thief yields on its own core, and is back with its turn.
+//!
 //! One thief at a time accelerates a worker ([`candidate`](crate::cores::candidate)). A thief that is a candidate itself accelerates none: the
 //! paper's inheritance passes the rest of a slice on, which cannot be had here.
 //!
@@ -34,6 +36,8 @@ use comity_os::census::Stat;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{affinity, cores};
 use comity_policy::WorkerId;
+#[cfg(doc)]
+use comity_policy::catalog::Pull;
 
 use crate::cores::masks::{NotMoved, widen};
 use crate::cores::mender::{MEND, Mender};
@@ -64,6 +68,8 @@ impl Worker {
 
     fn change_places(&self, who: WorkerId, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let (registry, peer) = (self.registry(), self.registry().peer(who));
+        let accelerates = registry.policy.accelerates().and_then(|accelerates| accelerates.threads);
+        let pull = accelerates.expect("the policy's row says how threads come to a thief");
         // While this is held nobody else moves this thief.
         let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
@@ -81,7 +87,7 @@ impl Worker {
             return Err(Refusal::Blocked);
         }
         // Algorithm 2, line 1.
-        if stat.is_some_and(|stat| !registry.may_accelerate(stat.core, core)) {
+        if !pull.across_nodes && stat.is_some_and(|stat| cores::node(stat.core) != cores::node(core)) {
             return Err(Refusal::OtherNode);
         }
         let from = stat.map(|stat| stat.core).filter(|from| *from != core);
@@ -98,6 +104,10 @@ impl Worker {
         }
         let goes = |from| registry.masks.pull(self.id(), ThreadId::current(), affinity::granted, from, false).is_ok();
         if calls() {
+            return Ok(());
+        }
+        if !pull.changes_places {
+            comity_os::yield_core();
             return Ok(());
         }
         if !from.is_some_and(goes) {
@@ -127,11 +137,6 @@ impl Registry {
         let pulled = self.masks.pull(who, thread, affinity::granted, core, true);
         mending.unpark();
         pulled
-    }
-
-    fn may_accelerate(&self, from: usize, to: usize) -> bool {
-        let across = self.policy.row().accelerates.is_some_and(|accelerates| accelerates.across_nodes);
-        across || cores::node(from) == cores::node(to)
     }
 }
 
