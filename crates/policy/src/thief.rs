@@ -122,6 +122,11 @@ pub enum Action {
     },
     /// Sleep until woken: [`Event::Woken`] or [`Event::SleepRefused`].
     Sleep,
+    /// The same, but for so long at most. Where the worker has no core any more, until it is woken.
+    Doze {
+        /// Microseconds, at least one.
+        us: u32,
+    },
     /// Start the task that was found, or go on with what was awaited; ends the conversation until the next
     /// [`Event::DequeEmpty`].
     Run {
@@ -207,4 +212,6 @@ pub enum WakeReason {
     Injected,
     /// The program's coordinator: there is a core for this worker.
     Coordinator,
+    /// Nobody: it dozed, and its time is over.
+    Timeout,
 }

@@ -324,10 +324,12 @@ pub struct Dialogue {
     sleeps: bool,
     /// How long a sleeper waits before it looks again.
     timeout: Option<Micros>,
+    /// How long its policy would have it sleep.
+    dozes: Option<Micros>,
 }
 
 // A simulated machine has one for each of up to 10⁵ thieves, and keeps an effect for each.
-const _: () = assert!(size_of::<Effect>() <= 12 && size_of::<State>() <= 12 && size_of::<Dialogue>() <= 52);
+const _: () = assert!(size_of::<Effect>() <= 12 && size_of::<State>() <= 12 && size_of::<Dialogue>() <= 56);
 
 impl Dialogue {
     /// The worker's deque ran empty: others see a thief from now on. It owes these wake-ups.
@@ -344,6 +346,7 @@ impl Dialogue {
             last_steal: 0,
             sleeps: false,
             timeout: None,
+            dozes: None,
         }
     }
 
@@ -443,6 +446,7 @@ impl Dialogue {
             | Action::Accelerate { .. }
             | Action::Pause { .. }
             | Action::Sleep
+            | Action::Doze { .. }
                 if self.leaving =>
             {
                 self.end(0)
@@ -458,7 +462,14 @@ impl Dialogue {
             Action::Pause { hints } => self.go(State::Pauses, Effect::Pause { hints }),
             Action::Count => self.step(Step::Count, Cause::Policy),
             Action::Wake { whom, appoint } => self.go(State::Wakes, Effect::Wake { whom, appoint }),
-            Action::Sleep => self.step(Step::Rest, Cause::Policy),
+            Action::Sleep => {
+                self.dozes = None;
+                self.step(Step::Rest, Cause::Policy)
+            }
+            Action::Doze { us } => {
+                self.dozes = Some(Micros(NonZeroU32::new(us).unwrap_or(NonZeroU32::MIN)));
+                self.step(Step::Rest, Cause::Policy)
+            }
         }
     }
 
@@ -587,6 +598,10 @@ impl Dialogue {
 
     fn announce(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
         self.sleeps = false;
+        if cause == Cause::Doubt {
+            // In a pool without any work nobody looks for any.
+            self.dozes = None;
+        }
         crew.announce(self.me);
         self.step(Step::Admit, cause)
     }
@@ -609,7 +624,8 @@ impl Dialogue {
                 if !self.sleeps {
                     crew.fell_asleep(self.me);
                 }
-                (self.sleeps, self.timeout) = (true, timeout.map(Micros::of));
+                // One that dozes looks again when it is up.
+                (self.sleeps, self.timeout) = (true, self.dozes.or(timeout.map(Micros::of)));
                 self.wait(crew, cause)
             }
         }
@@ -640,7 +656,12 @@ impl Dialogue {
 
     fn waited(&mut self, crew: &impl Surroundings, cause: Cause, has_timeout: bool) -> Effect {
         if has_timeout && crew.is_asleep(self.me) {
-            return self.step(Step::Admit, cause);
+            if self.dozes.is_none() {
+                return self.step(Step::Admit, cause);
+            }
+            // A waker may have been faster.
+            let woken = crew.retract(self.me).unwrap_or(Woken::For(WakeReason::Timeout));
+            return self.step(Step::Rise(woken), cause);
         }
         self.wait(crew, cause)
     }

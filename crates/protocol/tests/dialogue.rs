@@ -5,7 +5,7 @@ use std::cell::Cell;
 use comity_policy::{Action, Event, Thief, WakeReason, WorkerId};
 use comity_protocol::activation::Retirement;
 use comity_protocol::dialogue::{Dialogue, Effect, Outcome, Surroundings};
-use comity_protocol::sleep::{Parking, Woken};
+use comity_protocol::sleep::{Admission, Parking, Woken};
 
 /// Never steals.
 struct Pauses;
@@ -24,6 +24,9 @@ impl Thief for Pauses {
 struct Around {
     excess: Cell<bool>,
     rests: Cell<u32>,
+    asleep: Cell<bool>,
+    /// In the moment in which a doze ends.
+    woken_meanwhile: Cell<Option<WakeReason>>,
 }
 
 impl Surroundings for Around {
@@ -50,8 +53,28 @@ impl Surroundings for Around {
 
     fn pass_on(&self, _: WorkerId) {}
 
+    fn announce(&self, _: WorkerId) {
+        self.asleep.set(true);
+    }
+
+    fn admit(&self, _: WorkerId) -> Admission {
+        Admission::Park(None)
+    }
+
     fn park(&self, _: WorkerId) -> Parking {
-        Parking::Over(Woken::For(WakeReason::Coordinator))
+        match self.asleep.get() {
+            true => Parking::Waits { at_rest: 1, looks_again: true },
+            false => Parking::Over(Woken::For(WakeReason::Coordinator)),
+        }
+    }
+
+    fn is_asleep(&self, _: WorkerId) -> bool {
+        self.asleep.get()
+    }
+
+    fn retract(&self, _: WorkerId) -> Option<Woken> {
+        self.asleep.set(false);
+        self.woken_meanwhile.take().map(Woken::For)
     }
 }
 
@@ -113,4 +136,44 @@ fn a_rest_in_the_place_of_a_sweep_puts_it_off_and_loses_none() {
     is_swept_after(4097, &mut spell, Some(4096));
     assert_eq!(around.rests.get(), 1);
     is_swept_after(4096, &mut spell, None);
+}
+
+/// Dozes once, sleeps then, and keeps what it is told.
+#[derive(Default)]
+struct Dozes {
+    told: Vec<Event>,
+}
+
+impl Thief for Dozes {
+    fn next(&mut self, event: Event) -> Action {
+        self.told.push(event);
+        if self.told.len() == 1 { Action::Doze { us: 700 } } else { Action::Sleep }
+    }
+}
+
+/// What it does next that takes time.
+fn next(dialogue: &mut Dialogue, thief: &mut Dozes, around: &Around, mut outcome: Outcome) -> Effect {
+    loop {
+        match dialogue.next(thief, around, outcome) {
+            Effect::Step(_) => outcome = Outcome::Done,
+            effect => return effect,
+        }
+    }
+}
+
+#[test]
+fn a_doze_ends_with_its_time_or_with_a_wake_up_that_was_faster_and_a_sleep_does_not() {
+    for (meanwhile, reason) in [(None, WakeReason::Timeout), (Some(WakeReason::Peer), WakeReason::Peer)] {
+        let (around, mut thief) = (Around::default(), Dozes::default());
+        around.woken_meanwhile.set(meanwhile);
+        let mut dialogue = Dialogue::begin(WorkerId(1), 0, &around);
+        let Effect::Wait { timeout: Some(_), .. } = next(&mut dialogue, &mut thief, &around, Outcome::Done) else {
+            panic!("it dozes")
+        };
+        let waited = Outcome::Waited { has_timeout: true };
+        let Effect::Wait { timeout: None, .. } = next(&mut dialogue, &mut thief, &around, waited) else {
+            panic!("it sleeps until it is woken")
+        };
+        assert_eq!(thief.told, [Event::DequeEmpty { wakeups_owed: 0 }, Event::Woken(reason)]);
+    }
 }

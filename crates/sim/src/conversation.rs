@@ -131,6 +131,9 @@ enum ActionText {
         appoint: bool,
     },
     Sleep,
+    Doze {
+        us: u32,
+    },
     Run {
         wakeups_owed: u32,
     },
@@ -188,6 +191,7 @@ enum WakeReasonText {
     Appointed,
     Injected,
     Coordinator,
+    Timeout,
 }
 
 mod optional {

@@ -274,7 +274,17 @@ fn programs_side_by_side_are_measured_with_and_without_a_table() {
 /// Nobody looks whether a policy is good: who takes part, in which groups, and that nobody has more cores than there are.
 #[test]
 fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
-    let words = ["bench", "accelerate", "--policy", "bws,bws:yield_to=pull,robinhood", "--rounds", "1", "--count-ms", "100", "--json"];
+    let words = [
+        "bench",
+        "accelerate",
+        "--policy",
+        "bws,bws:yield_to=pull,robinhood",
+        "--rounds",
+        "1",
+        "--count-ms",
+        "100",
+        "--json",
+    ];
     let report = json(lab().args(words));
     assert_eq!((&report["schema"], &report["rounds"]), (&"comity-bench-accelerate/1".into(), &1.into()));
     let rows = report["rows"].as_array().unwrap();

@@ -129,10 +129,9 @@ impl Thief for Bws {
                 self.missed = true;
                 Action::Inspect(victim)
             }
-            Event::Counted { .. }
-            | Event::Paused { .. }
-            | Event::Mugged(_)
-            | Event::NothingToMug => self.random_steal(),
+            Event::Counted { .. } | Event::Paused { .. } | Event::Mugged(_) | Event::NothingToMug => {
+                self.random_steal()
+            }
         }
     }
 }

@@ -4,12 +4,14 @@ mod courtesy;
 mod efficiency;
 
 use alloc::boxed::Box;
+use core::mem;
 
 use self::courtesy::Courtesy;
 use super::dws;
-use crate::catalog::{Placement, Row, Share, Sharing, Sleeper, Waking};
+use super::robinhood::CHANGES_PLACES;
+use crate::catalog::{Accelerates, Placement, Row, Share, Sharing, Sleeper, Waking};
 use crate::parameters::{Field, Parameter, parameters};
-use crate::{Action, Event, Place, Thief, Victims};
+use crate::{Action, Event, Level, Place, Role, RunStatus, Thief, Victims, WakeReason, WorkerId};
 
 parameters! {
     /// What can be set.
@@ -30,6 +32,11 @@ parameters! {
             0,
             &Divides::NAMES,
             "equal: parts of the cores; slowdown: parts by which all are slowed alike; time: all cores in turn",
+        ),
+        accelerate: Accelerate = Parameter::choice(
+            0,
+            &Accelerate::NAMES,
+            "what a thief does before it sleeps beside a preempted peer without tasks to steal",
         ),
     }
 }
@@ -55,6 +62,27 @@ impl Field for Divides {
     }
 }
 
+/// What a thief does that would sleep beside a poor worker that is off its core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accelerate {
+    /// It sleeps.
+    None,
+    /// It yields to that worker (BWS §3.1).
+    Yield,
+    /// Its time slice goes to that worker (Robinhood §3.1).
+    Pull,
+}
+
+impl Accelerate {
+    const NAMES: [&str; 3] = ["none", "yield", "pull"];
+}
+
+impl Field for Accelerate {
+    fn of(value: u32) -> Accelerate {
+        [Accelerate::None, Accelerate::Yield, Accelerate::Pull][value as usize]
+    }
+}
+
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "comity",
@@ -65,7 +93,13 @@ pub const ROW: Row = Row {
     batch: 8,
     steal_backs: 16,
     place: Place::LastIfUp,
-    accelerates: |_| None,
+    accelerates: |values| {
+        let threads = match Parameters::read(values).accelerate {
+            Accelerate::None | Accelerate::Yield => return None,
+            Accelerate::Pull => Some(CHANGES_PLACES),
+        };
+        Some(Accelerates { threads, vcpus: false })
+    },
     share: Share::Cores(Sharing {
         placement: Placement::Anywhere,
         sleeper: Sleeper::LendsCore,
@@ -77,18 +111,23 @@ pub const ROW: Row = Row {
     }),
     parameters: Parameters::TABLE,
     rest: |victims, values| {
-        let Parameters { rounds, pause, .. } = Parameters::read(values);
+        let Parameters { rounds, pause, accelerate, .. } = Parameters::read(values);
         let peers = victims.peers().max(1);
         Box::new(Comity {
             victims,
             peers,
             rounds,
             pause,
+            accelerate,
             tried: 0,
             round: 0,
             in_vain: 0,
             had_task: false,
             begins: true,
+            looks: 0,
+            refused: None,
+            has_seen_poor: false,
+            doze_us: DOZE_US,
         })
     },
 };
@@ -116,6 +155,7 @@ struct Comity {
     peers: u32,
     rounds: u32,
     pause: u32,
+    accelerate: Accelerate,
     /// Steals tried in this round.
     tried: u32,
     /// Rounds that found nothing since the spell began, or since it was woken.
@@ -126,7 +166,22 @@ struct Comity {
     had_task: bool,
     /// Whether it neither had a task nor was ever woken.
     begins: bool,
+    /// Peers that it has looked at, to accelerate one before it sleeps.
+    looks: u32,
+    /// One of them that it was refused once: a clock has to be read twice.
+    refused: Option<WorkerId>,
+    /// One of them had a task and no more.
+    has_seen_poor: bool,
+    /// How long it dozes next.
+    doze_us: u32,
 }
+
+/// How long a thief dozes in microseconds at first, and at most after as many doublings: each time costs a switch.
+const DOZE_US: u32 = 1_000;
+const LONGEST_DOZE_US: u32 = 32_000;
+
+/// So long a thief waits, in spin-loop hints, before it asks again for what was refused: at least the 50 µs between two readings of a clock.
+const READS_AGAIN: u32 = 2_500;
 
 /// How often spinning may be in vain before a thief spins less.
 const GIVES_UP_AFTER: u32 = 4;
@@ -158,6 +213,36 @@ impl Comity {
         if self.begins { self.peers.min(FEW_PEERS) } else { self.peers }
     }
 
+    fn begin(&mut self) -> Action {
+        (self.tried, self.round, self.looks, self.refused) = (0, 0, 0, None);
+        (self.has_seen_poor, self.doze_us) = (false, DOZE_US);
+        self.search()
+    }
+
+    /// At the next peer, of as many as a round of steals tries, but not at all of a large pool's: each look is a system call.
+    fn look(&mut self) -> Action {
+        if self.looks == self.peers.min(FEW_PEERS) {
+            return self.rest();
+        }
+        self.looks += 1;
+        Action::Inspect(self.victims.pick())
+    }
+
+    /// Beside a poor worker it dozes: that may be preempted meanwhile, and no push wakes this thief then.
+    fn rest(&mut self) -> Action {
+        match mem::take(&mut self.has_seen_poor) && self.accelerate == Accelerate::Pull {
+            true => Action::Doze { us: self.doze_us },
+            false => Action::Sleep,
+        }
+    }
+
+    fn give(&self, who: WorkerId) -> Action {
+        match self.accelerate {
+            Accelerate::Pull => Action::Accelerate { who, level: Level::Thread },
+            _ => Action::YieldTo(who),
+        }
+    }
+
     fn search(&mut self) -> Action {
         self.tried += 1;
         Action::StealFrom(self.victims.pick())
@@ -168,7 +253,7 @@ impl Thief for Comity {
     fn next(&mut self, event: Event) -> Action {
         match event {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => {
-                (self.had_task, self.begins) = (true, false);
+                (self.had_task, self.begins, self.looks) = (true, false, 0);
                 // A task that was found while spinning, and not on being woken.
                 if self.round > 0 {
                     self.in_vain = 0;
@@ -184,15 +269,35 @@ impl Thief for Comity {
                     return Action::Pause { hints: self.hints() };
                 }
                 self.in_vain = self.in_vain.saturating_add(1);
-                Action::Sleep
+                if self.accelerate == Accelerate::None { Action::Sleep } else { self.look() }
             }
+            Event::Seen(victim) if victim.role == Role::Poor => {
+                self.has_seen_poor = true;
+                if victim.run_status == RunStatus::Preempted { self.give(victim.id) } else { self.look() }
+            }
+            Event::Seen(_) => self.look(),
+            Event::AccelerationRefused(who) => match self.refused.replace(who) {
+                None => Action::Pause { hints: READS_AGAIN },
+                Some(_) => self.rest(),
+            },
+            // It has been off its core, and the steals before that say nothing any more.
+            Event::Accelerated(_) => self.begin(),
+            Event::Yielded if self.looks > 0 => self.begin(),
+            Event::Paused { .. } if self.looks > 0 => match self.refused {
+                Some(who) => self.give(who),
+                None => self.look(),
+            },
             Event::Paused { anyone_busy: false, core_is_wanted: true } => Action::Sleep,
             Event::Paused { anyone_busy: false, core_is_wanted: false } => Action::YieldCore,
+            // The look at all queues that no sleeper may skip comes before it dozes on.
+            Event::Woken(WakeReason::Timeout) => {
+                self.doze_us = (2 * self.doze_us).min(LONGEST_DOZE_US);
+                (self.looks, self.refused) = (0, None);
+                self.look()
+            }
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
                 self.begins &= matches!(event, Event::DequeEmpty { .. });
-                self.tried = 0;
-                self.round = 0;
-                self.search()
+                self.begin()
             }
             _ => self.search(),
         }
@@ -202,7 +307,7 @@ impl Thief for Comity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Policy, WorkerId};
+    use crate::{Policy, Victim};
     use alloc::vec::Vec;
 
     const BUSY: Event = Event::Paused { anyone_busy: true, core_is_wanted: false };
@@ -332,5 +437,79 @@ mod tests {
         assert!(matches!(thief.next(BUSY), Action::StealFrom(_)));
         thief.next(Event::StealSucceeded(victim));
         assert_eq!(pauses_until_asleep(&mut *thief, Event::DequeEmpty { wakeups_owed: 0 }), 16);
+    }
+
+    /// What a thief does after its only steal has failed, and then after each of these.
+    fn after_a_failed_steal(policy: &str, answers: &[Event]) -> Vec<Action> {
+        let mut thief = thief(policy, 2);
+        assert_eq!(thief.next(Event::DequeEmpty { wakeups_owed: 0 }), Action::StealFrom(WorkerId(1)));
+        let failed = [Event::StealFailed(WorkerId(1))];
+        failed.iter().chain(answers).map(|event| thief.next(*event)).collect()
+    }
+
+    #[test]
+    fn a_preempted_poor_peer_is_accelerated_before_the_thief_sleeps() {
+        let seen = |role, run_status| Event::Seen(Victim { id: WorkerId(1), role, run_status, wakeups_owed: 0 });
+        let poor = seen(Role::Poor, RunStatus::Preempted);
+        let (who, level) = (WorkerId(1), Level::Thread);
+        let accelerate = Action::Accelerate { who, level };
+        let refused = Event::AccelerationRefused(who);
+        let look = Action::Inspect(who);
+        let pull = "comity:rounds=0,accelerate=pull";
+        let waits = Action::Pause { hints: READS_AGAIN };
+        let told = after_a_failed_steal;
+        let doze = Action::Doze { us: DOZE_US };
+        assert_eq!(told(pull, &[poor, refused, BUSY, refused]), [look, accelerate, waits, accelerate, doze]);
+        let granted = Event::Accelerated(who);
+        assert_eq!(told(pull, &[poor, granted]), [look, accelerate, Action::StealFrom(who)]);
+        for rests in [seen(Role::Rich, RunStatus::Preempted), seen(Role::Sleeper, RunStatus::Parked)] {
+            assert_eq!(told(pull, &[rests]), [look, Action::Sleep]);
+        }
+        let yields = "comity:rounds=0,accelerate=yield";
+        assert_eq!(told(yields, &[poor, Event::Yielded]), [look, Action::YieldTo(who), Action::StealFrom(who)]);
+        assert_eq!(told("comity:rounds=0", &[]), [Action::Sleep]);
+    }
+
+    #[test]
+    fn beside_a_poor_peer_that_runs_it_dozes_for_longer_and_longer() {
+        let runs =
+            Event::Seen(Victim { id: WorkerId(1), role: Role::Poor, run_status: RunStatus::Running, wakeups_owed: 0 });
+        let over = Event::Woken(WakeReason::Timeout);
+        let looks: Vec<Event> = [over, runs].into_iter().cycle().skip(1).take(13).collect();
+        let told = after_a_failed_steal("comity:rounds=0,accelerate=pull", &looks);
+        let dozes = told.iter().filter_map(|action| match action {
+            Action::Doze { us } => Some(us / DOZE_US),
+            _ => None,
+        });
+        assert_eq!(dozes.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 32]);
+        // Without the poor peer it sleeps, and begins anew when it is woken.
+        let asleep =
+            Event::Seen(Victim { id: WorkerId(1), role: Role::Thief, run_status: RunStatus::Unknown, wakeups_owed: 0 });
+        let woken = Event::Woken(WakeReason::Peer);
+        let failed = Event::StealFailed(WorkerId(1));
+        let told = after_a_failed_steal("comity:rounds=0,accelerate=pull", &[runs, over, asleep, woken, failed, runs]);
+        assert_eq!([told[3], told[6]], [Action::Sleep, Action::Doze { us: DOZE_US }]);
+    }
+
+    #[test]
+    fn as_many_peers_are_looked_at_as_a_small_pool_has() {
+        for (workers, looks) in [(2, 1), (5, 4), (100, 16)] {
+            let mut thief = thief("comity:rounds=0,accelerate=pull", workers);
+            let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+            let mut looked = 0;
+            loop {
+                action = match action {
+                    Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
+                    Action::Inspect(id) => {
+                        looked += 1;
+                        let (role, run_status) = (Role::Thief, RunStatus::Unknown);
+                        thief.next(Event::Seen(Victim { id, role, run_status, wakeups_owed: 0 }))
+                    }
+                    Action::Sleep => break,
+                    other => panic!("{other:?}"),
+                };
+            }
+            assert_eq!(looked, looks);
+        }
     }
 }

@@ -50,7 +50,12 @@ pub const ROW_S: Row = Row {
 
 fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {
     let Parameters { sleep_threshold } = Parameters::read(values);
-    Box::new(Robinhood { bws: Bws::new(victims, sleep_threshold, YieldTo::Plain), threads, failed: false, running: None })
+    Box::new(Robinhood {
+        bws: Bws::new(victims, sleep_threshold, YieldTo::Plain),
+        threads,
+        failed: false,
+        running: None,
+    })
 }
 
 /// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what acceleration left to it.

@@ -246,6 +246,33 @@ fn loom_two_spawns_wake_two_hungry_sleepers() {
     });
 }
 
+/// One that dozes is up again by itself, maybe in the moment in which a waker looks at it, and the other sleeper relied on its look.
+#[test]
+fn loom_a_doze_that_ends_hides_no_task_and_no_sleeper() {
+    explore(3, || {
+        let pool = Pool::new(3, Waking::Hungry);
+        pool.sleep.publish_busy(W0);
+        let sleeper = thread::spawn({
+            let pool = pool.clone();
+            move || pool.find(W1)
+        });
+        let dozer = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.sleep.announce(W2);
+                let _ = pool.sleep.admit(W2, &*pool);
+                let _ = pool.sleep.retract(W2);
+                pool.find(W2);
+            }
+        });
+        pool.push(W0);
+        pool.push(W0);
+        for thief in [sleeper, dozer] {
+            thief.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn loom_an_injection_wakes_under_every_way_of_waking() {
     for waking in [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {

@@ -44,7 +44,8 @@ proptest! {
         workers in 1..=4u32,
         seed in any::<u64>(),
     ) {
-        for policy in Policy::all().map(hasty) {
+        let dozes = "comity:rounds=1,pause=0,accelerate=pull".parse().expect("a policy");
+        for policy in Policy::all().map(hasty).chain([dozes]) {
             lives(|| World::new(policy, workers, &program, seed))?;
         }
     }
