@@ -158,6 +158,10 @@ pub struct CorunProgram {
     pub sleeps: Option<f64>,
     /// Workers woken by others.
     pub wakeups: Option<f64>,
+    /// Workers that had what was left of a thief's time slice.
+    pub accelerations: Option<f64>,
+    /// Those that a thief would have given it to, by the reason why it was refused.
+    pub refused: Option<Refused<f64>>,
     /// Time with a task, over all workers.
     pub busy_s: Option<f64>,
     /// Time awake without a task, over all workers.
@@ -273,25 +277,25 @@ impl From<WorkerCounters> for Counters {
 
 /// How often a worker was not accelerated, by reason (see `comity::Refusal`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct Refused<N = u64> {
     /// A virtual CPU was meant, and no hypervisor takes part.
-    pub no_hypervisor: u64,
+    pub no_hypervisor: N,
     /// The worker ran, or had not been off its core for long enough.
-    pub running: u64,
+    pub running: N,
     /// It waited in a system call.
-    pub blocked: u64,
+    pub blocked: N,
     /// It had been pulled to another core, and had not run since.
-    pub pulled: u64,
+    pub pulled: N,
     /// Another thief accelerated it.
-    pub taken: u64,
+    pub taken: N,
     /// The thief was accelerated itself.
-    pub chain: u64,
+    pub chain: N,
     /// It ran on another NUMA node.
-    pub other_node: u64,
+    pub other_node: N,
     /// It may not run on the thief's core.
-    pub mask: u64,
+    pub mask: N,
     /// The kernel did not let it be moved.
-    pub kernel: u64,
+    pub kernel: N,
 }
 
 impl From<Refusals> for Refused {

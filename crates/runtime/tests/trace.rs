@@ -15,9 +15,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use comity::{ThreadPoolBuilder, WorkerCounters};
+use comity::{Refusal, ThreadPoolBuilder, WorkerCounters};
 use serde_json::Value;
 use wait::wait_until;
 use watchdog::Watchdog;
@@ -152,6 +153,38 @@ fn a_trace_has_each_workers_states_without_a_gap_and_every_steal() {
     }
     let numbers: Vec<&Value> = events.iter().map(|event| &event["pid"]).collect();
     assert!(numbers.iter().all(|number| *number == numbers[0]));
+    assert_eq!(named(&events, &["lost"]).count(), 0);
+}
+
+#[test]
+fn a_trace_has_every_acceleration_and_how_often_one_was_refused() {
+    let _watchdog = Watchdog::start("a_trace_has_every_acceleration_and_how_often_one_was_refused");
+    let folder = Folder::new("accelerations");
+    let path = folder.path("t.json");
+    let output = succeeds(traced("accelerate, and end while all have a task", &path));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let counted: BTreeMap<&str, u64> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("counted ")?.rsplit_once(' '))
+        .map(|(what, times)| (what, times.parse().unwrap()))
+        .collect();
+
+    let events = whole(&path);
+    let workers: Vec<&Value> = named(&events, &["thread_name"]).map(|event| &event["tid"]).collect();
+    let mut noted = BTreeMap::from([("accelerations", named(&events, &["acceleration"]).count() as u64)]);
+    for event in named(&events, &["acceleration"]) {
+        let whom = event["args"]["whom"].as_u64().unwrap();
+        assert!(whom < workers.len() as u64 && workers.contains(&&event["tid"]) && event["s"] == "t", "{event}");
+    }
+    for event in named(&events, &["refused"]) {
+        let reasons = event["args"]["reasons"].as_object().unwrap();
+        assert!(!reasons.is_empty() && workers.contains(&&event["tid"]) && event["s"] == "t", "{event}");
+        for (reason, times) in reasons {
+            *noted.entry(reason).or_default() += times.as_u64().unwrap();
+        }
+    }
+    assert_eq!(noted, counted);
+    assert!(counted["accelerations"] >= 3 && counted.contains_key("running"), "{counted:?}");
     assert_eq!(named(&events, &["lost"]).count(), 0);
 }
 
@@ -428,6 +461,36 @@ fn child() {
             }
             println!("\nsteals {}", total().steals);
             pool.shutdown();
+        }
+        "accelerate, and end while all have a task" => {
+            let workers = 4 * comity_os::cores::usable().get();
+            let policy = "robinhood".parse().unwrap();
+            let pool = ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap();
+            let total = || WorkerCounters::total(&pool.counters());
+            // More tasks than cores, so that workers are preempted, and thieves beside them.
+            pool.scope(|scope| {
+                for _ in 0..workers / 2 {
+                    scope.spawn(|_| {
+                        while total().accelerations < 3 {
+                            std::hint::spin_loop();
+                        }
+                    });
+                }
+            });
+            // None is a thief then, and nothing more is counted.
+            let all_have_a_task = Barrier::new(workers);
+            pool.broadcast(|context| {
+                all_have_a_task.wait();
+                if context.index() == 0 {
+                    let WorkerCounters { accelerations, refusals, .. } = total();
+                    println!("\ncounted accelerations {accelerations}");
+                    for refusal in Refusal::ALL.into_iter().filter(|refusal| refusals.of(*refusal) > 0) {
+                        println!("counted {} {}", refusal.name(), refusals.of(refusal));
+                    }
+                    std::process::exit(0);
+                }
+                all_have_a_task.wait();
+            });
         }
         "compute until the end" => until_the_end(|| {
             fib(22);

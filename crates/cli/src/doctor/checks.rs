@@ -1,12 +1,15 @@
 //! One function for each thing that can be wrong.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comity_os::{Capabilities, cores, environment, quota};
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{Capabilities, CoreSet, affinity, cores, environment, quota};
 use comity_policy::Policy;
 use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 
@@ -39,6 +42,7 @@ pub fn all() -> Vec<DoctorCheck> {
         wake_up(),
         slice(),
         preemption(),
+        acceleration(&cores::allowed(), may_be_pulled),
     ]);
     checks
 }
@@ -299,6 +303,50 @@ fn preemption() -> DoctorCheck {
     }
 }
 
+/// What a thief can do for a worker that is off its core. `may_be_pulled`: whether another thread can be moved to a core.
+fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bool) -> DoctorCheck {
+    let name = "acceleration";
+    let [_, .., last] = allowed else {
+        let meaning = "a thief yields to a preempted worker, which waits for the same core";
+        return check(name, "one core: there is no other to pull a thread to", meaning);
+    };
+    let meaning = |then: &str| format!("where a policy accelerates (robinhood), {then}");
+    if !may_be_pulled(last.id) {
+        let found = "refused by the kernel: no thread may be pulled to another core";
+        return check(name, found, meaning("a thief yields, and a preempted worker waits for its own core"))
+            .costs("allow the system call sched_setaffinity for other threads in the sandbox");
+    }
+    let found = "a thread may be pulled to another core";
+    let pulls = "a thief pulls a preempted worker to its own core";
+    match BTreeSet::from_iter(allowed.iter().map(|core| core.node)).len() {
+        1 => check(name, found, meaning(pulls)),
+        nodes if nodes == allowed.len() => check(
+            name,
+            format!("{found}, but each core is of another NUMA node"),
+            meaning("a thief yields; under robinhood-u it pulls a preempted worker across nodes"),
+        ),
+        nodes => check(
+            name,
+            format!("{found}; there are {nodes} NUMA nodes"),
+            meaning(&format!("{pulls} within a node, and yields else; under robinhood-u it pulls across nodes")),
+        ),
+    }
+}
+
+/// Confines another thread to a core, as a thief would, and lets it go again. Its mask is asked for: a sandbox may let the call succeed and do
+/// nothing.
+fn may_be_pulled(to: usize) -> bool {
+    thread::scope(|scope| {
+        let (tells, told) = mpsc::channel();
+        // The thread ends when this is dropped.
+        let (_stay, stays) = mpsc::channel::<()>();
+        scope.spawn(move || tells.send(ThreadId::current()).is_ok_and(|()| stays.recv().is_ok()));
+        let Ok(thread) = told.recv() else { return false };
+        let (before, narrow) = (affinity::of(thread), CoreSet::from_iter([to]));
+        affinity::confine(thread, narrow) && affinity::of(thread) == narrow && affinity::confine(thread, before)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +354,31 @@ mod tests {
     #[test]
     fn the_runtime_takes_as_many_workers() {
         assert_eq!(MOST_WORKERS, comity::MAX_THREADS);
+    }
+
+    #[test]
+    fn what_may_be_pulled_where_is_told_by_nodes() {
+        let on = |nodes: &[usize], is_permitted| {
+            let cores = nodes.iter().enumerate().map(|(id, node)| cores::Core { id, package: 0, node: *node });
+            let check = acceleration(&cores.collect::<Vec<_>>(), |_| is_permitted);
+            (check.verdict, format!("{}; {}", check.found, check.meaning))
+        };
+        for (nodes, is_permitted, verdict, part) in [
+            (&[0][..], false, Verdict::Ok, "one core"),
+            (&[0, 0], true, Verdict::Ok, "a thief pulls a preempted worker to its own core"),
+            (&[0, 0, 1, 1], true, Verdict::Ok, "there are 2 NUMA nodes"),
+            (&[0, 0, 1, 1], true, Verdict::Ok, "to its own core within a node"),
+            (
+                &[0, 1],
+                true,
+                Verdict::Ok,
+                "of another NUMA node; where a policy accelerates (robinhood), a thief yields",
+            ),
+            (&[0, 0], false, Verdict::Costs, "refused by the kernel"),
+        ] {
+            let (found, text) = on(nodes, is_permitted);
+            assert!(found == verdict && text.contains(part), "{nodes:?}: {text}");
+        }
     }
 
     #[test]

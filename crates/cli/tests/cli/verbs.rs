@@ -2,9 +2,14 @@
 
 use std::process::{Command, Stdio};
 
+use comity_os::cpu_clock::ThreadId;
+use comity_os::{CoreSet, affinity, cores};
 use serde_json::Value;
 
 use crate::{comity, json};
+
+#[path = "../../../runtime/tests/harness/filter.rs"]
+mod filter;
 
 #[test]
 fn the_policies_are_listed() {
@@ -62,7 +67,9 @@ fn the_doctor_says_what_was_found() {
     assert!([Some(0), Some(1)].contains(&output.status.code()), "{output:?}");
     assert!(!table.exists(), "it changes nothing");
     let text = String::from_utf8(output.stdout).unwrap();
-    for what in ["processor", "usable", "quota", "os tier", "membarrier", "wake-up", "time slice", "preemption"] {
+    for what in
+        ["processor", "usable", "quota", "os tier", "membarrier", "wake-up", "time slice", "preemption", "acceleration"]
+    {
         assert!(text.contains(what), "{what} is not in\n{text}");
     }
 }
@@ -96,6 +103,39 @@ fn the_doctor_tells_what_costs_from_what_is_bad() {
         assert_eq!(code, if verdict == "bad" { 2 } else { 1 }, "{name}={value}");
     }
     assert_eq!(std::fs::read_to_string(&not_a_table).unwrap(), "milk, bread");
+}
+
+/// What the doctor says of acceleration to a thread of this process that has changed what itself may do.
+fn acceleration(change: impl FnOnce() + Send) -> Value {
+    std::thread::scope(|scope| {
+        let examined = scope.spawn(|| {
+            change();
+            check(&examine(&[("COMITY_TABLE", "off")]).0, "acceleration").clone()
+        });
+        examined.join().unwrap()
+    })
+}
+
+#[test]
+fn the_doctor_tries_whether_a_thread_may_be_pulled_to_another_core() {
+    let said = acceleration(|| {
+        let first = CoreSet::from_iter(cores::allowed().first().map(|core| core.id));
+        assert!(affinity::confine(ThreadId::current(), first));
+    });
+    assert!(said["verdict"] == "ok" && said["found"].as_str().unwrap().starts_with("one core"), "{said}");
+    if cores::allowed().len() < 2 {
+        println!("skipped: the rest takes two cores");
+        return;
+    }
+    let said = acceleration(|| ());
+    assert!(said["verdict"] == "ok" && said["found"].as_str().unwrap().contains("may be pulled"), "{said}");
+    for error in [libc::EPERM, 0] {
+        let filter = filter::refusing(libc::SYS_sched_setaffinity, error);
+        let said = acceleration(|| seccompiler::apply_filter(&filter).unwrap());
+        assert!(said["verdict"] == "costs" && said["found"].as_str().unwrap().starts_with("refused"), "{said}");
+        assert!(said["meaning"].as_str().unwrap().contains("yields"), "{said}");
+        assert!(said["change"].as_str().unwrap().contains("sched_setaffinity"), "{said}");
+    }
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub mod tests {
             yields: None,
             sleeps: None,
             wakeups: None,
+            accelerations: None,
+            refused: None,
             busy_s: None,
             thief_s: None,
             asleep_s: None,

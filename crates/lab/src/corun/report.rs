@@ -4,7 +4,7 @@ use super::measures::{self, Means};
 use super::program::Program;
 use super::schedule::{Plan, Samples};
 use crate::backend::Backend;
-use crate::json::{Corun, CorunProgram, Counters, Round, Times};
+use crate::json::{Corun, CorunProgram, Counters, Refused, Round, Times};
 use comity_console::Failure;
 
 /// Whose time alone is T_b.
@@ -136,6 +136,8 @@ fn describe(program: &Program, samples: &Samples, means: &Means, cores_due: f64)
         yields: counted(|counters| counters.yields as f64),
         sleeps: counted(|counters| counters.sleeps as f64),
         wakeups: counted(|counters| counters.wakeups as f64),
+        accelerations: counted(|counters| counters.accelerations as f64),
+        refused: refused(rounds),
         busy_s: counted(|counters| counters.busy_s),
         thief_s: counted(|counters| counters.thief_s),
         asleep_s: counted(|counters| counters.asleep_s),
@@ -149,6 +151,21 @@ fn seconds(rounds: &[Round]) -> Vec<f64> {
 
 fn mean_of(rounds: &[Round], value: impl Fn(&Round) -> f64) -> f64 {
     measures::mean(&rounds.iter().map(value).collect::<Vec<f64>>())
+}
+
+fn refused(rounds: &[Round]) -> Option<Refused<f64>> {
+    let counted = |value: fn(&Counters) -> f64| mean_counter(rounds, value);
+    Some(Refused {
+        no_hypervisor: counted(|counters| counters.refused.no_hypervisor as f64)?,
+        running: counted(|counters| counters.refused.running as f64)?,
+        blocked: counted(|counters| counters.refused.blocked as f64)?,
+        pulled: counted(|counters| counters.refused.pulled as f64)?,
+        taken: counted(|counters| counters.refused.taken as f64)?,
+        chain: counted(|counters| counters.refused.chain as f64)?,
+        other_node: counted(|counters| counters.refused.other_node as f64)?,
+        mask: counted(|counters| counters.refused.mask as f64)?,
+        kernel: counted(|counters| counters.refused.kernel as f64)?,
+    })
 }
 
 fn mean_counter(rounds: &[Round], value: fn(&Counters) -> f64) -> Option<f64> {

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::chart::{self, Chart, Key, Row, Scale, band};
 use super::page::{Cell, Entry, Section, clean, duration, heading, table, warning};
-use super::trace::{Interval, Mode, Nanos, Program, State, Trace, Worker, all_seconds, seconds};
+use super::trace::{Interval, Mode, Nanos, Program, State, Trace, Worker, add, all_seconds, seconds};
 use crate::corun::table::{percent, shorten};
 
 /// Of a row, where there are few, and where there are many.
@@ -234,10 +234,6 @@ fn held(members: &[&Member]) -> Markup {
     ];
     let whole: f64 = members.iter().map(|member| member.program.held()).sum();
     let began = members.iter().filter_map(|member| member.span).map(|span| span.0).min().unwrap_or(0);
-    let count = |how: &BTreeMap<String, u64>| match how.is_empty() {
-        true => "-".to_owned(),
-        false => how.iter().map(|(how, count)| format!("{how} {count}")).collect::<Vec<_>>().join(", "),
-    };
     let rows: Vec<Vec<Cell>> = members
         .iter()
         .map(|Member { name, program, span }| {
@@ -254,12 +250,20 @@ fn held(members: &[&Member]) -> Markup {
                 duration(held).into(),
                 ratio(held, lasted, |cores| format!("{cores:.2}")).into(),
                 ratio(held, whole, percent).into(),
-                count(&program.came_by).into(),
-                count(&program.parted_by).into(),
+                counted(&program.came_by).into(),
+                counted(&program.parted_by).into(),
             ]
         })
         .collect();
     table("Programs: what each held of the cores", &header, 1, &rows)
+}
+
+/// How often what was.
+fn counted(how: &BTreeMap<String, u64>) -> String {
+    match how.is_empty() {
+        true => "-".to_owned(),
+        false => how.iter().map(|(how, count)| format!("{how} {count}")).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Threads that were workers.
@@ -328,6 +332,11 @@ fn totals(program: &str, workers: &[(&str, &Worker)]) -> Markup {
     let mut header = vec!["worker", "traced for"];
     header.extend(State::ALL.map(State::name));
     header.extend(["times preempted", "steals", "mugs"]);
+    // Few policies accelerate.
+    let accelerate = workers.iter().any(|(_, worker)| worker.accelerations > 0 || !worker.refusals.is_empty());
+    if accelerate {
+        header.extend(["accelerations", "refused"]);
+    }
     let row = |name: &str, workers: &[&Worker]| -> Vec<Cell> {
         let slices = || workers.iter().flat_map(|worker| &worker.slices);
         let whole = all_seconds(slices().map(|(_, interval)| *interval));
@@ -338,7 +347,13 @@ fn totals(program: &str, workers: &[(&str, &Worker)]) -> Markup {
         let count =
             |of: fn(&Worker) -> u64| Cell::from(workers.iter().map(|worker| of(worker)).sum::<u64>().to_string());
         let counts = [count(|worker| worker.preemptions), count(|worker| worker.steals), count(|worker| worker.mugs)];
-        [name.into(), duration(whole).into()].into_iter().chain(State::ALL.map(share)).chain(counts).collect()
+        let row = [name.into(), duration(whole).into()].into_iter().chain(State::ALL.map(share)).chain(counts);
+        let accelerations = accelerate.then(|| {
+            let mut refusals = BTreeMap::new();
+            workers.iter().for_each(|worker| add(&mut refusals, &worker.refusals));
+            [count(|worker| worker.accelerations), counted(&refusals).into()]
+        });
+        row.chain(accelerations.into_iter().flatten()).collect()
     };
     let all: Vec<&Worker> = workers.iter().map(|(_, worker)| *worker).collect();
     let each: Vec<Vec<Cell>> = workers.iter().map(|(name, worker)| row(name, &[*worker])).collect();

@@ -137,6 +137,10 @@ pub struct Worker {
     pub steals: u64,
     /// Whole queues that it took over.
     pub mugs: u64,
+    /// Workers that it gave its time slice to.
+    pub accelerations: u64,
+    /// How often it was refused that, by reason.
+    pub refusals: BTreeMap<String, u64>,
 }
 
 impl Program {
@@ -176,6 +180,8 @@ struct Details {
     name: Option<String>,
     how: Option<String>,
     events: Option<u64>,
+    #[serde(default)]
+    reasons: BTreeMap<String, u64>,
 }
 
 /// One end of an interval, with its line.
@@ -286,6 +292,8 @@ impl Draft {
             }
             ("i" | "I", "worker", "steal") => self.worker(tid).steals += 1,
             ("i" | "I", "worker", "mug") => self.worker(tid).mugs += 1,
+            ("i" | "I", "worker", "acceleration") => self.worker(tid).accelerations += 1,
+            ("i" | "I", "worker", "refused") => add(&mut self.worker(tid).refusals, &args.reasons),
             ("i" | "I", "trace", "lost") => {
                 let lost = self.program.lost;
                 self.program.lost = lost.saturating_add(args.events.unwrap_or(1));
@@ -343,6 +351,14 @@ impl Draft {
             worker.slices = cut_out(&worker.slices, &preempted);
         }
         Ok(self.program)
+    }
+}
+
+/// Adds how often each was to how often it was before.
+pub fn add(before: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+    for (what, times) in more {
+        let all = before.entry(what.clone()).or_default();
+        *all = all.saturating_add(*times);
     }
 }
 
@@ -501,6 +517,20 @@ mod tests {
         assert!(read(&text(&[&slice("task", 0.0, 10.0), &slice("thief", 9.999, 5.0)])).is_ok());
         let newer = text(&[]).replace("\"version\":1", "\"version\":2");
         assert!(read(&newer).unwrap_err().contains("its version is 2, and this command reads version 1"));
+    }
+
+    #[test]
+    fn accelerations_and_what_was_refused_are_counted_by_worker() {
+        let instant = |name: &str, args: &str| {
+            format!(r#"{{"name":"{name}","cat":"worker","ph":"i","s":"t","pid":7,"tid":8,"ts":1,"args":{args}}}"#)
+        };
+        let refused =
+            |times: u64| instant("refused", &format!(r#"{{"reasons":{{"running":{times},"other node":1}}}}"#));
+        let events = [instant("acceleration", r#"{"whom":3}"#), refused(40), refused(u64::MAX)];
+        let trace = read(&text(&events.each_ref().map(String::as_str))).unwrap();
+        let worker = &trace.programs[&7].workers[&8];
+        let refusals = BTreeMap::from([("other node".to_owned(), 2), ("running".to_owned(), u64::MAX)]);
+        assert_eq!((worker.accelerations, &worker.refusals, trace.unknown), (1, &refusals, 0));
     }
 
     #[test]

@@ -156,7 +156,9 @@ fn policies_and_rayon_side_by_side() {
         assert_eq!(corun["workers"], 2);
         for program in corun["programs"].as_array().unwrap() {
             assert_eq!(program["kind"], "kernel");
-            assert_eq!(program["steal_attempts"].is_number(), corun["backend"] == "comity");
+            for counter in [&program["steal_attempts"], &program["accelerations"], &program["refused"]["running"]] {
+                assert_eq!(counter.is_number(), corun["backend"] == "comity");
+            }
             assert!(number(program, "cpu_s") > 0.0);
             assert!(program["cv"].is_number() && program["solo_cv"].is_number());
         }

@@ -226,6 +226,9 @@ fn who_held_which_core_and_what_workers_did_is_drawn_and_summed_up() {
     let desk = Desk::new();
     let thread = r#"{"name":"thread_name","ph":"M","pid":10,"tid":11,"args":{"name":"pool 1 worker 0 (comity)"}}"#;
     let steal = r#"{"name":"steal","cat":"worker","ph":"i","s":"t","pid":10,"tid":11,"ts":120.000,"args":{"from":3}}"#;
+    let acceleration =
+        r#"{"name":"acceleration","cat":"worker","ph":"i","s":"t","pid":10,"tid":11,"ts":130.000,"args":{"whom":2}}"#;
+    let refused = r#"{"name":"refused","cat":"worker","ph":"i","s":"t","pid":10,"tid":11,"ts":140.000,"args":{"reasons":{"running":40,"mask":1}}}"#;
     let lost = r#"{"name":"lost","cat":"trace","ph":"i","s":"p","pid":10,"tid":0,"ts":200.000,"args":{"events":41}}"#;
     let first = [
         beginning(10, "fib"),
@@ -234,6 +237,8 @@ fn who_held_which_core_and_what_workers_did_is_drawn_and_summed_up() {
         slice(10, 1, "thief", 1_500, 250),
         slice(10, 1, "retired", 1_750, 250),
         event(steal),
+        event(acceleration),
+        event(refused),
         core(10, 0, "b", 1_000, "claimed"),
         core(10, 0, "e", 1_500, "lost"),
         core(10, 0, "b", 1_750, "taken back"),
@@ -256,7 +261,7 @@ fn who_held_which_core_and_what_workers_did_is_drawn_and_summed_up() {
         "lost 1, released 1",
         "fib (10), policy comity",
         ">worker 0</div>",
-        "<td>1.00 ms</td><td>50.0 %</td><td>25.0 %</td><td>0.0 %</td><td>25.0 %</td><td>0.0 %</td><td>0</td><td>1</td><td>0</td>",
+        "<td>1.00 ms</td><td>50.0 %</td><td>25.0 %</td><td>0.0 %</td><td>25.0 %</td><td>0.0 %</td><td>0</td><td>1</td><td>0</td><td>1</td><td>mask 1, running 40</td>",
         "41 events of fib (10) were dropped",
         "This trace was cut short",
         "A column is 1.0 µs wide",
@@ -286,18 +291,20 @@ fn timelines_of_two_clocks_have_an_axis_each() {
 #[test]
 fn what_a_program_writes_under_comity_trace_is_read() {
     let desk = Desk::new();
-    let kernel = ["kernel", "fib:n=22", "--workers", "3", "--rounds", "3", "--policy", "comity"];
-    lab()
-        .env("COMITY_TRACE", desk.path("fib.trace"))
-        .env("COMITY_TABLE", desk.path("table"))
-        .args(kernel)
-        .assert()
-        .success();
-    let page = desk.page(&["fib.trace"]);
-    assert!(page.contains("<h4>comity-lab (") && page.contains(", policy comity</h4>"), "{page}");
-    // On a busy machine one worker may do it all.
-    assert!(page.contains(">worker ") && page.contains("class=\"task\" d=\"M"), "{page}");
-    assert!(!page.contains("cut short") && !page.contains("does not know"), "{page}");
+    for policy in ["comity", "robinhood"] {
+        let kernel = ["kernel", "fib:n=22", "--workers", "3", "--rounds", "3", "--policy", policy];
+        lab()
+            .env("COMITY_TRACE", desk.path("fib.trace"))
+            .env("COMITY_TABLE", desk.path("table"))
+            .args(kernel)
+            .assert()
+            .success();
+        let page = desk.page(&["fib.trace"]);
+        assert!(page.contains("<h4>comity-lab (") && page.contains(&format!(", policy {policy}</h4>")), "{page}");
+        // On a busy machine one worker may do it all.
+        assert!(page.contains(">worker ") && page.contains("class=\"task\" d=\"M"), "{page}");
+        assert!(!page.contains("cut short") && !page.contains("does not know"), "{page}");
+    }
 }
 
 #[test]

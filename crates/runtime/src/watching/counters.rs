@@ -128,6 +128,10 @@ impl Refusals {
         self.0[refusal as usize]
     }
 
+    pub(crate) fn add(&mut self, refusal: Refusal) {
+        self.0[refusal as usize] += 1;
+    }
+
     fn with(self, other: Refusals, both: impl Fn(u64, u64) -> u64) -> Refusals {
         Refusals(std::array::from_fn(|nth| both(self.0[nth], other.0[nth])))
     }

@@ -1,8 +1,11 @@
 //! `COMITY_TRACE=FILE`: what each worker did when, and which cores the program held, as a file that Perfetto opens.
 //!
-//! Off, it costs a branch at the edges of a spell as a thief, and at a steal. On, each worker notes there what it has been, under a lock
-//! of its own that only the tracer's thread takes beside it, for as long as it takes to swap a vector. The tracer comes by some fifty times
-//! a second: it writes what was noted, and asks the kernel how long each thread that was up has waited for a core.
+//! Off, it costs a branch at the edges of a spell as a thief, at a steal, and at an attempt to accelerate. On, each worker notes there what
+//! it has been, under a lock of its own that only the tracer's thread takes beside it, for as long as it takes to swap a vector. The tracer
+//! comes by some fifty times a second: it writes what was noted, and asks the kernel how long each thread that was up has waited for a core.
+//!
+//! Accelerations are events, as steals are. Refusals are counts by reason, which the tracer writes at each visit: a thief that finds its
+//! candidate running asks again tens of thousands of times a second, and as events these would crowd out all others.
 
 mod file;
 
@@ -17,6 +20,7 @@ use comity_protocol::activation::Terms;
 
 use crate::cores::masks::{self, Narrow};
 use crate::fork::PerProcess;
+use crate::watching::counters::{Refusal, Refusals};
 use file::Output;
 
 /// How often the tracer comes by: at most, and where nothing happens.
@@ -86,6 +90,7 @@ type Nanos = u64;
 enum Event {
     Was { state: State, since: Nanos, until: Nanos },
     Took { how: Taking, from: WorkerId, at: Nanos },
+    Accelerated { whom: WorkerId, at: Nanos },
 }
 
 /// What one worker has noted.
@@ -96,6 +101,8 @@ struct Notes {
     now: Option<(State, Nanos)>,
     events: Vec<Event>,
     lost: u64,
+    /// Of accelerations, since the last visit.
+    refusals: Refusals,
 }
 
 impl Notes {
@@ -150,6 +157,18 @@ impl Recorder {
         if self.trace.is_open() {
             let at = clock::now_ns();
             lock(&self.workers[worker.index()]).note(Event::Took { how, from, at });
+        }
+    }
+
+    /// What came of the worker's attempt to accelerate another, which began at this moment. It may have been off its core since.
+    pub(crate) fn accelerated(&self, worker: WorkerId, whom: WorkerId, began: Instant, outcome: Result<(), Refusal>) {
+        if !self.trace.is_open() {
+            return;
+        }
+        let mut notes = lock(&self.workers[worker.index()]);
+        match outcome {
+            Ok(()) => notes.note(Event::Accelerated { whom, at: self.trace.nanos_at(began) }),
+            Err(refusal) => notes.refusals.add(refusal),
         }
     }
 
@@ -380,6 +399,7 @@ impl Seen {
             }
             std::mem::swap(&mut notes.events, &mut seen.events);
             let lost = std::mem::take(&mut notes.lost);
+            let refusals = std::mem::take(&mut notes.refusals);
             let is_up = matches!(notes.now, Some((State::Task | State::Thief, _)));
             drop(notes);
             happened |= is_up || !seen.events.is_empty();
@@ -387,6 +407,7 @@ impl Seen {
                 output.name(thread, &format!("pool {pool} worker {nth} ({policy})"));
             }
             seen.events.drain(..).for_each(|event| output.event(thread, event));
+            output.refused(thread, refusals, at);
             output.lost(lost, at);
             if is_up {
                 seen.ask(thread, output);

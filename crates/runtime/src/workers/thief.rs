@@ -149,6 +149,7 @@ impl Hands for Spell<'_> {
         let (worker, registry) = (self.worker, self.worker.registry());
         let view = View { registry, awaited: self.awaited };
         let calls = || view.deques_have_task() || view.injector_has_task() || view.has_business(worker.id());
+        let recorded = registry.recorder.as_ref().map(|recorder| (recorder, Instant::now()));
         let outcome = match level {
             Level::Thread => worker.accelerate(who, calls),
             Level::Vcpu => Err(Refusal::NoHypervisor),
@@ -156,6 +157,9 @@ impl Hands for Spell<'_> {
         match outcome {
             Ok(()) => self.counters().accelerations.add(1),
             Err(refusal) => self.counters().refusals[refusal as usize].add(1),
+        }
+        if let Some((recorder, began)) = recorded {
+            recorder.accelerated(worker.id(), who, began, outcome);
         }
         outcome.is_ok()
     }

@@ -1,8 +1,9 @@
 //! The tests of a program once more, in a process whose kernel refuses `membarrier`, as some containers do.
 
-use std::process::Command;
+#[path = "filter.rs"]
+mod filter;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use std::process::Command;
 
 const REFUSED: &str = "COMITY_TEST_MEMBARRIER_IS_REFUSED";
 
@@ -12,12 +13,7 @@ pub fn again_without_membarrier() {
         assert!(!comity_os::barrier::is_available(), "the filter lets membarrier pass");
         return;
     }
-    let refuse = SeccompAction::Errno(libc::ENOSYS as u32);
-    let architecture = std::env::consts::ARCH.try_into().expect("a known architecture");
-    let calls = [(libc::SYS_membarrier, Vec::new())].into();
-    let filter = SeccompFilter::new(calls, SeccompAction::Allow, refuse, architecture).expect("a valid filter");
-    let filter: BpfProgram = filter.try_into().expect("a filter that can be compiled");
-
+    let filter = filter::refusing(libc::SYS_membarrier, libc::ENOSYS);
     // A process inherits the filter of the thread that starts it.
     // And a table of its own, for this process's pools use cores too.
     let table = std::env::temp_dir().join(format!("comity-refused-{}", std::process::id()));

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 use comity_os::cpu_clock::ThreadId;
 use comity_os::file_lock::LockFile;
-use comity_policy::Policy;
+use comity_policy::{Policy, WorkerId};
 
 use super::{Event, Holding, Mode, Nanos, State, Taking};
+use crate::watching::counters::{Refusal, Refusals};
 
 /// How every trace begins: no other file is written over.
 const BEGINNING: &str = "[\n{\"name\":\"comity_trace\"";
@@ -145,13 +146,39 @@ impl Output {
                     Taking::Steal => "steal",
                     Taking::Mug => "mug",
                 };
-                self.begin(name, 'i', thread);
-                self.text.push_str("\"cat\":\"worker\",\"s\":\"t\",\"ts\":");
-                push_micros(&mut self.text, at);
-                self.text.push_str(",\"args\":{\"from\":");
-                self.text.push_str(itoa::Buffer::new().format(from.0));
-                self.text.push_str("}}");
+                self.moment(name, thread, at, "from", from);
             }
+            Event::Accelerated { whom, at } => self.moment("acceleration", thread, at, "whom", whom),
+        }
+    }
+
+    /// What a worker did to `other`.
+    fn moment(&mut self, name: &str, thread: i32, at: Nanos, role: &str, other: WorkerId) {
+        self.begin(name, 'i', thread);
+        self.text.push_str("\"cat\":\"worker\",\"s\":\"t\",\"ts\":");
+        push_micros(&mut self.text, at);
+        self.text.push_str(",\"args\":{\"");
+        self.text.push_str(role);
+        self.text.push_str("\":");
+        self.text.push_str(itoa::Buffer::new().format(other.0));
+        self.text.push_str("}}");
+    }
+
+    /// How often the worker was refused an acceleration since the last visit, by reason.
+    pub(super) fn refused(&mut self, thread: ThreadId, refusals: Refusals, at: Nanos) {
+        let mut reasons = String::new();
+        for refusal in Refusal::ALL.into_iter().filter(|refusal| refusals.of(*refusal) > 0) {
+            let comma = if reasons.is_empty() { "" } else { "," };
+            let _ = write!(reasons, "{comma}\"{}\":{}", refusal.name(), refusals.of(refusal));
+        }
+        if !reasons.is_empty() {
+            let at = Micros(at);
+            self.line(
+                "refused",
+                'i',
+                thread.as_raw(),
+                format_args!("\"cat\":\"worker\",\"s\":\"t\",\"ts\":{at},\"args\":{{\"reasons\":{{{reasons}}}}}"),
+            );
         }
     }
 
