@@ -57,13 +57,14 @@ impl Driver for Threads {
     }
 }
 
-/// Every row, and quanta short enough that there are many.
+/// Every row, one whose thieves doze, and quanta short enough that there are many.
 fn policies() -> Vec<Policy> {
     let short = |policy: Policy| match policy.sharing() {
         Some(_) => format!("{policy}:quantum_us=500").parse().expect("a policy with a quantum"),
         None => policy,
     };
-    Policy::all().map(short).collect()
+    let dozes = "comity:rounds=0,accelerate=pull,quantum_us=500".parse().expect("a policy");
+    Policy::all().map(short).chain([dozes]).collect()
 }
 
 /// A pool whose workers' lives are recorded, up to so many turns each.
@@ -214,6 +215,7 @@ fn what_threads_did_is_done_again() {
         let chosen = choose(&record, 2, 30);
         // What `protocol/mutations` alters is to be seen in it; a missed steal is rare.
         assert!(chosen.contains("turn StealMissed"), "no steal was missed in what was chosen: file once more");
+        assert!(chosen.contains("Woken(Timeout)"), "no doze ended in what was chosen: file once more");
         fs::write(file("threads"), chosen).expect("the record is filed");
     }
 }
