@@ -73,7 +73,7 @@ fn one_task(pool: &ThreadPool, mut is_over: impl FnMut() -> bool + Send) {
 
 #[test]
 fn a_preempted_poor_worker_has_a_thiefs_time() {
-    ["robinhood", "robinhood-u", "bws:yield_to=pull"].into_iter().for_each(play);
+    ["robinhood", "robinhood-u", "bws:yield_to=pull", "comity:accelerate=pull"].into_iter().for_each(play);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_worker_that_its_program_has_bound_stays_there() {
 fn child() {
     let Some(role) = child::role() else { return };
     match role.as_str() {
-        policy @ ("robinhood" | "robinhood-u" | "bws:yield_to=pull") => accelerates(policy),
+        policy @ ("robinhood" | "robinhood-u" | "bws:yield_to=pull" | "comity:accelerate=pull") => accelerates(policy),
         "robinhood-s" => yields(),
         "blocked" => blocked(),
         "bound" => bound(),

@@ -126,7 +126,7 @@ pub const ROW: Row = Row {
             begins: true,
             looks: 0,
             refused: None,
-            has_seen_poor: false,
+            has_seen_busy: false,
             doze_us: DOZE_US,
         })
     },
@@ -170,8 +170,8 @@ struct Comity {
     looks: u32,
     /// One of them that it was refused once: a clock has to be read twice.
     refused: Option<WorkerId>,
-    /// One of them had a task and no more.
-    has_seen_poor: bool,
+    /// One of them had a task.
+    has_seen_busy: bool,
     /// How long it dozes next.
     doze_us: u32,
 }
@@ -215,7 +215,7 @@ impl Comity {
 
     fn begin(&mut self) -> Action {
         (self.tried, self.round, self.looks, self.refused) = (0, 0, 0, None);
-        (self.has_seen_poor, self.doze_us) = (false, DOZE_US);
+        (self.has_seen_busy, self.doze_us) = (false, DOZE_US);
         self.search()
     }
 
@@ -228,9 +228,9 @@ impl Comity {
         Action::Inspect(self.victims.pick())
     }
 
-    /// Beside a poor worker it dozes: that may be preempted meanwhile, and no push wakes this thief then.
+    /// Beside a busy worker it dozes: that may be preempted while it is poor, and no push wakes this thief then.
     fn rest(&mut self) -> Action {
-        match mem::take(&mut self.has_seen_poor) && self.accelerate == Accelerate::Pull {
+        match mem::take(&mut self.has_seen_busy) && self.accelerate == Accelerate::Pull {
             true => Action::Doze { us: self.doze_us },
             false => Action::Sleep,
         }
@@ -258,8 +258,13 @@ impl Thief for Comity {
                 if self.round > 0 {
                     self.in_vain = 0;
                 }
+                if event == Event::Injected && self.accelerate == Accelerate::Pull {
+                    // Those that fell asleep beside no task do not doze.
+                    return Action::Wake { whom: None, appoint: false };
+                }
                 Action::Run { wakeups_owed: 0 }
             }
+            Event::PeerWoken(_) => Action::Run { wakeups_owed: 0 },
             // Whether a victim has no tasks or none for this thief: it pauses after as many attempts.
             Event::StealFailed(_) | Event::StealMissed(_) if self.tried < self.peers_to_try() => self.search(),
             Event::StealFailed(_) | Event::StealMissed(_) => {
@@ -271,18 +276,21 @@ impl Thief for Comity {
                 self.in_vain = self.in_vain.saturating_add(1);
                 if self.accelerate == Accelerate::None { Action::Sleep } else { self.look() }
             }
-            Event::Seen(victim) if victim.role == Role::Poor => {
-                self.has_seen_poor = true;
-                if victim.run_status == RunStatus::Preempted { self.give(victim.id) } else { self.look() }
+            Event::Seen(victim) => {
+                self.has_seen_busy |= victim.role.has_task();
+                let is_poor_and_off = victim.role == Role::Poor && victim.run_status == RunStatus::Preempted;
+                if is_poor_and_off { self.give(victim.id) } else { self.look() }
             }
-            Event::Seen(_) => self.look(),
             Event::AccelerationRefused(who) => match self.refused.replace(who) {
                 None => Action::Pause { hints: READS_AGAIN },
                 Some(_) => self.rest(),
             },
-            // It has been off its core, and the steals before that say nothing any more.
-            Event::Accelerated(_) => self.begin(),
-            Event::Yielded if self.looks > 0 => self.begin(),
+            // It has been off its core, so it tries all peers once more; but the one that it left is off its own by now.
+            Event::Accelerated(_) | Event::Yielded if self.looks > 0 => {
+                let action = self.begin();
+                self.round = self.rounds;
+                action
+            }
             Event::Paused { .. } if self.looks > 0 => match self.refused {
                 Some(who) => self.give(who),
                 None => self.look(),
@@ -462,16 +470,15 @@ mod tests {
         assert_eq!(told(pull, &[poor, refused, BUSY, refused]), [look, accelerate, waits, accelerate, doze]);
         let granted = Event::Accelerated(who);
         assert_eq!(told(pull, &[poor, granted]), [look, accelerate, Action::StealFrom(who)]);
-        for rests in [seen(Role::Rich, RunStatus::Preempted), seen(Role::Sleeper, RunStatus::Parked)] {
-            assert_eq!(told(pull, &[rests]), [look, Action::Sleep]);
-        }
+        assert_eq!(told(pull, &[seen(Role::Rich, RunStatus::Preempted)]), [look, doze]);
+        assert_eq!(told(pull, &[seen(Role::Sleeper, RunStatus::Parked)]), [look, Action::Sleep]);
         let yields = "comity:rounds=0,accelerate=yield";
         assert_eq!(told(yields, &[poor, Event::Yielded]), [look, Action::YieldTo(who), Action::StealFrom(who)]);
         assert_eq!(told("comity:rounds=0", &[]), [Action::Sleep]);
     }
 
     #[test]
-    fn beside_a_poor_peer_that_runs_it_dozes_for_longer_and_longer() {
+    fn beside_a_busy_peer_it_dozes_for_longer_and_longer() {
         let runs =
             Event::Seen(Victim { id: WorkerId(1), role: Role::Poor, run_status: RunStatus::Running, wakeups_owed: 0 });
         let over = Event::Woken(WakeReason::Timeout);
@@ -482,13 +489,26 @@ mod tests {
             _ => None,
         });
         assert_eq!(dozes.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 32]);
-        // Without the poor peer it sleeps, and begins anew when it is woken.
+        // Without a busy peer it sleeps, and begins anew when it is woken.
         let asleep =
             Event::Seen(Victim { id: WorkerId(1), role: Role::Thief, run_status: RunStatus::Unknown, wakeups_owed: 0 });
         let woken = Event::Woken(WakeReason::Peer);
         let failed = Event::StealFailed(WorkerId(1));
         let told = after_a_failed_steal("comity:rounds=0,accelerate=pull", &[runs, over, asleep, woken, failed, runs]);
         assert_eq!([told[3], told[6]], [Action::Sleep, Action::Doze { us: DOZE_US }]);
+    }
+
+    #[test]
+    fn the_worker_that_takes_a_task_from_outside_wakes_one_that_dozes_beside_it() {
+        let answers = |policy| {
+            let mut thief = thief(policy, 2);
+            thief.next(Event::DequeEmpty { wakeups_owed: 0 });
+            [Event::Injected, Event::PeerWoken(None)].map(|event| thief.next(event))
+        };
+        let (runs, wakes) = (Action::Run { wakeups_owed: 0 }, Action::Wake { whom: None, appoint: false });
+        assert_eq!(answers("comity:accelerate=pull"), [wakes, runs]);
+        assert_eq!(answers("comity:accelerate=yield")[0], runs);
+        assert_eq!(answers("comity")[0], runs);
     }
 
     #[test]

@@ -130,7 +130,9 @@ impl Worker {
 impl Registry {
     fn pull(&self, who: WorkerId, thread: ThreadId, core: usize) -> Result<(), NotMoved> {
         if self.activation.is_some() {
-            return self.masks.pull(who, thread, || self.granted(), core, true);
+            // A program that has just joined the table does not know yet.
+            let known = || Some(self.granted()).filter(|known| !known.is_empty());
+            return self.masks.pull(who, thread, || known().unwrap_or_else(affinity::granted), core, true);
         }
         // What is there already when the first worker is pulled has its masks from elsewhere.
         let mending = self.mending.begin(|| self.me().and_then(mends)).ok_or(NotMoved::Refused)?;
