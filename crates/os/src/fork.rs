@@ -18,6 +18,13 @@ pub fn call_in_children(hook: extern "C" fn()) {
     assert_eq!(refused, 0, "the C library has no memory for a pointer to a function");
 }
 
+/// The same with another, which is called before the fork, on the same thread, and in this process.
+pub fn call_before_and_in_children(before: extern "C" fn(), hook: extern "C" fn()) {
+    // SAFETY: as above, twice.
+    let refused = unsafe { libc::pthread_atfork(Some(before), None, Some(hook)) };
+    assert_eq!(refused, 0, "the C library has no memory for two pointers to functions");
+}
+
 /// How long a fork is held off. Who forks in a signal handler may have interrupted the very thread that it waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
 

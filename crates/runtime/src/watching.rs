@@ -2,5 +2,6 @@
 
 pub(crate) mod activity;
 pub(crate) mod counters;
+pub(crate) mod say;
 pub(crate) mod trace;
 pub(crate) mod watch;

@@ -3,17 +3,20 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/hogs.rs"]
+mod hogs;
 #[path = "harness/wait.rs"]
 mod wait;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
+use hogs::beside_hogs;
 use wait::wait_until;
 use watchdog::Watchdog;
 
@@ -33,33 +36,6 @@ fn pool(policy: &str) -> ThreadPool {
 
 fn counted(pool: &ThreadPool) -> WorkerCounters {
     WorkerCounters::total(&pool.counters())
-}
-
-/// Two threads for each core that never rest, so that workers are preempted. They are bound to their cores, or the kernel would
-/// move them out of the way.
-fn beside_hogs<R>(work: impl FnOnce() -> R) -> R {
-    struct End<'a>(&'a AtomicBool);
-    impl Drop for End<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let ends = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for core in here().iter().flat_map(|core| [core; 2]) {
-            scope.spawn({
-                let ends = &ends;
-                move || {
-                    affinity::confine(ThreadId::current(), [core].into_iter().collect());
-                    while !ends.load(Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                }
-            });
-        }
-        let _end = End(&ends);
-        work()
-    })
 }
 
 /// A task without children, until `is_over`, which is asked by its worker.

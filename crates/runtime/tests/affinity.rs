@@ -4,6 +4,8 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/cpuset.rs"]
+mod cpuset;
 #[path = "harness/forked.rs"]
 mod forked;
 #[path = "harness/neighbour.rs"]
@@ -27,6 +29,7 @@ use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
 use comity_table::{Life, Location, Snapshot};
+use cpuset::Cpuset;
 use neighbour::Neighbour;
 use wait::wait_until;
 use watchdog::Watchdog;
@@ -318,44 +321,6 @@ fn pins(watchdog: &Watchdog) {
     work_until(&pool, "the table hears that it roams", || in_the_table() == Some(all));
 }
 
-/// A cpuset of this program's own, removed with the value.
-struct Cpuset {
-    folder: PathBuf,
-    /// Where the program was before.
-    home: PathBuf,
-}
-
-impl Cpuset {
-    /// `None` where the system lets nobody make one.
-    fn new(cores: CoreSet) -> Option<Cpuset> {
-        let place = fs::read_to_string("/proc/self/cpuset").ok()?;
-        // Version 1, or 2.
-        let homes = ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"]
-            .map(|root| Path::new(root).join(place.trim().trim_start_matches('/')));
-        let home = homes.into_iter().find(|home| home.join("cpuset.cpus").exists())?;
-        let folder = home.join(format!("comity-test-{}", std::process::id()));
-        fs::create_dir(&folder).ok()?;
-        let cpuset = Cpuset { folder, home };
-        let mems = fs::read_to_string(cpuset.home.join("cpuset.mems")).unwrap_or_default();
-        let _ = fs::write(cpuset.folder.join("cpuset.mems"), mems.trim());
-        cpuset.set(cores)?;
-        fs::write(cpuset.folder.join("cgroup.procs"), std::process::id().to_string()).ok()?;
-        Some(cpuset)
-    }
-
-    fn set(&self, cores: CoreSet) -> Option<()> {
-        let cores: Vec<String> = cores.iter().map(|core| core.to_string()).collect();
-        fs::write(self.folder.join("cpuset.cpus"), cores.join(",")).ok()
-    }
-}
-
-impl Drop for Cpuset {
-    fn drop(&mut self) {
-        let _ = fs::write(self.home.join("cgroup.procs"), std::process::id().to_string());
-        let _ = fs::remove_dir(&self.folder);
-    }
-}
-
 fn cpusets(watchdog: &Watchdog) {
     let all = here();
     let (neighbour, pool) = shared_pool();
@@ -386,7 +351,7 @@ fn start_a_child(way: &str, moment: &str) {
     let (_neighbour, pool) = shared_pool();
     let confines = std::env::var("COMITY_POLICY").is_ok_and(|policy| policy == "dws");
     let start = || match way {
-        "fork" => forked::leave_a_fork(|| report(|| fib(15) == 610)),
+        "fork" => _ = forked::leave_a_fork(|| report(|| fib(15) == 610)),
         "daemon" => {
             forked::become_a_daemon();
             report(|| fib(15) == 610);

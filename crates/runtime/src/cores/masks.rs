@@ -7,15 +7,19 @@
 //! The masks have a lock of their own, for a thread that asks for its own mask needs no books. It is taken within the books' lock,
 //! and never the other way round.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
-use comity_os::affinity::{self, Mask};
+use comity_os::affinity::{self, Mask, NotSet};
 use comity_os::census;
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, SharedCoreSet, lock};
 use comity_policy::WorkerId;
 use comity_protocol::activation::{Books, State};
+
+/// How many changes of a cpuset in succession are followed before a mask counts as another's.
+const CHANGES: u32 = 8;
 
 /// The masks of one pool's workers.
 pub(crate) struct Masks {
@@ -37,9 +41,11 @@ pub(crate) struct Spell {
 /// Why a thread was not moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotMoved {
-    /// Its program or an administrator wants it elsewhere, or the books do.
+    /// Its program, an administrator, a cpuset or the books want it elsewhere.
     Bound,
-    /// The kernel does not let this program move it.
+    /// It has ended.
+    Gone,
+    /// The kernel does not let this program move its threads.
     Refused,
 }
 
@@ -48,6 +54,13 @@ struct Kept {
     entries: Box<[Entry]>,
     /// The cores that the system lets threads of this program use. None until that is known.
     granted: CoreSet,
+}
+
+/// A move that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Move {
+    before: Mask,
+    spell: Option<Spell>,
 }
 
 /// One worker.
@@ -60,32 +73,72 @@ struct Entry {
     spells: Vec<Spell>,
 }
 
-/// What a forked child has to know of the mask of the thread that forked.
+/// What a forked child has to know of the mask of the thread that forked. The kernel copies the mask first and the memory later: a mask
+/// that was narrow at any time of the fork may be the child's.
 #[derive(Default)]
 struct ForChild {
     is_narrow: AtomicBool,
-    noted: SharedCoreSet,
+    /// How often the mask has become another narrow one.
+    narrowed: AtomicU32,
+    /// How often it had, when the last fork began; once less if it was narrow then. The worker's own.
+    at_fork: AtomicU32,
+    /// The last narrow masks, each at its number's place, and what the program wanted instead of the last one.
+    noted: [SharedCoreSet; NARROWED],
     own: SharedCoreSet,
 }
 
+/// How many narrow masks of one fork are remembered. A pull takes as long as a fork, and a second one in it was seen.
+const NARROWED: usize = 4;
+
 impl ForChild {
     fn tell(&self, mask: &Mask) {
-        mask.cores().store(&self.noted);
-        mask.own().unwrap_or(CoreSet::ALL).store(&self.own);
+        if mask.is_narrow() {
+            let narrowed = self.narrowed.load(Ordering::Relaxed).wrapping_add(1);
+            mask.cores().store(&self.noted[narrowed as usize % NARROWED]);
+            mask.own().unwrap_or(CoreSet::ALL).store(&self.own);
+            self.narrowed.store(narrowed, Ordering::Release);
+        }
         self.is_narrow.store(mask.is_narrow(), Ordering::Release);
+    }
+
+    /// In this order: one that becomes narrow in between counts.
+    fn forks(&self) {
+        let narrowed = self.narrowed.load(Ordering::Acquire);
+        let was_narrow = self.is_narrow.load(Ordering::Acquire);
+        self.at_fork.store(narrowed.wrapping_sub(u32::from(was_narrow)), Ordering::Relaxed);
+    }
+
+    /// What the program wants instead of `found`, which the child has, if that is narrow.
+    fn in_child(&self, found: CoreSet) -> Option<CoreSet> {
+        let narrowed = self.narrowed.load(Ordering::Acquire);
+        let meanwhile = narrowed.wrapping_sub(self.at_fork.load(Ordering::Relaxed)).min(NARROWED as u32);
+        let noted = |back| CoreSet::load(&self.noted[narrowed.wrapping_sub(back) as usize % NARROWED]);
+        let is_ours = (0..meanwhile).any(|back| noted(back).intersection(found) == found);
+        is_ours.then(|| CoreSet::load(&self.own))
     }
 }
 
 impl Entry {
     /// Learns what the worker's thread runs on. True if another has set that. What the system grants is asked anew before a mask
-    /// counts as another's; as long as it is not known, no mask is touched.
+    /// counts as another's; as long as it is not known, or where this program may set no mask any more, no mask is touched.
     fn learn(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) -> bool {
-        let found = affinity::of(thread);
+        let mut found = affinity::of(thread);
         if granted.is_empty() || found.is_empty() {
             return false;
         }
-        if !self.mask.explains(found, *granted) {
-            *granted = affinity::granted();
+        for _ in 0..CHANGES {
+            if self.mask.explains(found, *granted) {
+                break;
+            }
+            match affinity::granted() {
+                CoreSet::EMPTY => return false,
+                now => *granted = now,
+            }
+            // A mask that was found before a cpuset changed says nothing after that.
+            let before = std::mem::replace(&mut found, affinity::of(thread));
+            if found == before {
+                break;
+            }
         }
         let foreign = self.mask.learn(found, *granted);
         if foreign {
@@ -111,27 +164,25 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// The thread is about to be moved to `core`, and has its mask again afterwards ([`Entry::has_moved`]). `hands_on`: what it starts meanwhile
+    /// The thread is about to be moved to `core`, and has its mask again afterwards ([`Entry::has_moved`]). `has_task`: what it starts meanwhile
     /// inherits the narrow one.
     fn moves(
         &mut self,
         thread: ThreadId,
         granted: &mut CoreSet,
         core: usize,
-        hands_on: bool,
+        has_task: bool,
         for_child: &ForChild,
-    ) -> Result<Mask, NotMoved> {
+    ) -> Result<Move, NotMoved> {
         self.learn(thread, granted, for_child);
         let before = self.mask;
         if !before.cores().contains(core) {
             return Err(NotMoved::Bound);
         }
         self.mask = Mask::noted(before.own(), Some([core].into_iter().collect()));
-        if hands_on {
-            self.begin_spell();
-        }
+        let spell = if has_task { self.begin_spell() } else { None };
         for_child.tell(&self.mask);
-        Ok(before)
+        Ok(Move { before, spell })
     }
 
     /// It has been moved. A mask that another has set meanwhile wins.
@@ -152,14 +203,21 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// What starts from now on may inherit the mask.
-    fn begin_spell(&mut self) {
+    /// What starts from now on may inherit the mask. Returns the spell that begins.
+    fn begin_spell(&mut self) -> Option<Spell> {
         let (cores, own) = (self.mask.cores(), self.mask.own());
         let is_known = self.spells.iter().any(|spell| spell.cores == cores && spell.own == own);
         // One that sleeps starts nothing.
         if self.mask.is_narrow() && !is_known && !self.sleeps {
             self.spells.push(Spell { cores, own, since: census::now() });
+            return self.spells.last().copied();
         }
+        None
+    }
+
+    /// Nothing has inherited the mask: what has it later has it from elsewhere.
+    fn withdraw(&mut self, spell: Spell) {
+        self.spells.retain(|other| *other != spell);
     }
 }
 
@@ -203,28 +261,41 @@ impl Masks {
 impl Masks {
     /// Has the worker's thread moved to `core`, where it stays until the kernel moves it again. Its mask is narrow for the moment in which it moves; if
     /// the calling thread loses its core then, until that is back. No lock is held meanwhile: the caller is the only one that moves this worker
-    /// ([`Candidate`](crate::cores::candidate::Candidate)). `hands_on`: the worker has a task, which may start threads and processes.
+    /// ([`Candidate`](crate::cores::candidate::Candidate)).
+    ///
+    /// `clock`: the processor time of a worker that has a task, which may start threads and processes. As long as that stands still it starts
+    /// nothing, and no spell is left.
     ///
     /// A thread that moves itself comes back when it has its turn on the other core.
     pub(crate) fn pull(
         &self,
         worker: WorkerId,
         thread: ThreadId,
-        granted: impl Fn() -> CoreSet,
         core: usize,
-        hands_on: bool,
+        clock: Option<Duration>,
     ) -> Result<(), NotMoved> {
-        let mut before = Err(NotMoved::Refused);
-        self.set(worker, &granted, |entry, granted, for_child| {
-            before = entry.moves(thread, granted, core, hands_on, for_child);
+        let mut begun = Err(NotMoved::Refused);
+        self.set(worker, affinity::granted, |entry, granted, for_child| {
+            begun = entry.moves(thread, granted, core, clock.is_some(), for_child);
         });
-        let before = before?;
-        let moved = affinity::confine(thread, [core].into_iter().collect());
-        self.set(worker, &granted, |entry, granted, for_child| match moved {
-            true => entry.has_moved(thread, granted, before, for_child),
-            false => entry.has_stayed(before, for_child),
+        let Move { before, spell } = begun?;
+        let moved = affinity::set(thread, [core].into_iter().collect());
+        self.set(worker, affinity::granted, |entry, granted, for_child| {
+            match moved {
+                Ok(()) => entry.has_moved(thread, granted, before, for_child),
+                Err(_) => entry.has_stayed(before, for_child),
+            }
+            if let Some(spell) = spell
+                && (moved.is_err() || thread.cpu_time() == clock)
+            {
+                entry.withdraw(spell);
+            }
         });
-        if moved { Ok(()) } else { Err(NotMoved::Refused) }
+        moved.map_err(|why| match why {
+            NotSet::NoCore => NotMoved::Bound,
+            NotSet::Gone => NotMoved::Gone,
+            NotSet::Refused => NotMoved::Refused,
+        })
     }
 }
 
@@ -333,12 +404,15 @@ impl Masks {
         (kept.entries[me.index()].mask, kept.granted)
     }
 
+    /// The worker is about to fork, on its thread.
+    pub(crate) fn forks(&self, me: WorkerId) {
+        self.for_children[me.index()].forks();
+    }
+
     /// In a forked child, on the thread of the worker that forked: where it runs of its own accord, if it was confined. Not from what
     /// the lock guards: one that another thread of the parent's has is never given back here.
     pub(crate) fn in_child(&self, me: WorkerId, found: CoreSet) -> Option<CoreSet> {
-        let mask = &self.for_children[me.index()];
-        let is_ours = CoreSet::load(&mask.noted).intersection(found) == found;
-        (mask.is_narrow.load(Ordering::Acquire) && is_ours).then(|| CoreSet::load(&mask.own))
+        self.for_children[me.index()].in_child(found)
     }
 }
 
@@ -358,6 +432,8 @@ pub(crate) fn widen(starter: Option<Narrow>) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::mpsc::channel;
+
+    use comity_os::census::Stat;
 
     use super::*;
 
@@ -380,7 +456,7 @@ mod tests {
         let all = affinity::of(ThreadId::current());
         beside_a_thread(|thread| {
             for core in all.iter().take(2) {
-                assert_eq!(masks.pull(worker, thread, affinity::granted, core, true), Ok(()));
+                assert_eq!(masks.pull(worker, thread, core, Some(Duration::ZERO)), Ok(()));
                 assert_eq!(affinity::of(thread), all);
             }
             let narrow: Vec<CoreSet> = all.iter().take(2).map(|core| [core].into_iter().collect()).collect();
@@ -389,9 +465,17 @@ mod tests {
                 assert_eq!(spells.iter().map(|spell| spell.cores).collect::<Vec<_>>(), narrow);
             }
             assert!(masks.spells_of_pulls().is_empty(), "none of them lasts");
+            // Neither does one whose clock stands still start anything, once it has gone to sleep.
+            while Stat::of_thread(std::process::id(), thread.as_raw() as u32).is_none_or(|stat| stat.state != 'S') {
+                std::thread::yield_now();
+            }
+            for core in all.iter().take(2) {
+                assert_eq!(masks.pull(worker, thread, core, thread.cpu_time()), Ok(()));
+            }
+            assert!(masks.spells_of_pulls().is_empty());
             // A thief starts nothing.
             let last = all.iter().last().unwrap();
-            assert_eq!(masks.pull(worker, thread, affinity::granted, last, false), Ok(()));
+            assert_eq!(masks.pull(worker, thread, last, None), Ok(()));
             assert!(masks.spells_of_pulls().is_empty());
         });
     }
@@ -406,14 +490,41 @@ mod tests {
             return;
         }
         beside_a_thread(|thread| {
-            assert_eq!(masks.pull(worker, thread, affinity::granted, last, true), Ok(()));
+            assert_eq!(masks.pull(worker, thread, last, Some(Duration::ZERO)), Ok(()));
             let bound = [first].into_iter().collect();
             assert!(affinity::confine(thread, bound));
-            assert_eq!(masks.pull(worker, thread, affinity::granted, last, true), Err(NotMoved::Bound));
+            assert_eq!(masks.pull(worker, thread, last, Some(Duration::ZERO)), Err(NotMoved::Bound));
             assert_eq!(affinity::of(thread), bound);
-            assert_eq!(masks.pull(worker, thread, affinity::granted, first, true), Ok(()));
+            assert_eq!(masks.pull(worker, thread, first, Some(Duration::ZERO)), Ok(()));
             assert_eq!(affinity::of(thread), bound);
         });
+    }
+
+    #[test]
+    fn a_forked_child_knows_a_mask_that_was_narrow_at_any_time_of_the_fork() {
+        let (all, narrow): (CoreSet, CoreSet) = ((0..4).collect(), [1].into_iter().collect());
+        let masks = [Mask::default(), Mask::noted(None, Some(narrow))];
+        // Whether it is narrow at the times of which one is before the fork, and one is when the kernel copies the memory.
+        for [before, between, at_the_end] in [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]] {
+            let for_child = ForChild::default();
+            for_child.tell(&masks[1]);
+            for_child.tell(&masks[before]);
+            for_child.forks();
+            for_child.tell(&masks[between]);
+            for_child.tell(&masks[at_the_end]);
+            let was_narrow = before + between + at_the_end > 0;
+            assert_eq!(for_child.in_child(narrow), was_narrow.then_some(CoreSet::ALL), "{before}{between}{at_the_end}");
+            assert_eq!(for_child.in_child(all), None);
+        }
+        // Twice, elsewhere.
+        let for_child = ForChild::default();
+        for_child.forks();
+        for core in [1, 3] {
+            for_child.tell(&Mask::noted(None, Some([core].into_iter().collect())));
+            for_child.tell(&masks[0]);
+        }
+        let other = |core| [core].into_iter().collect();
+        assert_eq!([narrow, other(3), other(2)].map(|found| for_child.in_child(found).is_some()), [true, true, false]);
     }
 
     /// In the midst of a pull.
@@ -429,14 +540,14 @@ mod tests {
         beside_a_thread(|thread| {
             let (mut entry, mut granted, for_child) = (Entry::default(), all, ForChild::default());
             let core = last.iter().next().unwrap();
-            let before = entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
+            let Move { before, .. } = entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
             assert!(affinity::confine(thread, first));
             entry.has_moved(thread, &mut granted, before, &for_child);
             assert_eq!((affinity::of(thread), entry.mask.own(), entry.mask.is_narrow()), (first, Some(first), false));
 
             let mut entry = Entry::default();
             assert!(affinity::confine(thread, all));
-            let before = entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
+            let Move { before, .. } = entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
             // The thread is on all that a cpuset has left of its mask's cores: none of them.
             granted = all.iter().filter(|of| *of != core).collect();
             assert!(affinity::confine(thread, granted));
@@ -451,7 +562,7 @@ mod tests {
         let (masks, worker) = (Masks::new(1), WorkerId(0));
         let core = affinity::of(ThreadId::current()).iter().next().unwrap();
         let gone = ThreadId::from_raw(1 << 23);
-        assert_eq!(masks.pull(worker, gone, affinity::granted, core, true), Err(NotMoved::Refused));
+        assert_eq!(masks.pull(worker, gone, core, Some(Duration::ZERO)), Err(NotMoved::Gone));
         assert!(!masks.of(worker).0.is_narrow());
     }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
+use comity_os::affinity::Mask;
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
@@ -33,12 +34,31 @@ const LOOKS: u32 = 2;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Mender {
-    /// Threads of this process that were there at the last look.
+    /// Threads of this process that were there at the last look. One that has begun since has the number of one that has ended.
     known: HashSet<u32>,
-    /// Child processes, and how often they have been looked at.
-    children: HashMap<u32, u32>,
+    /// When that was, as [`census::now`] has it.
+    looked: u64,
+    /// Child processes by their numbers.
+    children: HashMap<u32, Child>,
     /// The spells of the last look, whose masks may be met now.
     before: Vec<Spell>,
+    /// The threads whose children were looked for then. One of them may have been about to start another.
+    parents: HashSet<u32>,
+}
+
+/// A child process.
+#[derive(Clone, Copy, Debug)]
+struct Child {
+    /// When it began: its number may have been another's.
+    start: u64,
+    /// How often it has been looked at.
+    looks: u32,
+}
+
+/// The children that some threads have, and when they began.
+fn children(process: u32, threads: impl IntoIterator<Item = u32>) -> impl Iterator<Item = (u32, u64)> {
+    let all = threads.into_iter().flat_map(move |thread| census::children(process, thread));
+    all.filter_map(|child| Some((child, Stat::of_process(child)?.start)))
 }
 
 impl Mender {
@@ -46,13 +66,15 @@ impl Mender {
     pub(crate) fn new() -> Mender {
         let process = std::process::id();
         let known: HashSet<u32> = census::threads(process).into_iter().collect();
-        let children = known.iter().flat_map(|thread| census::children(process, *thread));
-        Mender { children: children.map(|child| (child, LOOKS)).collect(), known, before: Vec::new() }
+        let looked = census::now();
+        let children = children(process, known.iter().copied());
+        let children = children.map(|(child, start)| (child, Child { start, looks: LOOKS })).collect();
+        Mender { known, looked, children, before: Vec::new(), parents: HashSet::new() }
     }
 
     /// Whether there is something to be looked at once more: what began as the last look did may have been missed.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.before.is_empty() || self.children.values().any(|looks| *looks < LOOKS)
+        !self.before.is_empty() || self.children.values().any(|child| child.looks < LOOKS)
     }
 
     /// Looks at what is new, with the program's workers, the spells of each since the last time, and those of workers that have
@@ -68,47 +90,55 @@ impl Mender {
         self.before = now;
         let process = std::process::id();
         let threads: HashSet<u32> = census::threads(process).into_iter().collect();
+        let looked = census::now();
         let is_worker: HashSet<u32> = workers.iter().map(|(thread, _)| thread.as_raw() as u32).collect();
-        let new: Vec<u32> =
-            threads.iter().filter(|id| !self.known.contains(id) && !is_worker.contains(id)).copied().collect();
-        for id in &new {
-            mend(process, *id, &spells);
+        let (granted, mut new) = (affinity::granted(), Vec::new());
+        for id in threads.difference(&is_worker) {
+            let is_known = self.known.contains(id);
+            mend(process, *id, &spells, granted, if is_known { self.looked + 1 } else { 0 });
+            new.extend((!is_known).then_some(*id));
         }
         let narrow = workers.iter().filter(|(_, spells)| !spells.is_empty()).map(|(thread, _)| thread.as_raw() as u32);
-        let parents: Vec<u32> = if any_ended { threads.iter().copied().collect() } else { narrow.chain(new).collect() };
-        self.known = threads;
-        self.children.retain(|child, _| Stat::of_process(*child).is_some_and(|stat| stat.parent == process));
-        for child in parents.into_iter().flat_map(|thread| census::children(process, thread)) {
-            self.children.entry(child).or_default();
+        let parents: HashSet<u32> = if any_ended { threads.clone() } else { narrow.chain(new).collect() };
+        let before = std::mem::replace(&mut self.parents, parents.clone());
+        (self.known, self.looked) = (threads, looked);
+        let is_there = |number: u32, child: &Child| {
+            Stat::of_process(number).is_some_and(|stat| (stat.parent, stat.start) == (process, child.start))
+        };
+        self.children.retain(|number, child| is_there(*number, child));
+        for (number, start) in children(process, parents.union(&before).copied()) {
+            self.children.entry(number).or_insert(Child { start, looks: 0 });
         }
-        for (child, looks) in self.children.iter_mut().filter(|(_, looks)| **looks < LOOKS) {
-            mend_all(*child, &spells);
-            *looks += 1;
+        for (number, child) in self.children.iter_mut().filter(|(_, child)| child.looks < LOOKS) {
+            mend_all(*number, &spells, granted);
+            child.looks += 1;
         }
     }
 }
 
-/// Lets a thread go that has the mask of one of these spells and was not there before it.
-fn mend(process: u32, thread: u32, spells: &[Spell]) {
+/// Lets a thread go that has the mask of one of these spells and was not there before it, nor before `not_before`. A cpuset that has become
+/// smaller hides the mask, and shows it again when it grows.
+fn mend(process: u32, thread: u32, spells: &[Spell], granted: CoreSet, not_before: u64) {
     let id = ThreadId::from_raw(thread as i32);
     let found = affinity::of(id);
-    let mut same = spells.iter().filter(|spell| spell.cores == found).peekable();
+    let has_its_mask = |spell: &&Spell| Mask::noted(spell.own, Some(spell.cores)).explains(found, granted);
+    let mut same = spells.iter().filter(has_its_mask).peekable();
     if same.peek().is_none() {
         return;
     }
     let Some(start) = Stat::of_thread(process, thread).map(|stat| stat.start) else { return };
     // The kernel rounds down.
-    if let Some(spell) = same.find(|spell| start + 1 >= spell.since) {
+    if let Some(spell) = same.find(|spell| start + 1 >= spell.since && start >= not_before) {
         affinity::confine(id, spell.own.unwrap_or(CoreSet::ALL));
     }
 }
 
 /// The same for all threads of a process, and of what it has started.
-fn mend_all(process: u32, spells: &[Spell]) {
+fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
     for thread in census::threads(process) {
-        mend(process, thread, spells);
+        mend(process, thread, spells, granted, 0);
         for child in census::children(process, thread) {
-            mend_all(child, spells);
+            mend_all(child, spells, granted);
         }
     }
 }
@@ -186,10 +216,25 @@ mod tests {
         affinity::confine(child_id, cores);
         writeln!(asks).unwrap();
         let grandchild = ThreadId::from_raw(says().parse().unwrap());
-        assert_eq!(affinity::of(grandchild), cores);
+        affinity::confine(me, cores);
+        let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        affinity::confine(me, all);
+        let late = [grandchild, ThreadId::from_raw(other.id() as i32)];
+        assert_eq!(late.map(affinity::of), [cores; 2]);
         mender.look(&[(me, Vec::new())], Vec::new());
-        assert_eq!(affinity::of(grandchild), all);
+        assert_eq!(late.map(affinity::of), [all; 2]);
+        assert!(mender.is_busy(), "the other child is looked at once more");
+        mender.look(&[(me, Vec::new())], Vec::new());
         assert!(!mender.is_busy());
+
+        // A cpuset has none of the cores that it has inherited: it is on those that are left.
+        let (left, gone) = (cores, all.iter().filter(|core| !cores.contains(*core)).collect());
+        affinity::confine(late[1], left);
+        let spell = Spell { cores: gone, own: None, since: 0 };
+        mend(other.id(), other.id(), &[spell], all, 0);
+        assert_eq!(affinity::of(late[1]), left);
+        mend(other.id(), other.id(), &[spell], left, 0);
+        assert_eq!(affinity::of(late[1]), all);
 
         // What is older, or was there at the last look, has its mask from elsewhere.
         affinity::confine(thread_id, cores);
@@ -197,6 +242,8 @@ mod tests {
         assert_eq!(affinity::of(thread_id), cores);
         writeln!(asks).unwrap();
         child.wait().unwrap();
+        drop(other.stdin.take());
+        other.wait().unwrap();
         drop(end);
         thread.join().unwrap();
     }

@@ -5,9 +5,8 @@
 //! books' locks and the table. A program that has had no work for a quantum holds no core, reports no desire, and its coordinator sleeps
 //! until a worker wakes, or until the program is to rest: then its pools are closed before they have work.
 
-use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,7 @@ use crate::fork::PerProcess;
 use crate::seam::{Seen, advised, life, seen};
 use crate::sharing::observer::{self, Pool, process_clock};
 use crate::sharing::program::{self, PoolId, Program};
+use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::Registry;
 
@@ -123,14 +123,6 @@ fn has_work(program: &Program) -> bool {
 fn goes_without(why: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     say_once(&SAID, &format!("{why}; this program goes on without sharing cores"));
-}
-
-/// A process says a thing once, however many pools it has.
-fn say_once(said: &AtomicBool, what: &str) {
-    if !said.swap(true, Ordering::Relaxed) {
-        let line = format!("comity: {what}\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
-    }
 }
 
 fn profile(program: &Program) -> Profile {

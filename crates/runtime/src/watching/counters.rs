@@ -76,15 +76,15 @@ pub enum Refusal {
     Blocked,
     /// It has been pulled to another core, and has not run since.
     Pulled,
-    /// Another thief accelerates it.
+    /// Another thief accelerates it, or is the first of its pool that pulls a worker and not ready.
     Taken,
     /// The thief is accelerated itself.
     Chain,
     /// It ran on another NUMA node.
     OtherNode,
-    /// It may not run on the thief's core: its program or an administrator wants it so.
+    /// It may not run on the thief's core: its program, an administrator or a cpuset wants it so.
     Mask,
-    /// The kernel does not let this program move it.
+    /// The kernel does not let this program move its threads.
     Kernel,
 }
 

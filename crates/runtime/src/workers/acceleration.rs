@@ -22,19 +22,20 @@
 //!
 //! # What a candidate starts
 //!
-//! inherits the narrow mask, if the thief loses its core before it has set the old one again. In a pool that shares cores the coordinator puts that
+//! inherits the narrow mask, if the thief loses its core before it has set the old one again: the candidate's clock has gone on then. In a pool that shares cores the coordinator puts that
 //! right, as for workers that are confined; in any other a thread of its own, which there is from the first pull on and which waits until there is
 //! another. Not covered: a candidate that replaces its program (`exec`) in that moment, which ends the thief.
 //!
 //! A thief that moves itself goes on when it has its turn on the other core: behind a thread with a realtime policy, when that lets it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use comity_os::census::Stat;
+use comity_os::cores;
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{affinity, cores};
 use comity_policy::WorkerId;
 #[cfg(doc)]
 use comity_policy::catalog::Pull;
@@ -42,6 +43,7 @@ use comity_policy::catalog::Pull;
 use crate::cores::masks::{NotMoved, widen};
 use crate::cores::mender::{MEND, Mender};
 use crate::watching::counters::Refusal;
+use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Worker};
 
@@ -51,10 +53,18 @@ const NAP: Duration = Duration::from_micros(300);
 /// How often at most: 30 ms. It may be blocked by now.
 const NAPS: u32 = 100;
 
+/// What a program says whose kernel lets it move none of its threads.
+const REFUSED: &str = "this program may not move its threads, for the kernel refuses sched_setaffinity; \
+    a preempted worker gets no thief's time, and thieves yield instead";
+
 impl Worker {
     /// Gives what is left of this thief's time slice to the thread of `who`. It is back at once when `calls`.
     pub(crate) fn accelerate(&self, who: WorkerId, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let outcome = self.change_places(who, calls);
+        if outcome == Err(Refusal::Kernel) {
+            static SAID: AtomicBool = AtomicBool::new(false);
+            say_once(&SAID, REFUSED);
+        }
         // A thief that has nothing to give lets others have the core, as under BWS.
         match outcome {
             Err(Refusal::Blocked | Refusal::Taken) => thread::sleep(NAP),
@@ -74,7 +84,8 @@ impl Worker {
         let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
         let thread = peer.thread().ok_or(Refusal::Running)?;
-        let clock = thread.cpu_time().ok_or(Refusal::Running)?.as_nanos() as u64;
+        let time = thread.cpu_time().ok_or(Refusal::Running)?;
+        let clock = time.as_nanos() as u64;
         let now = registry.now();
         if !taken.has_stood_still(clock, now) {
             return Err(Refusal::Running);
@@ -96,13 +107,10 @@ impl Worker {
             if taken.was_pulled(clock) {
                 return Err(Refusal::Pulled);
             }
-            registry.pull(who, thread, core).map_err(|why| match why {
-                NotMoved::Bound => Refusal::Mask,
-                NotMoved::Refused => Refusal::Kernel,
-            })?;
+            registry.pull(who, thread, core, time)?;
             taken.is_pulled(clock);
         }
-        let goes = |from| registry.masks.pull(self.id(), ThreadId::current(), affinity::granted, from, false).is_ok();
+        let goes = |from| registry.masks.pull(self.id(), ThreadId::current(), from, None).is_ok();
         if calls() {
             return Ok(());
         }
@@ -128,17 +136,24 @@ impl Worker {
 }
 
 impl Registry {
-    fn pull(&self, who: WorkerId, thread: ThreadId, core: usize) -> Result<(), NotMoved> {
-        if self.activation.is_some() {
-            // A program that has just joined the table does not know yet.
-            let known = || Some(self.granted()).filter(|known| !known.is_empty());
-            return self.masks.pull(who, thread, || known().unwrap_or_else(affinity::granted), core, true);
+    /// `time`: what the thread's clock has said.
+    fn pull(&self, who: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
+        let mending = match self.activation {
+            Some(_) => None,
+            // What is there already when the first worker is pulled has its masks from elsewhere.
+            None => Some(self.mending.begin(|| self.me().and_then(mends)).ok_or(Refusal::Taken)?),
+        };
+        let pulled = self.masks.pull(who, thread, core, Some(time));
+        if let Some(mending) = mending
+            && self.masks.is_narrow()
+        {
+            mending.unpark();
         }
-        // What is there already when the first worker is pulled has its masks from elsewhere.
-        let mending = self.mending.begin(|| self.me().and_then(mends)).ok_or(NotMoved::Refused)?;
-        let pulled = self.masks.pull(who, thread, affinity::granted, core, true);
-        mending.unpark();
-        pulled
+        pulled.map_err(|why| match why {
+            NotMoved::Bound => Refusal::Mask,
+            NotMoved::Gone => Refusal::Running,
+            NotMoved::Refused => Refusal::Kernel,
+        })
     }
 }
 

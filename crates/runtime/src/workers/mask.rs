@@ -36,9 +36,18 @@ pub(crate) fn heed_forks() {
     static HEEDED: AtomicBool = AtomicBool::new(false);
     if !HEEDED.load(Ordering::Relaxed) {
         // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is no harm.
-        comity_os::fork::call_in_children(in_child);
+        comity_os::fork::call_before_and_in_children(before_fork, in_child);
         HEEDED.store(true, Ordering::Relaxed);
     }
+}
+
+/// Runs before each fork, on the thread that forks.
+extern "C" fn before_fork() {
+    current::with(|worker| {
+        if let Some(worker) = worker {
+            worker.registry().masks.forks(worker.id());
+        }
+    });
 }
 
 /// Runs in each forked child, on the thread that forked, where locks may be held by threads that are not there.

@@ -36,9 +36,9 @@ pub fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
     }
 }
 
-/// Forks a child that runs `body` and ends, and does not wait for it.
+/// Forks a child that runs `body` and ends, and does not wait for it. Returns its number.
 #[allow(dead_code, reason = "not every test program leaves a child behind")]
-pub fn leave_a_fork(body: impl FnOnce()) {
+pub fn leave_a_fork(body: impl FnOnce()) -> u32 {
     // SAFETY: as above.
     match unsafe { libc::fork() } {
         -1 => panic!("this process cannot fork"),
@@ -47,8 +47,19 @@ pub fn leave_a_fork(body: impl FnOnce()) {
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(0) }
         }
-        _ => {}
+        child => child as u32,
     }
+}
+
+/// Kills a child of [`leave_a_fork`], which nothing has waited for yet.
+#[allow(dead_code, reason = "not every test program leaves a child behind")]
+pub fn kill(child: u32) {
+    // SAFETY: the child is this process's own, and nothing is written of its status.
+    let waited_for = unsafe {
+        libc::kill(child as i32, libc::SIGKILL);
+        libc::waitpid(child as i32, std::ptr::null_mut(), 0)
+    };
+    assert_eq!(waited_for, child as i32);
 }
 
 /// The process goes on as a child of nobody's, of which only the calling thread is there.

@@ -15,6 +15,7 @@ use comity_policy::{Policy, WorkerId};
 
 use super::{Event, Holding, Mode, Nanos, State, Taking};
 use crate::watching::counters::{Refusal, Refusals};
+use crate::watching::say::say;
 
 /// How every trace begins: no other file is written over.
 const BEGINNING: &str = "[\n{\"name\":\"comity_trace\"";
@@ -297,11 +298,6 @@ impl Output {
     fn say(&self, what: &str) {
         say(&format!("COMITY_TRACE={}: {what}", self.path.display()));
     }
-}
-
-/// In one piece, and without a panic where nobody can be told.
-fn say(sentence: &str) {
-    let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
 }
 
 /// Microseconds, to the nanosecond. There may be a hundred thousand of them a second: the formatting traits would take as long as all else.
