@@ -39,6 +39,13 @@ impl Victims {
         WorkerId(if nth >= self.me { nth + 1 } else { nth })
     }
 
+    /// The peer after this one, in a circle through all of them. In a pool of one, that one.
+    pub fn after(&self, peer: WorkerId) -> WorkerId {
+        let next = |worker: u32| if worker + 1 == self.workers { 0 } else { worker + 1 };
+        let after = next(peer.0);
+        WorkerId(if after == self.me { next(after) } else { after })
+    }
+
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -67,7 +74,20 @@ mod tests {
 
     #[test]
     fn a_worker_alone_is_its_own_victim() {
-        assert_eq!(Victims::new(WorkerId(0), 1, 1).pick(), WorkerId(0));
+        let mut victims = Victims::new(WorkerId(0), 1, 1);
+        assert_eq!(victims.pick(), WorkerId(0));
+        assert_eq!(victims.after(WorkerId(0)), WorkerId(0));
+    }
+
+    #[test]
+    fn a_circle_goes_through_all_peers_once() {
+        for me in 0..4 {
+            let victims = Victims::new(WorkerId(me), 4, 1);
+            let first = WorkerId((me + 1) % 4);
+            let circle: [WorkerId; 3] = [first, victims.after(first), victims.after(victims.after(first))];
+            assert_eq!(circle, [1, 2, 3].map(|further| WorkerId((me + further) % 4)));
+            assert_eq!(victims.after(circle[2]), first);
+        }
     }
 
     #[test]

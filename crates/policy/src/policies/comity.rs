@@ -219,13 +219,16 @@ impl Comity {
         self.search()
     }
 
-    /// At the next peer, of as many as a round of steals tries, but not at all of a large pool's: each look is a system call.
-    fn look(&mut self) -> Action {
+    /// At any peer, and then at each after the last, but not at all of a large pool's.
+    fn look(&mut self, last: Option<WorkerId>) -> Action {
         if self.looks == self.peers.min(FEW_PEERS) {
             return self.rest();
         }
         self.looks += 1;
-        Action::Inspect(self.victims.pick())
+        Action::Inspect(match last {
+            Some(last) => self.victims.after(last),
+            None => self.victims.pick(),
+        })
     }
 
     /// Beside a busy worker it dozes: that may be preempted while it is poor, and no push wakes this thief then.
@@ -274,12 +277,12 @@ impl Thief for Comity {
                     return Action::Pause { hints: self.hints() };
                 }
                 self.in_vain = self.in_vain.saturating_add(1);
-                if self.accelerate == Accelerate::None { Action::Sleep } else { self.look() }
+                if self.accelerate == Accelerate::None { Action::Sleep } else { self.look(None) }
             }
             Event::Seen(victim) => {
                 self.has_seen_busy |= victim.role.has_task();
                 let is_poor_and_off = victim.role == Role::Poor && victim.run_status == RunStatus::Preempted;
-                if is_poor_and_off { self.give(victim.id) } else { self.look() }
+                if is_poor_and_off { self.give(victim.id) } else { self.look(Some(victim.id)) }
             }
             Event::AccelerationRefused(who) => match self.refused.replace(who) {
                 None => Action::Pause { hints: READS_AGAIN },
@@ -293,7 +296,7 @@ impl Thief for Comity {
             }
             Event::Paused { .. } if self.looks > 0 => match self.refused {
                 Some(who) => self.give(who),
-                None => self.look(),
+                None => self.rest(),
             },
             Event::Paused { anyone_busy: false, core_is_wanted: true } => Action::Sleep,
             Event::Paused { anyone_busy: false, core_is_wanted: false } => Action::YieldCore,
@@ -301,7 +304,7 @@ impl Thief for Comity {
             Event::Woken(WakeReason::Timeout) => {
                 self.doze_us = (2 * self.doze_us).min(LONGEST_DOZE_US);
                 (self.looks, self.refused) = (0, None);
-                self.look()
+                self.look(None)
             }
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => {
                 self.begins &= matches!(event, Event::DequeEmpty { .. });
@@ -516,12 +519,12 @@ mod tests {
         for (workers, looks) in [(2, 1), (5, 4), (100, 16)] {
             let mut thief = thief("comity:rounds=0,accelerate=pull", workers);
             let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
-            let mut looked = 0;
+            let mut looked = Vec::new();
             loop {
                 action = match action {
                     Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
                     Action::Inspect(id) => {
-                        looked += 1;
+                        looked.push(id);
                         let (role, run_status) = (Role::Thief, RunStatus::Unknown);
                         thief.next(Event::Seen(Victim { id, role, run_status, wakeups_owed: 0 }))
                     }
@@ -529,7 +532,10 @@ mod tests {
                     other => panic!("{other:?}"),
                 };
             }
-            assert_eq!(looked, looks);
+            assert_eq!(looked.len(), looks);
+            looked.sort();
+            looked.dedup();
+            assert_eq!(looked.len(), looks, "at each once");
         }
     }
 }
