@@ -109,12 +109,15 @@ struct Thread {
 impl Tree {
     /// The tree below a command's process, which runs freely and may use `roams`.
     pub fn new(terms: &Terms, roams: CoreSet) -> Tree {
-        let Terms { process: root, start, .. } = *terms;
+        Tree::of(terms.process, terms.start, format!("{MARK}={}", terms.mark), roams)
+    }
+
+    fn of(root: u32, start: u64, mark: String, roams: CoreSet) -> Tree {
         let granted = affinity::granted();
         let mut mask = Mask::default();
         mask.learn(roams, granted);
         let mut tree = Tree {
-            mark: format!("{MARK}={}", terms.mark),
+            mark,
             start,
             roams: Thread { mask, found: roams },
             granted,
@@ -381,10 +384,10 @@ impl Tree {
                 continue;
             }
             let known = process.threads.get(&number).copied();
-            let as_known = match known {
-                None => inherited.iter().find(|other| other.found == found).copied(),
-                Some(known) => Some(known).filter(|known| known.found == found),
-            };
+            // A known one on a mask that others have is no wish either: a pool that moves a thread gives it back the mask that it found.
+            let as_known = known
+                .filter(|known| known.found == found)
+                .or_else(|| inherited.iter().find(|other| other.found == found).copied());
             let mut mask = as_known.or(known).map_or(Mask::default(), |thread| thread.mask);
             let asks = as_known.is_none() || survey && number == id;
             if asks {
@@ -441,7 +444,35 @@ impl Drop for Tree {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    /// As one of a pool that a thief pulls: a survey comes while its mask is narrow, and the next when it has its mask again.
+    #[test]
+    fn a_mask_that_a_thread_is_given_back_is_no_wish_of_its_own() {
+        let all = affinity::of(ThreadId::current());
+        let (Some(one), Some(other)) = (all.iter().next(), all.iter().nth(1)) else {
+            println!("skipped: this takes two cores");
+            return;
+        };
+        let [one, other] = [one, other].map(|core| [core].into_iter().collect::<CoreSet>());
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let (process, thread) = (child.id(), ThreadId::from_raw(child.id() as i32));
+        let start = Stat::of_process(process).unwrap().start;
+        let mut tree = Tree::of(process, start, "none".to_owned(), all);
+        tree.confine(Some(one));
+        assert_eq!(affinity::of(thread), one);
+        for cores in [other, one] {
+            affinity::confine(thread, cores);
+            tree.survey();
+            assert_eq!(affinity::of(thread), cores);
+        }
+        tree.confine(None);
+        assert_eq!(affinity::of(thread), all);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 
     #[test]
     fn threads_move_from_cores_that_have_several_and_as_many_as_cores_came() {

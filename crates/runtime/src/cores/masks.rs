@@ -67,6 +67,8 @@ struct Move {
 #[derive(Default)]
 struct Entry {
     mask: Mask,
+    /// While its thread is pulled: the mask that it has afterwards.
+    pulled: Option<Mask>,
     /// Its thread was confined while it slept, and has not been up since.
     sleeps: bool,
     /// The narrow masks that its thread has had since the last [`Masks::spells`].
@@ -121,9 +123,10 @@ impl ForChild {
 impl Entry {
     /// Learns what the worker's thread runs on. True if another has set that. What the system grants is asked anew before a mask
     /// counts as another's; as long as it is not known, or where this program may set no mask any more, no mask is touched.
+    /// So in the midst of a pull, when it has one mask or the other.
     fn learn(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) -> bool {
         let mut found = affinity::of(thread);
-        if granted.is_empty() || found.is_empty() {
+        if granted.is_empty() || found.is_empty() || self.pulled.is_some() {
             return false;
         }
         for _ in 0..CHANGES {
@@ -150,6 +153,11 @@ impl Entry {
     /// Confines the worker's thread, or lets it roam as its program wants. Where that is refused, it runs where it ran. Not before it
     /// is known what the system grants.
     fn confine(&mut self, thread: ThreadId, granted: &mut CoreSet, cores: Option<CoreSet>, for_child: &ForChild) {
+        if let Some(pulled) = &mut self.pulled {
+            // The thief that pulls it sets that.
+            pulled.note(cores);
+            return;
+        }
         self.learn(thread, granted, for_child);
         let before = self.mask;
         let Some(mask) = self.mask.note(cores) else { return };
@@ -180,17 +188,20 @@ impl Entry {
             return Err(NotMoved::Bound);
         }
         self.mask = Mask::noted(before.own(), Some([core].into_iter().collect()));
+        self.pulled = Some(before);
         let spell = if has_task { self.begin_spell() } else { None };
         for_child.tell(&self.mask);
         Ok(Move { before, spell })
     }
 
-    /// It has been moved. A mask that another has set meanwhile wins.
-    fn has_moved(&mut self, thread: ThreadId, granted: &mut CoreSet, before: Mask, for_child: &ForChild) {
+    /// It has been moved. A mask that its program or an administrator has set meanwhile wins; else it has the one that it had, or that
+    /// was noted for it since.
+    fn has_moved(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) {
+        let after = self.pulled.take().unwrap_or_default();
         if !self.learn(thread, granted, for_child) {
-            self.mask = before;
+            self.mask = after;
             // Refused also where none of those cores is left to it: the kernel gives it those that are.
-            if !affinity::confine(thread, before.cores()) {
+            if !affinity::confine(thread, after.cores()) {
                 affinity::confine(thread, CoreSet::ALL);
             }
         }
@@ -198,8 +209,11 @@ impl Entry {
     }
 
     /// The kernel did not let it be moved, and has set nothing.
-    fn has_stayed(&mut self, before: Mask, for_child: &ForChild) {
+    fn has_stayed(&mut self, thread: ThreadId, before: Mask, for_child: &ForChild) {
         self.mask = before;
+        if let Some(after) = self.pulled.take().filter(|after| *after != before) {
+            self.mask = if affinity::confine(thread, after.cores()) { after } else { before };
+        }
         for_child.tell(&self.mask);
     }
 
@@ -260,8 +274,8 @@ impl Masks {
 /// Without the books' lock.
 impl Masks {
     /// Has the worker's thread moved to `core`, where it stays until the kernel moves it again. Its mask is narrow for the moment in which it moves; if
-    /// the calling thread loses its core then, until that is back. No lock is held meanwhile: the caller is the only one that moves this worker
-    /// ([`Candidate`](crate::cores::candidate::Candidate)).
+    /// the calling thread loses its core then, until that is back. No lock is held meanwhile: the caller is the only one that pulls this worker
+    /// ([`Candidate`](crate::cores::candidate::Candidate)), and what the coordinator notes then is set afterwards.
     ///
     /// `clock`: the processor time of a worker that has a task, which may start threads and processes. As long as that stands still it starts
     /// nothing, and no spell is left.
@@ -282,8 +296,8 @@ impl Masks {
         let moved = affinity::set(thread, [core].into_iter().collect());
         self.set(worker, affinity::granted, |entry, granted, for_child| {
             match moved {
-                Ok(()) => entry.has_moved(thread, granted, before, for_child),
-                Err(_) => entry.has_stayed(before, for_child),
+                Ok(()) => entry.has_moved(thread, granted, for_child),
+                Err(_) => entry.has_stayed(thread, before, for_child),
             }
             if let Some(spell) = spell
                 && (moved.is_err() || thread.cpu_time() == clock)
@@ -540,20 +554,60 @@ mod tests {
         beside_a_thread(|thread| {
             let (mut entry, mut granted, for_child) = (Entry::default(), all, ForChild::default());
             let core = last.iter().next().unwrap();
-            let Move { before, .. } = entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
+            entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
             assert!(affinity::confine(thread, first));
-            entry.has_moved(thread, &mut granted, before, &for_child);
+            entry.has_moved(thread, &mut granted, &for_child);
             assert_eq!((affinity::of(thread), entry.mask.own(), entry.mask.is_narrow()), (first, Some(first), false));
 
             let mut entry = Entry::default();
             assert!(affinity::confine(thread, all));
-            let Move { before, .. } = entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
+            entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
             // The thread is on all that a cpuset has left of its mask's cores: none of them.
             granted = all.iter().filter(|of| *of != core).collect();
             assert!(affinity::confine(thread, granted));
             assert!(entry.mask.explains(affinity::of(thread), granted));
-            entry.has_moved(thread, &mut granted, before, &for_child);
+            entry.has_moved(thread, &mut granted, &for_child);
             assert_eq!((affinity::of(thread), entry.mask.is_narrow()), (all, false));
+        });
+    }
+
+    /// Whichever of its masks the thread has at that time, and whether it can be pulled or not.
+    #[test]
+    fn what_a_coordinator_notes_in_the_midst_of_a_pull_holds_afterwards() {
+        let all = affinity::of(ThreadId::current());
+        let [first, last]: [CoreSet; 2] =
+            [all.iter().next(), all.iter().last()].map(|core| [core.unwrap()].into_iter().collect());
+        if first == last {
+            println!("SKIPPED: it takes two cores");
+            return;
+        }
+        beside_a_thread(|thread| {
+            let core = last.iter().next().unwrap();
+            for (is_there, moves, cores) in [
+                (false, true, Some(first)),
+                (true, true, Some(first)),
+                (true, true, Some(last)),
+                (false, false, Some(first)),
+                (false, true, None),
+            ] {
+                let (mut entry, mut granted, for_child) = (Entry::default(), all, ForChild::default());
+                let Move { before, .. } = entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
+                let pull = || assert!(affinity::confine(thread, last));
+                if is_there {
+                    pull();
+                }
+                entry.confine(thread, &mut granted, cores, &for_child);
+                match moves {
+                    true => {
+                        pull();
+                        entry.has_moved(thread, &mut granted, &for_child);
+                    }
+                    false => entry.has_stayed(thread, before, &for_child),
+                }
+                let expected = cores.unwrap_or(all);
+                assert_eq!((affinity::of(thread), entry.mask.own()), (expected, None), "{is_there} {moves} {cores:?}");
+                assert!(affinity::confine(thread, all));
+            }
         });
     }
 
