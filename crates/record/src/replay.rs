@@ -92,7 +92,11 @@ pub fn choose(record: &str, group: usize, turns: usize) -> String {
             life.iter().map(kind).collect()
         };
         // What a thief is told is rarer, and says more; so does a task that waits.
-        let weight = |kind: &String| if kind.starts_with("turn ") || kind.contains("_has_task") { 8 } else { 1 };
+        let weight = |kind: &String| match () {
+            () if ["turn StealMissed", "turn Woken(Timeout)"].iter().any(|rare| kind.starts_with(rare)) => 64,
+            () if kind.starts_with("turn ") || kind.contains("_has_task") => 8,
+            () => 1,
+        };
         let news = |life: &Vec<String>| kinds(life).difference(&known).map(weight).sum::<u32>();
         let best = lives.into_iter().max_by_key(news);
         let best = best.expect("a group has a life");
