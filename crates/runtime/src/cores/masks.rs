@@ -464,6 +464,21 @@ mod tests {
         thread.join().unwrap();
     }
 
+    /// All cores that this thread may use, and two of them. None, which is said, if there is one.
+    fn two_cores() -> Option<(CoreSet, [CoreSet; 2])> {
+        let all = affinity::of(ThreadId::current());
+        let two = [all.iter().next()?, all.iter().last()?].map(|core| [core].into_iter().collect());
+        if all.len() == 1 {
+            println!("SKIPPED: it takes two cores");
+            return None;
+        }
+        Some((all, two))
+    }
+
+    fn only(cores: CoreSet) -> usize {
+        cores.iter().next().unwrap()
+    }
+
     #[test]
     fn a_pulled_thread_has_its_mask_again_and_what_it_may_have_handed_on_is_known() {
         let (masks, worker) = (Masks::new(1), WorkerId(0));
@@ -497,19 +512,14 @@ mod tests {
     #[test]
     fn a_thread_that_its_program_has_bound_is_pulled_nowhere_else() {
         let (masks, worker) = (Masks::new(1), WorkerId(0));
-        let all = affinity::of(ThreadId::current());
-        let [first, last] = [all.iter().next(), all.iter().last()].map(|core| core.unwrap());
-        if first == last {
-            println!("SKIPPED: it takes two cores");
-            return;
-        }
+        let Some((_, [bound, other])) = two_cores() else { return };
+        let pull = |thread, cores: CoreSet| masks.pull(worker, thread, only(cores), Some(Duration::ZERO));
         beside_a_thread(|thread| {
-            assert_eq!(masks.pull(worker, thread, last, Some(Duration::ZERO)), Ok(()));
-            let bound = [first].into_iter().collect();
+            assert_eq!(pull(thread, other), Ok(()));
             assert!(affinity::confine(thread, bound));
-            assert_eq!(masks.pull(worker, thread, last, Some(Duration::ZERO)), Err(NotMoved::Bound));
+            assert_eq!(pull(thread, other), Err(NotMoved::Bound));
             assert_eq!(affinity::of(thread), bound);
-            assert_eq!(masks.pull(worker, thread, first, Some(Duration::ZERO)), Ok(()));
+            assert_eq!(pull(thread, bound), Ok(()));
             assert_eq!(affinity::of(thread), bound);
         });
     }
@@ -544,16 +554,10 @@ mod tests {
     /// In the midst of a pull.
     #[test]
     fn a_mask_that_another_sets_wins_and_one_that_a_cpuset_explains_does_not() {
-        let all = affinity::of(ThreadId::current());
-        let [first, last]: [CoreSet; 2] =
-            [all.iter().next(), all.iter().last()].map(|core| [core.unwrap()].into_iter().collect());
-        if first == last {
-            println!("SKIPPED: it takes two cores");
-            return;
-        }
+        let Some((all, [first, last])) = two_cores() else { return };
         beside_a_thread(|thread| {
             let (mut entry, mut granted, for_child) = (Entry::default(), all, ForChild::default());
-            let core = last.iter().next().unwrap();
+            let core = only(last);
             entry.moves(thread, &mut granted, core, true, &for_child).unwrap();
             assert!(affinity::confine(thread, first));
             entry.has_moved(thread, &mut granted, &for_child);
@@ -574,15 +578,9 @@ mod tests {
     /// Whichever of its masks the thread has at that time, and whether it can be pulled or not.
     #[test]
     fn what_a_coordinator_notes_in_the_midst_of_a_pull_holds_afterwards() {
-        let all = affinity::of(ThreadId::current());
-        let [first, last]: [CoreSet; 2] =
-            [all.iter().next(), all.iter().last()].map(|core| [core.unwrap()].into_iter().collect());
-        if first == last {
-            println!("SKIPPED: it takes two cores");
-            return;
-        }
+        let Some((all, [first, last])) = two_cores() else { return };
         beside_a_thread(|thread| {
-            let core = last.iter().next().unwrap();
+            let core = only(last);
             for (is_there, moves, cores) in [
                 (false, true, Some(first)),
                 (true, true, Some(first)),
