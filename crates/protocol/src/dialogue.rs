@@ -599,7 +599,7 @@ impl Dialogue {
     fn announce(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
         self.sleeps = false;
         if cause == Cause::Doubt {
-            // In a pool without any work nobody looks for any.
+            // In a pool without any work no worker looks for any.
             self.dozes = None;
         }
         crew.announce(self.me);

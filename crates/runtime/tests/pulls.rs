@@ -172,7 +172,7 @@ fn whatever_happens_to_a_program_that_is_stopped_no_mask_stays_narrow() {
 }
 
 /// What has the program's mask keeps it, and the table forgets the program. What cannot be had: what was started with a narrow mask right
-/// before keeps that, for nobody is left to mend it.
+/// before keeps that, for no thread is left to mend it.
 #[test]
 fn a_program_that_is_killed_leaves_behind_at_most_what_it_had_just_started() {
     let _alone = alone();
@@ -226,7 +226,7 @@ fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     (with_its_mask.len(), narrow)
 }
 
-/// What cannot be had: whoever replaces his program ends the thief, which can set no mask back.
+/// What cannot be had: a program that is replaced ends the thief, which can set no mask back.
 #[test]
 fn a_program_that_a_task_puts_in_the_place_of_its_own_runs() {
     let _alone = alone();

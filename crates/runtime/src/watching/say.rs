@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// In one piece, and without a panic where nobody can be told.
+/// In one piece, and without a panic where standard error is closed.
 pub(crate) fn say(sentence: &str) {
     let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
 }

@@ -13,7 +13,7 @@ pub struct Cpuset {
 }
 
 impl Cpuset {
-    /// `None` where the system lets nobody make one.
+    /// `None` where the system lets no test make one.
     pub fn new(cores: CoreSet) -> Option<Cpuset> {
         let place = fs::read_to_string("/proc/self/cpuset").ok()?;
         // Version 1, or 2.
