@@ -10,19 +10,16 @@
 //! and all that a program starts in its own last tenth of a second.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::Duration;
 
 use comity_os::affinity::Mask;
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{CoreSet, affinity};
-
-use comity_protocol::platform::Once as _;
+use comity_os::{CoreSet, affinity, lock};
 
 use crate::cores::masks::Spell;
-use crate::raw::sync::SetOnce;
 
 /// How often what confined workers have started is looked for. It is let go within two looks, and a tenth of a second.
 pub(crate) const MEND: Duration = Duration::from_millis(50);
@@ -144,28 +141,44 @@ fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
 }
 
 /// The thread that mends what workers have started that a thief pulled, in a pool without a coordinator. It waits until it is called.
+///
+/// It is called for the last time when the pool ends, and may be started at that very moment. The lock orders the two: either the end
+/// finds the thread, or the thief that would start it finds that the pool has ended.
 #[derive(Default)]
 pub(crate) struct Mending {
-    /// One thief starts it.
-    begins: AtomicBool,
-    thread: SetOnce<Thread>,
+    state: Mutex<Mends>,
+}
+
+#[derive(Default)]
+enum Mends {
+    #[default]
+    NotYet,
+    Waits(Thread),
+    Ended,
 }
 
 impl Mending {
-    /// Starts the thread, unless there is one. `None`: there is none yet, or none to be had.
-    pub(crate) fn begin(&self, start: impl FnOnce() -> Option<Thread>) -> Option<&Thread> {
-        if self.thread.get().is_none() && !self.begins.swap(true, Ordering::Acquire) {
-            match start() {
-                Some(thread) => return Some(self.thread.set(thread)),
-                None => self.begins.store(false, Ordering::Release),
-            }
+    /// Starts the thread, unless there is one. False: there is none, for the pool has ended, or there is none to be had.
+    pub(crate) fn begin(&self, start: impl FnOnce() -> Option<Thread>) -> bool {
+        let mut state = lock(&self.state);
+        if let Mends::NotYet = *state
+            && let Some(thread) = start()
+        {
+            *state = Mends::Waits(thread);
         }
-        self.thread.get()
+        matches!(*state, Mends::Waits(_))
     }
 
-    /// There is something to be mended, or the pool has ended.
+    /// There is something to be mended.
     pub(crate) fn is_called(&self) {
-        if let Some(thread) = self.thread.get() {
+        if let Mends::Waits(thread) = &*lock(&self.state) {
+            thread.unpark();
+        }
+    }
+
+    /// The pool has ended, which the thread sees when it is called.
+    pub(crate) fn end(&self) {
+        if let Mends::Waits(thread) = std::mem::replace(&mut *lock(&self.state), Mends::Ended) {
             thread.unpark();
         }
     }
@@ -178,6 +191,28 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    /// A pool may end while a thief begins to pull.
+    #[test]
+    fn no_thread_waits_for_a_pool_that_has_ended() {
+        let mending = Mending::default();
+        mending.end();
+        assert!(!mending.begin(|| unreachable!("it would never be called")));
+
+        let (tell, told) = channel();
+        let mending = Mending::default();
+        let started = std::thread::spawn(move || {
+            std::thread::park();
+            tell.send(()).unwrap();
+        });
+        assert!(!mending.begin(|| None), "there was none to be had");
+        assert!(mending.begin(|| Some(started.thread().clone())));
+        assert!(mending.begin(|| unreachable!("there is one")));
+        mending.end();
+        told.recv().expect("it is called when the pool ends");
+        assert!(!mending.begin(|| unreachable!("it has been called for the last time")));
+        started.join().unwrap();
+    }
 
     /// The bound of a tenth of a second is two looks: a thread and a child are let go at the next, and at the one after that what
     /// the child has started since.

@@ -138,16 +138,13 @@ impl Worker {
 impl Registry {
     /// `time`: what the thread's clock has said.
     fn pull(&self, who: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
-        let mending = match self.activation {
-            Some(_) => None,
-            // What is there already when the first worker is pulled has its masks from elsewhere.
-            None => Some(self.mending.begin(|| self.me().and_then(mends)).ok_or(Refusal::Taken)?),
-        };
+        // What is there already when the first worker is pulled has its masks from elsewhere.
+        if self.activation.is_none() && !self.mending.begin(|| self.me().and_then(mends)) {
+            return Err(Refusal::Taken);
+        }
         let pulled = self.masks.pull(who, thread, core, Some(time));
-        if let Some(mending) = mending
-            && self.masks.is_narrow()
-        {
-            mending.unpark();
+        if self.masks.is_narrow() {
+            self.mending.is_called();
         }
         pulled.map_err(|why| match why {
             NotMoved::Bound => Refusal::Mask,

@@ -421,7 +421,7 @@ impl Registry {
             activation.end();
         }
         self.ended.store(true, Ordering::Release);
-        self.mending.is_called();
+        self.mending.end();
         for worker in 0..self.workers() {
             self.sleep.wake_for_business(WorkerId(worker));
         }
