@@ -17,7 +17,7 @@ import subprocess
 from statistics import mean
 
 PROGRAMS = ["cg:class=W", "mi", "clip", "loop", "ep:class=S"]
-POLICIES = "abp,bws,bws:yield_to=pull,robinhood,comity,comity:accelerate=yield,comity:accelerate=pull"
+POLICIES = "abp,bws:yield_to=plain,bws,robinhood,comity,comity:accelerate=yield,comity:accelerate=pull"
 SETTINGS = ["2-same", "8-same", "2-separate", "8-separate"]
 
 

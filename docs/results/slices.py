@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
-"""What shorter slices for thieves do: the table of slices.md.
+"""What shorter slices for thieves that yield do: the table of slices.md.
 
 usage: docs/results/slices.py COMITY_LAB [--rounds N]
-COMITY_LAB is a release binary with slices.patch applied (`git apply docs/results/slices.patch`, `cargo build --release -p comity-lab`): in it a thief
-takes slices of 0.1 ms before it parks or yields where EXPERIMENT_SLICE is set, and the usual ones when it has a task. Without the variable
-nothing is changed. Keep the machine quiet meanwhile: a quarter of an hour on two cores.
-
-Each measurement runs without and with the variable in turns; printed are medians (quartiles) over the rounds. The neighbour is a thread for each core that
-never rests, bound to it; it is in the task group of the program, or in one of its own.
+COMITY_LAB is a release binary (`cargo build --release -p comity-lab`). Each measurement runs under comity:slice_us=0 and under comity in turns; printed
+are medians (quartiles) over the rounds. The neighbour is a thread for each core that never rests, bound to it; it is in the task group of the program,
+or in one of its own. Keep the machine quiet meanwhile: a quarter of an hour on two cores.
 """
 
 import argparse
@@ -26,21 +23,20 @@ def switches():
 
 
 def run(command, slices):
+    command = [*command, "--policy", "comity" if slices else "comity:slice_us=0"]
     """The JSON that the command prints, and the switches of its processes."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COMITY")}
     environment |= {"COMITY_TABLE": str(pathlib.Path(tempfile.gettempdir(), "slices-table"))}
-    if slices:
-        environment["EXPERIMENT_SLICE"] = "1"
     before = switches()
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return json.loads(done.stdout), switches() - before
 
 
 def wakes(lab):
-    command = [lab, "bench", "wake", "--policy", "comity", "--samples", "60", "--json"]
+    command = [lab, "bench", "wake", "--samples", "60", "--json"]
 
     def measure(slices):
-        rows = [row for row in run(command, slices)[0]["rows"] if row["backend"] == "comity"]
+        rows = [row for row in run(command, slices)[0]["rows"] if row["backend"].startswith("comity")]
         return {f"wake by {row['submitted_by']}, {p}, µs": row[f"{p}_us"] for row in rows for p in ["p50", "p90"]}
 
     return measure
@@ -59,7 +55,7 @@ def kernel(lab, program, workers):
 
 def pair(lab, programs, workers, group):
     command = [lab, "corun", *programs, "--workers", str(workers), "--group", group]
-    command += ["--policy", "comity", "--rounds", "5", "--json", "-"]
+    command += ["--rounds", "5", "--json", "-"]
 
     def measure(slices):
         one = run(command, slices)[0]["coruns"][0]

@@ -121,8 +121,14 @@ pub struct Row {
     pub steal_backs: u16,
     /// Where an unblocked task goes, unless a setting says otherwise.
     pub place: Place,
+    /// How a peer comes to the thief that yields to it ([`Action::YieldTo`](crate::Action::YieldTo)), where threads can be moved. None: it
+    /// stays where it is.
+    pub yield_to: fn(&Values) -> Option<Pull>,
     /// What its thieves accelerate, if anything.
     pub accelerates: fn(&Values) -> Option<Accelerates>,
+    /// Microseconds of a thief's time slices from its first yield until it has a task, where threads can have their own. 0: as the operating
+    /// system has them.
+    pub slice_us: fn(&Values) -> u32,
     /// How its programs come by their cores.
     pub share: Share,
     /// What can be set beside `place`.
@@ -221,9 +227,20 @@ impl Policy {
         Some((sharing.coordinator)(&self.values))
     }
 
+    /// How a peer comes to the thief that yields to it, if it does.
+    pub fn yield_to(&self) -> Option<Pull> {
+        (self.row.yield_to)(&self.values)
+    }
+
     /// What its thieves accelerate, if anything.
     pub fn accelerates(&self) -> Option<Accelerates> {
         (self.row.accelerates)(&self.values)
+    }
+
+    /// How long a thief's time slices are from its first yield until it has a task; `None`: as the operating system has them.
+    pub fn slice(&self) -> Option<Duration> {
+        let slice_us = (self.row.slice_us)(&self.values);
+        (slice_us > 0).then(|| Duration::from_micros(slice_us.into()))
     }
 
     /// Makes the thief of worker `me` in a pool of `workers`; `seed` fixes its random choices.

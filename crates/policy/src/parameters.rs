@@ -6,7 +6,7 @@ use core::fmt;
 use core::ops::RangeInclusive;
 
 /// How many parameters a policy may have of its own.
-const MOST: usize = 6;
+const MOST: usize = 8;
 
 /// One thing that can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! BWS Algorithm 2 and §4 as tables: what happened, and what the paper says comes next.
 
-use comity_policy::{Action, Event, Level, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
+use comity_policy::catalog::Pull;
+use comity_policy::{Action, Event, Policy, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};
 
 const ME: WorkerId = WorkerId(0);
 const PEER: WorkerId = WorkerId(1);
@@ -75,31 +76,16 @@ fn lines_17_to_24_what_a_busy_victim_leads_to() {
 }
 
 #[test]
-fn line_19_a_preempted_victim_comes_to_the_thiefs_core_where_yield_to_is_pull() {
-    let (inspect, pull) = (Action::Inspect(PEER), Action::Accelerate { who: PEER, level: Level::Thread });
-    let mut thief = bws(":yield_to=pull,sleep_threshold=3");
-    converse(
-        &mut *thief,
-        &[
-            (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
-            // Rich or poor, granted or refused: each is a failure of line 32.
-            (Event::StealFailed(PEER), inspect),
-            (seen(Role::Poor, RunStatus::Preempted, 3), pull),
-            (Event::Accelerated(PEER), STEAL),
-            (Event::StealFailed(PEER), inspect),
-            (seen(Role::Rich, RunStatus::Preempted, 0), pull),
-            (Event::AccelerationRefused(PEER), STEAL),
-            // As it is yielded to, a victim whose tasks cannot be had is pulled too, and that is none.
-            (Event::StealMissed(PEER), inspect),
-            (seen(Role::Rich, RunStatus::Preempted, 0), pull),
-            (Event::Accelerated(PEER), STEAL),
-            (Event::StealFailed(PEER), inspect),
-            (seen(Role::Poor, RunStatus::Running, 0), STEAL),
-            (Event::StealFailed(PEER), inspect),
-            (seen(Role::Poor, RunStatus::Preempted, 0), pull),
-            (Event::AccelerationRefused(PEER), Action::Sleep),
-        ],
-    );
+fn line_19_a_preempted_victim_comes_to_the_thiefs_core_and_stays_there() {
+    let yields_to = |policy: &str| policy.parse::<Policy>().unwrap().yield_to();
+    let moves = Some(Pull { across_nodes: true, changes_places: false });
+    for like in ["bws", "bws-busy-wakes", "robinhood", "robinhood-u", "robinhood-s"] {
+        assert_eq!(yields_to(like), moves, "{like}");
+        assert_eq!(yields_to(&format!("{like}:yield_to=plain")), None);
+    }
+    for other in ["abp", "wsgi", "comity:accelerate=yield"] {
+        assert_eq!(yields_to(other), None, "{other}");
+    }
 }
 
 #[test]

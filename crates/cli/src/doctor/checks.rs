@@ -310,7 +310,7 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
         let meaning = "a thief yields to a preempted worker, which waits for the same core";
         return check(name, "one core: there is no other to pull a thread to", meaning);
     };
-    let meaning = |then: &str| format!("where a policy accelerates (robinhood, comity:accelerate=pull), {then}");
+    let meaning = |then: &str| format!("where a policy accelerates (bws, robinhood, comity:accelerate=pull), {then}");
     if !may_be_pulled(last.id) {
         let found = "refused by the kernel: no thread may be pulled to another core";
         return check(name, found, meaning("a thief yields, and a preempted worker waits for its own core"))
@@ -323,7 +323,7 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
         nodes if nodes == allowed.len() => check(
             name,
             format!("{found}, but each core is of another NUMA node"),
-            meaning("a thief yields; under robinhood-u it pulls a preempted worker across nodes"),
+            meaning("a thief yields; under bws and robinhood-u it pulls a preempted worker across nodes"),
         ),
         nodes => check(
             name,
@@ -372,7 +372,7 @@ mod tests {
                 &[0, 1],
                 true,
                 Verdict::Ok,
-                "of another NUMA node; where a policy accelerates (robinhood, comity:accelerate=pull), a thief yields",
+                "of another NUMA node; where a policy accelerates (bws, robinhood, comity:accelerate=pull), a thief yields",
             ),
             (&[0, 0], false, Verdict::Costs, "refused by the kernel"),
         ] {

@@ -278,7 +278,7 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
         "bench",
         "accelerate",
         "--policy",
-        "bws,bws:yield_to=pull,robinhood",
+        "bws:yield_to=plain,bws,robinhood",
         "--rounds",
         "1",
         "--count-ms",
@@ -288,7 +288,7 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     let report = json(lab().args(words));
     assert_eq!((&report["schema"], &report["rounds"]), (&"comity-bench-accelerate/1".into(), &1.into()));
     let rows = report["rows"].as_array().unwrap();
-    let contestants = ["bws", "bws:yield_to=pull", "robinhood", "spinning threads (bound)", "no thieves (bound)"];
+    let contestants = ["bws:yield_to=plain", "bws", "robinhood", "spinning threads (bound)", "no thieves (bound)"];
     assert_eq!((values(rows, "contestant"), rows.len()), (contestants.to_vec(), 2 * contestants.len()));
     let of = |row: &Value, what: &str| row[what]["median"].as_f64().unwrap();
     for row in rows {
@@ -297,7 +297,7 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
         let cores = 1.01 * report["cores"].as_f64().unwrap();
         assert!(busy <= 1.01 && busy + thieves <= cores && neighbour <= cores, "{row}");
         assert!(busy + thieves + neighbour > 0.0, "{row}");
-        let accelerates = row["contestant"] == "robinhood" || row["contestant"] == "bws:yield_to=pull";
+        let accelerates = row["contestant"] == "robinhood" || row["contestant"] == "bws";
         assert!(accelerates || of(row, "accelerations_per_s") + of(row, "refused_per_s") == 0.0, "{row}");
     }
 }

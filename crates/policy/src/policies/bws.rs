@@ -2,43 +2,44 @@
 
 use alloc::boxed::Box;
 
-use crate::catalog::{Accelerates, Pull, Row, Share, Waking};
+use crate::catalog::{Pull, Row, Share, Waking};
 use crate::parameters::{Field, Parameter, parameters};
-use crate::{Action, Event, Level, Place, RunStatus, SleepRefusal, Thief, Victim, Victims, WakeReason};
-use crate::{Role, WorkerId};
-
-/// SleepThreshold, as `bws` and its ablations take it (BWS §5.1; §5.4 varies it from 32 to 4096).
-pub(super) const SLEEP_THRESHOLD: Parameter =
-    Parameter::number(64, 1..=65_536, "a thief considers sleeping when it has failed more often than this");
+use crate::{
+    Action, Event, Place, Role, RunStatus, SleepRefusal, Thief, Values, Victim, Victims, WakeReason, WorkerId,
+};
 
 parameters! {
-    /// What can be set.
+    /// What can be set, of the ablation and of `robinhood` too.
     struct Parameters {
-        sleep_threshold: u32 = SLEEP_THRESHOLD,
+        sleep_threshold: u32 = Parameter::number(
+            64,
+            1..=65_536,
+            "a thief considers sleeping when it has failed more often than this",
+        ),
         yield_to: YieldTo = Parameter::choice(
             0,
             &YieldTo::NAMES,
-            "plain: to whichever thread is next; pull: the preempted peer comes to the thief's core first",
+            "on threads: pull: the preempted peer comes to the thief's core first; plain: it stays where it is",
         ),
     }
 }
 
-/// What "yield to" a peer is (BWS §4: the call moves the peer to the caller's core, and leaves it there).
+/// What "yield to" a peer is on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum YieldTo {
-    /// A yield, which the kernel directs.
-    Plain,
-    /// The peer is moved, and is among those that may be next.
+enum YieldTo {
+    /// As BWS's call has it (§4): the peer is moved to the caller's core, and left there.
     Pull,
+    /// The peer stays where it is.
+    Plain,
 }
 
 impl YieldTo {
-    const NAMES: [&str; 2] = ["plain", "pull"];
+    const NAMES: [&str; 2] = ["pull", "plain"];
 }
 
 impl Field for YieldTo {
     fn of(value: u32) -> YieldTo {
-        [YieldTo::Plain, YieldTo::Pull][value as usize]
+        [YieldTo::Pull, YieldTo::Plain][value as usize]
     }
 }
 
@@ -52,25 +53,26 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
-    accelerates: |values| match Parameters::read(values).yield_to {
+    yield_to: |values| match Parameters::read(values).yield_to {
+        YieldTo::Pull => Some(Pull { across_nodes: true, changes_places: false }),
         YieldTo::Plain => None,
-        YieldTo::Pull => {
-            Some(Accelerates { threads: Some(Pull { across_nodes: true, changes_places: false }), vcpus: false })
-        }
     },
+    accelerates: |_| None,
+    slice_us: |_| 0,
     share: Share::Time,
     parameters: Parameters::TABLE,
-    rest: |victims, values| {
-        let Parameters { sleep_threshold, yield_to } = Parameters::read(values);
-        Box::new(Bws::new(victims, sleep_threshold, yield_to))
-    },
+    rest: |victims, values| Box::new(Bws::new(victims, sleep_threshold(values))),
 };
+
+/// SleepThreshold, as `bws`, its ablation and `robinhood` take it (BWS §5.1; §5.4 varies it from 32 to 4096).
+pub(super) fn sleep_threshold(values: &Values) -> u32 {
+    Parameters::read(values).sleep_threshold
+}
 
 /// BWS Algorithm 2, line by line, and the watchdog of §4.
 pub(super) struct Bws {
     victims: Victims,
     sleep_threshold: u32,
-    yield_to: YieldTo,
     /// `w.n`: unsuccessful steals since the last reset.
     steal_counter: u32,
     /// `w.c`: wake-ups that this worker wants to see done. Unbounded in the paper; saturates here at 2³².
@@ -101,7 +103,7 @@ impl Thief for Bws {
             Event::StealFailed(victim) => Action::Inspect(victim),
             Event::Seen(victim) => self.inspected(victim),
             // Line 19, then line 32.
-            Event::Yielded | Event::Accelerated(_) | Event::AccelerationRefused(_) => self.count_failure(),
+            Event::Yielded => self.count_failure(),
             // Lines 22–23, then line 32.
             Event::WakeupClaimed(claimed) => {
                 self.wakeup_counter = self.wakeup_counter.saturating_add(u32::from(claimed.is_some()));
@@ -129,19 +131,21 @@ impl Thief for Bws {
                 self.missed = true;
                 Action::Inspect(victim)
             }
-            Event::Counted { .. } | Event::Paused { .. } | Event::Mugged(_) | Event::NothingToMug => {
-                self.random_steal()
-            }
+            Event::Counted { .. }
+            | Event::Paused { .. }
+            | Event::Mugged(_)
+            | Event::NothingToMug
+            | Event::Accelerated(_)
+            | Event::AccelerationRefused(_) => self.random_steal(),
         }
     }
 }
 
 impl Bws {
-    pub(super) fn new(victims: Victims, sleep_threshold: u32, yield_to: YieldTo) -> Bws {
+    pub(super) fn new(victims: Victims, sleep_threshold: u32) -> Bws {
         Bws {
             victims,
             sleep_threshold,
-            yield_to,
             steal_counter: 0,
             wakeup_counter: 0,
             watchdog: false,
@@ -159,10 +163,7 @@ impl Bws {
     fn inspected(&mut self, victim: Victim) -> Action {
         if victim.role.has_task() {
             if victim.run_status == RunStatus::Preempted {
-                return match self.yield_to {
-                    YieldTo::Plain => Action::YieldTo(victim.id),
-                    YieldTo::Pull => Action::Accelerate { who: victim.id, level: Level::Thread },
-                };
+                return Action::YieldTo(victim.id);
             }
             if victim.wakeups_owed > 0 {
                 return Action::ClaimWakeup { from: victim.id };

@@ -2,17 +2,9 @@
 
 use alloc::boxed::Box;
 
-use super::bws::SLEEP_THRESHOLD;
+use super::bws;
 use crate::catalog::{Row, Share, Waking};
-use crate::parameters::parameters;
 use crate::{Action, Event, Place, RunStatus, Thief, Victims};
-
-parameters! {
-    /// What can be set.
-    struct Parameters {
-        sleep_threshold: u32 = SLEEP_THRESHOLD,
-    }
-}
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -24,11 +16,13 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
+    yield_to: bws::ROW.yield_to,
     accelerates: |_| None,
+    slice_us: |_| 0,
     share: Share::Time,
-    parameters: Parameters::TABLE,
+    parameters: bws::ROW.parameters,
     rest: |victims, values| {
-        let Parameters { sleep_threshold } = Parameters::read(values);
+        let sleep_threshold = bws::sleep_threshold(values);
         Box::new(BusyWakes { victims, sleep_threshold, steal_counter: 0 })
     },
 };

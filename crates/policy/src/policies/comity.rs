@@ -38,6 +38,11 @@ parameters! {
             &Accelerate::NAMES,
             "what a thief does before it sleeps beside a preempted peer without tasks to steal",
         ),
+        slice_us: u32 = Parameter::number(
+            100,
+            0..=100_000,
+            "microseconds of a thief's time slices from its first yield until it has a task; 0: the kernel's own",
+        ),
     }
 }
 
@@ -93,6 +98,7 @@ pub const ROW: Row = Row {
     batch: 8,
     steal_backs: 16,
     place: Place::LastIfUp,
+    yield_to: |_| None,
     accelerates: |values| {
         let threads = match Parameters::read(values).accelerate {
             Accelerate::None | Accelerate::Yield => return None,
@@ -100,6 +106,7 @@ pub const ROW: Row = Row {
         };
         Some(Accelerates { threads, vcpus: false })
     },
+    slice_us: |values| Parameters::read(values).slice_us,
     share: Share::Cores(Sharing {
         placement: Placement::Anywhere,
         sleeper: Sleeper::LendsCore,

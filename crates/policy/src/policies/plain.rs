@@ -23,7 +23,9 @@ pub const ROW: Row = Row {
     batch: 1,
     steal_backs: 0,
     place: Place::Current,
+    yield_to: |_| None,
     accelerates: |_| None,
+    slice_us: |_| 0,
     share: Share::Time,
     parameters: Parameters::TABLE,
     rest: |victims, values| {

@@ -3,17 +3,9 @@
 
 use alloc::boxed::Box;
 
-use super::bws::{self, Bws, SLEEP_THRESHOLD, YieldTo};
+use super::bws::{self, Bws};
 use crate::catalog::{Accelerates, Pull, Row};
-use crate::parameters::parameters;
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
-
-parameters! {
-    /// What can be set.
-    struct Parameters {
-        sleep_threshold: u32 = SLEEP_THRESHOLD,
-    }
-}
 
 /// As `runtime/src/workers/acceleration.rs` has it: the candidate is not pushed back, and the thief is in its old place.
 pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_places: true };
@@ -23,7 +15,6 @@ pub const ROW: Row = Row {
     name: "robinhood",
     summary: "as bws, but what is left of a thief's time slice goes to a poor worker that is off its core",
     source: "Robinhood §3.2, §4.2, Algorithm 1",
-    parameters: Parameters::TABLE,
     accelerates: |_| Some(Accelerates { threads: Some(CHANGES_PLACES), vcpus: true }),
     rest: |victims, values| thief(victims, values, true),
     ..bws::ROW
@@ -49,13 +40,8 @@ pub const ROW_S: Row = Row {
 };
 
 fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {
-    let Parameters { sleep_threshold } = Parameters::read(values);
-    Box::new(Robinhood {
-        bws: Bws::new(victims, sleep_threshold, YieldTo::Plain),
-        threads,
-        failed: false,
-        running: None,
-    })
+    let bws = Bws::new(victims, bws::sleep_threshold(values));
+    Box::new(Robinhood { bws, threads, failed: false, running: None })
 }
 
 /// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what acceleration left to it.

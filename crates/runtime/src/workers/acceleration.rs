@@ -37,7 +37,6 @@ use comity_os::census::Stat;
 use comity_os::cores;
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::WorkerId;
-#[cfg(doc)]
 use comity_policy::catalog::Pull;
 
 use crate::cores::masks::{NotMoved, widen};
@@ -58,9 +57,10 @@ const REFUSED: &str = "this program may not move its threads, for the kernel ref
     a preempted worker gets no thief's time, and thieves yield instead";
 
 impl Worker {
-    /// Gives what is left of this thief's time slice to the thread of `who`. It is back at once when `calls`.
-    pub(crate) fn accelerate(&self, who: WorkerId, calls: impl Fn() -> bool) -> Result<(), Refusal> {
-        let outcome = self.change_places(who, calls);
+    /// Gives what is left of this thief's time slice to the thread of `who`, which comes to its core by `pull`. It is back at once when
+    /// `calls`.
+    pub(crate) fn accelerate(&self, who: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
+        let outcome = self.change_places(who, pull, calls);
         if outcome == Err(Refusal::Kernel) {
             static SAID: AtomicBool = AtomicBool::new(false);
             say_once(&SAID, REFUSED);
@@ -76,10 +76,8 @@ impl Worker {
         outcome
     }
 
-    fn change_places(&self, who: WorkerId, calls: impl Fn() -> bool) -> Result<(), Refusal> {
+    fn change_places(&self, who: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
         let (registry, peer) = (self.registry(), self.registry().peer(who));
-        let accelerates = registry.policy.accelerates().and_then(|accelerates| accelerates.threads);
-        let pull = accelerates.expect("the policy's row says how threads come to a thief");
         // While this is held nobody else moves this thief.
         let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;

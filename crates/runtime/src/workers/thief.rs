@@ -1,8 +1,11 @@
 //! The shell around a policy on threads: does what the dialogue of `comity_protocol` says, and tells it what came of it.
 
+use std::cell::OnceCell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use comity_os::slice::{Shortened, shorten};
+use comity_policy::catalog::Pull;
 use comity_policy::{Level, Thief, Victim, WorkerId};
 use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
 
@@ -61,12 +64,14 @@ impl Worker {
             recorder.enter(id, trace::State::Thief, began);
         }
 
-        let mut spell = seen(Spell { worker: self, awaited, found: None, began });
+        let mut spell = seen(Spell { worker: self, awaited, found: None, began, slice: OnceCell::new() });
         let wakeups_owed = hold(&mut dialogue, &mut **self.own().thief.borrow_mut(), &view, id, &mut spell);
         says(format_args!("begins {wakeups_owed}"));
         owes(wakeups_owed);
         dialogue.finish(&view);
         closes();
+        // What a task starts inherits the slice.
+        drop(spell.slice.take());
 
         let ended = Instant::now();
         peer.counters.thief_ns.add_time(ended - spell.began);
@@ -86,6 +91,8 @@ struct Spell<'a> {
     found: Option<JobRef>,
     /// When it began, moved on by the time spent asleep.
     began: Instant,
+    /// The slice of its thread from the first yield on, where the policy has one, and the kernel gives it.
+    slice: OnceCell<Option<Shortened>>,
 }
 
 /// Holds the dialogue of `me` to its end; returns the wake-ups that stay owed.
@@ -139,29 +146,30 @@ impl Hands for Spell<'_> {
         woken
     }
 
-    /// This kernel has no directed yield.
-    fn give_way(&mut self, _: Option<WorkerId>) {
+    /// This kernel has no directed yield. Under BWS the peer comes here first; if it is on a core after all, or waits in a system call, the thief
+    /// goes on.
+    fn give_way(&mut self, to: Option<WorkerId>) {
         self.counters().yields.add(1);
-        comity_os::yield_core();
+        // Beside another program's thread a yield puts off the next wake-up by a slice.
+        self.slice.get_or_init(|| self.worker.registry().policy.slice().and_then(shorten));
+        match to.zip(self.worker.registry().policy.yield_to()) {
+            Some((peer, pull)) => {
+                self.accelerates(peer, Some(pull));
+            }
+            None => comity_os::yield_core(),
+        }
     }
 
     fn accelerate(&mut self, who: WorkerId, level: Level) -> bool {
-        let (worker, registry) = (self.worker, self.worker.registry());
-        let view = View { registry, awaited: self.awaited };
-        let calls = || view.deques_have_task() || view.injector_has_task() || view.has_business(worker.id());
-        let recorded = registry.recorder.as_ref().map(|recorder| (recorder, Instant::now()));
-        let outcome = match level {
-            Level::Thread => worker.accelerate(who, calls),
-            Level::Vcpu => Err(Refusal::NoHypervisor),
-        };
-        match outcome {
-            Ok(()) => self.counters().accelerations.add(1),
-            Err(refusal) => self.counters().refusals[refusal as usize].add(1),
-        }
-        if let Some((recorder, began)) = recorded {
-            recorder.accelerated(worker.id(), who, began, outcome);
-        }
-        outcome.is_ok()
+        let accelerates = self.worker.registry().policy.accelerates();
+        let threads = || accelerates.and_then(|accelerates| accelerates.threads);
+        self.accelerates(
+            who,
+            match level {
+                Level::Thread => Some(threads().expect("the policy's row says how threads come to a thief")),
+                Level::Vcpu => None,
+            },
+        )
     }
 
     fn pause(&mut self, hints: u32) {
@@ -179,6 +187,26 @@ impl Hands for Spell<'_> {
 impl<'a> Spell<'a> {
     fn counters(&self) -> &'a Live {
         &self.worker.registry().peer(self.worker.id()).counters
+    }
+
+    /// Accelerates the thread of `who`, or, if that is not to be pulled, its virtual CPU. Counts whether it could.
+    fn accelerates(&mut self, who: WorkerId, threads: Option<Pull>) -> bool {
+        let (worker, registry) = (self.worker, self.worker.registry());
+        let view = View { registry, awaited: self.awaited };
+        let calls = || view.deques_have_task() || view.injector_has_task() || view.has_business(worker.id());
+        let recorded = registry.recorder.as_ref().map(|recorder| (recorder, Instant::now()));
+        let outcome = match threads {
+            Some(pull) => worker.accelerate(who, pull, calls),
+            None => Err(Refusal::NoHypervisor),
+        };
+        match outcome {
+            Ok(()) => self.counters().accelerations.add(1),
+            Err(refusal) => self.counters().refusals[refusal as usize].add(1),
+        }
+        if let Some((recorder, began)) = recorded {
+            recorder.accelerated(worker.id(), who, began, outcome);
+        }
+        outcome.is_ok()
     }
 
     fn keep(&mut self, job: Option<JobRef>) -> bool {
