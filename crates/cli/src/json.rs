@@ -6,7 +6,8 @@
 
 use comity_console::machine::{Machine, Versions};
 use comity_os::Capabilities;
-use serde::Serialize;
+use comity_table::Thieves;
+use serde::{Serialize, Serializer};
 
 /// `comity-policies/1`: the catalog of policies.
 #[derive(Debug, Serialize)]
@@ -250,6 +251,13 @@ pub struct TableProgram {
     pub voluntary_switches: Option<u64>,
     /// The same because the kernel took the core away.
     pub involuntary_switches: Option<u64>,
+    /// How often its workers took a task from each other since it joined; `null` for a command, for an older build, and
+    /// for one that has joined a moment ago.
+    pub steals: Option<u64>,
+    /// How often one without a task gave another what was left of its time slice; `null` as `steals`.
+    pub accelerations: Option<u64>,
+    /// How often one would have, and did not, by reason; `null` as `steals`.
+    pub refused: Option<Refused>,
     /// Whether it can be asked for something (`comity set`): not if it is of an older build.
     pub obeys: bool,
     /// For how long it still rests, as it was asked to; `null` if it does not.
@@ -258,6 +266,21 @@ pub struct TableProgram {
     pub asked_weight: Option<u32>,
     /// The most cores that it was asked to use; `null` where that is as it says itself.
     pub asked_cores: Option<u32>,
+}
+
+/// Counts of refusals by reason, as fields: `no_hypervisor` and others (see `comity::Refusal`).
+#[derive(Clone, Copy, Debug)]
+pub struct Refused(pub Thieves);
+
+impl Serialize for Refused {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.by_reason().map(|(reason, count)| (key(reason), count)))
+    }
+}
+
+/// A reason as programs read it.
+pub fn key(reason: &str) -> String {
+    reason.replace(' ', "_")
 }
 
 /// `comity-run/1`: what a command used, and what sharing cores cost it.

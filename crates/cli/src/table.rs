@@ -9,9 +9,9 @@ use comity_console::loudness::detail;
 use comity_console::{Failure, choices, output};
 use comity_os::clock::now_ns;
 use comity_policy::allotment::{LINEAR, Proposal};
-use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, other_layouts, path_to_clean};
+use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, Thieves, other_layouts, path_to_clean};
 
-use crate::json::{TableCleaned, TableCore, TableProgram, TableReport};
+use crate::json::{Refused, TableCleaned, TableCore, TableProgram, TableReport};
 
 const HELP: &str = "Examples:
   comity table
@@ -37,7 +37,11 @@ joined; owed: cores that it was due beyond that; efficiency: under
 comity:share=slowdown, its speed with all cores over that of as many, each as
 fast as one of its share; claimed, taken back, released, lost: how often it began to use
 a core that no program used, took back its own, gave one up, lost one to its
-owner.
+owner; steals: how often its workers took a task from each other; accelerated:
+how often one without a task gave another what was left of its time slice;
+refused: how often it would have, and did not, and why (comity::Refusal has the
+reasons). `-` stands for what a program does not publish: a command of
+`comity run`, and a program of an older build, publish none of these three.
 
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                where N is the layout's number.
@@ -205,6 +209,9 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
         due_s: program.due.map(|due| due.as_secs_f64()),
         voluntary_switches: program.switches.map(|[voluntary, _]| voluntary),
         involuntary_switches: program.switches.map(|[_, involuntary]| involuntary),
+        steals: program.thieves.map(|thieves| thieves.steals),
+        accelerations: program.thieves.map(|thieves| thieves.accelerations),
+        refused: program.thieves.map(Refused),
         obeys: program.requests.is_some(),
         paused_s: program
             .requests
@@ -258,7 +265,7 @@ fn cores(report: &TableReport) -> Table {
 }
 
 /// The columns of the programs; those behind the first [`FEW`] are shown with `--wide`. Whether it is a number.
-const COLUMNS: [(&str, bool); 21] = [
+const COLUMNS: [(&str, bool); 24] = [
     ("slot", true),
     ("pid", true),
     ("name", false),
@@ -280,6 +287,9 @@ const COLUMNS: [(&str, bool); 21] = [
     ("taken back", true),
     ("released", true),
     ("lost", true),
+    ("steals", true),
+    ("accelerated", true),
+    ("refused", false),
 ];
 const FEW: usize = 9;
 
@@ -308,6 +318,9 @@ fn programs(report: &TableReport, wide: bool) -> Table {
             program.taken_back.to_string(),
             program.released.to_string(),
             program.lost.to_string(),
+            or_dash(program.steals),
+            or_dash(program.accelerations),
+            program.refused.map_or("-".to_owned(), |Refused(thieves)| refusals(&thieves)),
         ];
         row.truncate(shown);
         row
@@ -315,6 +328,17 @@ fn programs(report: &TableReport, wide: bool) -> Table {
     let header: Vec<&str> = COLUMNS[..shown].iter().map(|(name, _)| *name).collect();
     let numbers: Vec<usize> = (0..shown).filter(|nth| COLUMNS[*nth].1).collect();
     table(&header, rows, &numbers)
+}
+
+fn or_dash(count: Option<u64>) -> String {
+    count.map_or("-".to_owned(), |count| count.to_string())
+}
+
+/// How often for which reason; without reasons for which there was none.
+fn refusals(thieves: &Thieves) -> String {
+    let some = thieves.by_reason().filter(|(_, count)| *count > 0);
+    let words: Vec<String> = some.map(|(reason, count)| format!("{count} {reason}")).collect();
+    if words.is_empty() { "0".to_owned() } else { words.join(", ") }
 }
 
 /// Cores' worth of this time.
@@ -353,7 +377,7 @@ pub fn in_units(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::in_units;
+    use super::{Thieves, in_units, refusals};
     use std::time::Duration;
 
     #[test]
@@ -369,5 +393,13 @@ mod tests {
         ] {
             assert_eq!(in_units(Duration::from_millis(ms)), expected);
         }
+    }
+
+    #[test]
+    fn refusals_have_the_reasons_that_there_were() {
+        let mut thieves = Thieves::default();
+        assert_eq!(refusals(&thieves), "0");
+        (thieves.refusals[1], thieves.refusals[7]) = (1200, 34);
+        assert_eq!(refusals(&thieves), "1200 running, 34 mask");
     }
 }

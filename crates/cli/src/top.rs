@@ -39,9 +39,13 @@ that it is entitled to; owed: how much of that it has not got; wants: cores that
 it could use now, 0 while it shares time; held, own: whole cores that it uses,
 and is entitled to at the moment; waits: cores that it wants and has not; lends:
 its own that others use; lost/s: cores that their owners took back from it, each
-second; sw/s: context switches each second. `-` stands for what a program does
-not publish; for cpu of one that rests or does not live there is `paused`,
-`stopped` or `dead`.
+second; sw/s: context switches each second; steals/s: how often in a second its
+workers took a task from each other; accel/s: how often one without a task gave
+another what was left of its time slice; refused/s: how often it would have, and
+did not; mostly for: the most frequent reason. `-` stands for what a program
+does not publish, a command of `comity run` none of these four; for cpu of one
+that rests or does not live there is `paused`, `stopped` or `dead`. As many
+columns are shown as fit; --json and --prometheus have refusals by reason.
 
 Of a core: 3 used by its owner, the program in slot 3; 3* used by 3 and lent to
 it; (3) owned by 3 and unused; - neither owned nor used.

@@ -6,13 +6,16 @@ mod child;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
+use std::cell::Cell;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
-use comity::{ThreadPool, ThreadPoolBuilder};
+use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
+use comity_os::cores;
 use comity_table::{CoreSet, Location, Member, Profile, SLOTS, Snapshot};
 use watchdog::Watchdog;
 
@@ -100,6 +103,11 @@ fn who_finds_the_table_full_takes_part_once_there_is_room() {
 }
 
 #[test]
+fn what_thieves_did_stays_in_the_table_when_their_pool_ends() {
+    assert_eq!(play("thieves", 0), "");
+}
+
+#[test]
 #[ignore = "a role that the other tests play in a process of their own"]
 fn child() {
     let Some(role) = child::role() else { return };
@@ -156,6 +164,84 @@ fn child() {
             });
             pool.shutdown();
         }
+        "thieves" => thieves(&location),
         other => panic!("{other}"),
     }
+}
+
+/// Has tasks end also where an assertion fails: the scope waits for them.
+struct Ends<'a>(&'a [AtomicBool]);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|goes_on| goes_on.store(false, Ordering::Relaxed));
+    }
+}
+
+/// Two pools of one program: one steals and ends, the other has one worker, which has nobody to steal from.
+fn thieves(location: &Location) {
+    if cores::usable().get() < 2 {
+        println!("skipped: this takes two cores");
+        return;
+    }
+    let build = |workers| {
+        let policy = "comity:accelerate=pull".parse().unwrap();
+        ThreadPoolBuilder::new().num_threads(workers).policy(policy).build().unwrap()
+    };
+    let most = Cell::new(0);
+    let program = || {
+        let mut programs = Snapshot::take(location).unwrap().map_or(Vec::new(), |table| table.programs);
+        assert!(programs.len() <= 1, "{programs:?}");
+        programs.pop()
+    };
+    let published = || {
+        let done = program()?.thieves?;
+        assert!(done.steals >= most.replace(done.steals), "{done:?}");
+        Some(done)
+    };
+    let (begun, begins) = mpsc::channel();
+    let go_on = [true, true].map(AtomicBool::new);
+    let [steals_on, works_on] = &go_on;
+    std::thread::scope(|scope| {
+        let _ends = Ends(&go_on);
+        let (stealing, working) = (build(2), build(1));
+        let steals = scope.spawn(|| {
+            stealing.install(|| {
+                while steals_on.load(Ordering::Relaxed) {
+                    assert_eq!(fib(18), 2584);
+                }
+            });
+            let done = WorkerCounters::total(&stealing.counters());
+            stealing.shutdown();
+            done
+        });
+        wait_until("the table shows steals", || published().is_some_and(|done| done.steals > 0));
+        let works = scope.spawn(|| {
+            working.install(|| {
+                begun.send(()).unwrap();
+                while works_on.load(Ordering::Relaxed) {
+                    assert_eq!(fib(18), 2584);
+                }
+            });
+            working.shutdown();
+        });
+        begins.recv().unwrap();
+        steals_on.store(false, Ordering::Relaxed);
+        let done = steals.join().unwrap();
+        // The next look counts after the pool has ended, and has published all when one more is seen.
+        for _ in 0..2 {
+            let cpu = || program().and_then(|program| program.cpu);
+            let before = cpu();
+            wait_until("the coordinator looks", || published().is_some() && cpu() != before);
+        }
+        let shown = published().unwrap();
+        assert_eq!(shown.steals, done.steals);
+        assert!(shown.accelerations >= done.accelerations);
+        for (refusal, (reason, refused)) in Refusal::ALL.into_iter().zip(shown.by_reason()) {
+            assert_eq!(refusal.name(), reason);
+            assert!(refused >= done.refusals.of(refusal), "{reason}: {shown:?}, {done:?}");
+        }
+        works_on.store(false, Ordering::Relaxed);
+        works.join().unwrap();
+    });
 }

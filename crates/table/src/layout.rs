@@ -18,6 +18,8 @@ use comity_os::SharedCoreSet;
 use comity_protocol::orders::Words;
 pub use comity_protocol::{CORES, SLOTS};
 
+use crate::thieves;
+
 /// The first eight bytes of a table.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"COMITY\0\x01");
 
@@ -39,6 +41,9 @@ pub(crate) const FRAMES: u64 = 8;
 
 /// A program fills in `proposal`, and divides cores as all programs propose.
 pub(crate) const PROPOSES: u64 = 16;
+
+/// A program fills in `steals`, `accelerations` and `refusals`.
+pub(crate) const THIEVES: u64 = 32;
 
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
@@ -145,7 +150,12 @@ pub(crate) struct Slot {
     /// How it proposes that cores are divided, as a [`Proposal`](comity_policy::allotment::Proposal).
     pub(crate) proposal: AtomicU32,
     spare_half: AtomicU32,
-    spare: [AtomicU64; 82],
+    /// What its thieves have done since it came, in all of its pools. Only for show.
+    pub(crate) steals: AtomicU64,
+    pub(crate) accelerations: AtomicU64,
+    /// By the reasons of [`REFUSALS`](crate::REFUSALS).
+    pub(crate) refusals: thieves::Words,
+    spare: [AtomicU64; 64],
 }
 
 impl Slot {
@@ -182,7 +192,9 @@ const _: () = {
     assert!(offset_of!(Slot, tenure) == 312 && offset_of!(Slot, asked_weight) == 320);
     assert!(offset_of!(Slot, asked_cores) == 328 && offset_of!(Slot, asked_pause) == 336);
     assert!(offset_of!(Slot, asks) == 344 && offset_of!(Slot, correction) == 348 && offset_of!(Slot, due_ns) == 352);
-    assert!(offset_of!(Slot, proposal) == 360 && offset_of!(Slot, spare_half) == 364 && offset_of!(Slot, spare) == 368);
+    assert!(offset_of!(Slot, proposal) == 360 && offset_of!(Slot, spare_half) == 364);
+    assert!(offset_of!(Slot, steals) == 368 && offset_of!(Slot, accelerations) == 376);
+    assert!(offset_of!(Slot, refusals) == 384 && offset_of!(Slot, spare) == 512);
     assert!(size_of::<Slot>() == 1024);
     assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
     // The lock of a slot is that of the byte of its number: see `lock`.

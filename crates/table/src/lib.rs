@@ -37,6 +37,7 @@ mod other_layout;
 mod request;
 mod snapshot;
 mod text;
+mod thieves;
 
 pub use comity_protocol::orders::{InForce, MOST_PAUSE, Own, Request, Requests};
 pub use comity_protocol::{CORES, CoreSet, CoreWord, SLOTS, STOPPED_AFTER, SlotId, Standing, TURN};
@@ -45,3 +46,4 @@ pub use member::{Member, Profile, draw_program};
 pub use other_layout::{OtherLayout, other_layouts};
 pub use request::{RequestError, request};
 pub use snapshot::{Cleaned, Core, Life, Program, Snapshot, clean, path_to_clean};
+pub use thieves::{REFUSALS, Thieves};

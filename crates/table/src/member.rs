@@ -15,10 +15,10 @@ use comity_policy::UNCORRECTED;
 use comity_policy::allotment::{Claim, Proposal};
 
 use crate::fault;
-use crate::layout::{CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SLOTS, SWITCHES, Slot, TAKEN};
+use crate::layout::{CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SLOTS, SWITCHES, Slot, TAKEN, THIEVES};
 use crate::map::{ELSEWHERE, Location, Map, TableError};
-use crate::text;
-use crate::{CoreSet, CoreWord, SlotId};
+use crate::{CoreSet, CoreWord, SlotId, Thieves};
+use crate::{text, thieves};
 use comity_protocol::orders::Requests;
 use comity_protocol::table::{self, Report};
 use comity_protocol::{Party, STOPPED_AFTER, Standing};
@@ -303,6 +303,18 @@ impl Member {
         slot.voluntary.store(voluntary, Ordering::Relaxed);
         slot.involuntary.store(involuntary, Ordering::Relaxed);
         self.fills_in(CPU_TIME | if switches.is_some() { SWITCHES } else { 0 });
+    }
+
+    /// Publishes what the thieves of the program's pools have done.
+    pub fn publish_thieves(&self, done: &Thieves) {
+        if self.own_slot().is_none() {
+            return;
+        }
+        let slot = self.own();
+        slot.steals.store(done.steals, Ordering::Relaxed);
+        slot.accelerations.store(done.accelerations, Ordering::Relaxed);
+        thieves::write(&slot.refusals, &done.refusals);
+        self.fills_in(THIEVES);
     }
 
     /// Says so of what has been filled in.

@@ -9,10 +9,10 @@ use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli};
 
-use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SLOTS, SWITCHES, TAKEN};
+use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SLOTS, SWITCHES, TAKEN, THIEVES};
 use crate::map::{Location, Map, TableError};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
-use crate::{CoreSet, SlotId, text};
+use crate::{CoreSet, SlotId, Thieves, text, thieves};
 use comity_protocol::orders::Requests;
 use comity_protocol::{Party, partition};
 
@@ -77,6 +77,9 @@ pub struct Program {
     pub proposal: Option<Proposal>,
     /// Its context switches, voluntary and involuntary, as `cpu`.
     pub switches: Option<[u64; 2]>,
+    /// What its thieves had done then. `None`: it does not publish that, for it is a command or of an older build, or
+    /// has joined a moment ago.
+    pub thieves: Option<Thieves>,
     /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment ago.
     pub requests: Option<Requests>,
     /// Which of the programs that have had this slot: see [`request`](crate::request()). `None`: another has come while it was read.
@@ -171,6 +174,11 @@ impl Snapshot {
                 proposal: publishes(PROPOSES).then(|| Proposal::from_bits(slot.proposal.load(Ordering::Relaxed))),
                 switches: publishes(SWITCHES)
                     .then(|| [&slot.voluntary, &slot.involuntary].map(|switches| switches.load(Ordering::Relaxed))),
+                thieves: publishes(THIEVES).then(|| Thieves {
+                    steals: slot.steals.load(Ordering::Relaxed),
+                    accelerations: slot.accelerations.load(Ordering::Relaxed),
+                    refusals: thieves::read(&slot.refusals),
+                }),
                 requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
                 tenure: None,
             };
@@ -358,6 +366,7 @@ mod tests {
             due: None,
             proposal: None,
             switches: None,
+            thieves: None,
             requests: None,
             tenure: None,
         }

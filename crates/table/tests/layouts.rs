@@ -5,7 +5,7 @@ mod harness;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use comity_table::{Cleaned, OtherLayout, Snapshot, clean, other_layouts};
+use comity_table::{Cleaned, OtherLayout, REFUSALS, Snapshot, Thieves, clean, other_layouts};
 use harness::roles::{Process, SHARED, play};
 use harness::{SLOT_BYTES, SLOTS_AT, Table, reap, slots, wait_until};
 
@@ -80,6 +80,14 @@ fn what_a_newer_program_adds_to_its_slot_is_left_alone_and_what_an_older_one_lac
     assert_eq!(cpu(0), Some(second));
     file.write_all_at(&[0; 8], (SLOTS_AT + SLOT_BYTES * member.slot().index()) as u64 + 280).unwrap();
     assert_eq!(cpu(0), None);
+
+    // What a later build counted by reasons of its own is not left to the next reader as this program's.
+    let later_at = (SLOTS_AT + SLOT_BYTES * member.slot().index()) as u64 + 384 + 8 * REFUSALS.len() as u64;
+    let mut later = [0xa5; 8 * (16 - REFUSALS.len())];
+    file.write_all_at(&later, later_at).unwrap();
+    member.publish_thieves(&Thieves { steals: 5, ..Thieves::default() });
+    file.read_exact_at(&mut later, later_at).unwrap();
+    assert!(later.iter().all(|byte| *byte == 0));
 
     // Its successor in the same place says of itself what it fills in.
     let place = newer.slot();

@@ -5,7 +5,7 @@ mod harness;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use comity_table::{Life, Member, Profile, SLOTS, STOPPED_AFTER, Snapshot};
+use comity_table::{Life, Member, Profile, REFUSALS, SLOTS, STOPPED_AFTER, Snapshot, Thieves};
 use harness::{Table, claim_all, profile, set, wait_until};
 
 /// Each reports its desire, and then again, for now all know all.
@@ -298,18 +298,48 @@ fn a_snapshot_shows_what_was_done() {
 }
 
 #[test]
+fn a_snapshot_shows_what_thieves_did_where_that_is_published() {
+    let table = Table::new();
+    let (one, other) = (table.join(1, 4), table.join(2, 4));
+    let shown = |member: &Member| {
+        let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
+        snapshot.programs.into_iter().find(|program| program.slot == member.slot()).unwrap()
+    };
+    assert_eq!((shown(&one).thieves, shown(&other).thieves), (None, None));
+    // A program that does not publish this, for it is a command or older, publishes other things.
+    other.publish(Duration::from_secs(1), None);
+    let mut done = Thieves { steals: 5, accelerations: 3, ..Thieves::default() };
+    for nth in 0..REFUSALS.len() {
+        done.refusals[nth] = 10 + nth as u64;
+    }
+    one.publish_thieves(&done);
+    assert_eq!((shown(&one).thieves, shown(&one).cpu), (Some(done), None));
+    assert_eq!((shown(&other).thieves, shown(&other).cpu), (None, Some(Duration::from_secs(1))));
+    assert_eq!(done.refused(), (10..19).sum());
+    assert_eq!(done.by_reason().last(), Some(("kernel", 18)));
+    done.steals += 1;
+    one.publish_thieves(&done);
+    assert_eq!(shown(&one).thieves, Some(done));
+    // The words may hold anything.
+    done.refusals = [u64::MAX; REFUSALS.len()];
+    assert_eq!(done.refused(), u64::MAX);
+}
+
+#[test]
 fn a_slot_that_is_used_again_has_nothing_of_its_last_program() {
     let table = Table::new();
     let one = table.join(1, 4);
     rounds(&[(&one, 4)]);
     claim_all(&one, true);
     one.want(true);
+    one.publish_thieves(&Thieves { steals: 1, ..Thieves::default() });
     let slot = one.slot();
     drop(one);
     let next = table.join(2, 4);
     assert_eq!((next.slot(), next.held(), next.owned()), (slot, set([]), set([])));
     let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
     assert_eq!((snapshot.programs[0].claimed, snapshot.programs[0].released), (0, 0));
+    assert_eq!(snapshot.programs[0].thieves, None);
 }
 
 #[test]

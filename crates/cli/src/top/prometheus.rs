@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
+use comity_table::Thieves;
+
 use super::sight::{Row, Sight};
+use crate::json::{Refused, key};
 
 /// A number of a program.
 struct Metric {
@@ -12,7 +15,7 @@ struct Metric {
     value: fn(&Row) -> Option<f64>,
 }
 
-const METRICS: [Metric; 10] = [
+const METRICS: [Metric; 12] = [
     Metric {
         name: "comity_program_living",
         kind: "gauge",
@@ -73,7 +76,22 @@ const METRICS: [Metric; 10] = [
         help: "Processor time that it has used.",
         value: |row| row.cpu_s,
     },
+    Metric {
+        name: "comity_program_steals_total",
+        kind: "counter",
+        help: "How often its workers took a task from each other.",
+        value: |row| Some(row.steals? as f64),
+    },
+    Metric {
+        name: "comity_program_accelerations_total",
+        kind: "counter",
+        help: "How often a worker without a task gave another what was left of its time slice.",
+        value: |row| Some(row.accelerations? as f64),
+    },
 ];
+
+/// The only number that a program has several of: one for each reason.
+const REFUSED: &str = "comity_program_refused_accelerations_total";
 
 /// The whole file.
 pub fn text(sight: &Sight) -> String {
@@ -89,16 +107,26 @@ pub fn text(sight: &Sight) -> String {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for row in &sight.programs {
             if let Some(value) = value(row) {
-                let Row { slot, pid, .. } = row;
-                let (program, policy) = (escaped(&row.name), escaped(&row.policy));
-                let _ = writeln!(
-                    text,
-                    "{name}{{slot=\"{slot}\",pid=\"{pid}\",program=\"{program}\",policy=\"{policy}\"}} {value}"
-                );
+                let _ = writeln!(text, "{name}{{{}}} {value}", labels(row));
             }
         }
     }
+    let help = "How often a worker without a task would have given another its time slice, and did not, by reason.";
+    let _ = writeln!(text, "# HELP {REFUSED} {help}\n# TYPE {REFUSED} counter");
+    for row in &sight.programs {
+        let thieves = row.refused.map(|Refused(thieves)| thieves);
+        for (reason, count) in thieves.iter().flat_map(Thieves::by_reason) {
+            let _ = writeln!(text, "{REFUSED}{{{},reason=\"{}\"}} {count}", labels(row), key(reason));
+        }
+    }
     text
+}
+
+/// Which program it is.
+fn labels(row: &Row) -> String {
+    let Row { slot, pid, .. } = row;
+    let (program, policy) = (escaped(&row.name), escaped(&row.policy));
+    format!("slot=\"{slot}\",pid=\"{pid}\",program=\"{program}\",policy=\"{policy}\"")
 }
 
 /// A label's value: any text but that a backslash, a quote and a line's end are escaped.

@@ -57,7 +57,7 @@ struct Column {
 }
 
 /// As many of them as fit, from the first; the name is between the slot and the others, and takes what is left.
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 18] = [
     Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "wants", width: 5, cell: |row| row.wants.to_string() },
     Column { title: "held", width: 4, cell: |row| row.held.to_string() },
@@ -69,13 +69,13 @@ const COLUMNS: [Column; 14] = [
     Column { title: "due", width: 5, cell: |row| in_cores(row.entitled) },
     Column { title: "owed", width: 5, cell: |row| in_cores(row.owed) },
     Column { title: "awake", width: 5, cell: |row| row.awake.to_string() },
-    Column {
-        title: "sw/s",
-        width: 7,
-        cell: |row| row.switches_per_s.map_or("-".to_owned(), |rate| format!("{rate:.0}")),
-    },
+    Column { title: "sw/s", width: 7, cell: |row| whole(row.switches_per_s) },
     Column { title: "pid", width: 7, cell: |row| row.pid.to_string() },
     Column { title: "policy", width: 16, cell: |row| row.policy.clone() },
+    Column { title: "steals/s", width: 8, cell: |row| whole(row.steals_per_s) },
+    Column { title: "accel/s", width: 7, cell: |row| whole(row.accelerations_per_s) },
+    Column { title: "refused/s", width: 9, cell: |row| whole(row.refused_per_s) },
+    Column { title: "mostly for", width: 13, cell: |row| row.refused_for.unwrap_or("-").to_owned() },
 ];
 
 const SLOT_WIDTH: usize = 4;
@@ -317,6 +317,11 @@ fn in_cores(cores: Option<f64>) -> String {
     cores.map_or("-".to_owned(), |cores| format!("{cores:.2}"))
 }
 
+/// A rate without its fraction.
+fn whole(rate: Option<f64>) -> String {
+    rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"))
+}
+
 fn core_cell(core: &Core) -> String {
     match (core.owner, core.holder) {
         (_, Some(holder)) if is_lent(core) => format!("{holder}*"),
@@ -367,6 +372,13 @@ mod tests {
             switches_per_s: Some(331.4),
             lost_per_s: 0.5,
             lost: 7,
+            steals_per_s: Some(1234.5),
+            accelerations_per_s: Some(21.0),
+            refused_per_s: Some(99_000.0),
+            refused_for: Some("no hypervisor"),
+            steals: None,
+            accelerations: None,
+            refused: None,
             cpu_s: None,
             paused_s: None,
             asked_weight: None,
@@ -396,7 +408,7 @@ mod tests {
     #[test]
     fn every_width_has_whole_numbers_and_the_narrow_the_most_important() {
         let view = View::new(Sort::Slot, String::new());
-        for width in [60, 80, 120] {
+        for width in [60, 80, 120, 152] {
             let lines: Vec<String> = body(&sight(), &view, width).iter().map(|line| line.to_string()).collect();
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
             assert!(
@@ -404,7 +416,9 @@ mod tests {
                 "{lines:#?}"
             );
             assert!(lines[2].contains("stopped") && !lines[2].contains('~'), "{lines:#?}");
-            assert_eq!(lines[0].contains("pid"), width == 120, "{lines:#?}");
+            assert_eq!(lines[0].contains("pid"), width >= 120, "{lines:#?}");
+            assert_eq!(lines[0].contains("policy") && lines[0].contains("steals/s"), width >= 120, "{lines:#?}");
+            assert_eq!(lines[1].contains(" 99000 no hypervisor"), width == 152, "{lines:#?}");
         }
         for width in 0..60 {
             assert!(!body(&sight(), &view, width).is_empty());

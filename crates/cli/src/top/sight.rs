@@ -1,13 +1,15 @@
 //! What is seen at a look: the table as it is, and what has changed since some looks ago.
 
+use std::array;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
-use comity_table::{Life, Location, Program, Snapshot};
+use comity_table::{Life, Location, Program, Snapshot, Thieves};
 use serde::Serialize;
 
 use super::screen::Wish;
+use crate::json::Refused;
 use crate::set;
 
 /// Rates are over this time: a coordinator publishes what its program has used when it comes by, some of them rarely.
@@ -27,6 +29,7 @@ struct Counts {
     due: Option<Duration>,
     switches: Option<u64>,
     lost: u64,
+    thieves: Option<Thieves>,
 }
 
 /// `comity-top/1`: the table at a look. Times are in seconds.
@@ -95,6 +98,22 @@ pub struct Row {
     pub lost_per_s: f64,
     /// Cores that their owners took back from it since it joined.
     pub lost: u64,
+    /// How often its workers took a task from each other, each second; `null` at the first look, for a command, and
+    /// for an older build.
+    pub steals_per_s: Option<f64>,
+    /// How often one without a task gave another what was left of its time slice, each second; `null` as with
+    /// `steals_per_s`.
+    pub accelerations_per_s: Option<f64>,
+    /// How often one would have, and did not, each second; `null` as with `steals_per_s`.
+    pub refused_per_s: Option<f64>,
+    /// The most frequent reason of these; `null` where there were none.
+    pub refused_for: Option<&'static str>,
+    /// How often they did since it joined; `null` for a command, and for an older build.
+    pub steals: Option<u64>,
+    /// See `steals`.
+    pub accelerations: Option<u64>,
+    /// See `steals`: by reason.
+    pub refused: Option<Refused>,
     /// Processor time since it began, where it publishes that.
     pub cpu_s: Option<f64>,
     /// For how long it still rests, as it was asked to; `null` if it does not.
@@ -163,6 +182,7 @@ impl Watch {
                     due: program.due,
                     switches: program.switches.map(|switches| switches.iter().sum()),
                     lost: program.lost,
+                    thieves: program.thieves,
                 };
                 let earlier = self.counts.entry(key(program)).or_default();
                 // One that is as old as the window stays, to measure from.
@@ -183,6 +203,9 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
     let held = program.held.len();
     let cpu = then.and_then(|then| Some(rate(now.cpu?.saturating_sub(then.cpu?).as_secs_f64())));
     let entitled = then.and_then(|then| Some(rate(now.due?.saturating_sub(then.due?).as_secs_f64())));
+    let since = then.and_then(|then| Some(done_since(then.thieves?, now.thieves?)));
+    let most =
+        since.and_then(|since| since.by_reason().filter(|(_, count)| *count > 0).max_by_key(|(_, count)| *count));
     let asked = program.requests.unwrap_or_default();
     let left = |until: u64| until.saturating_sub(now_ns()) as f64 / 1e9;
     Row {
@@ -208,10 +231,26 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
         switches_per_s: then.and_then(|then| Some(rate(now.switches?.saturating_sub(then.switches?) as f64))),
         lost_per_s: then.map_or(0.0, |then| rate(now.lost.saturating_sub(then.lost) as f64)),
         lost: program.lost,
+        steals_per_s: since.map(|since| rate(since.steals as f64)),
+        accelerations_per_s: since.map(|since| rate(since.accelerations as f64)),
+        refused_per_s: since.map(|since| rate(since.refused() as f64)),
+        refused_for: most.map(|(reason, _)| reason),
+        steals: program.thieves.map(|thieves| thieves.steals),
+        accelerations: program.thieves.map(|thieves| thieves.accelerations),
+        refused: program.thieves.map(Refused),
         cpu_s: program.cpu.map(|cpu| cpu.as_secs_f64()),
         paused_s: asked.paused_until.map(left),
         asked_weight: asked.weight,
         asked_cores: asked.cores,
+    }
+}
+
+/// What thieves have done between two looks.
+fn done_since(then: Thieves, now: Thieves) -> Thieves {
+    Thieves {
+        steals: now.steals.saturating_sub(then.steals),
+        accelerations: now.accelerations.saturating_sub(then.accelerations),
+        refusals: array::from_fn(|nth| now.refusals[nth].saturating_sub(then.refusals[nth])),
     }
 }
 
@@ -245,6 +284,7 @@ mod tests {
             proposal: None,
             due: Some(Duration::from_millis(2 * cpu_ms)),
             switches: None,
+            thieves: None,
             requests: None,
             tenure: None,
         }
@@ -269,5 +309,30 @@ mod tests {
         // Another program in the same place has used nothing yet, whatever it publishes.
         assert_eq!(seen(&mut watch, program(8, 9000, 0), at(2000)).cpu, None);
         assert_eq!(watch.counts.len(), 1);
+    }
+
+    #[test]
+    fn thieves_are_counted_where_they_are_published_and_the_reason_is_that_of_the_last_second() {
+        let (mut watch, start) = (Watch::new(None), Instant::now());
+        let mut look = |thieves, ms| {
+            let program = Program { thieves, ..program(7, 0, 0) };
+            seen(&mut watch, program, start + Duration::from_millis(ms))
+        };
+        let row = look(None, 0);
+        assert!(row.steals.is_none() && row.refused.is_none() && row.steals_per_s.is_none());
+        let done = |steals, running, mask| {
+            let refusals = [0, running, 0, 0, 0, 0, 0, mask, 0];
+            Some(Thieves { steals, accelerations: 2 * steals, refusals })
+        };
+        let row = look(done(10, 90, 1), 500);
+        assert_eq!(
+            (row.steals, row.accelerations, row.steals_per_s, row.refused_for),
+            (Some(10), Some(20), None, None)
+        );
+        let row = look(done(15, 90, 3), 1500);
+        assert_eq!((row.steals_per_s, row.accelerations_per_s, row.refused_per_s), (Some(5.0), Some(10.0), Some(2.0)));
+        assert_eq!(row.refused_for, Some("mask"));
+        let json = serde_json::to_value(&row).unwrap();
+        assert_eq!((&json["refused"]["running"], &json["refused"]["no_hypervisor"]), (&90.into(), &0.into()));
     }
 }

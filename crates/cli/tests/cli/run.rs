@@ -282,6 +282,10 @@ fn a_command_proposes_how_cores_are_divided_as_programs_that_use_comity_do() {
         wait_until("its proposal is there", || {
             running.entry(&table).is_some_and(|entry| held(&entry) > 0 && entry["proposal"] == proposal)
         });
+        // A command has no thieves.
+        wait_until("it has published", || running.entry(&table).is_some_and(|entry| entry["cpu_s"].is_f64()));
+        let entry = running.entry(&table).unwrap();
+        assert!(["steals", "accelerations", "refused"].iter().all(|field| entry[*field].is_null()), "{entry}");
     }
 }
 

@@ -105,8 +105,17 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     for word in ["owner", "holder", "since", &format!("0 {name}"), "250", "desire", path.to_str().unwrap()] {
         assert!(code == 0 && text.contains(word), "{word} is not in\n{text}");
     }
+    // It has one worker, which has nobody to steal from.
+    wait_until("it says what its thieves did", || table_at(&path)["programs"][0]["steals"].is_u64());
+    let report = table_at(&path);
+    let program = &report["programs"][0];
+    assert_eq!((&program["steals"], &program["accelerations"]), (&0.into(), &0.into()), "{report}");
+    assert_eq!(program["refused"].as_object().unwrap().len(), comity::Refusal::ALL.len(), "{report}");
+    assert_eq!(program["refused"]["other_node"], 0, "{report}");
     let (code, text, _) = table(&path, &["--wide"]);
-    assert!(code == 0 && ["dws", "workers", "taken back", "cpu"].iter().all(|word| text.contains(word)), "{text}");
+    for word in ["dws", "workers", "taken back", "cpu", "steals", "accelerated", "refused"] {
+        assert!(code == 0 && text.contains(word), "{word} is not in\n{text}");
+    }
 
     let (code, text, _) = table(&path, &["clean"]);
     assert!(code == 0 && text.starts_with("1 living program uses the core table"), "{text}");

@@ -9,7 +9,7 @@ use comity_os::process;
 use serde_json::Value;
 
 use crate::table::member;
-use crate::{comity, send, wait_until};
+use crate::{comity, send, table_at, wait_until};
 
 fn top(path: &Path, words: &[&str]) -> String {
     let output = comity().env("COMITY_TABLE", path).arg("top").args(words).assert().success().get_output().clone();
@@ -36,6 +36,13 @@ fn a_look_in_words_as_json_and_for_prometheus() {
     assert_eq!((&program["pid"], &program["weight"]), (&child.id().into(), &250.into()));
     assert!(program["cpu"].as_f64().is_some_and(|cpu| cpu >= 0.0), "{report}");
     assert!(!report["cores"].as_array().unwrap().is_empty(), "{report}");
+    wait_until("it says what its thieves did", || table_at(&path)["programs"][0]["steals"].is_u64());
+    let report: Value = serde_json::from_str(&top(&path, &["--once", "--json"])).unwrap();
+    let program = &report["programs"][0];
+    for (field, expected) in [("steals", 0.0), ("accelerations", 0.0), ("steals_per_s", 0.0), ("refused_per_s", 0.0)] {
+        assert_eq!(program[field].as_f64(), Some(expected), "{field} in {report}");
+    }
+    assert!(program["refused"]["mask"] == 0 && program["refused_for"].is_null(), "{report}");
 
     let name = program["name"].as_str().unwrap();
     let text = top(&path, &["--once", "--sort", "cpu"]);
@@ -53,6 +60,10 @@ fn a_look_in_words_as_json_and_for_prometheus() {
     let labels = format!("{{slot=\"0\",pid=\"{}\",program=\"{name}\"", child.id());
     assert!(text.contains("\ncomity_programs 1\n"), "{text}");
     assert!(text.contains(&format!("\ncomity_program_weight{labels}")), "{text}");
+    assert!(text.contains(&format!("\ncomity_program_steals_total{labels}")), "{text}");
+    let refused = text.lines().filter(|line| line.starts_with("comity_program_refused_accelerations_total{"));
+    assert_eq!(refused.clone().count(), comity::Refusal::ALL.len(), "{text}");
+    assert!(refused.clone().any(|line| line.ends_with(",reason=\"no_hypervisor\"} 0")), "{text}");
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (_, value) = line.rsplit_once(' ').unwrap();
         assert!(value.parse::<f64>().is_ok(), "{line}");

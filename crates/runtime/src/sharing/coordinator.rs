@@ -248,6 +248,7 @@ impl<'a> Coordinator<'a> {
     fn has_looked(&mut self, pools: &[Pool]) {
         let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
         self.member.publish(cpu, Some([voluntary_switches, involuntary_switches]));
+        self.member.publish_thieves(&self.program.thieves());
         self.member.publish_due(self.before + Duration::from_nanos(self.coordination.due_ns()));
         if self.mended.elapsed() >= MEND {
             self.mend(pools);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sleeper};
-use comity_table::{CoreSet, Location, Member, Own};
+use comity_table::{CoreSet, Location, Member, Own, Thieves};
 
 use crate::cores::activation::{Cores, Terms};
 use crate::cores::masks::Spell;
@@ -66,6 +66,8 @@ struct Pools {
     are_closed: bool,
     /// Once it is in the table.
     member: Option<Arc<Member>>,
+    /// What the thieves of pools have done that have ended.
+    thieves: Thieves,
     /// When the last pool went.
     deserted: Option<Instant>,
     /// So many wait for the end of the coordinator.
@@ -190,6 +192,7 @@ impl Program {
                 cap: u32::MAX,
                 are_closed: false,
                 member: None,
+                thieves: Thieves::default(),
                 deserted: None,
                 waiting: 0,
                 life: Life::Unborn,
@@ -260,6 +263,10 @@ impl Program {
     fn remove(&self, id: PoolId) {
         let mut pools = self.pools();
         let gone = pools.list.iter().position(|(other, _)| *other == id).map(|nth| pools.list.remove(nth));
+        if let Some((_, pool)) = &gone {
+            // `thieves` holds the same lock, so it counts the pool once. No task is left there to steal.
+            count_in(pool, &mut pools.thieves);
+        }
         if pools.list.is_empty() {
             pools.deserted = Some(Instant::now());
         }
@@ -378,6 +385,14 @@ impl Program {
         }
     }
 
+    /// What the thieves of all pools have done, those of pools that have ended included.
+    pub(crate) fn thieves(&self) -> Thieves {
+        let pools = self.pools();
+        let mut thieves = pools.thieves;
+        pools.list.iter().for_each(|(_, pool)| count_in(pool, &mut thieves));
+        thieves
+    }
+
     /// What pools have left that have ended since the last time.
     pub(crate) fn take_ended(&self) -> Vec<Spell> {
         std::mem::take(&mut *lock(&self.ended))
@@ -478,6 +493,11 @@ impl Program {
             member.ring_own();
         }
     }
+}
+
+/// Adds what the pool's thieves have done.
+fn count_in(pool: &Registry, thieves: &mut Thieves) {
+    pool.peers.iter().for_each(|peer| peer.counters.count_in(thieves));
 }
 
 /// A pool's program, to the pool.

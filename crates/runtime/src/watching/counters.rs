@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use comity_table::{REFUSALS, Thieves};
+
 /// What one worker has done since its pool was built, or between two readings (see [`WorkerCounters::since`]).
 ///
 /// The three times add up to the worker's age; the spell that is under way is not yet in them.
@@ -65,6 +67,7 @@ impl WorkerCounters {
 }
 
 /// Why a worker was not accelerated.
+// In the order of `REFUSALS`, which is that of the table's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -104,19 +107,11 @@ impl Refusal {
 
     /// What it is called where it is printed.
     pub fn name(self) -> &'static str {
-        match self {
-            Refusal::NoHypervisor => "no hypervisor",
-            Refusal::Running => "running",
-            Refusal::Blocked => "blocked",
-            Refusal::Pulled => "pulled",
-            Refusal::Taken => "taken",
-            Refusal::Chain => "chain",
-            Refusal::OtherNode => "other node",
-            Refusal::Mask => "mask",
-            Refusal::Kernel => "kernel",
-        }
+        REFUSALS[self as usize]
     }
 }
+
+const _: () = assert!(Refusal::ALL.len() == REFUSALS.len());
 
 /// How often a worker was not accelerated, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,6 +179,29 @@ impl Live {
             busy: Duration::from_nanos(self.busy_ns.get()),
             thief: Duration::from_nanos(self.thief_ns.get()),
             asleep: Duration::from_nanos(self.asleep_ns.get()),
+        }
+    }
+
+    /// Adds what the table says of thieves to what others have done.
+    pub(crate) fn count_in(&self, thieves: &mut Thieves) {
+        thieves.steals += self.steals.get();
+        thieves.accelerations += self.accelerations.get();
+        for (sum, refusals) in thieves.refusals.iter_mut().zip(&self.refusals) {
+            *sum += refusals.get();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_its_name() {
+        for (nth, refusal) in Refusal::ALL.into_iter().enumerate() {
+            let name = refusal.name();
+            assert_eq!((refusal as usize, name), (nth, REFUSALS[nth]));
+            assert_eq!(format!("{refusal:?}").to_lowercase(), name.replace(' ', ""));
         }
     }
 }
