@@ -23,8 +23,8 @@ def switches():
 
 
 def run(command, slices):
-    command = [*command, "--policy", "comity" if slices else "comity:slice_us=0"]
     """The JSON that the command prints, and the switches of its processes."""
+    command = [*command, "--policy", "comity" if slices else "comity:slice_us=0"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COMITY")}
     environment |= {"COMITY_TABLE": str(pathlib.Path(tempfile.gettempdir(), "slices-table"))}
     before = switches()

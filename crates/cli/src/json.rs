@@ -251,7 +251,7 @@ pub struct TableProgram {
     pub voluntary_switches: Option<u64>,
     /// The same because the kernel took the core away.
     pub involuntary_switches: Option<u64>,
-    /// How often its workers took a task from each other since it joined; `null` for a command, for an older build, and
+    /// How often its workers took a task from each other since its first pool began; `null` for a command, for an older build, and
     /// for one that has joined a moment ago.
     pub steals: Option<u64>,
     /// How often one without a task gave another what was left of its time slice; `null` as `steals`.
@@ -281,6 +281,11 @@ impl Serialize for Refused {
 /// A reason as programs read it.
 pub fn key(reason: &str) -> String {
     reason.replace(' ', "_")
+}
+
+/// The same, of one that may be none.
+pub fn as_key<S: Serializer>(reason: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    reason.map(key).serialize(serializer)
 }
 
 /// `comity-run/1`: what a command used, and what sharing cores cost it.

@@ -44,7 +44,8 @@ pub fn tell_workers(workers: u16, is_asked_for: bool) {
 
 /// What a policy that accelerates cannot do on this machine.
 fn cannot(policy: Policy) -> Option<String> {
-    let Accelerates { threads, vcpus } = policy.accelerates()?;
+    let yields_to = || policy.yield_to().map(|pull| Accelerates { threads: Some(pull), vcpus: false });
+    let Accelerates { threads, vcpus } = policy.accelerates().or_else(yields_to)?;
     let cores = allowed();
     let one_node = cores.windows(2).all(|pair| pair[0].node == pair[1].node);
     let moves = match threads {

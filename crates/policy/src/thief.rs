@@ -91,7 +91,8 @@ pub enum Action {
     Inspect(WorkerId),
     /// Count the pool's roles: [`Event::Counted`]. Takes the pool's one lock, which is what `wsgi` exists to measure.
     Count,
-    /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, a plain one.
+    /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, the worker is moved to the
+    /// thief's core first if its row says so ([`Row::yield_to`](crate::catalog::Row::yield_to)), and the yield is a plain one.
     YieldTo(WorkerId),
     /// Give a worker what is left of the thief's time slice, on the thief's core (Robinhood §3.1); whether it has its old place
     /// again afterwards is the shell's affair. [`Event::Accelerated`] or [`Event::AccelerationRefused`].

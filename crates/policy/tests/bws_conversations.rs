@@ -78,9 +78,10 @@ fn lines_17_to_24_what_a_busy_victim_leads_to() {
 #[test]
 fn line_19_a_preempted_victim_comes_to_the_thiefs_core_and_stays_there() {
     let yields_to = |policy: &str| policy.parse::<Policy>().unwrap().yield_to();
-    let moves = Some(Pull { across_nodes: true, changes_places: false });
     for like in ["bws", "bws-busy-wakes", "robinhood", "robinhood-u", "robinhood-s"] {
-        assert_eq!(yields_to(like), moves, "{like}");
+        // Robinhood's Algorithm 2, line 1.
+        let across_nodes = like != "robinhood";
+        assert_eq!(yields_to(like), Some(Pull { across_nodes, changes_places: false }), "{like}");
         assert_eq!(yields_to(&format!("{like}:yield_to=plain")), None);
     }
     for other in ["abp", "wsgi", "comity:accelerate=yield"] {

@@ -1,6 +1,8 @@
 //! Time slices: a thief that yields has short ones, and neither a task nor what it starts does.
 #![cfg(not(loom))]
 
+#[path = "harness/child.rs"]
+mod child;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_os::cpu_clock::ThreadId;
-use comity_os::slice;
+use comity_os::{cores, slice};
 use watchdog::Watchdog;
 
 /// `comity`'s.
@@ -23,27 +25,60 @@ fn mine() -> Option<Duration> {
     slice::of(ThreadId::current())
 }
 
-/// That of threads here. None, which is said, if they cannot have their own.
-fn usual() -> Option<Duration> {
-    let usual = mine().filter(|usual| !usual.is_zero());
-    if usual.is_none() {
-        println!("SKIPPED: the slice of a thread is {:?}", mine());
+/// Where threads have slices of their own, `role` is played with one that is given, in a table of its own: a member that holds one core has
+/// one worker awake, and one that another waits for does not yield.
+fn play(role: &str) {
+    let skipped = match (mine(), cores::allowed().len()) {
+        (None, _) => "threads have no slices of their own here",
+        (_, 1) => "it takes two cores",
+        _ => "",
+    };
+    if !skipped.is_empty() {
+        println!("SKIPPED: {skipped}");
+        return;
     }
-    usual
+    let table = std::env::temp_dir().join(format!("comity-slices-{}-{role}", std::process::id()));
+    let mut command = child::command(role);
+    command.env("COMITY_TABLE", &table);
+    let output = child::run(command);
+    let _ = std::fs::remove_file(table);
+    assert!(output.status.success(), "{role}: {}", child::stderr(&output));
 }
 
 #[test]
 fn a_thief_that_yields_has_short_slices_and_a_task_has_not() {
-    let Some(usual) = usual() else { return };
-    let watchdog = Watchdog::start("a_thief_that_yields_has_short_slices_and_a_task_has_not");
+    play("comity");
+}
+
+#[test]
+fn the_papers_thieves_have_the_slices_of_their_kernel() {
+    play("papers");
+}
+
+#[test]
+#[ignore = "a role that the other tests play in a process of their own"]
+fn child() {
+    let (Some(role), Some(usual)) = (child::role(), mine()) else { return };
+    match role.as_str() {
+        "comity" => yields(usual),
+        "papers" => papers(usual),
+        role => panic!("'{role}' is no role"),
+    }
+}
+
+fn yields(usual: Duration) {
+    let watchdog = Watchdog::start("yields");
     let pool = pool("comity");
     let threads = pool.broadcast(|_| ThreadId::current());
     let mut short = [0; 2];
     while short.iter().any(|times| *times < 20) {
+        let before = short;
         for (thread, times) in threads.iter().zip(&mut short) {
-            *times += u32::from(slice::of(*thread) == Some(SHORT));
+            *times += u32::from(*times < 20 && slice::of(*thread) == Some(SHORT));
         }
-        watchdog.step(format!("seen with short slices: {short:?}"));
+        if short != before {
+            watchdog.step(format!("seen with short slices: {short:?}"));
+        }
         assert_eq!(pool.broadcast(|_| mine()), [Some(usual); 2]);
         let started = pool.install(|| std::thread::spawn(mine).join().unwrap());
         assert_eq!(started, Some(usual));
@@ -57,10 +92,8 @@ fn a_thief_that_yields_has_short_slices_and_a_task_has_not() {
     child.wait().unwrap();
 }
 
-#[test]
-fn the_papers_thieves_have_the_slices_of_their_kernel() {
-    let Some(usual) = usual() else { return };
-    let watchdog = Watchdog::start("the_papers_thieves_have_the_slices_of_their_kernel");
+fn papers(usual: Duration) {
+    let watchdog = Watchdog::start("papers");
     for policy in ["comity:slice_us=0", "abp", "bws", "robinhood", "dws", "a-steal", "ws-last"] {
         let pool = pool(policy);
         let threads = pool.broadcast(|_| ThreadId::current());

@@ -150,7 +150,7 @@ pub(crate) struct Slot {
     /// How it proposes that cores are divided, as a [`Proposal`](comity_policy::allotment::Proposal).
     pub(crate) proposal: AtomicU32,
     spare_half: AtomicU32,
-    /// What its thieves have done since it came, in all of its pools. Only for show.
+    /// What its thieves have done since its first pool began, in all of them. Only for show.
     pub(crate) steals: AtomicU64,
     pub(crate) accelerations: AtomicU64,
     /// By the reasons of [`REFUSALS`](crate::REFUSALS).

@@ -14,7 +14,7 @@ pub const REFUSALS: [&str; 9] =
 
 const _: () = assert!(REFUSALS.len() <= REASONS);
 
-/// What the thieves of all pools of a program have done since it came to the table, pools that have ended included.
+/// What the thieves of all pools of a program have done since the first of them began, pools that have ended included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Thieves {
     /// How often one took a task from another worker.

@@ -328,7 +328,9 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
         nodes => check(
             name,
             format!("{found}; there are {nodes} NUMA nodes"),
-            meaning(&format!("{pulls} within a node, and yields else; under robinhood-u it pulls across nodes")),
+            meaning(&format!(
+                "{pulls} within a node, and yields else; under bws and robinhood-u it pulls across nodes"
+            )),
         ),
     }
 }

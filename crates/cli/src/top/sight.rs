@@ -9,7 +9,7 @@ use comity_table::{Life, Location, Program, Snapshot, Thieves};
 use serde::Serialize;
 
 use super::screen::Wish;
-use crate::json::Refused;
+use crate::json::{Refused, as_key};
 use crate::set;
 
 /// Rates are over this time: a coordinator publishes what its program has used when it comes by, some of them rarely.
@@ -107,8 +107,9 @@ pub struct Row {
     /// How often one would have, and did not, each second; `null` as with `steals_per_s`.
     pub refused_per_s: Option<f64>,
     /// The most frequent reason of these; `null` where there were none.
+    #[serde(serialize_with = "as_key")]
     pub refused_for: Option<&'static str>,
-    /// How often they did since it joined; `null` for a command, and for an older build.
+    /// How often they did since its first pool began; `null` for a command, and for an older build.
     pub steals: Option<u64>,
     /// See `steals`.
     pub accelerations: Option<u64>,
@@ -320,8 +321,8 @@ mod tests {
         };
         let row = look(None, 0);
         assert!(row.steals.is_none() && row.refused.is_none() && row.steals_per_s.is_none());
-        let done = |steals, running, mask| {
-            let refusals = [0, running, 0, 0, 0, 0, 0, mask, 0];
+        let done = |steals, running, other_node| {
+            let refusals = [0, running, 0, 0, 0, 0, other_node, 0, 0];
             Some(Thieves { steals, accelerations: 2 * steals, refusals })
         };
         let row = look(done(10, 90, 1), 500);
@@ -331,8 +332,9 @@ mod tests {
         );
         let row = look(done(15, 90, 3), 1500);
         assert_eq!((row.steals_per_s, row.accelerations_per_s, row.refused_per_s), (Some(5.0), Some(10.0), Some(2.0)));
-        assert_eq!(row.refused_for, Some("mask"));
+        assert_eq!(row.refused_for, Some("other node"));
         let json = serde_json::to_value(&row).unwrap();
+        assert_eq!(json["refused_for"], "other_node", "one of the keys of `refused`");
         assert_eq!((&json["refused"]["running"], &json["refused"]["no_hypervisor"]), (&90.into(), &0.into()));
     }
 }

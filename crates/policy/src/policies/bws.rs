@@ -9,7 +9,7 @@ use crate::{
 };
 
 parameters! {
-    /// What can be set, of the ablation and of `robinhood` too.
+    /// What can be set, of `bws-busy-wakes` and of `robinhood` too.
     struct Parameters {
         sleep_threshold: u32 = Parameter::number(
             64,

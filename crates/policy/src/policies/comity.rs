@@ -41,7 +41,7 @@ parameters! {
         slice_us: u32 = Parameter::number(
             100,
             0..=100_000,
-            "microseconds of a thief's time slices from its first yield until it has a task; 0: the kernel's own",
+            "microseconds of a thief's time slices from its first yield until it has a task, 100 at least; 0: the kernel's own",
         ),
     }
 }

@@ -15,6 +15,8 @@ pub const ROW: Row = Row {
     name: "robinhood",
     summary: "as bws, but what is left of a thief's time slice goes to a poor worker that is off its core",
     source: "Robinhood §3.2, §4.2, Algorithm 1",
+    // A victim that has tasks is yielded to as under BWS, but within its node.
+    yield_to: |values| (bws::ROW.yield_to)(values).map(|pull| Pull { across_nodes: false, ..pull }),
     accelerates: |_| Some(Accelerates { threads: Some(CHANGES_PLACES), vcpus: true }),
     rest: |victims, values| thief(victims, values, true),
     ..bws::ROW
@@ -25,6 +27,7 @@ pub const ROW_U: Row = Row {
     name: "robinhood-u",
     summary: "as robinhood, also across NUMA nodes: what keeping to one is worth",
     source: "Robinhood §6.7",
+    yield_to: bws::ROW.yield_to,
     accelerates: |_| Some(Accelerates { threads: Some(Pull { across_nodes: true, ..CHANGES_PLACES }), vcpus: true }),
     ..ROW
 };
@@ -34,6 +37,7 @@ pub const ROW_S: Row = Row {
     name: "robinhood-s",
     summary: "as bws to threads, and as robinhood to virtual CPUs: what accelerating threads is worth",
     source: "Robinhood §6.7",
+    yield_to: bws::ROW.yield_to,
     accelerates: |_| Some(Accelerates { threads: None, vcpus: true }),
     rest: |victims, values| thief(victims, values, false),
     ..ROW

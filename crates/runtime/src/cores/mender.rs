@@ -143,7 +143,7 @@ fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
 /// The thread that mends what workers have started that a thief pulled, in a pool without a coordinator. It waits until it is called.
 ///
 /// It is called for the last time when the pool ends, and may be started at that very moment. The lock orders the two: either the end
-/// finds the thread, or the thief that would start it finds that the pool has ended.
+/// finds the thread, or the thief that has started it finds that the pool has ended, and calls it. Nothing else is done under the lock.
 #[derive(Default)]
 pub(crate) struct Mending {
     state: Mutex<Mends>,
@@ -153,20 +153,36 @@ pub(crate) struct Mending {
 enum Mends {
     #[default]
     NotYet,
+    /// A thief starts it.
+    Begins,
     Waits(Thread),
     Ended,
 }
 
 impl Mending {
-    /// Starts the thread, unless there is one. False: there is none, for the pool has ended, or there is none to be had.
+    /// Starts the thread, unless there is one. False: there is none as yet, or none to be had, or the pool has ended.
     pub(crate) fn begin(&self, start: impl FnOnce() -> Option<Thread>) -> bool {
-        let mut state = lock(&self.state);
-        if let Mends::NotYet = *state
-            && let Some(thread) = start()
         {
-            *state = Mends::Waits(thread);
+            let mut state = lock(&self.state);
+            match *state {
+                Mends::NotYet => *state = Mends::Begins,
+                Mends::Waits(_) => return true,
+                Mends::Begins | Mends::Ended => return false,
+            }
         }
-        matches!(*state, Mends::Waits(_))
+        let started = start();
+        let mut state = lock(&self.state);
+        match (&*state, started) {
+            (Mends::Begins, Some(thread)) => {
+                *state = Mends::Waits(thread);
+                return true;
+            }
+            (Mends::Begins, None) => *state = Mends::NotYet,
+            // The pool has ended meanwhile, which the thread sees.
+            (_, Some(thread)) => thread.unpark(),
+            (_, None) => {}
+        }
+        false
     }
 
     /// There is something to be mended.
@@ -212,6 +228,18 @@ mod tests {
         told.recv().expect("it is called when the pool ends");
         assert!(!mending.begin(|| unreachable!("it has been called for the last time")));
         started.join().unwrap();
+
+        // The pool ends while the thread is started, and another thief comes by.
+        let mending = Mending::default();
+        let mut started = None;
+        let begun = mending.begin(|| {
+            assert!(!mending.begin(|| unreachable!("another thief starts it")));
+            mending.end();
+            let handle = started.insert(std::thread::spawn(std::thread::park));
+            Some(handle.thread().clone())
+        });
+        assert!(!begun);
+        started.unwrap().join().unwrap();
     }
 
     /// The bound of a tenth of a second is two looks: a thread and a child are let go at the next, and at the one after that what

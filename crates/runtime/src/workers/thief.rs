@@ -146,30 +146,28 @@ impl Hands for Spell<'_> {
         woken
     }
 
-    /// This kernel has no directed yield. Under BWS the peer comes here first; if it is on a core after all, or waits in a system call, the thief
-    /// goes on.
+    /// This kernel has no directed yield. Under BWS the peer comes here first; if that is on a core after all, the thief goes on.
     fn give_way(&mut self, to: Option<WorkerId>) {
-        self.counters().yields.add(1);
         // Beside another program's thread a yield puts off the next wake-up by a slice.
         self.slice.get_or_init(|| self.worker.registry().policy.slice().and_then(shorten));
-        match to.zip(self.worker.registry().policy.yield_to()) {
-            Some((peer, pull)) => {
-                self.accelerates(peer, Some(pull));
+        let goes_on = match to.zip(self.worker.registry().policy.yield_to()) {
+            Some((peer, pull)) => self.accelerates(peer, Some(pull)) == Err(Refusal::Running),
+            None => {
+                comity_os::yield_core();
+                false
             }
-            None => comity_os::yield_core(),
-        }
+        };
+        self.counters().yields.add(u64::from(!goes_on));
     }
 
     fn accelerate(&mut self, who: WorkerId, level: Level) -> bool {
         let accelerates = self.worker.registry().policy.accelerates();
         let threads = || accelerates.and_then(|accelerates| accelerates.threads);
-        self.accelerates(
-            who,
-            match level {
-                Level::Thread => Some(threads().expect("the policy's row says how threads come to a thief")),
-                Level::Vcpu => None,
-            },
-        )
+        let pull = match level {
+            Level::Thread => Some(threads().expect("the policy's row says how threads come to a thief")),
+            Level::Vcpu => None,
+        };
+        self.accelerates(who, pull).is_ok()
     }
 
     fn pause(&mut self, hints: u32) {
@@ -190,7 +188,7 @@ impl<'a> Spell<'a> {
     }
 
     /// Accelerates the thread of `who`, or, if that is not to be pulled, its virtual CPU. Counts whether it could.
-    fn accelerates(&mut self, who: WorkerId, threads: Option<Pull>) -> bool {
+    fn accelerates(&mut self, who: WorkerId, threads: Option<Pull>) -> Result<(), Refusal> {
         let (worker, registry) = (self.worker, self.worker.registry());
         let view = View { registry, awaited: self.awaited };
         let calls = || view.deques_have_task() || view.injector_has_task() || view.has_business(worker.id());
@@ -206,7 +204,7 @@ impl<'a> Spell<'a> {
         if let Some((recorder, began)) = recorded {
             recorder.accelerated(worker.id(), who, began, outcome);
         }
-        outcome.is_ok()
+        outcome
     }
 
     fn keep(&mut self, job: Option<JobRef>) -> bool {
