@@ -350,7 +350,7 @@ fn main() {
     let kernel = |thieves_yield, seed| Kernel {
         cores: 32,
         latency: us("latency", 24_000.0),
-        granularity: us("granularity", 3_000.0),
+        granularity: us("granularity", 8_000.0),
         tick: us("tick", 1_000.0),
         compat_yield: get("compat_yield", 1.0) > 0.0,
         switch: us("switch", 1.5),
