@@ -1,7 +1,7 @@
 //! A first look at what a kernel model needs: the fair queues of Linux 2.6.36 at their least, and four programs by hand, under ABP
 //! or without yields, on 32 cores. Made for the questions of `../kernel-model.md`, and for nothing else.
 //!
-//! `rustc -O -o first-look docs/results/kernel-model/first-look.rs && ./first-look [KEY=VALUE…]`: keys and defaults are in `main`.
+//! `rustc --edition 2021 -O -o first-look docs/results/kernel-model/first-look.rs && ./first-look [KEY=VALUE…]`: keys and defaults are in `main`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
