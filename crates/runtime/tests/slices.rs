@@ -84,6 +84,10 @@ fn yields(usual: Duration) {
         assert_eq!(started, Some(usual));
         std::thread::sleep(Duration::from_millis(1));
     }
+    watchdog.step("another pool");
+    // Of one that waits for a pool, and of what it starts.
+    assert_eq!(mine(), Some(usual));
+    assert_eq!(self::pool("robinhood").broadcast(|_| mine()), [Some(usual); 2]);
     watchdog.step("a child");
     let child = pool.install(|| Command::new("cat").stdin(Stdio::piped()).spawn());
     let mut child = child.expect("there is a cat");
