@@ -327,7 +327,8 @@ fn main() {
     let loops = |name: &str, default: [f64; 4]| {
         let value = |what: &str, nth: usize| get(&format!("{name}.{what}"), default[nth]);
         let (leaf, work) = (value("leaf", 3), value("work", 2));
-        let phase = Phase { serial: (value("serial", 1) * 1e3) as Ns, leaves: (work / leaf) as u32, leaf: (leaf * 1e3) as Ns };
+        let phase =
+            Phase { serial: (value("serial", 1) * 1e3) as Ns, leaves: (work / leaf) as u32, leaf: (leaf * 1e3) as Ns };
         vec![phase; value("phases", 0) as usize]
     };
     let frontiers = || {
@@ -335,7 +336,9 @@ fn main() {
         let weight = |level: f64| (-get("bfs.sharp", 4.0) * ((level + 0.5) / levels - 0.5).powi(2)).exp();
         let all: f64 = (0..levels as usize).map(|level| weight(level as f64)).sum();
         let leaves = |level: usize| (work * 1e3 * weight(level as f64) / all / leaf as f64).max(1.0) as u32;
-        (0..levels as usize).map(|level| Phase { serial: us("bfs.serial", 900.0), leaves: leaves(level), leaf }).collect()
+        (0..levels as usize)
+            .map(|level| Phase { serial: us("bfs.serial", 900.0), leaves: leaves(level), leaf })
+            .collect()
     };
     let shape = |name: &'static str, phases: Vec<Phase>, workers| {
         let bandwidth = get(&format!("{name}.bandwidth"), if name == "bfs" { 24.0 } else { f64::INFINITY });
@@ -371,7 +374,8 @@ fn main() {
             let together = Machine::new(kernel(thieves_yield, seed), &pair).run(rounds);
             for nth in 0..2 {
                 let alone = Machine::new(kernel(true, seed), &[base[nth]]).run(rounds).round(0);
-                let work: Ns = base[nth].phases.iter().map(|phase| phase.serial + Ns::from(phase.leaves) * phase.leaf).sum();
+                let work: Ns =
+                    base[nth].phases.iter().map(|phase| phase.serial + Ns::from(phase.leaves) * phase.leaf).sum();
                 found[nth].push((together.round(nth) / alone - 1.0) * 100.0);
                 found[2 + nth].push(work as f64 / alone);
                 found[4 + nth].push(together.programs[nth].busy as f64 / together.now as f64);
@@ -384,7 +388,9 @@ fn main() {
             format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
         });
         let names = pair.map(|shape| shape.name);
-        println!("{title}: slowdown in % of {} {}, of {} {}; speedup alone {}, {}; cores with a task {}, {}",
-            names[0], shown[0], names[1], shown[1], shown[2], shown[3], shown[4], shown[5]);
+        println!(
+            "{title}: slowdown in % of {} {}, of {} {}; speedup alone {}, {}; cores with a task {}, {}",
+            names[0], shown[0], names[1], shown[1], shown[2], shown[3], shown[4], shown[5]
+        );
     }
 }
