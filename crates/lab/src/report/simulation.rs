@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::chart::{self, Chart, Measured, Row, Scale, bar, dot, picture};
-use super::page::{Entry, Section, clean, facts, heading, table};
+use super::page::{Cell, Entry, Section, clean, facts, heading, table};
 use crate::corun::table::{percent, shorten};
 use crate::simulate::told;
 
@@ -110,8 +110,35 @@ pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
         (presence(report))
         (table("Programs of one name, over all runs (± 95 % confidence over the runs)", &numbers.header, 1, &rows))
         @for sentence in &numbers.sentences { p { (sentence) } }
+        (percentiles(&[], &[(Vec::new(), report)]))
     };
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
+}
+
+/// Those of programs of which more than one ended, with each setting of these keys.
+fn percentiles(keys: &[String], points: &[(Vec<String>, &SimulateReport)]) -> Markup {
+    let each: Vec<_> = points.iter().map(|(values, report)| (values, told::percentiles(&report.runs))).collect();
+    let columns = each.iter().map(|(_, (header, _))| header.clone()).max_by_key(Vec::len).unwrap_or_default();
+    let rows = each.iter().flat_map(|(values, (_, rows))| rows.iter().map(move |row| values.iter().chain(row)));
+    let rows: Vec<Vec<String>> = rows.map(|cells| cells.cloned().collect()).collect();
+    html! {
+        @if !rows.is_empty() {
+            (settings("Percentiles over the programs that ended, in all runs: p50 / p90 / p99", keys, &columns, rows))
+        }
+    }
+}
+
+/// A table, whose columns have what is varied before all else.
+fn settings(title: &str, keys: &[String], columns: &[&str], rows: Vec<Vec<String>>) -> Markup {
+    let header: Vec<&str> = keys.iter().map(String::as_str).chain(columns.iter().copied()).collect();
+    let cells = |row: Vec<String>| {
+        let mut row: Vec<Cell> = row.into_iter().map(Into::into).collect();
+        // On some machines there is less to tell than on others.
+        row.resize_with(header.len(), || "".into());
+        row
+    };
+    let rows: Vec<Vec<Cell>> = rows.into_iter().map(cells).collect();
+    table(title, &header, keys.len() + 1, &rows)
 }
 
 fn measured(Estimate { value, half_width }: Estimate) -> Measured {

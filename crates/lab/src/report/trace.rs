@@ -568,6 +568,29 @@ mod tests {
     }
 
     #[test]
+    fn the_tracks_of_simulated_cores_are_of_the_programs_that_ran_there() {
+        let runs = |core: u32, program: u32, ts: u32| {
+            format!(
+                r#"{{"name":"x","cat":"running","ph":"X","pid":1,"tid":{core},"ts":{ts}.000,"dur":5.000,"args":{{"program":{program},"core":{core},"worker":0}}}}"#
+            )
+        };
+        let name = r#"{"name":"process_name","cat":"machine","ph":"M","pid":1,"tid":0,"args":{"name":"cores"}}"#;
+        let [throttled, blocked] = [slice("throttled", 5.0, 5.0), slice("blocked", 10.0, 5.0)];
+        let events = [name, &runs(3, 7, 0), &runs(3, 9, 5), &slice("task", 0.0, 5.0), &throttled, &blocked];
+        let trace = read(&text(&events)).unwrap();
+        assert_eq!(trace.programs.keys().collect::<Vec<_>>(), [&7, &9]);
+        assert_eq!(
+            (&trace.programs[&7].cores[&3], &trace.programs[&9].cores[&3]),
+            (&vec![(0, 5_000)], &vec![(5_000, 10_000)])
+        );
+        let states: Vec<State> = trace.programs[&7].workers[&8].slices.iter().map(|slice| slice.0).collect();
+        assert_eq!(states, [State::Task, State::Preempted, State::Task]);
+        assert_eq!((trace.programs[&7].workers[&8].preemptions, trace.unknown), (1, 0));
+        let nowhere = r#"{"name":"x","cat":"running","ph":"X","pid":1,"tid":1,"ts":0.000,"dur":5.000}"#;
+        assert!(read(&text(&[nowhere])).unwrap_err().contains("line 3: it has no core"));
+    }
+
+    #[test]
     fn what_is_not_known_is_counted_and_does_no_harm() {
         let events = [
             r#"{"name":"temperature","ph":"C","pid":7,"tid":0,"ts":1,"args":{"value":3}}"#,

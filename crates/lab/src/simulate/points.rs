@@ -131,7 +131,7 @@ impl Points {
         panic!("there is no such run")
     }
 
-    /// What is varied, for who reads which runs are filed. Empty if nothing is.
+    /// What is varied, for the head of a file of runs: with the scenario it says what each run is. Empty if nothing is.
     pub fn told(&self) -> String {
         let axis = |Axis { key, values, .. }: &Axis| {
             let values: Vec<String> = values.iter().map(Scalar::to_string).collect();

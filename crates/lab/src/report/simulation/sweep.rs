@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Scenario, SimulateReport, measured, told};
+use super::{Scenario, SimulateReport, measured, percentiles, settings, told};
 use crate::corun::table::shorten;
 use crate::report::chart::{Chart, Row, Scale, dot, picture};
-use crate::report::page::{Cell, Entry, Section, clean, facts, heading, table};
+use crate::report::page::{Entry, Section, clean, facts, heading};
 
 /// `comity-simulate-sweep/1`, as far as it is shown.
 #[derive(Debug, Deserialize)]
@@ -66,17 +66,11 @@ pub fn section(id: &str, file: &str, sweep: &Sweep) -> Section {
     let runs: usize = points.iter().map(|(_, report)| report.runs.len()).sum();
     let gist = format!("{} settings of {}, {runs} runs", points.len(), keys.join(", "));
     let each: Vec<_> = points.iter().map(|(values, report)| (values, told::told(&report.runs))).collect();
-    // On some machines there is more to tell than on others.
     let columns = each.iter().map(|(_, told)| told.header.clone()).max_by_key(Vec::len).unwrap_or_default();
-    let header: Vec<&str> = keys.iter().map(String::as_str).chain(columns.iter().copied()).collect();
     let rows = each.iter().flat_map(|(values, told)| told.rows.iter().map(|row| values.iter().chain(row)));
-    let rows: Vec<Vec<Cell>> = rows
-        .map(|cells| {
-            let mut row: Vec<Cell> = cells.map(Into::into).collect();
-            row.resize_with(header.len(), || "".into());
-            row
-        })
-        .collect();
+    let rows: Vec<Vec<String>> = rows.map(|cells| cells.cloned().collect()).collect();
+    let all: Vec<(Vec<String>, &SimulateReport)> =
+        points.iter().map(|(values, report)| (values.clone(), report)).collect();
     let mut names: Vec<&str> = Vec::new();
     for name in points.iter().flat_map(|(_, report)| told::names(&report.runs)) {
         if !names.contains(&name) {
@@ -93,7 +87,8 @@ pub fn section(id: &str, file: &str, sweep: &Sweep) -> Section {
             ("simulated by", html! { "comity-lab " (clean(comity)) }),
         ]))
         @for name in names { (times(name, points)) }
-        (table(title, &header, keys.len() + 1, &rows))
+        (settings(title, keys, &columns, rows))
+        (percentiles(keys, &all))
     };
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
 }
