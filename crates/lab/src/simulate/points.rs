@@ -273,10 +273,12 @@ fn of_set(names: &[&str], text: &str) -> Result<Axis, String> {
         return Err(no_form());
     }
     let key = path.join(".");
-    let path: Vec<String> = match path[..] {
-        ["machine", "cores"] => ["machine", "processors"].map(str::to_owned).to_vec(),
-        _ => path.into_iter().map(str::to_owned).collect(),
-    };
+    if let ["machine", cores, ..] = &mut path[..]
+        && *cores == "cores"
+    {
+        *cores = "processors";
+    }
+    let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
     let is_policy = path.len() == 3 && path[0] == "programs" && path[2] == POLICY;
     let values =
         if is_policy { listed(values)? } else { values.split(',').map(Scalar::read).collect::<Result<_, _>>()? };
