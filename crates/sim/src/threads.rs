@@ -8,6 +8,7 @@
 //! ```text
 //! threads.rs   the clock, who comes, what goes wrong
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
+//! linux.rs     the same as kernels of Linux do it
 //! pool.rs      a program: its tasks, its workers, what they do with a task
 //! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
 //! queue.rs     run queues of workers: their locks, and where unblocked tasks go
@@ -28,6 +29,7 @@ mod conformance;
 mod coordinator;
 mod kernel;
 mod ledger;
+pub mod linux;
 mod orders;
 mod platform;
 mod pool;
@@ -55,6 +57,8 @@ use crate::quanta::job::Cycles;
 use crate::random::stream;
 use check::Check;
 use kernel::Kernel;
+pub use kernel::Switches;
+use linux::{Linux, Queues};
 use orders::Setter;
 use pool::{Pool, Pools, Work};
 use quota::Quota;
@@ -85,7 +89,9 @@ pub struct Costs {
     pub wake_latency: u64,
     /// From one thread to another on a core.
     pub switch: u64,
-    /// How long a thread runs while others wait for its core.
+    /// From one thread to another of another program, on top of that: what the first had in the core's caches is fetched again.
+    pub refill: u64,
+    /// How long a thread runs while others wait for its core. Only where the host has none of Linux's kernels.
     pub slice: u64,
     /// How long the lock of a worker's run queue is held, by whoever puts a task there or looks for one; those who come meanwhile
     /// wait, in the order in which they came. 0: queues have no lock.
@@ -108,6 +114,7 @@ impl Default for Costs {
             wake: 2_000,
             wake_latency: 5_000,
             switch: 1_500,
+            refill: 0,
             slice: 3_000_000,
             queue: 0,
             handover: 0,
@@ -120,9 +127,9 @@ impl Costs {
     /// The largest.
     pub fn most(&self) -> u64 {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
-        let Costs { queue, handover, switch_task, .. } = *self;
+        let Costs { refill, queue, handover, switch_task, .. } = *self;
         let thread = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
-        thread.into_iter().chain([queue, handover, switch_task]).max().unwrap_or(0)
+        thread.into_iter().chain([refill, queue, handover, switch_task]).max().unwrap_or(0)
     }
 
     /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.
@@ -198,6 +205,8 @@ enum Due {
     Dies(u32),
     /// So many cores are there from now on.
     Online(u32),
+    /// Threads may be moved to other cores.
+    Balance,
 }
 
 /// How much a program's threads used their cores and the kernel.
@@ -282,6 +291,8 @@ pub struct Host {
     idle_beside_work: u64,
     /// Processor time that cores have idled, summed over the cores.
     idled: u64,
+    /// The same in which they had a thread.
+    used: u64,
     random: ChaCha8Rng,
     record: Option<Box<dyn FnMut(Line)>>,
     timeline: Option<Timeline>,
@@ -321,6 +332,7 @@ impl Host {
             starved: 0,
             idle_beside_work: 0,
             idled: 0,
+            used: 0,
             random: stream(seed, u64::MAX),
             record: None,
             timeline: None,
@@ -338,6 +350,24 @@ impl Host {
     /// threads; which it is unless told.
     pub fn yield_to_peers(&mut self, directed: bool) {
         self.directed_yield = directed;
+    }
+
+    /// The host has this kernel. Before any program comes.
+    ///
+    /// # Panics
+    /// If the host cannot be so ([`Linux::check`]).
+    pub fn use_linux(&mut self, linux: Linux) {
+        let cores = self.kernel.len();
+        if let Err(what) = linux.check(cores as u32) {
+            panic!("{what}");
+        }
+        self.kernel.linux = Some(Box::new(Queues::new(linux, cores)));
+        self.plan(0, Due::Balance);
+    }
+
+    /// How often cores went from one thread to another.
+    pub fn switches(&self) -> Switches {
+        self.kernel.switches
     }
 
     /// From now on no program that comes shares cores, whatever its policy: as on threads with `COMITY_TABLE=off`.
@@ -451,8 +481,8 @@ impl Host {
     }
 
     fn check(&self, whole: bool) -> Result<(), String> {
-        let Host { now, kernel, table, pools, touched, starved, .. } = self;
-        Check { now: *now, kernel, table, pools, touched, starved: *starved }.look(whole)
+        let Host { now, kernel, table, pools, touched, starved, used, .. } = self;
+        Check { now: *now, kernel, table, pools, touched, starved: *starved, used: *used }.look(whole)
     }
 
     /// It is `at` from now on.
@@ -461,6 +491,7 @@ impl Host {
         let waiting = self.kernel.queued as u64 + self.starved;
         self.idle_beside_work += lasted * waiting.min(idle);
         self.idled += lasted * idle;
+        self.used += lasted * self.kernel.running();
         self.now = at;
         self.table.set_now(at);
     }
@@ -519,7 +550,7 @@ impl Host {
             | Due::Comes(program)
             | Due::Dies(program) => Some(program),
             Due::Asks(setter) => Some(self.setters[setter as usize].program),
-            Due::Online(_) => None,
+            Due::Online(_) | Due::Balance => None,
         };
         self.touched.extend(program);
         self.acting = None;
@@ -533,6 +564,7 @@ impl Host {
             Due::Asks(setter) => self.asks(setter),
             Due::Dies(program) => self.dies(program),
             Due::Online(cores) => self.go_online(cores as usize),
+            Due::Balance => self.balance(),
         }
     }
 

@@ -2,14 +2,14 @@
 
 use ::csv::Writer;
 use comity_sim::scenario::{Model, Outcome};
-use comity_sim::threads::Counts;
+use comity_sim::threads::{Counts, Switches};
 
 use super::points::{Point, Points};
 use super::told::{time, waste};
 
 /// The columns, in their order, before one for each `--set`. Times and cycles are in steps of the machine, which on a host are
 /// nanoseconds; what a run, or a machine, does not have is empty. `scenarios/README.md` has the rest.
-const HEADER: [&str; 32] = [
+const HEADER: [&str; 35] = [
     "point",
     "run",
     "seed",
@@ -42,6 +42,9 @@ const HEADER: [&str; 32] = [
     "run_steps",
     "run_utilization",
     "run_idle_beside_work",
+    "run_switches",
+    "run_switches_to_thieves",
+    "run_switches_between_programs",
 ];
 
 /// All rows below a header, of the runs of each point.
@@ -74,6 +77,7 @@ fn cells(point: &Point, outcome: &Outcome, nth: usize) -> Vec<String> {
     };
     let maybe = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
     let count = |of: fn(&Counts) -> u64| maybe(program.counts.as_ref().map(of));
+    let switches = |of: fn(&Switches) -> u64| maybe(outcome.switches.as_ref().map(of));
     let cycles = program.cycles;
     vec![
         outcome.seed.to_string(),
@@ -106,5 +110,8 @@ fn cells(point: &Point, outcome: &Outcome, nth: usize) -> Vec<String> {
         outcome.steps.to_string(),
         outcome.utilization.to_string(),
         maybe(outcome.idle_beside_work),
+        switches(|switches| switches.all),
+        switches(|switches| switches.to_thieves),
+        switches(|switches| switches.between_programs),
     ]
 }

@@ -95,10 +95,10 @@ impl Points {
     /// Says in a sentence which option, or which point, is at fault.
     pub fn new(written: &Written, sets: &[String], policies: &[String]) -> Result<Points, String> {
         let names: Vec<&str> = written.programs.iter().map(|program| program.name.as_str()).collect();
-        let axes = axes(&names, sets, policies)?;
+        let base = serde_json::to_value(written).expect("it has string keys");
+        let axes = axes(&base, &names, sets, policies)?;
         let count = axes.iter().fold(1u64, |count, axis| count.saturating_mul(axis.values.len() as u64));
         bounded(count, count)?;
-        let base = serde_json::to_value(written).expect("it has string keys");
         let mut all = Vec::new();
         for nth in 0..count as usize {
             let values = place(&axes, nth);
@@ -227,10 +227,10 @@ fn element<'a>(list: &'a mut [Value], key: &str) -> Result<&'a mut Value, String
 
 // ---- What is written on the command line. ----
 
-fn axes(names: &[&str], sets: &[String], policies: &[String]) -> Result<Vec<Axis>, String> {
+fn axes(base: &Value, names: &[&str], sets: &[String], policies: &[String]) -> Result<Vec<Axis>, String> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in sets {
-        axes.push(of_set(names, text).map_err(|why| format!("--set {text}: {why}"))?);
+        axes.push(of_set(base, names, text).map_err(|why| format!("--set {text}: {why}"))?);
     }
     let mut of_all = Vec::new();
     for text in policies {
@@ -259,7 +259,7 @@ fn axes(names: &[&str], sets: &[String], policies: &[String]) -> Result<Vec<Axis
 }
 
 /// `KEY=VALUE,…`.
-fn of_set(names: &[&str], text: &str) -> Result<Axis, String> {
+fn of_set(base: &Value, names: &[&str], text: &str) -> Result<Axis, String> {
     let no_form = || "it is not of the form KEY=VALUE,…".to_owned();
     // A name may have a dot in it, and whatever else.
     let of_program = text.strip_prefix("programs.").and_then(|rest| {
@@ -280,9 +280,21 @@ fn of_set(names: &[&str], text: &str) -> Result<Axis, String> {
     }
     let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
     let is_policy = path.len() == 3 && path[0] == "programs" && path[2] == POLICY;
-    let values =
-        if is_policy { listed(values)? } else { values.split(',').map(Scalar::read).collect::<Result<_, _>>()? };
+    let values = match is_policy {
+        true => listed(values)?,
+        false => values.split(',').map(|text| fitting(base, &path, text)).collect::<Result<_, _>>()?,
+    };
     Ok(Axis { key, path: Some(path), values })
+}
+
+/// A value as its key takes it: a string of digits, such as a kernel's version, needs no quotes either.
+fn fitting(base: &Value, path: &[String], text: &str) -> Result<Scalar, String> {
+    let fits = |Scalar(value): &Scalar| {
+        let mut written = base.clone();
+        set(&mut written, path, value).is_ok() && serde_json::from_value::<Written>(written).is_ok()
+    };
+    let (value, string) = (Scalar::read(text)?, Scalar(text.trim().into()));
+    Ok(if !fits(&value) && fits(&string) { string } else { value })
 }
 
 /// The program that `NAME=POLICY,…` names, and its policies. `None`: they are of all programs.
@@ -384,6 +396,8 @@ mod tests {
         for (set, pointer, value) in [
             ("machine.costs.steal=7", "/machine/costs/steal", Value::from(7)),
             ("machine.table=false", "/machine/table", false.into()),
+            ("machine.linux.version=3.9", "/machine/linux/version", "3.9".into()),
+            ("machine.linux.version=\"6.18\"", "/machine/linux/version", "6.18".into()),
             ("programs.a.b = c.quota=0.5", "/programs/1/quota", 0.5.into()),
             ("programs.2.width=1_000", "/programs/1/width", 1_000.into()),
             ("programs.a.fork=tree", "/programs/0/fork", "tree".into()),
@@ -412,6 +426,7 @@ mod tests {
             (&["machine.cores=0"], &[], "with machine.cores=0: machine.processors is 0; it must be at least 1"),
             (&["machine.cores=-1"], &[], "invalid value: integer `-1`, expected u32"),
             (&["machine=3"], &[], "invalid type: integer `3`"),
+            (&["machine.linux.version=3.8"], &[], "with machine.linux.version=3.8: "),
             (&["machine.cores"], &[], "--set machine.cores: it is not of the form KEY=VALUE,…"),
             (&["machine..cores=2"], &[], "it is not of the form KEY=VALUE,…"),
             (&["machine.cores=2,,4"], &[], "--set machine.cores=2,,4: a value is empty"),

@@ -128,6 +128,11 @@ pub fn told(runs: &[Outcome]) -> Told {
     if is_on_a_host {
         let idle = clock.tell(over(runs, idle_beside_work));
         sentences.push(format!("Cores idled for {idle} while a thread or a task waited for one."));
+        let [all, to_thieves, between] = SWITCHES.map(|number| with_interval(over(runs, number), 0));
+        sentences.push(format!(
+            "Cores went from one thread to another {all} times: {to_thieves} to one without a task, {between} from one of another \
+             program."
+        ));
     }
     let plural = if runs.len() == 1 { "" } else { "s" };
     sentences.push(format!(
@@ -145,8 +150,9 @@ pub fn told_of_runs(runs: &[Outcome]) -> (Vec<&'static str>, Vec<String>) {
     let mut header = vec!["runs", "length", "utilization"];
     let mut row = vec![runs.len().to_string(), clock.tell(over(runs, length)), part(over(runs, utilization))];
     if is_on_a_host(runs) {
-        header.push("idle beside work");
+        header.extend(["idle beside work", "switches", "to thieves", "between programs"]);
         row.push(clock.tell(over(runs, idle_beside_work)));
+        row.extend(SWITCHES.map(|number| with_interval(over(runs, number), 0)));
     }
     (header, row)
 }
@@ -166,6 +172,13 @@ fn utilization(run: &Outcome) -> f64 {
 fn idle_beside_work(run: &Outcome) -> f64 {
     run.idle_beside_work.unwrap_or(0) as f64
 }
+
+/// How often cores went from one thread to another: in all, to one without a task, and from one of another program.
+const SWITCHES: [fn(&Outcome) -> f64; 3] = [
+    |run| run.switches.unwrap_or_default().all as f64,
+    |run| run.switches.unwrap_or_default().to_thieves as f64,
+    |run| run.switches.unwrap_or_default().between_programs as f64,
+];
 
 // ---- Percentiles. ----
 
@@ -217,6 +230,9 @@ pub struct Summary {
     utilization: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_beside_work: Option<Distribution>,
+    /// In all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switches: Option<Distribution>,
     programs: Vec<ProgramSummary>,
 }
 
@@ -260,6 +276,7 @@ impl Summary {
             length: Distribution::of_runs(runs, length),
             utilization: Distribution::of_runs(runs, utilization),
             idle_beside_work: Distribution::of_runs(runs, idle_beside_work).filter(|_| is_on_a_host),
+            switches: Distribution::of_runs(runs, SWITCHES[0]).filter(|_| is_on_a_host),
             programs: names(runs).into_iter().map(program).collect(),
         }
     }

@@ -324,7 +324,7 @@ fn the_page_of_a_sweep_has_each_setting() {
     {
         assert!(page.contains(part), "{part}: {page}");
     }
-    assert_eq!(page.matches("Percentiles over the programs that ended").count(), 2, "caption and label");
+    assert!(page.contains("Percentiles over the programs that ended"), "{page}");
     assert!(page.matches("<td class=\"text\">bws:sleep_threshold=9</td>").count() >= 4, "{page}");
 }
 

@@ -12,7 +12,7 @@ use crate::program::{Fork, ForkJoin, Program};
 use crate::quanta::job::Cycles;
 use crate::quanta::{Server, ThreadScheduler};
 use crate::random::stream;
-use crate::threads::{Counts, Host, Lateness, Stretch};
+use crate::threads::{Counts, Host, Lateness, Stretch, Switches};
 
 /// Is told what thieves are told and answer.
 pub type Recorder = Box<dyn FnMut(Line)>;
@@ -47,6 +47,9 @@ pub struct Outcome {
     /// want of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,
+    /// On a host: how often cores went from one thread to another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<Switches>,
     /// In the order in which they came.
     pub programs: Vec<ProgramOutcome>,
 }
@@ -79,7 +82,8 @@ pub struct ProgramOutcome {
 impl Outcome {
     fn new(seed: u64) -> Outcome {
         let programs = Vec::new();
-        Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, idle_beside_work: None, programs }
+        let cycles = Cycles::default();
+        Outcome { seed, steps: 0, cycles, utilization: 0.0, idle_beside_work: None, switches: None, programs }
     }
 }
 
@@ -115,8 +119,11 @@ impl Scenario {
         check_every: u64,
         observers: Observers,
     ) -> Result<Outcome, String> {
-        let Machine { processors, steps, costs, directed_yield, table, .. } = self.written.machine;
+        let Machine { processors, steps, costs, linux, directed_yield, table, .. } = self.written.machine;
         let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
+        if let Some(linux) = linux {
+            host.use_linux(linux);
+        }
         host.yield_to_peers(directed_yield);
         if !table {
             host.without_table();
@@ -182,6 +189,7 @@ impl Scenario {
             outcome.cycles += fate.spent;
         }
         (outcome.steps, outcome.idle_beside_work) = (host.now(), Some(host.idle_beside_work()));
+        outcome.switches = Some(host.switches());
         let there_were = self.core_time(outcome.steps);
         outcome.utilization = if there_were == 0 { 0.0 } else { outcome.cycles.work as f64 / there_were as f64 };
         Ok(outcome)

@@ -180,11 +180,10 @@ impl Pool {
         sum + u64::from(self.busy) * (now - until)
     }
 
-    /// A worker has used its core for so long, unless what it does was over before.
-    pub(super) fn spend(&mut self, worker: u32, elapsed: u64) {
+    /// A worker has used its core, of that speed, for so long, unless what it does was over before.
+    pub(super) fn spend(&mut self, worker: u32, elapsed: u64, speed: u64) {
         let worker = &mut self.workers[worker as usize];
-        let elapsed = elapsed.min(worker.left);
-        worker.left -= elapsed;
+        let elapsed = worker.advance(elapsed, speed);
         worker.times.on_core += elapsed;
         if let Some(quota) = &mut self.quota {
             quota.spend(elapsed);

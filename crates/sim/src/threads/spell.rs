@@ -483,6 +483,9 @@ impl Host {
 
     /// The spell is over: begins with what was found, or with the worker's own business.
     fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
+        if self.pool(thread.program).policy.slice().is_some() {
+            self.set_slice(thread, None);
+        }
         let one = self.worker_mut(thread);
         one.wakeups_owed += wakeups_owed;
         let dialogue = one.set_dialogue(None).expect("a thief is in a dialogue");
@@ -522,12 +525,19 @@ impl Host {
         true
     }
 
+    /// The thread's time slices are so long from now on, or as the kernel has them, where a kernel lets it.
+    fn set_slice(&mut self, thread: Thread, slice: Option<Duration>) {
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &kernel.linux {
+            linux.set_slice(&mut pools.worker_mut(thread).entity, slice.map(|slice| slice.as_nanos() as u64));
+        }
+    }
+
     fn give_way(&mut self, thread: Thread, peer: Option<WorkerId>) {
         let Place::On(core) = self.worker(thread).place else { return };
         self.worker_mut(thread).gives_way = true;
-        if let Some(peer) = peer.filter(|_| self.directed_yield) {
-            self.give_turn_to(core, Thread { worker: peer.0, ..thread });
-        }
-        self.kernel.cores[core].slice_end = self.now;
+        self.set_slice(thread, self.pool(thread.program).policy.slice());
+        let peer = peer.filter(|_| self.directed_yield).map(|peer| Thread { worker: peer.0, ..thread });
+        self.yield_core(core, peer);
     }
 }

@@ -7,7 +7,8 @@ use comity_policy::Thief;
 use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Dialogue, Effect};
 
-use super::kernel::{Place, Times};
+use super::kernel::{Place, Times, WHOLE};
+use super::linux::Entity;
 use crate::program::Strand;
 
 /// What a worker does with its time.
@@ -60,8 +61,10 @@ pub(super) struct Worker {
     pub(super) queue_free: u64,
     pub(super) place: Place,
     pub(super) doing: Doing,
-    /// Nanoseconds of its doing that are left.
+    /// Nanoseconds of its doing that are left, at full speed,
     pub(super) left: u64,
+    /// and thousandths of them that are done of the next.
+    done: u64,
     /// As the pool counts it.
     pub(super) rest: Rest,
     /// When it got the task that it has,
@@ -82,6 +85,8 @@ pub(super) struct Worker {
     /// It has offered its core.
     pub(super) gives_way: bool,
     pub(super) last_core: usize,
+    /// How its thread stands in a queue of Linux.
+    pub(super) entity: Entity,
     /// Where its thread may run, if not everywhere.
     pub(super) confined: Cell<Option<CoreSet>>,
 }
@@ -96,6 +101,7 @@ impl Worker {
             place: Place::Nowhere,
             doing: Doing::Nothing,
             left: 0,
+            done: 0,
             rest: Rest::Awake,
             busy_since: None,
             busy_time: 0,
@@ -107,8 +113,27 @@ impl Worker {
             wakeups_owed: 0,
             gives_way: false,
             last_core,
+            entity: Entity::new(0),
             confined: Cell::new(None),
         }
+    }
+
+    /// It has been on a core of that speed for so long, in thousandths; how much of that it has done something.
+    pub(super) fn advance(&mut self, elapsed: u64, speed: u64) -> u64 {
+        if speed == WHOLE {
+            let elapsed = elapsed.min(self.left);
+            self.left -= elapsed;
+            return elapsed;
+        }
+        let elapsed = elapsed.min(self.time_left(speed));
+        let done = self.done + elapsed * speed;
+        (self.left, self.done) = (self.left.saturating_sub(done / WHOLE), done % WHOLE);
+        elapsed
+    }
+
+    /// How long a core of that speed needs for what is left.
+    pub(super) fn time_left(&self, speed: u64) -> u64 {
+        if speed == WHOLE { self.left } else { (self.left * WHOLE).saturating_sub(self.done).div_ceil(speed) }
     }
 
     pub(super) fn set_busy(&mut self, now: u64, busy: bool) {
