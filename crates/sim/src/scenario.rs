@@ -12,7 +12,7 @@ use comity_policy::{Policy, Waking};
 use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
 
-pub use run::{Outcome, ProgramOutcome, Recorder};
+pub use run::{Observers, Outcome, ProgramOutcome, Recorder};
 
 use crate::quanta::job::Deques;
 use crate::quanta::{Feedback, ThreadScheduler};
@@ -53,6 +53,7 @@ pub struct Machine {
     #[serde(default)]
     pub model: Model,
     /// P.
+    #[serde(alias = "cores")]
     pub processors: u32,
     /// After so many steps the run ends, whoever has ended by then; where there are quanta, rounded up to whole ones. On a host a
     /// step is a nanosecond.

@@ -21,6 +21,7 @@
 //! orders.rs    what programs are asked from outside
 //! check.rs     what must hold after every event
 //! ledger.rs    the books of strands, kept a second time
+//! timeline.rs  what each thread was about, and where it ran
 //! ```
 
 mod check;
@@ -38,6 +39,7 @@ mod queue;
 mod quota;
 mod spell;
 mod table;
+mod timeline;
 mod worker;
 
 use std::cmp::Ordering;
@@ -63,6 +65,8 @@ use orders::Setter;
 use pool::{Pool, Pools, Work};
 use quota::Quota;
 use table::Table;
+use timeline::Timeline;
+pub use timeline::{Activity, Stretch};
 
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
@@ -295,6 +299,7 @@ pub struct Host {
     used: u64,
     random: ChaCha8Rng,
     record: Option<Box<dyn FnMut(Line)>>,
+    timeline: Option<Timeline>,
     /// What was wrong first.
     wrong: Option<String>,
     handled: u64,
@@ -335,6 +340,7 @@ impl Host {
             used: 0,
             random: stream(seed, u64::MAX),
             record: None,
+            timeline: None,
             wrong: None,
             handled: 0,
         }
@@ -474,6 +480,9 @@ impl Host {
             let whole = self.handled.is_multiple_of(check_every);
             let checked = if self.wrong.is_some() { self.wrong.take().map_or(Ok(()), Err) } else { self.check(whole) };
             checked.map_err(|what| format!("after {due:?} at {}: {what}", self.now))?;
+            if let Some(timeline) = &mut self.timeline {
+                timeline.look(self.now, &self.kernel, &self.pools, &self.touched);
+            }
             self.touched.clear();
         }
         if self.left > 0 {
@@ -481,6 +490,9 @@ impl Host {
         }
         self.catch_up_all();
         self.charge_all();
+        if let Some(timeline) = &mut self.timeline {
+            timeline.end(self.now);
+        }
         self.check(true)
     }
 
@@ -528,6 +540,12 @@ impl Host {
     /// How a program fared until now.
     pub fn fate(&self, program: u32) -> Fate {
         self.pools.0[program as usize].fate()
+    }
+
+    /// Nanoseconds that the program's threads waited for a core, or for the next period of its quota, summed over them. A wait that is
+    /// not over is not in it.
+    pub fn waited(&self, program: u32) -> u64 {
+        self.pool(program).waited()
     }
 
     /// A program whose tasks block, as it is now.

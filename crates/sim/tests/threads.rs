@@ -17,6 +17,11 @@ use comity_sim::threads::{Costs, Counts, Fate, Host, Lateness};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
 
+#[path = "threads/stretches.rs"]
+mod stretches;
+
+use stretches::Stretches;
+
 struct Submitted {
     program: Work,
     came: u64,
@@ -281,8 +286,11 @@ fn check_every() -> u64 {
 
 fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, String> {
     let shares_cores = host.has_hardware_threads();
+    let stretches = Stretches::of(&mut host);
     host.run(40_000_000, check_every())?;
     let fates: Vec<Fate> = (0..submitted.len() as u32).map(|program| host.fate(program)).collect();
+    let came: Vec<u64> = submitted.iter().map(|submitted| submitted.came).collect();
+    stretches.check(&host, &came)?;
     for (nth, (fate, Submitted { program, came })) in (0..).zip(fates.iter().zip(submitted)) {
         let expect =
             |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {fate:?}, {program:?}")) };

@@ -10,6 +10,7 @@ mod processes;
 mod report;
 mod reproduce;
 mod simulate;
+mod sweeps;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;

@@ -66,6 +66,8 @@ pub(super) struct Pool {
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
     spent: Cycles,
+    /// How long the threads waited for a core that are gone.
+    waited: u64,
     pub(super) counts: Counts,
     came: bool,
     pub(super) ended: Option<u64>,
@@ -104,6 +106,7 @@ impl Pool {
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),
+            waited: 0,
             counts: Counts::default(),
             came: false,
             ended: None,
@@ -197,6 +200,11 @@ impl Pool {
 
     pub(super) fn spent(&self) -> Cycles {
         self.spent
+    }
+
+    /// How long its threads have waited for a core, those that are gone too.
+    pub(super) fn waited(&self) -> u64 {
+        self.waited + self.workers.iter().map(|worker| worker.times.for_core).sum::<u64>()
     }
 
     pub(super) fn fate(&self) -> Fate {
@@ -362,6 +370,7 @@ impl Host {
                 self.take_off(Thread { program, worker });
             }
             let pool = self.pool_mut(program);
+            pool.waited = pool.waited();
             (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
             (0..self.kernel.len()).for_each(|core| self.dispatch(core));
             // Who has died does not leave the table: others bury it.
