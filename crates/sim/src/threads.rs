@@ -102,6 +102,11 @@ pub struct Costs {
     pub handover: u64,
     /// From one task that can block to another, on a worker.
     pub switch_task: u64,
+    /// A push that looks for sleepers, for the pusher: under `bws-busy-wakes` each does (BWS §5.5).
+    pub bell: u64,
+    /// How long the lock of a pool is held by one that counts the roles of its workers, as thieves under `wsgi` do; those who come
+    /// meanwhile wait, in the order in which they came.
+    pub count: u64,
 }
 
 impl Default for Costs {
@@ -121,6 +126,8 @@ impl Default for Costs {
             queue: 0,
             handover: 0,
             switch_task: 0,
+            bell: 0,
+            count: 0,
         }
     }
 }
@@ -129,9 +136,9 @@ impl Costs {
     /// The largest.
     pub fn most(&self) -> u64 {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
-        let Costs { refill, queue, handover, switch_task, .. } = *self;
+        let Costs { refill, queue, handover, switch_task, bell, count, .. } = *self;
         let thread = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
-        thread.into_iter().chain([refill, queue, handover, switch_task]).max().unwrap_or(0)
+        thread.into_iter().chain([refill, queue, handover, switch_task, bell, count]).max().unwrap_or(0)
     }
 
     /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.

@@ -69,6 +69,8 @@ pub(super) struct Pool {
     /// How long the threads waited for a core that are gone.
     waited: u64,
     pub(super) counts: Counts,
+    /// When its lock will have been given back by all who have come.
+    pub(super) lock_free: u64,
     came: bool,
     pub(super) ended: Option<u64>,
     pub(super) died: Option<u64>,
@@ -108,6 +110,7 @@ impl Pool {
             spent: Cycles::default(),
             waited: 0,
             counts: Counts::default(),
+            lock_free: 0,
             came: false,
             ended: None,
             died: None,

@@ -352,6 +352,7 @@ impl Host {
             if !self.pool(me.program).bells[me.worker as usize].get() {
                 return nth > 0;
             }
+            self.detain(me, self.costs.bell);
             self.step(me.program, |sleep, queues| {
                 if sleep.bell_may_stop() {
                     queues.silence(WorkerId(me.worker));
@@ -448,7 +449,8 @@ impl Host {
             Effect::Pause { hints } => costs.hint * u64::from(hints.max(1)),
             Effect::Wait { .. } => costs.sleep - 2 * (costs.sleep / 3),
             Effect::Step(step) => match step {
-                Step::AskAgain { .. } | Step::Count => costs.look,
+                Step::AskAgain { .. } => costs.look,
+                Step::Count => costs.look + self.hold_pool(thread.program),
                 Step::LookForQueue => costs.mug + costs.queue,
                 Step::Rest | Step::Admit | Step::PassOn => costs.sleep / 3,
                 Step::Rise(_) => costs.sleep - costs.sleep / 2,
