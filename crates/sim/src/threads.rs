@@ -11,6 +11,7 @@
 //! linux.rs     the same as kernels of Linux do it
 //! pool.rs      a program: its tasks, its workers, what they do with a task
 //! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
+//! deferred.rs  what thieves do that find nothing, in bulk
 //! queue.rs     run queues of workers: their locks, and where unblocked tasks go
 //! quota.rs     programs that may use only so much time in a period
 //! worker.rs    a worker's state
@@ -27,6 +28,7 @@ mod check;
 #[cfg(test)]
 mod conformance;
 mod coordinator;
+mod deferred;
 mod kernel;
 mod ledger;
 pub mod linux;
@@ -284,6 +286,8 @@ pub struct Host {
     /// What programs are asked from outside.
     setters: Vec<Setter>,
     directed_yield: bool,
+    /// Attempts of thieves that find nothing are made in bulk.
+    defers: bool,
     /// Programs share cores by the table, if their policies do.
     has_table: bool,
     /// Tasks not begun while workers rest for want of a core, over all programs.
@@ -328,6 +332,7 @@ impl Host {
             late: Vec::new(),
             setters: Vec::new(),
             directed_yield: false,
+            defers: true,
             has_table: true,
             starved: 0,
             idle_beside_work: 0,
@@ -363,6 +368,16 @@ impl Host {
         }
         self.kernel.linux = Some(Box::new(Queues::new(linux, cores)));
         self.plan(0, Due::Balance);
+    }
+
+    /// How many cores it has, those that are offline included.
+    pub fn cores(&self) -> usize {
+        self.kernel.len()
+    }
+
+    /// Whether its cores have more hardware threads than one, so that what runs on one slows the other.
+    pub fn has_hardware_threads(&self) -> bool {
+        self.kernel.linux.as_ref().is_some_and(|linux| linux.sibling(0).is_some())
     }
 
     /// How often cores went from one thread to another.
@@ -473,6 +488,7 @@ impl Host {
         if self.left > 0 {
             self.pass(self.now.max(end));
         }
+        self.catch_up_all();
         self.charge_all();
         if let Some(timeline) = &mut self.timeline {
             timeline.end(self.now);

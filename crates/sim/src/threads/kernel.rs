@@ -241,6 +241,9 @@ impl Kernel {
 impl Host {
     /// The thread waits for this core from now on.
     pub(super) fn push_back(&mut self, core: usize, thread: Thread) {
+        if let Some(running) = self.kernel.cores[core].running {
+            self.catch_up_with(running);
+        }
         let Host { kernel, pools, .. } = self;
         if let Some(linux) = &mut kernel.linux
             && !pools.worker(thread).entity.is_in_queue()
@@ -480,6 +483,7 @@ impl Host {
 
     /// Takes a thread from wherever it is; who runs goes on accounting for nothing.
     pub(super) fn take_off(&mut self, thread: Thread) {
+        self.catch_up_with(thread);
         let place = self.worker(thread).place;
         if let Place::Queued(core) | Place::On(core) = place {
             self.charge(core);
@@ -577,6 +581,8 @@ impl Host {
             let queue = self.kernel.cores[core].queue.clone();
             let all: Vec<Thread> = running.into_iter().chain(queue).collect();
             all.iter().for_each(|thread| self.take_off(*thread));
+            // It is not idle any more.
+            self.kernel.set_running(core, None);
             all.iter().for_each(|thread| self.enqueue(*thread));
         }
         for core in 0..cores {

@@ -51,6 +51,8 @@ pub(super) struct Pool {
     pub(super) carried: u64,
     /// On which worker each task that can block ran last.
     pub(super) ran_on: Vec<u32>,
+    /// Thieves whose attempts are deferred.
+    pub(super) deferred: u32,
     pub(super) busy: u32,
     /// Nanoseconds in which workers had a task, on a core or not, up to a time.
     busy_time: (u64, u64),
@@ -93,6 +95,7 @@ impl Pool {
             leaving: 0,
             carried: 0,
             ran_on: Vec::new(),
+            deferred: 0,
             busy: 0,
             busy_time: (0, 0),
             asleep: 0,
@@ -438,6 +441,10 @@ impl Host {
         // It goes on with the newest, which no thief sees.
         let next = made.pop();
         let pushed = made.len() as u64;
+        if pushed > 0 {
+            self.catch_up(thread.program);
+        }
+        let pool = self.pool_mut(thread.program);
         pool.queued += pushed;
         pool.workers[thread.worker as usize].ready.extend(made);
         self.expect(noted);
@@ -502,11 +509,15 @@ impl Host {
         worker.doing = Doing::Nothing;
         match doing {
             Doing::Strand(strand) => self.finish(thread, strand),
-            Doing::Acting(effect) => self.acted(thread, effect),
+            Doing::Acting(effect) => {
+                self.note_local(thread, effect);
+                self.acted(thread, effect);
+                self.defer(thread);
+            }
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
             Doing::Taking { leaves } => self.taken(thread, leaves),
             Doing::Rising => self.rises(thread),
-            Doing::Nothing | Doing::Waiting => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
+            Doing::Nothing | Doing::Waiting | Doing::Deferred(..) => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
         }
     }
 }

@@ -69,6 +69,7 @@ impl Host {
     }
 
     pub(super) fn placed(&mut self, me: Thread, task: Strand, at: u32, next: Option<Strand>) {
+        self.catch_up(me.program);
         let pool = self.pool_mut(me.program);
         pool.counts.placed += u64::from(at != me.worker);
         pool.carried -= 1;

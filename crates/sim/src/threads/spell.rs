@@ -379,6 +379,7 @@ impl Host {
     fn begin_spell(&mut self, thread: Thread, begin: impl FnOnce(&Queues<'_>) -> Dialogue) {
         let now = self.now;
         self.pool_mut(thread.program).set_busy(now, thread.worker, false);
+        self.worker_mut(thread).local = 0;
         let dialogue = self.step(thread.program, |_, queues| begin(queues));
         self.worker_mut(thread).set_dialogue(Some(dialogue));
         self.converse(thread, Turn::Told(Outcome::Done));

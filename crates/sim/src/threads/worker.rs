@@ -24,6 +24,8 @@ pub(super) enum Doing {
     Placing { task: Strand, at: u32, next: Option<Strand> },
     /// It takes a task from its own queue; with `leaves`, one for which it has just ended its spell as a thief.
     Taking { leaves: bool },
+    /// A thief that finds nothing: what it did then, and for how long it was still to do that.
+    Deferred(Effect, u64),
     /// It waits for its parker.
     Waiting,
     /// It was woken while it waited, and learns what for.
@@ -79,6 +81,8 @@ pub(super) struct Worker {
     pub(super) may_begin: bool,
     /// What it has done as a thief since there have been more workers awake than there is room for.
     pub(super) beyond: u32,
+    /// What it has done as a thief in a row that concerned no other thread.
+    pub(super) local: u32,
     /// A strand that it has found and not begun.
     pub(super) found: Option<Strand>,
     pub(super) wakeups_owed: u32,
@@ -109,6 +113,7 @@ impl Worker {
             times: Times::default(),
             may_begin: false,
             beyond: 0,
+            local: 0,
             found: None,
             wakeups_owed: 0,
             gives_way: false,
