@@ -17,6 +17,7 @@ mod lend;
 pub mod phase_loop;
 pub mod quartiles;
 mod ratio;
+mod run_queue;
 mod simulator;
 mod solo;
 mod wake;
@@ -55,6 +56,7 @@ enum Bench {
     Use(cores_used::Arguments),
     Simulator(simulator::Arguments),
     Blocking(blocking::Arguments),
+    RunQueue(run_queue::Arguments),
 }
 
 impl Arguments {
@@ -80,6 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Bench::Use(arguments) => cores_used::run(arguments, out),
         Bench::Simulator(arguments) => simulator::run(arguments, out),
         Bench::Blocking(arguments) => blocking::run(arguments, out),
+        Bench::RunQueue(arguments) => run_queue::run(arguments, out),
     }
 }
 

@@ -301,3 +301,28 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
         assert!(accelerates || of(row, "accelerations_per_s") + of(row, "refused_per_s") == 0.0, "{row}");
     }
 }
+
+/// No figure is compared with another: a busy machine gives others. The simulated ones are the same everywhere but for ticks and processors.
+#[test]
+fn a_run_queue_is_probed_on_threads_and_simulated() {
+    let words = ["bench", "run-queue", "--rounds", "1", "--count-ms", "100", "--tries", "1", "--simulate-s", "2"];
+    let report = json(lab().args(words).arg("--json"));
+    assert_eq!((&report["schema"], &report["rounds"]), (&"comity-bench-run-queue/1".into(), &1.into()));
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4 + 2 * 3 + 5 * 3);
+    assert_eq!(
+        values(rows, "figure"),
+        ["slice", "thread that yields", "its program's other", "other program", "late, p50", "late, p90", "late, p99"]
+    );
+    for row in rows {
+        let (measured, simulated) = (row["measured"]["median"].as_f64().unwrap(), row["simulated"].as_f64().unwrap());
+        assert!((0.0..=100.0).contains(&row["others"]["median"].as_f64().unwrap()), "{row}");
+        match row["unit"].as_str().unwrap() {
+            "ms" => assert!(measured > 0.0 && simulated > 0.0, "{row}"),
+            "%" => assert!((0.0..=101.0).contains(&measured) && (0.0..=100.0).contains(&simulated), "{row}"),
+            _ => assert!(simulated >= 0.0, "{row}"),
+        }
+    }
+    let no_core = lab().args(["bench", "run-queue", "--core", "9999"]).assert().failure().get_output().clone();
+    assert!(String::from_utf8(no_core.stderr).unwrap().contains("core 9999 is not one that this command may use"));
+}

@@ -80,6 +80,9 @@ pub struct Linux {
     /// How fast a hardware thread is while the other of its core runs too, in thousandths of its speed alone.
     #[serde(default = "smt_speed")]
     pub smt_speed: u32,
+    /// For how many processors its constants are, if not for those of the host: as where a program is confined to a part of a machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled_for: Option<u32>,
 }
 
 /// Debian's and Ubuntu's kernels of all four versions are built with 250.
@@ -107,6 +110,7 @@ impl Linux {
             sockets: 1,
             threads_per_core: 1,
             smt_speed: smt_speed(),
+            scaled_for: None,
         }
     }
 
@@ -115,9 +119,11 @@ impl Linux {
     /// # Errors
     /// Says in a sentence what cannot.
     pub fn check(&self, processors: u32) -> Result<(), String> {
-        let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, .. } = *self;
+        let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, scaled_for, .. } = *self;
         if compat_yield && version > Version::V2_6_36 {
-            return Err("machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into());
+            return Err(
+                "machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into()
+            );
         }
         if !(10..=10_000).contains(&hz) {
             return Err(format!("machine.linux.hz is {hz}; it must be at least 10 and at most 10000"));
@@ -127,6 +133,9 @@ impl Linux {
         }
         if !(100..=1_000).contains(&smt_speed) {
             return Err(format!("machine.linux.smt_speed is {smt_speed}; it must be at least 100 and at most 1000"));
+        }
+        if scaled_for == Some(0) {
+            return Err("machine.linux.scaled_for is 0; it must be at least 1".into());
         }
         let parts = u64::from(sockets) * u64::from(threads_per_core);
         if parts == 0 || !u64::from(processors).is_multiple_of(parts) {
@@ -221,6 +230,7 @@ mod tests {
             (Linux { hz: 1, ..base }, 8, "hz is 1;"),
             (Linux { threads_per_core: 3, ..base }, 9, "threads_per_core is 3;"),
             (Linux { smt_speed: 2_000, ..base }, 8, "smt_speed is 2000;"),
+            (Linux { scaled_for: Some(0), ..base }, 8, "scaled_for is 0;"),
             (Linux { sockets: 3, ..base }, 8, "8 processors cannot be divided evenly among 3 sockets"),
             (Linux { sockets: 0, ..base }, 8, "among 0 sockets"),
             (Linux { sockets: 2, threads_per_core: 2, ..base }, 6, "hardware threads"),

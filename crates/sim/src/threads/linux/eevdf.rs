@@ -51,17 +51,35 @@ pub(super) fn left_of_turn(current: &Entity) -> u64 {
     current.as_real(current.deadline.min(current.protected) - current.vruntime)
 }
 
-/// One that has had what it asked for asks for as much again (`update_deadline`).
-pub(super) fn renew(entity: &mut Entity) {
-    if entity.vruntime >= entity.deadline {
+/// One that has had what it asked for asks for as much again (`update_deadline`). Whether it has, or is no longer left alone, so that
+/// another may run if there is one (`update_curr`).
+pub(super) fn renew(entity: &mut Entity) -> bool {
+    let is_over = entity.vruntime >= entity.deadline;
+    if is_over {
         entity.deadline = entity.vruntime + entity.as_virtual(entity.slice);
     }
+    is_over || !is_protected(entity)
+}
+
+/// The same at the ticks that came while it ran the last so many nanoseconds: they are at multiples of `tick`.
+pub(super) fn renew_at_ticks(entity: &mut Entity, ran: u64, now: u64, tick: u64) {
+    if entity.vruntime < entity.deadline {
+        return;
+    }
+    let since = entity.as_real(entity.vruntime - entity.deadline).min(ran.saturating_sub(1));
+    let last = now / tick * tick;
+    let Some(room) = last.checked_sub(now - since) else { return };
+    // As many ticks after the first as are whole requests, each of which ends at one.
+    let each = (entity.slice as u64).div_ceil(tick).max(1);
+    let after = room / tick % each * tick;
+    entity.deadline =
+        entity.vruntime - entity.as_virtual((now - last + after) as i64) + entity.as_virtual(entity.slice);
 }
 
 /// It is left alone for the shortest of its queue's slices (`set_protect_slice` with `RUN_TO_PARITY`).
 pub(super) fn protect(entity: &mut Entity, shortest: i64) {
-    entity.protected =
-        if shortest < entity.slice { entity.vruntime + entity.as_virtual(shortest) } else { i64::MAX }.min(entity.deadline);
+    entity.protected = if shortest < entity.slice { entity.vruntime + entity.as_virtual(shortest) } else { i64::MAX }
+        .min(entity.deadline);
 }
 
 /// One that wakes with a shorter slice ends that, if it is eligible and its deadline is earlier (`do_preempt_short`).
@@ -87,7 +105,8 @@ pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, fl
     entity.vruntime = match average {
         None => floor,
         Some(average) => {
-            let grown = i128::from(lag) * i128::from(average.load() + entity.weight) / i128::from(average.load().max(1));
+            let grown =
+                i128::from(lag) * i128::from(average.load() + entity.weight) / i128::from(average.load().max(1));
             average.value() - grown as i64
         }
     };
@@ -138,6 +157,24 @@ mod tests {
         let average = Average::of([current, short].into_iter().enumerate()).unwrap();
         assert!(is_protected(&current) && ends_protection(&short, &current, &average));
         assert!(!ends_protection(&Entity { slice: 3_000, ..short }, &current, &average));
+    }
+
+    #[test]
+    fn requests_end_at_ticks() {
+        // It has run for 10,500 of which 10,000 were asked for in requests of 1,000; ticks are at 4,000, 8,000 and so on.
+        let mut entity = at(10_500, 1_000);
+        renew_at_ticks(&mut entity, 10_500, 10_500, 4_000);
+        assert_eq!(entity.deadline, 9_000);
+        // There was no tick since it had what it asked for,
+        let mut entity = at(1_500, 1_000);
+        renew_at_ticks(&mut entity, 1_500, 10_500, 4_000);
+        assert_eq!(entity.deadline, 1_000);
+        assert!(renew(&mut entity));
+        assert_eq!(entity.deadline, 2_500);
+        // and of requests of more than a tick each ends at the second.
+        let mut entity = Entity { slice: 5_000, ..at(13_500, 5_000) };
+        renew_at_ticks(&mut entity, 13_500, 13_500, 4_000);
+        assert_eq!(entity.deadline, 13_000);
     }
 
     #[test]

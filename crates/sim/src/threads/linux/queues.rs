@@ -64,7 +64,7 @@ impl Queues {
         Queues {
             linux,
             topology: Topology::new(&linux, processors),
-            constants: Constants::of(linux.version, processors as u32),
+            constants: Constants::of(linux.version, linux.scaled_for.unwrap_or(processors as u32)),
             roots: (0..processors).map(|_| Root::default()).collect(),
             loads: Vec::new(),
         }
@@ -140,6 +140,7 @@ impl Queues {
         if is_new {
             entity.slice = self.constants.base_slice as i64;
         }
+        self.update(core, &cores[core], pools, group);
         let members = self.roots[core].groups[group].members;
         let floor = self.roots[core].groups[group].floor;
         if self.linux.is_eevdf() {
@@ -175,6 +176,30 @@ impl Queues {
         } else {
             self.reweigh(core, group);
         }
+    }
+
+    /// Before a thread of that group comes to a core's queue or leaves it: what runs may have had what it asked for (`update_curr`).
+    fn update(&mut self, nth: usize, core: &Core, pools: &mut Pools, group: usize) {
+        let Some(running) = core.running else { return };
+        if !self.linux.is_eevdf() {
+            return;
+        }
+        let members = self.roots[nth].groups[group].members;
+        if self.group_of(running) == group {
+            let is_over = eevdf::renew(&mut pools.worker_mut(running).entity);
+            self.roots[nth].resched |= is_over && members > 1;
+        }
+        if members == 0 {
+            self.update_groups(nth, running);
+        }
+    }
+
+    /// The same of the groups.
+    fn update_groups(&mut self, nth: usize, running: Thread) {
+        let group = self.group_of(running);
+        let root = &mut self.roots[nth];
+        let is_over = eevdf::renew(&mut root.groups[group].own);
+        root.resched |= is_over && root.present.len() > 1;
     }
 
     /// How far behind one is that left its queue: what it was ahead is forgotten as the others go on (`DELAY_DEQUEUE`).
@@ -221,8 +246,11 @@ impl Queues {
             && let Some(average) = eevdf::Average::of(self.groups(core))
         {
             let scaled = |time: i64| (i128::from(time) * i128::from(own.weight) / i128::from(weight)) as i64;
-            let (lag, left, protected) =
-                (average.value() - own.vruntime, own.deadline - own.vruntime, own.protected.saturating_sub(own.vruntime));
+            let (lag, left, protected) = (
+                average.value() - own.vruntime,
+                own.deadline - own.vruntime,
+                own.protected.saturating_sub(own.vruntime),
+            );
             own.vruntime = average.value() - scaled(lag);
             own.deadline = own.vruntime + scaled(left);
             own.protected = own.vruntime.saturating_add(scaled(protected));
@@ -238,6 +266,9 @@ impl Queues {
             return;
         }
         let core = entity.home;
+        if cores[core].running != Some(thread) {
+            self.update(core, &cores[core], pools, group);
+        }
         let tick = self.linux.tick();
         if self.linux.is_eevdf()
             && let Some(average) = eevdf::Average::of(self.threads(&cores[core], group, pools))
@@ -295,6 +326,11 @@ impl Queues {
         pools.worker_mut(thread).entity.charge(time, now);
         let group = self.group_of(thread);
         self.roots[nth].groups[group].own.charge(time, now);
+        if self.linux.is_eevdf() {
+            let tick = self.linux.tick();
+            eevdf::renew_at_ticks(&mut pools.worker_mut(thread).entity, time, now, tick);
+            eevdf::renew_at_ticks(&mut self.roots[nth].groups[group].own, time, now, tick);
+        }
         if !self.linux.is_eevdf() {
             if let Some(floor) = self.floor(self.threads(core, group, pools)) {
                 let queue = &mut self.roots[nth].groups[group];
@@ -316,7 +352,11 @@ impl Queues {
             }
             self.roots[nth].granted = None;
         }
-        if self.linux.is_eevdf() { self.choose_by_deadline(nth, core, pools) } else { self.choose_by_run_time(nth, core, pools) }
+        if self.linux.is_eevdf() {
+            self.choose_by_deadline(nth, core, pools)
+        } else {
+            self.choose_by_run_time(nth, core, pools)
+        }
     }
 
     fn choose_by_run_time(&mut self, nth: usize, core: &Core, pools: &Pools) -> Option<Thread> {
@@ -428,7 +468,8 @@ impl Queues {
         let is_shared = [queue.members > 1, self.has_groups() && self.roots[nth].present.len() > 1];
         if self.linux.is_eevdf() {
             let lefts = [eevdf::left_of_turn(&entity), eevdf::left_of_turn(&own)];
-            let least = lefts.into_iter().zip(is_shared).filter_map(|(left, is_shared)| is_shared.then_some(left)).min();
+            let least =
+                lefts.into_iter().zip(is_shared).filter_map(|(left, is_shared)| is_shared.then_some(left)).min();
             return least.unwrap_or(u64::MAX / 2);
         }
         let mut least = u64::MAX / 2;
@@ -460,7 +501,7 @@ impl Queues {
             return false;
         }
         let Some(thread) = core.running else { return forced };
-        let over = self.left_of_turn(nth, core, pools) == 0;
+        let over = self.tick_from(nth, now) == now && self.left_of_turn(nth, core, pools) == 0;
         if self.linux.is_eevdf() {
             eevdf::renew(&mut pools.worker_mut(thread).entity);
             let group = self.group_of(thread);
@@ -478,6 +519,9 @@ impl Queues {
         }
         let (group, own) = (self.group_of(thread), self.group_of(running));
         let is_same = group == own;
+        if self.linux.is_eevdf() && !is_same && self.roots[nth].groups[group].members > 1 {
+            self.update_groups(nth, running);
+        }
         let (woken, current) = if is_same {
             (pools.worker(thread).entity, pools.worker(running).entity)
         } else {
@@ -493,7 +537,8 @@ impl Queues {
         };
         let Some(average) = average else { return false };
         if eevdf::ends_protection(&woken, &current, &average) {
-            let kept = if is_same { &mut pools.worker_mut(running).entity } else { &mut self.roots[nth].groups[own].own };
+            let kept =
+                if is_same { &mut pools.worker_mut(running).entity } else { &mut self.roots[nth].groups[own].own };
             kept.protected = kept.vruntime;
         }
         self.choose_by_deadline(nth, core, pools) == Some(thread)
@@ -516,6 +561,7 @@ impl Queues {
             return;
         }
         if self.linux.is_eevdf() {
+            eevdf::renew(&mut pools.worker_mut(thread).entity);
             if self.roots[nth].groups[group].members > 1
                 && let Some(average) = eevdf::Average::of(self.threads(core, group, pools))
             {
@@ -526,11 +572,7 @@ impl Queues {
         } else {
             let others = self.threads(core, group, pools).filter(|(other, _)| *other != thread);
             let furthest = others.map(|(_, entity)| entity.vruntime).max();
-            cfs::yields(
-                self.linux.compat_yield,
-                &mut pools.worker_mut(thread).entity,
-                furthest.unwrap_or(i64::MIN),
-            );
+            cfs::yields(self.linux.compat_yield, &mut pools.worker_mut(thread).entity, furthest.unwrap_or(i64::MIN));
         }
         let root = &mut self.roots[nth];
         root.resched = true;
@@ -566,7 +608,10 @@ impl Queues {
                 let load: i64 = threads.iter().map(|(_, entity)| entity.weight).sum();
                 loads[group] += load;
                 if (threads.len(), load) != (queue.members as usize, queue.load) {
-                    return Err(format!("{threads:?} are on core {nth}, and its queue has {} of {}", queue.members, queue.load));
+                    return Err(format!(
+                        "{threads:?} are on core {nth}, and its queue has {} of {}",
+                        queue.members, queue.load
+                    ));
                 }
                 if threads.is_empty() == root.present.contains(&group) {
                     return Err(format!("whether group {group} has threads on core {nth} is not as noted"));
@@ -601,7 +646,9 @@ impl Queues {
         let waited = since.filter(|_| core.running != Some(thread)).map_or(0, |since| now - since);
         let most = self.longest_wait(nth, thread, entity);
         if waited > most {
-            return Err(format!("{thread:?} has waited for core {nth} for {waited} ns, and should for {most} at most: {entity:?}"));
+            return Err(format!(
+                "{thread:?} has waited for core {nth} for {waited} ns, and should for {most} at most: {entity:?}"
+            ));
         }
         Ok(())
     }

@@ -1,0 +1,235 @@
+//! `comity-lab bench run-queue`: what a core's run queue gives the threads that share it, on this machine and in the simulator.
+//!
+//! ```text
+//! probe.rs       what is probed
+//! threads.rs     on threads
+//! simulated.rs   on a simulated host
+//! ```
+
+mod probe;
+mod simulated;
+mod threads;
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use comfy_table::Table;
+use comity_console::Failure;
+use comity_console::machine::{self, Machine, Versions};
+use comity_os::{cores, task_group};
+use comity_sim::threads::linux::{Linux, Version};
+use serde::Serialize;
+
+use super::course::{self, Block, Course};
+use super::quartiles::Quartiles;
+use crate::descendants;
+use probe::{Figures, Probe};
+use threads::{Measured, Role};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab bench run-queue
+  comity-lab bench run-queue --rounds 21 --tries 50 --others 1
+
+On a machine that is not quiet the superuser can give the programs more weight
+than others have; those with a task group of their own have as much:
+  setsid -w sh -c 'echo -20 >/proc/self/autogroup; comity-lab bench run-queue'";
+
+/// Measure what one core's run queue gives threads that share it, beside the simulator's kernel
+///
+/// Slices of threads that compute; parts of the core beside a thread that yields all the time; how late a thread runs that was asleep.
+/// The programs are in one task group, or each in its own (a session, under autogroup). The simulator has the rules of Linux 6.18 with
+/// this machine's tick and number of processors.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Milliseconds that are counted at a time, 50 to 100000
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(50..=100_000))]
+    count_ms: u64,
+    /// Rounds, 1 to 1000
+    #[arg(long, value_name = "R", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+    /// How often at most a probe is counted in a round for want of quiet; the
+    /// quietest counts
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tries: u32,
+    /// It is quiet if others use no more of the core than so many per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    others: u32,
+    /// Seconds that are simulated, 1 to 1000
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    simulate_s: u64,
+    /// The core that is shared [default: the last that may be used]
+    #[arg(long, value_name = "CORE")]
+    core: Option<usize>,
+    /// Print JSON (schema comity-bench-run-queue/1)
+    #[arg(long)]
+    json: bool,
+    /// Be one of the programs
+    #[arg(long, hide = true)]
+    role: Option<Role>,
+    /// With so many threads
+    #[arg(long, hide = true, default_value_t = 1)]
+    threads: u32,
+    /// In a session of its own
+    #[arg(long, hide = true)]
+    apart: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    machine: Machine,
+    versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
+    core: usize,
+    count_ms: u64,
+    rounds: usize,
+    /// What the simulator has.
+    linux: Linux,
+    /// Whether the kernel says how many ticks a second it has; else 250 are assumed.
+    hz_is_known: bool,
+    simulated_s: u64,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    probe: &'static str,
+    grouping: &'static str,
+    figure: &'static str,
+    unit: &'static str,
+    /// On threads.
+    measured: Quartiles,
+    simulated: f64,
+    /// What others used of the core, in per cent.
+    others: Quartiles,
+}
+
+/// Runs the bench.
+pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
+    let allowed = cores::allowed();
+    let core = arguments.core.or_else(|| allowed.last().map(|core| core.id)).unwrap_or(0);
+    if !allowed.iter().any(|allowed| allowed.id == core) {
+        return Err(Failure::Usage(format!("core {core} is not one that this command may use; choose another --core")));
+    }
+    if let Some(role) = arguments.role {
+        return threads::program(role, arguments.threads, core, arguments.apart);
+    }
+    if !task_group::autogroup_enabled() {
+        let how = "write 1 to /proc/sys/kernel/sched_autogroup_enabled";
+        return Err(Failure::Run(format!("sessions are no task groups here: autogroup is off; {how}")));
+    }
+    descendants::look_after()?;
+    let Arguments { count_ms, tries, others, simulate_s, json, .. } = *arguments;
+    let known = ticks();
+    // Constants are scaled by all processors that are online, which this command may use or not.
+    let processors = std::fs::read_to_string("/proc/stat").unwrap_or_default().matches("\ncpu").count().max(1) as u32;
+    let linux = Linux { scaled_for: Some(processors), hz: known.unwrap_or(250), ..Linux::new(Version::V6_18) };
+    let simulated: Vec<Vec<f64>> =
+        Probe::ALL.iter().map(|probe| simulated::simulate(probe, linux, simulate_s)).collect::<Result<_, _>>()?;
+    let course = Course {
+        name: "run-queue",
+        setting: format!("core {core}, {count_ms} ms, {tries} tries for {others} %"),
+        blocks: (1..=arguments.rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect(),
+        json,
+        out,
+    };
+    let report = move |done: &[Vec<Vec<Measured>>], partial| {
+        let done: Vec<&Vec<Measured>> = done.iter().flatten().collect();
+        Report {
+            schema: "comity-bench-run-queue/1",
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            core,
+            count_ms,
+            rounds: done.len(),
+            linux,
+            hz_is_known: known.is_some(),
+            simulated_s: simulate_s,
+            rows: rows(&done, &simulated),
+        }
+    };
+    let measure = |turn: course::Turn| {
+        let number = Probe::ALL.len();
+        let mut all: Vec<Option<Measured>> = Probe::ALL.iter().map(|_| None).collect();
+        for nth in 0..number {
+            // Each follows each.
+            let nth = (nth + turn.block) % number;
+            all[nth] = Some(threads::measure(&Probe::ALL[nth], core, count_ms, tries, others.into())?);
+        }
+        Ok(all.into_iter().flatten().collect())
+    };
+    course.run(measure, report)
+}
+
+/// Timer ticks a second, if the kernel says how it was built.
+fn ticks() -> Option<u32> {
+    let built =
+        Command::new("gzip").args(["-dc", "/proc/config.gz"]).output().ok().filter(|output| output.status.success());
+    let release = || std::fs::read_to_string("/proc/sys/kernel/osrelease").ok();
+    let of_release = || std::fs::read_to_string(format!("/boot/config-{}", release()?.trim())).ok();
+    let text = built.and_then(|output| String::from_utf8(output.stdout).ok()).or_else(of_release)?;
+    text.lines().find_map(|line| line.strip_prefix("CONFIG_HZ=")?.parse().ok())
+}
+
+fn rows(done: &[&Vec<Measured>], simulated: &[Vec<f64>]) -> Vec<Row> {
+    let alone = Probe::ALL.iter().position(|probe| probe.figures == Figures::Lateness);
+    let row = |nth: usize, figure: usize| {
+        let Probe { name, figures, .. } = Probe::ALL[nth];
+        let (name_of_figure, unit) = figures.names()[figure];
+        // One that sleeps beside others is as much later as it is later than alone.
+        let base = alone.filter(|alone| figures == Figures::Lateness && *alone != nth);
+        let over = |of: &dyn Fn(usize) -> f64| of(nth) - base.map_or(0.0, of);
+        let measured: Vec<f64> = done.iter().map(|round| over(&|nth| round[nth].figures[figure])).collect();
+        let others: Vec<f64> = done.iter().map(|round| round[nth].others).collect();
+        Row {
+            probe: name,
+            grouping: Probe::ALL[nth].grouping(),
+            figure: name_of_figure,
+            unit,
+            measured: Quartiles::of(&measured),
+            simulated: over(&|nth| simulated[nth][figure]),
+            others: Quartiles::of(&others),
+        }
+    };
+    let figures = |nth: usize| 0..Probe::ALL[nth].figures.names().len();
+    (0..Probe::ALL.len())
+        .flat_map(|nth| figures(nth).map(move |figure| (nth, figure)))
+        .map(|(nth, figure)| row(nth, figure))
+        .collect()
+}
+
+impl course::Report for Report {
+    fn in_words(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN);
+        table.set_header(["threads of one core", "task groups", "figure", "here", "simulated", "others"]);
+        for Row { probe, grouping, figure, unit, measured, simulated, others } in &self.rows {
+            let Quartiles { lower, median, upper } = measured;
+            let digits = if *unit == "µs" { 0 } else { 2 };
+            let here = format!("{median:.digits$} ({lower:.digits$}–{upper:.digits$})");
+            table.add_row([
+                (*probe).to_owned(),
+                (*grouping).to_owned(),
+                format!("{figure}, {unit}"),
+                here,
+                format!("{simulated:.digits$}"),
+                format!("{:.1} %", others.median),
+            ]);
+        }
+        let hz = if self.hz_is_known { "" } else { " (assumed: this kernel does not tell)" };
+        let Linux { hz: ticks, scaled_for, .. } = self.linux;
+        format!(
+            "{table}\n\nMedians (quartiles) of {} rounds of {} ms on core {}, the quietest try of each; others: what else ran there. Simulated: {} s of \
+             Linux 6.18 with {ticks} ticks a second{hz}, constants of {} processors. Beside others lateness is what it is beyond that of one alone.\n",
+            self.rounds,
+            self.count_ms,
+            self.core,
+            self.simulated_s,
+            scaled_for.unwrap_or(1),
+        )
+    }
+}
