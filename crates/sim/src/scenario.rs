@@ -148,6 +148,13 @@ pub struct Submission {
     /// How many cores' worth of time each may use in a period of 100 ms. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
+    /// The nice value of its threads, −20 to 19. Only on a host with a kernel of Linux.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub nice: i8,
+}
+
+fn is_usual(nice: &i8) -> bool {
+    *nice == 0
 }
 
 fn one_iteration() -> u32 {
@@ -404,6 +411,15 @@ impl Scenario {
 impl Submission {
     /// Looks at what keeps its threads from cores.
     fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        if self.nice != 0 && machine.linux.is_none() {
+            return Err(format!(
+                "{}: only a kernel of Linux knows it; write machine.linux, or leave it out",
+                place("nice")
+            ));
+        }
+        if !(-20..=19).contains(&self.nice) {
+            return Err(format!("{} is {}; it must be at least -20 and at most 19", place("nice"), self.nice));
+        }
         if self.sleep > 0 {
             machine.only_on_a_host(&place("sleep"))?;
             bounded(&place("sleep"), self.sleep, 0, 1 << 40)?;

@@ -406,6 +406,11 @@ impl Host {
         self.pools.0[program as usize].quota = Some(Quota::new(cores));
     }
 
+    /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel of Linux.
+    pub fn set_nice(&mut self, program: u32, nice: i8) {
+        self.pools.0[program as usize].nice = nice;
+    }
+
     fn tell_record(&mut self, line: Line) {
         if let Some(record) = &mut self.record {
             record(line);

@@ -50,6 +50,7 @@ fn scenario(seed: u64) -> Written {
         workers: None,
         sleep: 0,
         quota: None,
+        nice: 0,
     };
     let submissions = (0..programs).map(&mut submission).collect();
     let wrong = random.random_range(0..4);

@@ -152,6 +152,7 @@ impl Scenario {
                     (host.submit_network(at, network, policy, workers, own), what)
                 }
             };
+            host.set_nice(number, self.written.programs[submission].nice);
             if let Some(cores) = quota {
                 host.limit(number, cores);
             }

@@ -8,6 +8,7 @@
 //! cfs.rs        the rules up to 6.5: the least virtual run time is next
 //! eevdf.rs      the rules from 6.6 on: of those that have not had their part the earliest deadline
 //! queues.rs     the queues of all cores, by either rules
+//! check.rs      what must hold of them
 //! moves.rs      where a thread goes that can run, and who is moved to which core
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! bandwidth control but for a quota of the whole program, and all other classes.
 
 mod cfs;
+mod check;
 mod eevdf;
 mod entity;
 mod moves;
@@ -117,7 +119,9 @@ impl Linux {
     pub fn check(&self, processors: u32) -> Result<(), String> {
         let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, .. } = *self;
         if compat_yield && version > Version::V2_6_36 {
-            return Err("machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into());
+            return Err(
+                "machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into()
+            );
         }
         if !(10..=10_000).contains(&hz) {
             return Err(format!("machine.linux.hz is {hz}; it must be at least 10 and at most 10000"));

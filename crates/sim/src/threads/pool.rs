@@ -62,6 +62,8 @@ pub(super) struct Pool {
     pub(super) rising: u32,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
+    /// Of its threads.
+    pub(super) nice: i8,
     /// Tasks not begun while as many workers rest for want of a core, as after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
@@ -105,6 +107,7 @@ impl Pool {
             rising: 0,
             share: None,
             quota: None,
+            nice: 0,
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),
@@ -321,10 +324,10 @@ impl Host {
         pool.ran_on = vec![0; roots.len()];
         let created = roots.iter().try_for_each(|root| pool.ledger.create(root.id));
         self.expect(created);
-        let Pool { policy, seed, size, .. } = *self.pool(program);
+        let Pool { policy, seed, size, nice, .. } = *self.pool(program);
         let cores = self.kernel.len();
         // They start all over the machine.
-        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
+        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores, nice);
         let pool = self.pool_mut(program);
         pool.workers = (0..size).map(worker).collect();
         pool.bells = vec![Cell::new(false); size as usize];
@@ -520,7 +523,9 @@ impl Host {
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
             Doing::Taking { leaves } => self.taken(thread, leaves),
             Doing::Rising => self.rises(thread),
-            Doing::Nothing | Doing::Waiting | Doing::Deferred(..) => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
+            Doing::Nothing | Doing::Waiting | Doing::Deferred(..) => {
+                self.expect(Err(format!("{thread:?} is on a core and does nothing")))
+            }
         }
     }
 }

@@ -60,8 +60,8 @@ pub(super) fn renew(entity: &mut Entity) {
 
 /// It is left alone for the shortest of its queue's slices (`set_protect_slice` with `RUN_TO_PARITY`).
 pub(super) fn protect(entity: &mut Entity, shortest: i64) {
-    entity.protected =
-        if shortest < entity.slice { entity.vruntime + entity.as_virtual(shortest) } else { i64::MAX }.min(entity.deadline);
+    entity.protected = if shortest < entity.slice { entity.vruntime + entity.as_virtual(shortest) } else { i64::MAX }
+        .min(entity.deadline);
 }
 
 /// One that wakes with a shorter slice ends that, if it is eligible and its deadline is earlier (`do_preempt_short`).
@@ -87,7 +87,8 @@ pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, fl
     entity.vruntime = match average {
         None => floor,
         Some(average) => {
-            let grown = i128::from(lag) * i128::from(average.load() + entity.weight) / i128::from(average.load().max(1));
+            let grown =
+                i128::from(lag) * i128::from(average.load() + entity.weight) / i128::from(average.load().max(1));
             average.value() - grown as i64
         }
     };
