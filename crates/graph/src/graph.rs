@@ -132,7 +132,7 @@ impl Stretch {
     }
 
     /// With each length changed; one nanosecond at least.
-    pub(crate) fn map(&self, change: impl Fn(u64) -> u64) -> Stretch {
+    pub(crate) fn map(&self, mut change: impl FnMut(u64) -> u64) -> Stretch {
         let lengths = self.lengths.iter().map(|length| change(*length).max(1)).collect();
         Stretch { lengths, joins: self.joins }
     }

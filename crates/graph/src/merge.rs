@@ -54,6 +54,36 @@ pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     kept.into_tasks()
 }
 
+/// Graphs of more tasks are rounded.
+const MOST_EXACT: usize = 4_096;
+
+/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and kept once. What one length gains
+/// by that the next loses. Those of what recurs are left alone.
+pub(crate) fn round(tasks: Vec<Task>) -> Vec<Task> {
+    if tasks.len() <= MOST_EXACT {
+        return tasks;
+    }
+    let mut gained = 0i64;
+    let mut round = |length: u64| {
+        let wanted = (length as i64 - gained).max(1) as u64;
+        let step = 1u64 << wanted.ilog2().saturating_sub(6);
+        let rounded = ((wanted + step / 2) / step * step).max(1);
+        gained += rounded as i64 - length as i64;
+        rounded
+    };
+    let mut rounded = Vec::with_capacity(tasks.len());
+    for (task, times) in tasks.iter().zip(times(&tasks)) {
+        let steps = task.0.iter().map(|step| match step {
+            Step::Run(stretch) if times == 1 => Step::Run(stretch.map(&mut round)),
+            other => other.clone(),
+        });
+        rounded.push(Task(steps.collect()));
+    }
+    let mut kept = Tasks::default();
+    keep(&rounded, tasks.len() as TaskId - 1, &mut kept);
+    kept.into_tasks()
+}
+
 /// Keeps what the root refers to, and equal tasks once.
 pub(crate) fn keep(tasks: &[Task], root: TaskId, kept: &mut Tasks) -> TaskId {
     let mut is_used = vec![false; tasks.len()];

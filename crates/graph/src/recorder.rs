@@ -1,7 +1,7 @@
 //! What a run says while it forks and joins.
 
 use crate::fold::{Raw, fold, span};
-use crate::merge::merge;
+use crate::merge::{merge, round};
 use crate::{About, Graph};
 
 /// Makes a graph of what a run says, which is on one thread. A driver reads the clock, and says when a stretch ends and when one
@@ -193,7 +193,7 @@ impl Recorder {
         root.end_stretch();
         self.push(root.raw);
         let span_ns = span(&self.raws);
-        let tasks = merge(&fold(&self.raws), self.merge_ns);
+        let tasks = round(merge(&fold(&self.raws), self.merge_ns));
         let about = About { merge_ns: self.merge_ns, clock_ns: self.clock_ns, span_ns, ..about };
         Graph::new(about, tasks)
     }

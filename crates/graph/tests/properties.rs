@@ -183,3 +183,26 @@ fn what_recurs_is_kept_once() {
     assert!(graph.tasks().len() < 20, "{} tasks are kept", graph.tasks().len());
     assert!(graph.measure(5).work.abs_diff(work) < 10_000);
 }
+
+#[test]
+fn a_large_graph_is_rounded_and_has_the_same_work() {
+    fn tree(levels: u32, seed: &mut u64) -> Vec<Part> {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let run = Part::Run(2_000 + (*seed >> 33) % 8_000);
+        if levels == 0 {
+            vec![run]
+        } else {
+            vec![run, Part::Fork(vec![tree(levels - 1, seed), tree(levels - 1, seed)])]
+        }
+    }
+    let mut teller = Teller::new(1_000, 0);
+    let span = teller.tell(&tree(13, &mut 1), 0);
+    let (work, tasks) = (teller.work, teller.tasks);
+    let graph = teller.graph();
+    assert_eq!(graph.count_tasks(), tasks.into());
+    // As they are, no two of them are equal.
+    assert!(graph.tasks().len() < tasks as usize * 7 / 10, "{} of {tasks} are kept", graph.tasks().len());
+    let found = graph.measure(0);
+    assert!(found.work.abs_diff(work) < 100_000, "{found:?}, {work}");
+    assert!(found.span.abs_diff(span) < span / 50, "{found:?}, {span}");
+}

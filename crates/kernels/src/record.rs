@@ -131,46 +131,50 @@ fn loud<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
     (left, right)
 }
 
-/// The median of what is measured of nothing.
+/// The levels of the trees of joins on which costs are measured.
+const LEVELS: u32 = 12;
+
+/// Joins that do nothing.
+fn tree<J: ForkJoin>(fork_join: J, levels: u32) -> u64 {
+    if levels == 0 {
+        return black_box(1);
+    }
+    let (left, right) = fork_join.join(|| tree(fork_join, levels - 1), || tree(fork_join, levels - 1));
+    left + right
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_unstable_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// What is measured of a stretch of such a tree, in the mean.
 fn clock_ns() -> u64 {
-    let mut watch = Stopwatch::start();
-    let mut found: Vec<u64> = (0..10_001)
-        .map(|_| {
-            let began = black_box(watch.now());
-            black_box(watch.now()) - began
-        })
-        .collect();
-    found.sort_unstable();
-    found[found.len() / 2]
+    let nothing = Costs { clock_ns: 0, quiet_ns: 0.0 };
+    let stretches = 3 * ((1u64 << LEVELS) - 1) + 1;
+    let each = (0..21).map(|_| {
+        let (_, graph) = record(u64::MAX, nothing, About::default(), |fork_join| tree(fork_join, LEVELS));
+        graph.map_or(0.0, |graph| graph.measure(0).work as f64 / stretches as f64)
+    });
+    median(each.collect()).round() as u64
 }
 
 /// By how much a tree of joins that do nothing takes longer in quiet than serially, per join.
 fn quiet_ns() -> f64 {
-    const LEVELS: u32 = 15;
-    fn tree<J: ForkJoin>(fork_join: J, levels: u32) -> u64 {
-        if levels == 0 {
-            return black_box(1);
-        }
-        let (left, right) = fork_join.join(|| tree(fork_join, levels - 1), || tree(fork_join, levels - 1));
-        left + right
-    }
     let time = |body: &dyn Fn() -> u64| {
         let mut watch = Stopwatch::start();
         let began = watch.now();
         black_box(body());
         watch.now() - began
     };
-    let mut differences: Vec<f64> = (0..21)
-        .map(|_| {
-            let serial = time(&|| tree(Serial, LEVELS));
-            QUIET.set(1);
-            let quiet = time(&|| tree(OnRecorder, LEVELS));
-            QUIET.set(0);
-            quiet as f64 - serial as f64
-        })
-        .collect();
-    differences.sort_unstable_by(f64::total_cmp);
-    differences[differences.len() / 2] / f64::from((1 << LEVELS) - 1)
+    let each = (0..101).map(|_| {
+        let serial = time(&|| tree(Serial, LEVELS));
+        QUIET.set(1);
+        let quiet = time(&|| tree(OnRecorder, LEVELS));
+        QUIET.set(0);
+        (quiet as f64 - serial as f64) / f64::from((1 << LEVELS) - 1)
+    });
+    median(each.collect())
 }
 
 #[cfg(test)]
