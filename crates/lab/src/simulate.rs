@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -10,6 +11,7 @@ use std::rc::Rc;
 use clap::Args;
 use comfy_table::{Table, presets};
 use comity_console::{Failure, output};
+use comity_graph::Graph;
 use comity_sim::conversation::{Line, replay};
 use comity_sim::experiments::Runner;
 use comity_sim::experiments::fit::{Estimate, mean};
@@ -81,7 +83,17 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
     // The parser's message shows the line.
     let written: Written = toml_edit::de::from_str(&text).map_err(|error| refuse(&error.to_string().trim_end()))?;
-    let scenario = Scenario::new(written).map_err(|why| refuse(&why))?;
+    let mut recordings = Vec::new();
+    let mut read = |file: &str| {
+        let file = path.parent().unwrap_or(Path::new("")).join(file);
+        let text = fs::read(&file).map_err(|error| error.to_string())?;
+        let graph = Graph::read(&mut text.as_slice())?;
+        let mut hash = DefaultHasher::new();
+        text.hash(&mut hash);
+        recordings.push(hash.finish());
+        Ok(graph)
+    };
+    let scenario = Scenario::with_recordings(written, &mut read).map_err(|why| refuse(&why))?;
     for program in &scenario.written().programs {
         let policy = program.policy.parse().expect("the scenario was read with it");
         choices::tell_simulated(policy);
@@ -90,7 +102,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let outcome = recorded(&scenario, check_every, &record)?;
         return print(&scenario, &[outcome], json, None);
     }
-    let setting = serde_json::to_string(scenario.written()).expect("it has string keys");
+    let mut setting = serde_json::to_string(scenario.written()).expect("it has string keys");
+    if !recordings.is_empty() {
+        // Runs of another recording with the same name are others.
+        let _ = write!(setting, " of recordings {recordings:x?}");
+    }
     let sweep = Sweep::new(sweep, setting)?;
     // What is wrong in the simulator itself is not filed as an outcome.
     let run =
@@ -189,19 +205,19 @@ pub fn names(runs: &[Outcome]) -> Vec<&str> {
     names
 }
 
-/// Of the programs of a name that ended. A run's programs share a machine: only runs are independent.
+/// Of the programs of a name that ended, or did so and started again. A run's programs share a machine: only runs are independent.
 pub fn mean_of(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) -> f64) -> Estimate {
     let of_run = |run: &Outcome| {
-        let ended = run.programs.iter().filter(|program| program.name == name && program.ended.is_some());
+        let ended = run.programs.iter().filter(|program| program.name == name && program.time().is_some());
         let numbers: Vec<f64> = ended.map(&number).collect();
         (!numbers.is_empty()).then(|| mean(&numbers).value)
     };
     mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
 }
 
-/// From when a program came to when it ended.
+/// From when a program came to when it ended; of one that starts again, a whole execution in the mean.
 pub fn time(program: &ProgramOutcome) -> f64 {
-    (program.ended.unwrap_or(program.came) - program.came) as f64
+    program.time().unwrap_or(0.0)
 }
 
 /// Programs that have one name, over all runs.
@@ -210,13 +226,21 @@ pub fn told(runs: &[Outcome]) -> Told {
     let on_a_host = all().any(|program| program.counts.is_some());
     let of_host: &[&str] = if on_a_host { &["sleeps", "preemptions", "cores lost", "cores used"] } else { &[] };
     let clock = if on_a_host { Clock::Nanoseconds } else { Clock::Steps };
+    let repeats = all().any(|program| !program.executions.is_empty());
+    let of_repeated: &[&str] = if repeats { &["executions"] } else { &[] };
     let header = ["program", "came", "ended", "died", "time", "T₁", "T∞", "waste / T₁"];
     let mut rows = Vec::new();
     for name in names(runs) {
         let of = || all().filter(|program| program.name == name);
         let ended = || of().filter(|program| program.ended.is_some());
         let mean_of = |number: &dyn Fn(&ProgramOutcome) -> f64| mean_of(runs, name, number);
-        let waste = mean_of(&|program| program.cycles.waste() as f64 / program.work as f64);
+        // One that starts again has done its work several times, the last time in part.
+        let done = |program: &ProgramOutcome| match program.executions.as_slice() {
+            [] => program.work,
+            _ => program.cycles.work,
+        };
+        let waste = mean_of(&|program| program.cycles.waste() as f64 / done(program) as f64);
+        let executions = whole(mean_of(&|program| program.executions.len() as f64));
         let (work, critical_path) = of().next().map_or((0, 0), |program| (program.work, program.critical_path));
         let died = of().filter(|program| program.died.is_some()).count();
         let counted =
@@ -228,7 +252,8 @@ pub fn told(runs: &[Outcome]) -> Told {
         let cells = [count(of().count()), count(ended().count()), count(died), clock.tell(mean_of(&time))];
         let [work, critical_path] = [work, critical_path].map(|time| clock.tell(Estimate::from(time as f64)));
         let cells = [name.to_owned()].into_iter().chain(cells).chain([work, critical_path, part(waste)]);
-        rows.push(cells.chain(counts).collect());
+        let executions = Some(executions).filter(|_| repeats);
+        rows.push(cells.chain(counts).chain(executions).collect());
     }
     let utilization = mean(&runs.iter().map(|run| run.utilization).collect::<Vec<_>>());
     let length = mean(&runs.iter().map(|run| run.steps as f64).collect::<Vec<_>>());
@@ -248,7 +273,7 @@ pub fn told(runs: &[Outcome]) -> Told {
         clock.tell(length),
         part(utilization)
     ));
-    Told { header: header.iter().chain(of_host).copied().collect(), rows, sentences }
+    Told { header: header.iter().chain(of_host).chain(of_repeated).copied().collect(), rows, sentences }
 }
 
 /// How many cores all programs of a name used, in the mean over a run.
