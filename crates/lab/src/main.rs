@@ -72,7 +72,9 @@ impl Verb {
             Verb::Record(_) => ("record", Takes::Both),
             Verb::Bench(arguments) if arguments.is_list() => ("bench use --list", Takes::Neither),
             Verb::Bench(_) => ("bench", Takes::Both),
-            Verb::Simulate(arguments) if !arguments.is_sweep() => ("simulate --record or --replay", Takes::Neither),
+            Verb::Simulate(arguments) if !arguments.is_sweep() => {
+                ("simulate --timeline, --record or --replay", Takes::Neither)
+            }
             Verb::Simulate(_) => ("simulate", Takes::Both),
             Verb::Reproduce(_) => ("reproduce", Takes::Both),
             Verb::Plot(_) => ("plot", Takes::Neither),

@@ -15,10 +15,11 @@ use comity_policy::{Policy, Waking};
 use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
 
-pub use run::{Outcome, ProgramOutcome, Recorder};
+pub use run::{Observers, Outcome, ProgramOutcome, Recorder};
 
 use crate::quanta::job::Deques;
 use crate::quanta::{Feedback, ThreadScheduler};
+use crate::threads::linux::Linux;
 use crate::threads::{Costs, Host};
 
 /// A scenario as it is written. [`Scenario::new`] looks whether it makes sense.
@@ -55,6 +56,7 @@ pub struct Machine {
     #[serde(default)]
     pub model: Model,
     /// P.
+    #[serde(alias = "cores")]
     pub processors: u32,
     /// After so many steps the run ends, whoever has ended by then; where there are quanta, rounded up to whole ones. On a host a
     /// step is a nanosecond.
@@ -68,6 +70,9 @@ pub struct Machine {
     /// What things cost. Only of [`Model::Host`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
+    /// The kernel whose rules say which thread runs where, in place of equal turns. Only of [`Model::Host`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linux: Option<Linux>,
     /// Whether a yield to a preempted peer gives it the core's next turn, or is a plain one. Only of [`Model::Host`].
     #[serde(default)]
     pub directed_yield: bool,
@@ -341,7 +346,7 @@ impl Scenario {
     /// Says in a sentence what makes no sense, or why a recording cannot be read, and what can be written instead.
     pub fn with_recordings(
         written: Written,
-        read: &mut dyn FnMut(&str) -> Result<Graph, String>,
+        read: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
     ) -> Result<Scenario, String> {
         let Written { runs, machine, programs, faults, orders, .. } = &written;
         machine.check()?;
@@ -471,7 +476,7 @@ impl Machine {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Machine { model, processors, steps, quantum, allot, costs, directed_yield, table } = self;
+        let Machine { model, processors, steps, quantum, allot, costs, linux, directed_yield, table } = self;
         bounded("machine.steps", *steps, 1, 1 << 40)?;
         match model {
             Model::ASteal => {
@@ -487,10 +492,16 @@ impl Machine {
                 if !table {
                     self.only_on_a_host("machine.table")?;
                 }
+                if linux.is_some() {
+                    self.only_on_a_host("machine.linux")?;
+                }
                 costs.map_or(Ok(()), |_| self.only_on_a_host("machine.costs"))
             }
             Model::Host => {
                 bounded("machine.processors", (*processors).into(), 1, Host::MOST_CORES as u64)?;
+                if let Some(linux) = linux {
+                    linux.check(*processors)?;
+                }
                 if let Some(costs) = costs {
                     bounded("a cost of machine.costs", costs.most(), 0, 1 << 40)?;
                 }

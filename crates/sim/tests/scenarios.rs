@@ -31,6 +31,7 @@ fn scenario(seed: u64) -> Written {
         steps: random.random_range(80..20_000),
         allot: Some(if random.random() { Allot::Deq } else { Allot::Eq }),
         costs: None,
+        linux: None,
         directed_yield: false,
         table: true,
     };

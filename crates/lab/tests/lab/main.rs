@@ -11,6 +11,7 @@ mod record;
 mod report;
 mod reproduce;
 mod simulate;
+mod sweeps;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;

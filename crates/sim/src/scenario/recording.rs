@@ -7,7 +7,7 @@ use comity_graph::Graph;
 use super::{Kind, Machine, Submission, WrittenFork};
 
 /// Reads a recording, by its name in the scenario.
-pub(super) type Read<'a> = dyn FnMut(&str) -> Result<Graph, String> + 'a;
+pub(super) type Read<'a> = dyn FnMut(&str) -> Result<Arc<Graph>, String> + 'a;
 
 /// The most that a join can cost.
 const MOST_JOIN: f64 = 1e6;
@@ -39,11 +39,13 @@ impl Submission {
             return Err(format!("{} is {join}; it must be at least 0 and at most {MOST_JOIN}", place("join")));
         }
         let graph = read(file).map_err(|why| format!("{}: recording '{file}': {why}", place("file")))?;
-        let graph = match self.scale {
-            Some(scale) => graph.scaled(scale).map_err(|why| format!("{}: {why}", place("scale")))?,
-            None => graph,
-        };
-        Ok(Some(Arc::new(graph)))
+        match self.scale {
+            Some(scale) => graph
+                .scaled(scale)
+                .map(|graph| Some(Arc::new(graph)))
+                .map_err(|why| format!("{}: {why}", place("scale"))),
+            None => Ok(Some(graph)),
+        }
     }
 
     fn has_no_recording(&self, place: &dyn Fn(&str) -> String, whose: &str) -> Result<(), String> {

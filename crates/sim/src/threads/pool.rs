@@ -51,6 +51,8 @@ pub(super) struct Pool {
     pub(super) carried: u64,
     /// On which worker each task that can block ran last.
     pub(super) ran_on: Vec<u32>,
+    /// Thieves whose attempts are deferred.
+    pub(super) deferred: u32,
     pub(super) busy: u32,
     /// Nanoseconds in which workers had a task, on a core or not, up to a time.
     busy_time: (u64, u64),
@@ -64,7 +66,11 @@ pub(super) struct Pool {
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
     spent: Cycles,
+    /// How long the threads waited for a core that are gone.
+    waited: u64,
     pub(super) counts: Counts,
+    /// When its lock will have been given back by all who have come.
+    pub(super) lock_free: u64,
     came: bool,
     /// It starts again when it has ended.
     pub(super) repeats: bool,
@@ -95,6 +101,7 @@ impl Pool {
             leaving: 0,
             carried: 0,
             ran_on: Vec::new(),
+            deferred: 0,
             busy: 0,
             busy_time: (0, 0),
             asleep: 0,
@@ -105,7 +112,9 @@ impl Pool {
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),
+            waited: 0,
             counts: Counts::default(),
+            lock_free: 0,
             came: false,
             repeats: false,
             executions: Vec::new(),
@@ -188,11 +197,10 @@ impl Pool {
         sum + u64::from(self.busy) * (now - until)
     }
 
-    /// A worker has used its core for so long, unless what it does was over before.
-    pub(super) fn spend(&mut self, worker: u32, elapsed: u64) {
+    /// A worker has used its core, of that speed, for so long, unless what it does was over before.
+    pub(super) fn spend(&mut self, worker: u32, elapsed: u64, speed: u64) {
         let worker = &mut self.workers[worker as usize];
-        let elapsed = elapsed.min(worker.left);
-        worker.left -= elapsed;
+        let elapsed = worker.advance(elapsed, speed);
         worker.times.on_core += elapsed;
         if let Some(quota) = &mut self.quota {
             quota.spend(elapsed);
@@ -206,6 +214,11 @@ impl Pool {
 
     pub(super) fn spent(&self) -> Cycles {
         self.spent
+    }
+
+    /// How long its threads have waited for a core, those that are gone too.
+    pub(super) fn waited(&self) -> u64 {
+        self.waited + self.workers.iter().map(|worker| worker.times.for_core).sum::<u64>()
     }
 
     pub(super) fn fate(&self) -> Fate {
@@ -372,6 +385,7 @@ impl Host {
                 self.take_off(Thread { program, worker });
             }
             let pool = self.pool_mut(program);
+            pool.waited = pool.waited();
             (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
             (0..self.kernel.len()).for_each(|core| self.dispatch(core));
             // Who has died does not leave the table: others bury it.
@@ -441,6 +455,10 @@ impl Host {
         // It goes on with the newest, which no thief sees.
         let next = made.pop();
         let pushed = made.len() as u64;
+        if pushed > 0 {
+            self.catch_up(thread.program);
+        }
+        let pool = self.pool_mut(thread.program);
         pool.queued += pushed;
         pool.workers[thread.worker as usize].ready.extend(made);
         self.expect(noted);
@@ -524,11 +542,17 @@ impl Host {
         worker.doing = Doing::Nothing;
         match doing {
             Doing::Strand(strand) => self.finish(thread, strand),
-            Doing::Acting(effect) => self.acted(thread, effect),
+            Doing::Acting(effect) => {
+                self.note_local(thread, effect);
+                self.acted(thread, effect);
+                self.defer(thread);
+            }
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
             Doing::Taking { leaves } => self.taken(thread, leaves),
             Doing::Rising => self.rises(thread),
-            Doing::Nothing | Doing::Waiting => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
+            Doing::Nothing | Doing::Waiting | Doing::Deferred(..) => {
+                self.expect(Err(format!("{thread:?} is on a core and does nothing")))
+            }
         }
     }
 }
