@@ -285,6 +285,8 @@ pub struct Host {
     pools: Pools,
     /// Programs that have not ended or died.
     left: usize,
+    /// Those of them that do not end by themselves.
+    endless: usize,
     /// The thread whose doing the event is; `None`: no worker's.
     acting: Option<Thread>,
     /// Programs that the event has to do with.
@@ -334,6 +336,7 @@ impl Host {
             table: Rc::new(Table::new(cores)),
             pools: Pools::default(),
             left: 0,
+            endless: 0,
             acting: None,
             touched: Vec::new(),
             late: Vec::new(),
@@ -411,6 +414,20 @@ impl Host {
         self.pools.0[program as usize].nice = nice;
     }
 
+    /// The program, which has not come yet, starts again whenever it has ended. Of one whose tasks block that is not done.
+    pub fn repeat(&mut self, program: u32) {
+        let pool = &mut self.pools.0[program as usize];
+        if let Work::Graph(_) = pool.work {
+            self.endless += usize::from(!pool.is_endless());
+            pool.repeats = true;
+        }
+    }
+
+    /// When the executions of a program that starts again have ended, in order. One that has begun and not ended is not there.
+    pub fn executions(&self, program: u32) -> &[u64] {
+        &self.pools.0[program as usize].executions
+    }
+
     fn tell_record(&mut self, line: Line) {
         if let Some(record) = &mut self.record {
             record(line);
@@ -436,8 +453,10 @@ impl Host {
     fn add(&mut self, at: u64, work: Work, policy: Policy, workers: u32, seed: u64) -> u32 {
         assert!(workers > 0, "a program has workers");
         let number = self.pools.0.len() as u32;
-        self.pools.0.push(Pool::new(work, policy, workers, seed));
+        let pool = Pool::new(work, policy, workers, seed);
         self.left += 1;
+        self.endless += usize::from(pool.is_endless());
+        self.pools.0.push(pool);
         self.plan(at, Due::Comes(number));
         number
     }
@@ -464,13 +483,15 @@ impl Host {
         self.late.push(lateness);
     }
 
-    /// Handles what happens until `end`, or until every program that was submitted has ended or died. Looks at what must hold
+    /// Handles what happens until `end`, or until every program that was submitted has ended or died. For programs that do not end by
+    /// themselves it waits only where there were no others. Looks at what must hold
     /// after every event as far as that costs little, and at everything after one in `check_every`.
     ///
     /// # Errors
     /// Names what did not hold, and when: a mistake of the shell, or of the policy.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
-        while self.left > 0
+        let waits_for_endless = self.pools.0.iter().all(Pool::is_endless);
+        while self.left > if waits_for_endless { 0 } else { self.endless }
             && let Some(Planned { at, due, .. }) = self.due.peek().copied()
             && at <= end
         {
@@ -497,7 +518,7 @@ impl Host {
             }
             self.touched.clear();
         }
-        if self.left > 0 {
+        if self.left > if waits_for_endless { 0 } else { self.endless } {
             self.pass(self.now.max(end));
         }
         self.catch_up_all();
