@@ -154,6 +154,9 @@ pub struct Submission {
     /// How many cores' worth of time each may use in a period of 100 ms. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
+    /// The nice value of its threads, −20 to 19. Only on a host with a kernel of Linux.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nice: i8,
     /// Whether each starts again when it has ended. Only on a host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeat: bool,
@@ -168,8 +171,8 @@ pub struct Submission {
     pub join: Option<f64>,
 }
 
-fn is_zero<T: PartialEq + From<u8>>(number: &T) -> bool {
-    *number == T::from(0)
+fn is_zero<T: PartialEq + Default>(number: &T) -> bool {
+    *number == T::default()
 }
 
 fn one_iteration() -> u32 {
@@ -450,6 +453,15 @@ impl Submission {
 
     /// Looks at what keeps its threads from cores.
     fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        if self.nice != 0 && machine.linux.is_none() {
+            return Err(format!(
+                "{}: only a kernel of Linux knows it; write machine.linux, or leave it out",
+                place("nice")
+            ));
+        }
+        if !(-20..=19).contains(&self.nice) {
+            return Err(format!("{} is {}; it must be at least -20 and at most 19", place("nice"), self.nice));
+        }
         if self.sleep > 0 {
             machine.only_on_a_host(&place("sleep"))?;
             bounded(&place("sleep"), self.sleep, 0, 1 << 40)?;

@@ -409,6 +409,11 @@ impl Host {
         self.pools.0[program as usize].quota = Some(Quota::new(cores));
     }
 
+    /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel of Linux.
+    pub fn set_nice(&mut self, program: u32, nice: i8) {
+        self.pools.0[program as usize].nice = nice;
+    }
+
     /// The program, which has not come yet, starts again whenever it has ended. Of one whose tasks block that is not done.
     pub fn repeat(&mut self, program: u32) {
         let pool = &mut self.pools.0[program as usize];

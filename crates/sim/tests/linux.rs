@@ -44,6 +44,19 @@ fn threads_that_compute_have_equal_parts() {
 }
 
 #[test]
+fn a_nice_thread_has_a_part_by_its_weight() {
+    for version in VERSIONS {
+        let mut host = host(1, Linux::new(version));
+        let programs = [hog(&mut host, 1, "plain"), hog(&mut host, 1, "plain")];
+        host.set_nice(programs[1], 5);
+        host.run(20 * SECOND, 1_000).unwrap();
+        // 1024 : 335.
+        let ratio = shares(&host, &programs)[0].0 / shares(&host, &programs)[1].0;
+        assert!((2.8..3.3).contains(&ratio), "{version:?}: {ratio}");
+    }
+}
+
+#[test]
 fn yields() {
     for version in VERSIONS {
         for compat_yield in [false, true] {

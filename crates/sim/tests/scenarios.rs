@@ -50,6 +50,7 @@ fn scenario(seed: u64) -> Written {
         workers: None,
         sleep: 0,
         quota: None,
+        nice: 0,
         repeat: false,
         file: None,
         scale: None,

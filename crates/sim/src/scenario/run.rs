@@ -179,6 +179,7 @@ impl Scenario {
                     (host.submit(at, Box::new(program), policy, workers, own), what)
                 }
             };
+            host.set_nice(number, self.written.programs[submission].nice);
             if repeat {
                 host.repeat(number);
             }

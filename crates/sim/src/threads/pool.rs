@@ -62,6 +62,8 @@ pub(super) struct Pool {
     pub(super) rising: u32,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
+    /// Of its threads.
+    pub(super) nice: i8,
     /// Tasks not begun while as many workers rest for want of a core, as after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
@@ -109,6 +111,7 @@ impl Pool {
             rising: 0,
             share: None,
             quota: None,
+            nice: 0,
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),
@@ -332,10 +335,10 @@ impl Host {
         pool.ran_on = vec![0; roots.len()];
         let created = roots.iter().try_for_each(|root| pool.ledger.create(root.id));
         self.expect(created);
-        let Pool { policy, seed, size, .. } = *self.pool(program);
+        let Pool { policy, seed, size, nice, .. } = *self.pool(program);
         let cores = self.kernel.len();
         // They start all over the machine.
-        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
+        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores, nice);
         let pool = self.pool_mut(program);
         pool.workers = (0..size).map(worker).collect();
         pool.bells = vec![Cell::new(false); size as usize];
@@ -482,6 +485,7 @@ impl Host {
 
     /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from outside.
     fn has_ended(&mut self, thread: Thread) {
+        self.catch_up(thread.program);
         let now = self.now;
         let pool = self.pool_mut(thread.program);
         let root = match &mut pool.work {
