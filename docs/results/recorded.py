@@ -27,6 +27,9 @@ PROGRAMS = [
     "heat", "sor", "nqueens", "fib", "uts",
 ]  # fmt: skip
 
+if "PROGRAMS" in os.environ:
+    PROGRAMS = os.environ["PROGRAMS"].split()
+
 POLICIES = os.environ.get("POLICIES", "abp,comity").split(",")
 
 # Small, large, and the factors between them.
@@ -38,7 +41,7 @@ SCALES = [
     ("clip:pairs=5000", "clip:pairs=20000", "width=4"),
     ("raytrace:width=320,height=240", "raytrace:width=640,height=480", "width=4"),
     ("raytrace:samples=2", "raytrace:samples=4", "length=2"),
-    ("mm:n=800", "mm:n=1600", "width=8"),
+    ("mm:n=800", "mm:n=1600", "width=4,length=2"),
     ("pnn:samples=1500", "pnn:samples=6000", "length=4"),
     ("bfs:nodes=250000", "bfs:nodes=1000000", "width=4,serial=4"),
     ("mergesort:n=2500000", "mergesort:n=10000000", "width=4,length=1.1"),
@@ -58,7 +61,7 @@ ENVIRONMENT = {
 
 
 # What others may use of the machine while something is measured, and how often that is tried.
-MOST_OTHERS, TRIES = 0.04, 40
+MOST_OTHERS, TRIES = float(os.environ.get("MOST_OTHERS", "0.04")), 40
 disturbed = 0
 
 
@@ -75,7 +78,8 @@ def own():
 
 
 def lab(*arguments):
-    done = subprocess.run([LAB, *arguments, "--json", "-q"], capture_output=True, text=True, env=ENVIRONMENT)
+    quiet = [] if "--show" in arguments else ["-q"]
+    done = subprocess.run([LAB, *arguments, "--json", *quiet], capture_output=True, text=True, env=ENVIRONMENT)
     if done.returncode != 0:
         sys.exit(f"{' '.join(arguments)}: {done.stderr}")
     return json.loads(done.stdout)
