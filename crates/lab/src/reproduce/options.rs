@@ -10,6 +10,7 @@ use crate::sweep;
 
 /// For every paper.
 #[derive(Args)]
+#[group(skip)]
 pub struct Options {
     /// Fail if a claim that held when it was filed in docs/claims does not hold
     #[arg(long, conflicts_with = "shard")]
