@@ -15,7 +15,7 @@ mod idle;
 mod latency;
 mod lend;
 pub mod phase_loop;
-mod quartiles;
+pub mod quartiles;
 mod ratio;
 mod simulator;
 mod solo;

@@ -28,9 +28,10 @@ const EXAMPLES: &str = "A FILE is, by its content,
   - what `comity-lab simulate --json` printed, or result.json in its --out;
   - what `comity-lab reproduce … --json` printed, or result.json in its --out;
   - what `comity run --report=FILE.json` wrote: cores used and held over time;
-  - a timeline: what a program wrote that ran with COMITY_TRACE=FILE. Those of
-    one machine are drawn together: who held which core when. One that was cut
-    short is drawn as far as it is whole.
+  - a timeline: what a program wrote that ran with COMITY_TRACE=FILE, or
+    `comity-lab simulate --timeline FILE` of a host. Those of one machine are
+    drawn together: who held which core when. One that was cut short is drawn
+    as far as it is whole.
 
 The page has no script and loads nothing: it can be mailed, and read offline.
 All files are read before it is written. A page that was there is replaced; any
@@ -92,6 +93,7 @@ fn sections(inputs: &[Input]) -> Vec<Section> {
         match input {
             Input::Corun(file, report) => sections.push(corun::section(&id, file, report)),
             Input::Simulation(file, report) => sections.push(simulation::section(&id, file, report)),
+            Input::Sweep(file, sweep) => sections.push(simulation::sweep::section(&id, file, sweep)),
             Input::Reproduction(file, report) => sections.push(reproduction::section(&id, file, report)),
             Input::Command(file, report) => sections.push(command::section(&id, file, report)),
             // The others have been drawn with the first.

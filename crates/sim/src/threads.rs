@@ -8,8 +8,10 @@
 //! ```text
 //! threads.rs   the clock, who comes, what goes wrong
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
+//! linux.rs     the same as kernels of Linux do it
 //! pool.rs      a program: its tasks, its workers, what they do with a task
 //! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
+//! deferred.rs  what thieves do that find nothing, in bulk
 //! queue.rs     run queues of workers: their locks, and where unblocked tasks go
 //! quota.rs     programs that may use only so much time in a period
 //! worker.rs    a worker's state
@@ -19,14 +21,17 @@
 //! orders.rs    what programs are asked from outside
 //! check.rs     what must hold after every event
 //! ledger.rs    the books of strands, kept a second time
+//! timeline.rs  what each thread was about, and where it ran
 //! ```
 
 mod check;
 #[cfg(test)]
 mod conformance;
 mod coordinator;
+mod deferred;
 mod kernel;
 mod ledger;
+pub mod linux;
 mod orders;
 mod platform;
 mod pool;
@@ -34,6 +39,7 @@ mod queue;
 mod quota;
 mod spell;
 mod table;
+mod timeline;
 mod worker;
 
 use std::cmp::Ordering;
@@ -53,10 +59,14 @@ use crate::quanta::job::Cycles;
 use crate::random::stream;
 use check::Check;
 use kernel::Kernel;
+pub use kernel::Switches;
+use linux::{Linux, Queues};
 use orders::Setter;
 use pool::{Pool, Pools, Work};
 use quota::Quota;
 use table::Table;
+use timeline::Timeline;
+pub use timeline::{Activity, Stretch};
 
 /// What things cost, in nanoseconds. The defaults are round numbers, fitted to no machine
 /// (`docs/decisions/0018-the-host.md`).
@@ -81,7 +91,9 @@ pub struct Costs {
     pub wake_latency: u64,
     /// From one thread to another on a core.
     pub switch: u64,
-    /// How long a thread runs while others wait for its core.
+    /// From one thread to another of another program, on top of that: what the first had in the core's caches is fetched again.
+    pub refill: u64,
+    /// How long a thread runs while others wait for its core. Only where the host has none of Linux's kernels.
     pub slice: u64,
     /// How long the lock of a worker's run queue is held, by whoever puts a task there or looks for one; those who come meanwhile
     /// wait, in the order in which they came. 0: queues have no lock.
@@ -92,6 +104,11 @@ pub struct Costs {
     pub handover: u64,
     /// From one task that can block to another, on a worker.
     pub switch_task: u64,
+    /// A push that looks for sleepers, for the pusher: under `bws-busy-wakes` each does (BWS §5.5).
+    pub bell: u64,
+    /// How long the lock of a pool is held by one that counts the roles of its workers, as thieves under `wsgi` do; those who come
+    /// meanwhile wait, in the order in which they came.
+    pub count: u64,
 }
 
 impl Default for Costs {
@@ -106,11 +123,14 @@ impl Default for Costs {
             wake: 2_000,
             wake_latency: 5_000,
             switch: 1_500,
+            refill: 0,
             slice: 3_000_000,
             queue: 0,
             removal: 0,
             handover: 0,
             switch_task: 0,
+            bell: 0,
+            count: 0,
         }
     }
 }
@@ -119,9 +139,9 @@ impl Costs {
     /// The largest.
     pub fn most(&self) -> u64 {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
-        let Costs { queue, removal, handover, switch_task, .. } = *self;
+        let Costs { refill, queue, removal, handover, switch_task, bell, count, .. } = *self;
         let thread = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
-        thread.into_iter().chain([queue, removal, handover, switch_task]).max().unwrap_or(0)
+        thread.into_iter().chain([refill, queue, removal, handover, switch_task, bell, count]).max().unwrap_or(0)
     }
 
     /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.
@@ -197,6 +217,8 @@ enum Due {
     Dies(u32),
     /// So many cores are there from now on.
     Online(u32),
+    /// Threads may be moved to other cores.
+    Balance,
 }
 
 /// How much a program's threads used their cores and the kernel.
@@ -266,6 +288,8 @@ pub struct Host {
     pools: Pools,
     /// Programs that have not ended or died.
     left: usize,
+    /// Those of them that do not end by themselves.
+    endless: usize,
     /// The thread whose doing the event is; `None`: no worker's.
     acting: Option<Thread>,
     /// Programs that the event has to do with.
@@ -274,6 +298,8 @@ pub struct Host {
     /// What programs are asked from outside.
     setters: Vec<Setter>,
     directed_yield: bool,
+    /// Attempts of thieves that find nothing are made in bulk.
+    defers: bool,
     /// Programs share cores by the table, if their policies do.
     has_table: bool,
     /// Tasks not begun while workers rest for want of a core, over all programs.
@@ -281,8 +307,11 @@ pub struct Host {
     idle_beside_work: u64,
     /// Processor time that cores have idled, summed over the cores.
     idled: u64,
+    /// The same in which they had a thread.
+    used: u64,
     random: ChaCha8Rng,
     record: Option<Box<dyn FnMut(Line)>>,
+    timeline: Option<Timeline>,
     /// What was wrong first.
     wrong: Option<String>,
     handled: u64,
@@ -310,17 +339,21 @@ impl Host {
             table: Rc::new(Table::new(cores)),
             pools: Pools::default(),
             left: 0,
+            endless: 0,
             acting: None,
             touched: Vec::new(),
             late: Vec::new(),
             setters: Vec::new(),
             directed_yield: false,
+            defers: true,
             has_table: true,
             starved: 0,
             idle_beside_work: 0,
             idled: 0,
+            used: 0,
             random: stream(seed, u64::MAX),
             record: None,
+            timeline: None,
             wrong: None,
             handled: 0,
         }
@@ -337,6 +370,34 @@ impl Host {
         self.directed_yield = directed;
     }
 
+    /// The host has this kernel. Before any program comes.
+    ///
+    /// # Panics
+    /// If the host cannot be so ([`Linux::check`]).
+    pub fn use_linux(&mut self, linux: Linux) {
+        let cores = self.kernel.len();
+        if let Err(what) = linux.check(cores as u32) {
+            panic!("{what}");
+        }
+        self.kernel.linux = Some(Box::new(Queues::new(linux, cores)));
+        self.plan(0, Due::Balance);
+    }
+
+    /// How many cores it has, those that are offline included.
+    pub fn cores(&self) -> usize {
+        self.kernel.len()
+    }
+
+    /// Whether its cores have more hardware threads than one, so that what runs on one slows the other.
+    pub fn has_hardware_threads(&self) -> bool {
+        self.kernel.linux.as_ref().is_some_and(|linux| linux.sibling(0).is_some())
+    }
+
+    /// How often cores went from one thread to another.
+    pub fn switches(&self) -> Switches {
+        self.kernel.switches
+    }
+
     /// From now on no program that comes shares cores, whatever its policy: as on threads with `COMITY_TABLE=off`.
     pub fn without_table(&mut self) {
         self.has_table = false;
@@ -349,6 +410,25 @@ impl Host {
     pub fn limit(&mut self, program: u32, cores: f64) {
         assert!(cores > 0.0, "a quota of {cores} cores");
         self.pools.0[program as usize].quota = Some(Quota::new(cores));
+    }
+
+    /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel of Linux.
+    pub fn set_nice(&mut self, program: u32, nice: i8) {
+        self.pools.0[program as usize].nice = nice;
+    }
+
+    /// The program, which has not come yet, starts again whenever it has ended. Of one whose tasks block that is not done.
+    pub fn repeat(&mut self, program: u32) {
+        let pool = &mut self.pools.0[program as usize];
+        if let Work::Graph(_) = pool.work {
+            self.endless += usize::from(!pool.is_endless());
+            pool.repeats = true;
+        }
+    }
+
+    /// When the executions of a program that starts again have ended, in order. One that has begun and not ended is not there.
+    pub fn executions(&self, program: u32) -> &[u64] {
+        &self.pools.0[program as usize].executions
     }
 
     fn tell_record(&mut self, line: Line) {
@@ -376,8 +456,10 @@ impl Host {
     fn add(&mut self, at: u64, work: Work, policy: Policy, workers: u32, seed: u64) -> u32 {
         assert!(workers > 0, "a program has workers");
         let number = self.pools.0.len() as u32;
-        self.pools.0.push(Pool::new(work, policy, workers, seed));
+        let pool = Pool::new(work, policy, workers, seed);
         self.left += 1;
+        self.endless += usize::from(pool.is_endless());
+        self.pools.0.push(pool);
         self.plan(at, Due::Comes(number));
         number
     }
@@ -404,13 +486,15 @@ impl Host {
         self.late.push(lateness);
     }
 
-    /// Handles what happens until `end`, or until every program that was submitted has ended or died. Looks at what must hold
+    /// Handles what happens until `end`, or until every program that was submitted has ended or died. For programs that do not end by
+    /// themselves it waits only where there were no others. Looks at what must hold
     /// after every event as far as that costs little, and at everything after one in `check_every`.
     ///
     /// # Errors
     /// Names what did not hold, and when: a mistake of the shell, or of the policy.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
-        while self.left > 0
+        let waits_for_endless = self.pools.0.iter().all(Pool::is_endless);
+        while self.left > if waits_for_endless { 0 } else { self.endless }
             && let Some(Planned { at, due, .. }) = self.due.peek().copied()
             && at <= end
         {
@@ -432,18 +516,25 @@ impl Host {
             let whole = self.handled.is_multiple_of(check_every);
             let checked = if self.wrong.is_some() { self.wrong.take().map_or(Ok(()), Err) } else { self.check(whole) };
             checked.map_err(|what| format!("after {due:?} at {}: {what}", self.now))?;
+            if let Some(timeline) = &mut self.timeline {
+                timeline.look(self.now, &self.kernel, &self.pools, &self.touched);
+            }
             self.touched.clear();
         }
-        if self.left > 0 {
+        if self.left > if waits_for_endless { 0 } else { self.endless } {
             self.pass(self.now.max(end));
         }
+        self.catch_up_all();
         self.charge_all();
+        if let Some(timeline) = &mut self.timeline {
+            timeline.end(self.now);
+        }
         self.check(true)
     }
 
     fn check(&self, whole: bool) -> Result<(), String> {
-        let Host { now, kernel, table, pools, touched, starved, .. } = self;
-        Check { now: *now, kernel, table, pools, touched, starved: *starved }.look(whole)
+        let Host { now, kernel, table, pools, touched, starved, used, .. } = self;
+        Check { now: *now, kernel, table, pools, touched, starved: *starved, used: *used }.look(whole)
     }
 
     /// It is `at` from now on.
@@ -452,6 +543,7 @@ impl Host {
         let waiting = self.kernel.queued as u64 + self.starved;
         self.idle_beside_work += lasted * waiting.min(idle);
         self.idled += lasted * idle;
+        self.used += lasted * self.kernel.running();
         self.now = at;
         self.table.set_now(at);
     }
@@ -486,6 +578,12 @@ impl Host {
         self.pools.0[program as usize].fate()
     }
 
+    /// Nanoseconds that the program's threads waited for a core, or for the next period of its quota, summed over them. A wait that is
+    /// not over is not in it.
+    pub fn waited(&self, program: u32) -> u64 {
+        self.pool(program).waited()
+    }
+
     /// A program whose tasks block, as it is now.
     pub fn network(&self, program: u32) -> Option<&Network> {
         match &self.pools.0[program as usize].work {
@@ -504,7 +602,7 @@ impl Host {
             | Due::Comes(program)
             | Due::Dies(program) => Some(program),
             Due::Asks(setter) => Some(self.setters[setter as usize].program),
-            Due::Online(_) => None,
+            Due::Online(_) | Due::Balance => None,
         };
         self.touched.extend(program);
         self.acting = None;
@@ -518,6 +616,7 @@ impl Host {
             Due::Asks(setter) => self.asks(setter),
             Due::Dies(program) => self.dies(program),
             Due::Online(cores) => self.go_online(cores as usize),
+            Due::Balance => self.balance(),
         }
     }
 

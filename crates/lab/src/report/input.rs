@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::command::CommandReport;
 use super::reproduction::ReproduceReport;
 use super::simulation::SimulateReport;
+use super::simulation::sweep::{Sweep, SweepReport};
 use super::trace::{self, Trace};
 use crate::corun;
 use crate::json::CorunReport;
@@ -21,6 +22,8 @@ pub enum Input {
     Corun(String, CorunReport),
     /// `comity-lab simulate --json`.
     Simulation(String, SimulateReport),
+    /// The same, of several settings.
+    Sweep(String, Sweep),
     /// `comity-lab reproduce … --json`.
     Reproduction(String, ReproduceReport),
     /// `comity run --report`.
@@ -102,6 +105,10 @@ fn recognise(path: &Path) -> Result<Input, Refusal> {
             let report: SimulateReport = of_json(value)?;
             report.check().map_err(damaged)?;
             Ok(Input::Simulation(name, report))
+        }
+        Some("comity-simulate-sweep/1") => {
+            let report: SweepReport = of_json(value)?;
+            report.check().map(|sweep| Input::Sweep(name, sweep)).map_err(damaged)
         }
         Some("comity-reproduce/1") => of_json(value).map(|report| Input::Reproduction(name, report)),
         Some("comity-run/1") => {

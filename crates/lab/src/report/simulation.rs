@@ -1,14 +1,16 @@
 //! What `comity-lab simulate --json` printed: programs on a machine that one does not have.
 
+pub mod sweep;
+
 use comity_sim::experiments::fit::Estimate;
 use comity_sim::scenario::Outcome;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::chart::{self, Chart, Measured, Row, Scale, bar, dot, picture};
-use super::page::{Entry, Section, clean, facts, heading, table};
+use super::page::{Cell, Entry, Section, clean, facts, heading, table};
 use crate::corun::table::{percent, shorten};
-use crate::simulate;
+use crate::simulate::told;
 
 /// `comity-simulate/1`, as far as it is shown.
 #[derive(Debug, Deserialize)]
@@ -56,8 +58,11 @@ impl SimulateReport {
                 let cycles = program.cycles;
                 let ends = [program.ended, program.died].map(|end| end.unwrap_or(program.came));
                 let numbers = [program.came, program.work, cycles.work, cycles.steal, cycles.mug];
-                let all = of_all.iter().chain(&numbers).chain(&ends);
-                if ends.iter().any(|end| *end < program.came) || all.into_iter().any(|number| *number > MOST) {
+                let all = of_all.iter().chain(&numbers);
+                let ends = ends.iter().chain(&program.executions);
+                if ends.clone().any(|end| !(program.came..=MOST).contains(end))
+                    || all.into_iter().any(|number| *number > MOST)
+                {
                     return Err(format!("run {nth} has a time of '{}' that cannot be", shorten(&program.name)));
                 }
             }
@@ -76,13 +81,13 @@ impl SimulateReport {
 
 /// The simulation's part of the page.
 pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
-    let told = simulate::told(&report.runs);
+    let numbers = told::told(&report.runs);
     let machine = &report.scenario.machine;
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let processors = plural(machine.processors as usize, "processor");
     let gist = format!(
         "{} on {}, {}",
-        plural(told.rows.len(), "kind") + " of programs",
+        plural(numbers.rows.len(), "kind") + " of programs",
         processors,
         plural(report.runs.len(), "run")
     );
@@ -92,7 +97,7 @@ pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
         .iter()
         .map(|program| format!("{} under {}", shorten(&program.name), program.policy))
         .collect();
-    let rows: Vec<_> = told.rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect();
+    let rows: Vec<_> = numbers.rows.into_iter().map(|row| row.into_iter().map(Into::into).collect()).collect();
     let body = html! {
         (heading(id, "comity-lab simulate", file))
         (facts(&[
@@ -106,10 +111,37 @@ pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
         h3 { "Processor time" }
         (spent(report))
         (presence(report))
-        (table("Programs of one name, over all runs (± 95 % confidence over the runs)", &told.header, 1, &rows))
-        @for sentence in &told.sentences { p { (sentence) } }
+        (table("Programs of one name, over all runs (± 95 % confidence over the runs)", &numbers.header, 1, &rows))
+        @for sentence in &numbers.sentences { p { (sentence) } }
+        (percentiles(&[], &[(Vec::new(), report)]))
     };
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
+}
+
+/// Those of programs of which more than one ended, with each setting of these keys.
+fn percentiles(keys: &[String], points: &[(Vec<String>, &SimulateReport)]) -> Markup {
+    let each: Vec<_> = points.iter().map(|(values, report)| (values, told::percentiles(&report.runs))).collect();
+    let columns = each.iter().map(|(_, (header, _))| header.clone()).max_by_key(Vec::len).unwrap_or_default();
+    let rows = each.iter().flat_map(|(values, (_, rows))| rows.iter().map(move |row| values.iter().chain(row)));
+    let rows: Vec<Vec<String>> = rows.map(|cells| cells.cloned().collect()).collect();
+    html! {
+        @if !rows.is_empty() {
+            (settings("Percentiles over the programs that ended, in all runs: p50 / p90 / p99", keys, &columns, rows))
+        }
+    }
+}
+
+/// A table, whose columns have what is varied before all else.
+fn settings(title: &str, keys: &[String], columns: &[&str], rows: Vec<Vec<String>>) -> Markup {
+    let header: Vec<&str> = keys.iter().map(String::as_str).chain(columns.iter().copied()).collect();
+    let cells = |row: Vec<String>| {
+        let mut row: Vec<Cell> = row.into_iter().map(Into::into).collect();
+        // On some machines there is less to tell than on others.
+        row.resize_with(header.len(), || "".into());
+        row
+    };
+    let rows: Vec<Vec<Cell>> = rows.into_iter().map(cells).collect();
+    table(title, &header, keys.len() + 1, &rows)
 }
 
 fn measured(Estimate { value, half_width }: Estimate) -> Measured {
@@ -124,8 +156,8 @@ fn row(name: &str, picture: Markup) -> Row {
 /// How long the programs took.
 fn times(report: &SimulateReport) -> Markup {
     let (unit, scale) = report.unit();
-    let time = |name: &str| measured(simulate::mean_of(&report.runs, name, |program| simulate::time(program) * scale));
-    let names: Vec<&str> = simulate::names(&report.runs);
+    let time = |name: &str| measured(told::mean_of(&report.runs, name, |program| told::time(program) * scale));
+    let names: Vec<&str> = told::names(&report.runs);
     let axis =
         Scale::from_zero(names.iter().flat_map(|name| time(name).ends()), format!("time from coming to end, {unit}"));
     let rows = names.iter().map(|name| {
@@ -144,7 +176,7 @@ fn times(report: &SimulateReport) -> Markup {
 /// What the processors did.
 fn spent(report: &SimulateReport) -> Markup {
     let axis = Scale::between(0.0, 100.0, "percent of the processor time spent");
-    let names = simulate::names(&report.runs);
+    let names = told::names(&report.runs);
     let legend = chart::keys(["work", "stealing", "mugging"]);
     let rows = names.iter().map(|name| {
         let all = || report.runs.iter().flat_map(|run| &run.programs).filter(|program| program.name == *name);
@@ -183,7 +215,7 @@ fn presence(report: &SimulateReport) -> Markup {
     }
     let (unit, scale) = report.unit();
     let axis = Scale::between(0.0, run.steps as f64 * scale, format!("time, {unit}"));
-    let names = simulate::names(&report.runs);
+    let names = told::names(&report.runs);
     let rows = run.programs.iter().map(|program| {
         let end = program.ended.or(program.died);
         let [from, to] = [program.came, end.unwrap_or(run.steps)].map(|time| time as f64 * scale);

@@ -1,4 +1,5 @@
-//! What a program writes under `COMITY_TRACE=FILE`: an event a line, as Perfetto and Chrome read it.
+//! What a program writes under `COMITY_TRACE=FILE`, and `comity-lab simulate --timeline` of a simulated host: an event a line, as Perfetto and
+//! Chrome read it.
 //!
 //! A program that is killed leaves the end of its trace unwritten, and perhaps half of a line: what is whole is read.
 
@@ -6,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::simulate::MACHINE;
 
 /// What the first event is called, by which the kind is recognised.
 const FIRST: &str = "comity_trace";
@@ -63,6 +66,15 @@ impl State {
             State::Preempted => "preempted",
             State::Retired => "retired",
             State::Asleep => "asleep",
+        }
+    }
+
+    /// A simulated thread's are finer: who waits in a system call has its task, and who is throttled waits for a core.
+    fn called(name: &str) -> Option<State> {
+        match name {
+            "blocked" => Some(State::Task),
+            "throttled" => Some(State::Preempted),
+            name => State::ALL.into_iter().find(|state| state.name() == name),
         }
     }
 }
@@ -180,6 +192,9 @@ struct Details {
     name: Option<String>,
     how: Option<String>,
     events: Option<u64>,
+    /// On the track of a core: whose thread runs there.
+    program: Option<u64>,
+    core: Option<u64>,
     #[serde(default)]
     reasons: BTreeMap<String, u64>,
 }
@@ -198,6 +213,8 @@ struct Draft {
     slices: BTreeMap<u64, Vec<(State, Interval, usize)>>,
     preempted: BTreeMap<u64, Vec<End>>,
     cores: BTreeMap<u64, Vec<End>>,
+    /// When a thread of it ran on each core, where that is told and not what was held.
+    running: BTreeMap<u64, Vec<Interval>>,
     /// By the policy and the place in [`Mode::ALL`].
     modes: BTreeMap<(String, usize), Vec<End>>,
     /// The last time that it tells.
@@ -251,7 +268,12 @@ pub fn parse(file: String, bytes: &[u8]) -> Result<Trace, String> {
             }
             seen = true;
         }
-        let known = drafts.entry(event.pid).or_default().take(event, number);
+        // A core's name, say, is of no program.
+        if event.cat == MACHINE {
+            continue;
+        }
+        let process = event.args.program.unwrap_or(event.pid);
+        let known = drafts.entry(process).or_default().take(event, number);
         trace.unknown += u64::from(!known.map_err(|why| format!("line {number}: {why}"))?);
     }
     if !seen {
@@ -284,11 +306,15 @@ impl Draft {
             ("M", _, "process_name") => self.program.name = args.name,
             ("M", _, "thread_name") => self.worker(tid).name = args.name,
             ("X", "worker", name) => {
-                let Some(state) = State::ALL.into_iter().find(|state| state.name() == name) else { return Ok(false) };
-                let from = self.time(ts)?;
-                let to = from + time(dur, "dur")?;
-                self.latest = self.latest.max(to);
-                self.slices.entry(tid).or_default().push((state, (from, to), number));
+                let Some(state) = State::called(name) else { return Ok(false) };
+                let interval = self.interval(ts, dur)?;
+                self.worker(tid).preemptions += u64::from(state == State::Preempted);
+                self.slices.entry(tid).or_default().push((state, interval, number));
+            }
+            ("X", "running", _) => {
+                let core = args.core.ok_or("it has no core")?;
+                let interval = self.interval(ts, dur)?;
+                self.running.entry(core).or_default().push(interval);
             }
             ("i" | "I", "worker", "steal") => self.worker(tid).steals += 1,
             ("i" | "I", "worker", "mug") => self.worker(tid).mugs += 1,
@@ -331,8 +357,16 @@ impl Draft {
         Ok(at)
     }
 
+    fn interval(&mut self, ts: Option<f64>, dur: Option<f64>) -> Result<Interval, String> {
+        let from = self.time(ts)?;
+        let to = from + time(dur, "dur")?;
+        self.latest = self.latest.max(to);
+        Ok((from, to))
+    }
+
     fn finish(mut self) -> Result<Program, String> {
         let latest = self.latest;
+        self.program.cores = self.running;
         for (core, ends) in self.cores {
             self.program.cores.insert(core, intervals(ends, latest));
         }
@@ -347,7 +381,7 @@ impl Draft {
         for (thread, ends) in self.preempted {
             let preempted = intervals(ends, latest);
             let worker = self.program.workers.entry(thread).or_default();
-            worker.preemptions = preempted.len() as u64;
+            worker.preemptions += preempted.len() as u64;
             worker.slices = cut_out(&worker.slices, &preempted);
         }
         Ok(self.program)
@@ -531,6 +565,29 @@ mod tests {
         let worker = &trace.programs[&7].workers[&8];
         let refusals = BTreeMap::from([("other node".to_owned(), 2), ("running".to_owned(), u64::MAX)]);
         assert_eq!((worker.accelerations, &worker.refusals, trace.unknown), (1, &refusals, 0));
+    }
+
+    #[test]
+    fn the_tracks_of_simulated_cores_are_of_the_programs_that_ran_there() {
+        let runs = |core: u32, program: u32, ts: u32| {
+            format!(
+                r#"{{"name":"x","cat":"running","ph":"X","pid":1,"tid":{core},"ts":{ts}.000,"dur":5.000,"args":{{"program":{program},"core":{core},"worker":0}}}}"#
+            )
+        };
+        let name = r#"{"name":"process_name","cat":"machine","ph":"M","pid":1,"tid":0,"args":{"name":"cores"}}"#;
+        let [throttled, blocked] = [slice("throttled", 5.0, 5.0), slice("blocked", 10.0, 5.0)];
+        let events = [name, &runs(3, 7, 0), &runs(3, 9, 5), &slice("task", 0.0, 5.0), &throttled, &blocked];
+        let trace = read(&text(&events)).unwrap();
+        assert_eq!(trace.programs.keys().collect::<Vec<_>>(), [&7, &9]);
+        assert_eq!(
+            (&trace.programs[&7].cores[&3], &trace.programs[&9].cores[&3]),
+            (&vec![(0, 5_000)], &vec![(5_000, 10_000)])
+        );
+        let states: Vec<State> = trace.programs[&7].workers[&8].slices.iter().map(|slice| slice.0).collect();
+        assert_eq!(states, [State::Task, State::Preempted, State::Task]);
+        assert_eq!((trace.programs[&7].workers[&8].preemptions, trace.unknown), (1, 0));
+        let nowhere = r#"{"name":"x","cat":"running","ph":"X","pid":1,"tid":1,"ts":0.000,"dur":5.000}"#;
+        assert!(read(&text(&[nowhere])).unwrap_err().contains("line 3: it has no core"));
     }
 
     #[test]

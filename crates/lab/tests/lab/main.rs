@@ -7,9 +7,11 @@ mod interrupted;
 mod kernel;
 mod loudness;
 mod processes;
+mod record;
 mod report;
 mod reproduce;
 mod simulate;
+mod sweeps;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;

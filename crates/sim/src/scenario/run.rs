@@ -8,14 +8,29 @@ use serde::{Deserialize, Serialize};
 use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork, WrittenOrder};
 use crate::conversation::Line;
 use crate::network::Network;
-use crate::program::{Fork, ForkJoin, Program};
+use crate::program::{Endless, Fork, ForkJoin, Program, Recorded};
 use crate::quanta::job::Cycles;
 use crate::quanta::{Server, ThreadScheduler};
 use crate::random::stream;
-use crate::threads::{Counts, Host, Lateness};
+use crate::threads::{Counts, Host, Lateness, Stretch, Switches};
 
 /// Is told what thieves are told and answer.
 pub type Recorder = Box<dyn FnMut(Line)>;
+
+/// Who is told what happens in a run on a host.
+#[derive(Default)]
+pub struct Observers {
+    /// What thieves are told and answer.
+    pub conversations: Option<Recorder>,
+    /// What each thread is about, and where it runs. Programs are numbered as in [`Outcome::programs`].
+    pub timeline: Option<Box<dyn FnMut(Stretch)>>,
+}
+
+impl Observers {
+    fn is_some(&self) -> bool {
+        self.conversations.is_some() || self.timeline.is_some()
+    }
+}
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +47,9 @@ pub struct Outcome {
     /// want of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,
+    /// On a host: how often cores went from one thread to another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<Switches>,
     /// In the order in which they came.
     pub programs: Vec<ProgramOutcome>,
 }
@@ -53,15 +71,35 @@ pub struct ProgramOutcome {
     pub died: Option<u64>,
     /// What its processors did; on a host, the nanoseconds that its workers had a task, looked for one, and mugged.
     pub cycles: Cycles,
+    /// On a host: nanoseconds that its threads waited for a core, or for the next period of its quota, summed over them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited: Option<u64>,
     /// On a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+    /// Of one that starts again whenever it has ended, when it has. The first began when it came, each other when the one before
+    /// ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executions: Vec<u64>,
+}
+
+impl ProgramOutcome {
+    /// How long it took from when it came to when it ended; of one that starts again, a whole execution in the mean. `None`: none
+    /// has ended.
+    pub fn time(&self) -> Option<f64> {
+        match (self.executions.as_slice(), self.ended) {
+            ([.., last], _) => Some((last - self.came) as f64 / self.executions.len() as f64),
+            ([], Some(ended)) => Some((ended - self.came) as f64),
+            ([], None) => None,
+        }
+    }
 }
 
 impl Outcome {
     fn new(seed: u64) -> Outcome {
         let programs = Vec::new();
-        Outcome { seed, steps: 0, cycles: Cycles::default(), utilization: 0.0, idle_beside_work: None, programs }
+        let cycles = Cycles::default();
+        Outcome { seed, steps: 0, cycles, utilization: 0.0, idle_beside_work: None, switches: None, programs }
     }
 }
 
@@ -73,11 +111,19 @@ impl Scenario {
     /// # Errors
     /// Names what did not hold, and when: a mistake of the simulator.
     pub fn run(&self, nth: u64, check_every: u64, record: Option<Recorder>) -> Result<Outcome, String> {
+        self.observed(nth, check_every, Observers { conversations: record, ..Observers::default() })
+    }
+
+    /// The same with whatever can be observed, on a host.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`].
+    pub fn observed(&self, nth: u64, check_every: u64, observers: Observers) -> Result<Outcome, String> {
         let seed = self.written.seed.wrapping_add(nth);
         let outcome = match &self.programs {
-            Programs::Jobs(_) if record.is_some() => return Err("only a host's conversations can be recorded".into()),
+            Programs::Jobs(_) if observers.is_some() => return Err("only a host can be observed".into()),
             Programs::Jobs(schedulers) => self.run_jobs(schedulers, seed, check_every),
-            Programs::Pools(policies) => self.run_host(policies, seed, check_every, record),
+            Programs::Pools(policies) => self.run_host(policies, seed, check_every, observers),
         };
         outcome.map_err(|what| format!("seed {seed}, {what}"))
     }
@@ -87,20 +133,27 @@ impl Scenario {
         policies: &[Policy],
         seed: u64,
         check_every: u64,
-        record: Option<Recorder>,
+        observers: Observers,
     ) -> Result<Outcome, String> {
-        let Machine { processors, steps, costs, directed_yield, table, .. } = self.written.machine;
+        let Machine { processors, steps, costs, linux, directed_yield, table, .. } = self.written.machine;
         let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
+        if let Some(linux) = linux {
+            host.use_linux(linux);
+        }
         host.yield_to_peers(directed_yield);
         if !table {
             host.without_table();
         }
-        if let Some(record) = record {
+        let Observers { conversations, timeline } = observers;
+        if let Some(record) = conversations {
             host.record(record);
+        }
+        if let Some(tell) = timeline {
+            host.trace(tell);
         }
         let mut outcome = Outcome::new(seed);
         for (at, submission) in self.arrivals().into_iter().rev() {
-            let Submission { kind, serial, parallel, width, iterations, workers, quota, .. } =
+            let Submission { kind, serial, parallel, width, iterations, workers, quota, repeat, join, .. } =
                 self.written.programs[submission];
             let (policy, workers) = (policies[submission], workers.unwrap_or(processors));
             let own = stream(seed, outcome.programs.len() as u64).random();
@@ -114,7 +167,22 @@ impl Scenario {
                     let what = self.begins(at, submission, network.work(), network.critical_path());
                     (host.submit_network(at, network, policy, workers, own), what)
                 }
+                Kind::Recorded => {
+                    let graph = self.graphs[submission].clone().expect("it was read");
+                    let program = Recorded::with_joins(graph, join.unwrap_or(0.0), own);
+                    let what = self.begins(at, submission, program.work(), program.critical_path());
+                    (host.submit(at, Box::new(program), policy, workers, own), what)
+                }
+                Kind::Loop => {
+                    let program = Endless::new(workers);
+                    let what = self.begins(at, submission, program.work(), program.critical_path());
+                    (host.submit(at, Box::new(program), policy, workers, own), what)
+                }
             };
+            host.set_nice(number, self.written.programs[submission].nice);
+            if repeat {
+                host.repeat(number);
+            }
             if let Some(cores) = quota {
                 host.limit(number, cores);
             }
@@ -148,9 +216,12 @@ impl Scenario {
             let fate = host.fate(number as u32);
             (program.ended, program.died) = (fate.ended, fate.died);
             (program.cycles, program.counts) = (fate.spent, Some(fate.counts));
+            program.executions = host.executions(number as u32).to_vec();
+            program.waited = Some(host.waited(number as u32));
             outcome.cycles += fate.spent;
         }
         (outcome.steps, outcome.idle_beside_work) = (host.now(), Some(host.idle_beside_work()));
+        outcome.switches = Some(host.switches());
         let there_were = self.core_time(outcome.steps);
         outcome.utilization = if there_were == 0 { 0.0 } else { outcome.cycles.work as f64 / there_were as f64 };
         Ok(outcome)
@@ -242,7 +313,9 @@ impl Scenario {
             ended: None,
             died: None,
             cycles: Cycles::default(),
+            waited: None,
             counts: None,
+            executions: Vec::new(),
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Check<'a> {
     pub(super) touched: &'a [u32],
     /// Tasks that wait for want of a core, as the host has noted it.
     pub(super) starved: u64,
+    /// Core time until now in which a core had a thread.
+    pub(super) used: u64,
 }
 
 impl Check<'_> {
@@ -32,6 +34,7 @@ impl Check<'_> {
         let all: Vec<u32>;
         let programs = if whole {
             self.check_cores()?;
+            self.check_linux()?;
             self.check_starved()?;
             all = (0..self.pools.0.len() as u32).collect();
             &all
@@ -52,6 +55,16 @@ impl Check<'_> {
             check().map_err(|what| format!("program {number}: {what}"))?;
         }
         Ok(())
+    }
+
+    /// All time of a core that is not idle is some thread's, and each thread is served as the kernel's rules have it.
+    fn check_linux(&self) -> Result<(), String> {
+        let Some(linux) = &self.kernel.linux else { return Ok(()) };
+        let served = self.kernel.served(self.now);
+        if served != self.used {
+            return Err(format!("the cores were in use for {} ns, and threads were served for {served}", self.used));
+        }
+        linux.check(&self.kernel.cores, self.pools, self.now)
     }
 
     /// What idle cores are held against is what there is.

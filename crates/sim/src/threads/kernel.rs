@@ -1,6 +1,7 @@
-//! The kernel: each core has a queue of threads that take turns, a slice each.
+//! The kernel: each core has a queue of threads that take turns.
 //!
-//! A thread that wakes goes to an idle core, the one it ran on, if that is idle; or else to the shortest queue. A thread may be confined to
+//! Whose turn it is, for how long, and who is moved where [`super::linux`] says, if the host has one of its kernels. Else it is the
+//! simplest there is: a turn is one slice, and a queue is served in its order. A thread that wakes goes to an idle core, the one it ran on, if that is idle; or else to the shortest queue. A thread may be confined to
 //! some cores. An idle core takes a thread from the longest queue. A newcomer waits until the slice of the thread that runs is over, which is at once if that
 //! began long ago.
 
@@ -8,10 +9,15 @@ use std::collections::VecDeque;
 
 use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Effect, Step};
+use serde::{Deserialize, Serialize};
 
+use super::linux::{Balance, Joins, Queues};
 use super::pool::Pools;
 use super::worker::{Doing, Worker};
 use super::{Due, Host, Thread};
+
+/// The speed of a core whose hardware is not shared, in thousandths.
+pub(super) const WHOLE: u64 = 1_000;
 
 /// One core.
 #[derive(Default)]
@@ -21,6 +27,8 @@ pub(super) struct Core {
     offline: bool,
     /// Until when the running thread's time is accounted for; later than now while the core switches to it.
     since: u64,
+    /// Until when its turn is accounted for, which is from the switch on.
+    charged: u64,
     /// When its turn is over, if others wait.
     pub(super) slice_end: u64,
     /// The last thread.
@@ -51,6 +59,11 @@ impl Times {
         self.waits_since.get_or_insert(now);
     }
 
+    /// Since when it waits.
+    pub(super) fn waits_since(&self) -> Option<u64> {
+        self.waits_since
+    }
+
     fn has_waited(&mut self, now: u64) {
         self.for_core += self.waits_since.take().map_or(0, |since| now - since);
     }
@@ -78,8 +91,28 @@ pub(super) struct Kernel {
     idle: CoreSet,
     /// and how many.
     idling: u32,
+    /// and how many have one.
+    running: u64,
     /// Threads that wait for a core.
     pub(super) queued: usize,
+    /// If turns are those of Linux.
+    pub(super) linux: Option<Box<Queues>>,
+    pub(super) balance: Balance,
+    /// Nanoseconds that Linux's queues have accounted for.
+    served: u64,
+    /// Switches from one thread to another.
+    pub(super) switches: Switches,
+}
+
+/// How often a core went from one thread to another, idleness between them or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switches {
+    /// In all.
+    pub all: u64,
+    /// To a thread without a task.
+    pub to_thieves: u64,
+    /// From a thread of another program.
+    pub between_programs: u64,
 }
 
 impl Kernel {
@@ -88,7 +121,12 @@ impl Kernel {
             cores: (0..cores).map(|_| Core::default()).collect(),
             idle: (0..cores).collect(),
             idling: cores as u32,
+            running: 0,
             queued: 0,
+            linux: None,
+            balance: Balance::default(),
+            served: 0,
+            switches: Switches::default(),
         }
     }
 
@@ -102,6 +140,11 @@ impl Kernel {
         self.idling
     }
 
+    /// How many have one.
+    pub(super) fn running(&self) -> u64 {
+        self.running
+    }
+
     pub(super) fn is_idle(&self, core: usize) -> bool {
         self.idle.contains(core)
     }
@@ -111,14 +154,14 @@ impl Kernel {
     }
 
     /// Where the worker's thread may run. If all of that is offline, anywhere.
-    fn cores_of(&self, worker: &Worker) -> impl Fn(&Kernel, usize) -> bool + use<> {
+    pub(super) fn cores_of(&self, worker: &Worker) -> impl Fn(&Kernel, usize) -> bool + use<> {
         let confined = worker.confined.get();
         let confined = confined.filter(|cores| cores.iter().any(|core| core < self.len() && self.is_online(core)));
         move |kernel, core| kernel.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
     }
 
     /// The core to whose queue a thread goes that can run.
-    fn choose_core(&self, worker: &Worker) -> usize {
+    pub(super) fn choose_core(&self, worker: &Worker) -> usize {
         let may_run = self.cores_of(worker);
         let cores = self.len();
         let away = |core: &usize| (core + cores - worker.last_core) % cores;
@@ -128,6 +171,12 @@ impl Kernel {
             all.min_by_key(|core| (self.cores[*core].queue.len(), away(core)))
         });
         found.expect("there is always a core")
+    }
+
+    /// Core time in which a thread ran, those whose turn is not accounted for yet included. Only where the kernel is one of Linux.
+    pub(super) fn served(&self, now: u64) -> u64 {
+        let turns = self.cores.iter().filter(|core| core.running.is_some()).map(|core| now - core.charged);
+        self.served + turns.sum::<u64>()
     }
 
     pub(super) fn set_idle(&mut self, core: usize) {
@@ -144,7 +193,9 @@ impl Kernel {
             self.idle.remove(core);
             self.idling -= 1;
         }
-        std::mem::replace(&mut self.cores[core].running, thread)
+        let before = std::mem::replace(&mut self.cores[core].running, thread);
+        self.running = self.running + u64::from(thread.is_some()) - u64::from(before.is_some());
+        before
     }
 
     fn push_back(&mut self, core: usize, thread: Thread) {
@@ -152,14 +203,21 @@ impl Kernel {
         self.queued += 1;
     }
 
-    fn remove(&mut self, core: usize, thread: Thread) {
+    pub(super) fn remove(&mut self, core: usize, thread: Thread) {
         self.cores[core].queue.retain(|other| *other != thread);
         self.queued -= 1;
     }
 
     /// The thread that runs next on a core.
     fn take_next(&mut self, core: usize, pools: &Pools) -> Option<Thread> {
-        let thread = self.cores[core].queue.pop_front().or_else(|| self.pull(core, pools))?;
+        let thread = match &mut self.linux {
+            None => self.cores[core].queue.pop_front().or_else(|| self.pull(core, pools))?,
+            Some(linux) => {
+                let thread = linux.choose(core, &self.cores[core], pools)?;
+                self.cores[core].queue.retain(|other| *other != thread);
+                thread
+            }
+        };
         self.queued -= 1;
         Some(thread)
     }
@@ -181,7 +239,17 @@ impl Kernel {
 }
 
 impl Host {
-    fn push_back(&mut self, core: usize, thread: Thread) {
+    /// The thread waits for this core from now on.
+    pub(super) fn push_back(&mut self, core: usize, thread: Thread) {
+        if let Some(running) = self.kernel.cores[core].running {
+            self.catch_up_with(running);
+        }
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &mut kernel.linux
+            && !pools.worker(thread).entity.is_in_queue()
+        {
+            linux.join(core, &kernel.cores, pools, thread, Joins::Wakes);
+        }
         self.kernel.push_back(core, thread);
         let now = self.now;
         let worker = self.worker_mut(thread);
@@ -194,13 +262,29 @@ impl Host {
         if self.pool(thread.program).is_throttled() {
             return self.throttle(thread);
         }
-        let core = self.kernel.choose_core(self.worker(thread));
+        let worker = self.worker(thread);
+        let core = match &self.kernel.linux {
+            None => self.kernel.choose_core(worker),
+            Some(linux) => self.kernel.choose_core_as(linux, worker, self.waker_core()),
+        };
+        self.charge(core);
         self.push_back(core, thread);
+        self.preempt_for(core, thread);
         self.attend(core);
     }
 
+    /// One that has come may take the place of the one that runs.
+    fn preempt_for(&mut self, core: usize, thread: Thread) {
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &mut kernel.linux
+            && linux.preempts(core, &kernel.cores[core], pools, thread)
+        {
+            linux.resched(core);
+        }
+    }
+
     /// Gives an idle core a thread; or has the one that runs there end its turn in time for those that wait.
-    fn attend(&mut self, core: usize) {
+    pub(super) fn attend(&mut self, core: usize) {
         if self.kernel.cores[core].running.is_none() {
             self.dispatch(core);
         } else {
@@ -214,18 +298,44 @@ impl Host {
         if self.kernel.cores[core].offline || self.kernel.cores[core].running.is_some() {
             return;
         }
-        let Some(thread) = self.kernel.take_next(core, &self.pools) else { return };
+        if self.kernel.cores[core].queue.is_empty() {
+            self.pull_to_idle(core);
+        }
+        if let Some(thread) = self.kernel.take_next(core, &self.pools) {
+            self.switch_to(core, thread);
+        }
+    }
+
+    /// The core runs a thread from now on, which is in no queue.
+    fn switch_to(&mut self, core: usize, thread: Thread) {
+        self.charge_sibling(core);
         self.kernel.set_running(core, Some(thread));
-        let state = &mut self.kernel.cores[core];
-        let switch = if state.last == Some(thread) { 0 } else { self.costs.switch };
-        state.last = Some(thread);
-        state.since = self.now + switch;
-        state.slice_end = state.since + self.costs.slice;
+        let before = self.kernel.cores[core].last.replace(thread);
+        let mut switch = 0;
+        if before != Some(thread) {
+            switch = self.costs.switch;
+            let is_between = before.is_some_and(|before| before.program != thread.program);
+            if is_between {
+                switch += self.costs.refill;
+            }
+            let switches = &mut self.kernel.switches;
+            switches.all += 1;
+            switches.between_programs += u64::from(is_between);
+            switches.to_thieves += u64::from(!self.pools.worker(thread).is_busy());
+        }
         let now = self.now;
+        let state = &mut self.kernel.cores[core];
+        (state.since, state.charged) = (now + switch, now);
+        state.slice_end = state.since + self.costs.slice;
         let worker = self.worker_mut(thread);
         (worker.place, worker.last_core) = (Place::On(core), core);
         worker.times.has_waited(now);
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &mut kernel.linux {
+            linux.begin_turn(core, &kernel.cores[core], pools, thread, None);
+        }
         self.plan_core(core);
+        self.plan_sibling(core);
     }
 
     /// The thread is in the kernel for so long before it goes on, if it has a core.
@@ -252,19 +362,63 @@ impl Host {
 
     /// Brings the time of the thread that runs up to date.
     pub(super) fn charge(&mut self, core: usize) {
+        let speed = self.speed(core);
+        let now = self.now;
         let state = &mut self.kernel.cores[core];
         let Some(thread) = state.running else { return };
-        let elapsed = self.now.saturating_sub(state.since);
-        state.since = state.since.max(self.now);
-        self.pool_mut(thread.program).spend(thread.worker, elapsed);
+        let elapsed = now.saturating_sub(state.since);
+        state.since = state.since.max(now);
+        let turn = now - std::mem::replace(&mut state.charged, now);
+        self.pool_mut(thread.program).spend(thread.worker, elapsed, speed);
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &mut kernel.linux
+            && turn > 0
+        {
+            kernel.served += turn;
+            linux.charge(core, &kernel.cores[core], pools, turn, now);
+        }
     }
 
-    fn plan_core(&mut self, core: usize) {
+    /// How fast the core's thread is, in thousandths of its speed alone.
+    fn speed(&self, core: usize) -> u64 {
+        let Some(linux) = &self.kernel.linux else { return WHOLE };
+        linux.speed(core, |sibling| self.kernel.cores[sibling].running.is_some())
+    }
+
+    /// The other hardware thread of the core, if it is in use.
+    fn sibling(&self, core: usize) -> Option<usize> {
+        let sibling = self.kernel.linux.as_ref()?.sibling(core)?;
+        self.kernel.cores[sibling].running.is_some().then_some(sibling)
+    }
+
+    /// The core's use changes: what its sibling has done until now was done at the old speed,
+    fn charge_sibling(&mut self, core: usize) {
+        if let Some(sibling) = self.sibling(core) {
+            self.charge(sibling);
+        }
+    }
+
+    /// and what follows takes as long as it does now.
+    fn plan_sibling(&mut self, core: usize) {
+        if let Some(sibling) = self.sibling(core) {
+            self.plan_core(sibling);
+        }
+    }
+
+    pub(super) fn plan_core(&mut self, core: usize) {
         let Some(thread) = self.kernel.cores[core].running else { return };
         let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
-        let left = self.worker(thread).left.min(may_run);
+        let speed = self.speed(core);
+        let worker = self.worker(thread);
+        let left = worker.time_left(speed).min(may_run);
+        let Host { kernel, pools, now, .. } = self;
+        let slice_end = match &kernel.linux {
+            None => kernel.cores[core].slice_end,
+            Some(linux) => linux.turn_end(core, &kernel.cores[core], pools, *now),
+        };
         let state = &mut self.kernel.cores[core];
-        let mut at = state.since.max(self.now) + left;
+        state.slice_end = slice_end;
+        let mut at = state.since.max(self.now).saturating_add(left);
         if !state.queue.is_empty() {
             at = at.min(state.slice_end.max(self.now));
         }
@@ -279,16 +433,21 @@ impl Host {
         }
         self.charge(core);
         let Some(thread) = self.kernel.cores[core].running else { return };
-        if self.worker(thread).left == 0 {
+        // The equal turns of old end what takes no time with the turn, even within a switch.
+        let has_begun = self.kernel.linux.is_none() || self.kernel.cores[core].since <= self.now;
+        if self.worker(thread).left == 0 && has_begun {
             self.complete(thread);
         }
         if self.pool(thread.program).quota.is_some() {
             self.throttle_if_spent(thread.program);
         }
-        let state = &self.kernel.cores[core];
-        if state.running != Some(thread) {
+        if self.kernel.cores[core].running != Some(thread) {
             return self.dispatch(core);
         }
+        if self.kernel.linux.is_some() {
+            return self.look_at_turn(core, thread);
+        }
+        let state = &self.kernel.cores[core];
         if self.now >= state.slice_end && !state.queue.is_empty() {
             self.preempt(core);
             self.dispatch(core);
@@ -297,8 +456,26 @@ impl Host {
         }
     }
 
+    /// The turn of the core's thread may be over: another runs, or that goes on.
+    fn look_at_turn(&mut self, core: usize, thread: Thread) {
+        let Host { kernel, pools, now, .. } = self;
+        let Some(linux) = &mut kernel.linux else { return };
+        if linux.is_over(core, &kernel.cores[core], pools, *now)
+            && let Some(next) = linux.choose(core, &kernel.cores[core], pools)
+        {
+            if next != thread {
+                self.preempt(core);
+                self.kernel.remove(core, next);
+                return self.switch_to(core, next);
+            }
+            linux.begin_turn(core, &kernel.cores[core], pools, thread, Some(thread));
+        }
+        self.plan_core(core);
+    }
+
     /// The thread's turn is over: it waits at the end of the queue.
     fn preempt(&mut self, core: usize) {
+        self.charge_sibling(core);
         let Some(thread) = self.kernel.set_running(core, None) else { return };
         self.pool_mut(thread.program).counts.preemptions += u64::from(!self.worker(thread).gives_way);
         self.push_back(core, thread);
@@ -306,12 +483,23 @@ impl Host {
 
     /// Takes a thread from wherever it is; who runs goes on accounting for nothing.
     pub(super) fn take_off(&mut self, thread: Thread) {
-        match std::mem::replace(&mut self.worker_mut(thread).place, Place::Nowhere) {
+        self.catch_up_with(thread);
+        let place = self.worker(thread).place;
+        if let Place::Queued(core) | Place::On(core) = place {
+            self.charge(core);
+            self.charge_sibling(core);
+            let Host { kernel, pools, .. } = self;
+            if let Some(linux) = &mut kernel.linux {
+                linux.leave(&kernel.cores, pools, thread);
+            }
+        }
+        self.worker_mut(thread).place = Place::Nowhere;
+        match place {
             Place::Nowhere | Place::Blocked | Place::Throttled => {}
             Place::Queued(core) => self.kernel.remove(core, thread),
             Place::On(core) => {
-                self.charge(core);
                 self.kernel.set_running(core, None);
+                self.plan_sibling(core);
             }
         }
     }
@@ -350,15 +538,33 @@ impl Host {
         }
     }
 
-    /// `peer` gets this core next, if it waits for one and may run here (BWS's yield to a preempted worker).
-    pub(super) fn give_turn_to(&mut self, core: usize, peer: Thread) {
-        if let Place::Queued(other) = self.worker(peer).place
-            && self.kernel.cores_of(self.worker(peer))(&self.kernel, core)
+    /// The thread offers its core to those that wait, or to `peer` (BWS's yield to a preempted worker), if that waits and may run here.
+    pub(super) fn yield_core(&mut self, core: usize, peer: Option<Thread>) {
+        let peer = peer.filter(|peer| {
+            matches!(self.worker(*peer).place, Place::Queued(_))
+                && self.kernel.cores_of(self.worker(*peer))(&self.kernel, core)
+        });
+        if self.kernel.linux.is_none() {
+            if let Some(peer) = peer
+                && let Place::Queued(other) = self.worker(peer).place
+            {
+                self.kernel.remove(other, peer);
+                self.kernel.queued += 1;
+                self.kernel.cores[core].queue.push_front(peer);
+                self.worker_mut(peer).place = Place::Queued(core);
+            }
+            self.kernel.cores[core].slice_end = self.now;
+            return;
+        }
+        self.charge(core);
+        if let Some(peer) = peer
+            && self.worker(peer).place != Place::Queued(core)
         {
-            self.kernel.remove(other, peer);
-            self.kernel.queued += 1;
-            self.kernel.cores[core].queue.push_front(peer);
-            self.worker_mut(peer).place = Place::Queued(core);
+            self.move_to(core, peer);
+        }
+        let Host { kernel, pools, now, .. } = self;
+        if let Some(linux) = &mut kernel.linux {
+            linux.yields(core, &kernel.cores[core], pools, peer, *now);
         }
     }
 
@@ -368,15 +574,16 @@ impl Host {
             self.kernel.cores[core].offline = core >= cores;
         }
         for core in cores..self.kernel.len() {
-            let queue = std::mem::take(&mut self.kernel.cores[core].queue);
-            self.kernel.queued -= queue.len();
-            let running = self.kernel.set_running(core, None);
+            let running = self.kernel.cores[core].running;
             if let Some(thread) = running {
                 self.pool_mut(thread.program).counts.preemptions += 1;
             }
-            for thread in running.into_iter().chain(queue) {
-                self.enqueue(thread);
-            }
+            let queue = self.kernel.cores[core].queue.clone();
+            let all: Vec<Thread> = running.into_iter().chain(queue).collect();
+            all.iter().for_each(|thread| self.take_off(*thread));
+            // It is not idle any more.
+            self.kernel.set_running(core, None);
+            all.iter().for_each(|thread| self.enqueue(*thread));
         }
         for core in 0..cores {
             if self.kernel.cores[core].running.is_none() {

@@ -51,6 +51,8 @@ pub(super) struct Pool {
     pub(super) carried: u64,
     /// On which worker each task that can block ran last.
     pub(super) ran_on: Vec<u32>,
+    /// Thieves whose attempts are deferred.
+    pub(super) deferred: u32,
     pub(super) busy: u32,
     /// Nanoseconds in which workers had a task, on a core or not, up to a time.
     busy_time: (u64, u64),
@@ -60,12 +62,22 @@ pub(super) struct Pool {
     pub(super) rising: u32,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
+    /// Of its threads.
+    pub(super) nice: i8,
     /// Tasks not begun while as many workers rest for want of a core, as after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
     spent: Cycles,
+    /// How long the threads waited for a core that are gone.
+    waited: u64,
     pub(super) counts: Counts,
+    /// When its lock will have been given back by all who have come.
+    pub(super) lock_free: u64,
     came: bool,
+    /// It starts again when it has ended.
+    pub(super) repeats: bool,
+    /// When it has ended before it started again.
+    pub(super) executions: Vec<u64>,
     pub(super) ended: Option<u64>,
     pub(super) died: Option<u64>,
     /// Its threads may be where they may not run.
@@ -91,6 +103,7 @@ impl Pool {
             leaving: 0,
             carried: 0,
             ran_on: Vec::new(),
+            deferred: 0,
             busy: 0,
             busy_time: (0, 0),
             asleep: 0,
@@ -98,11 +111,16 @@ impl Pool {
             rising: 0,
             share: None,
             quota: None,
+            nice: 0,
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),
+            waited: 0,
             counts: Counts::default(),
+            lock_free: 0,
             came: false,
+            repeats: false,
+            executions: Vec::new(),
             ended: None,
             died: None,
             is_astray: Cell::new(false),
@@ -116,6 +134,11 @@ impl Pool {
 
     pub(super) fn is_there(&self) -> bool {
         self.came && !self.is_over()
+    }
+
+    /// It does not end by itself.
+    pub(super) fn is_endless(&self) -> bool {
+        self.repeats || matches!(&self.work, Work::Graph(program) if program.is_endless())
     }
 
     /// Its quota is used, and its threads stop.
@@ -177,11 +200,10 @@ impl Pool {
         sum + u64::from(self.busy) * (now - until)
     }
 
-    /// A worker has used its core for so long, unless what it does was over before.
-    pub(super) fn spend(&mut self, worker: u32, elapsed: u64) {
+    /// A worker has used its core, of that speed, for so long, unless what it does was over before.
+    pub(super) fn spend(&mut self, worker: u32, elapsed: u64, speed: u64) {
         let worker = &mut self.workers[worker as usize];
-        let elapsed = elapsed.min(worker.left);
-        worker.left -= elapsed;
+        let elapsed = worker.advance(elapsed, speed);
         worker.times.on_core += elapsed;
         if let Some(quota) = &mut self.quota {
             quota.spend(elapsed);
@@ -195,6 +217,11 @@ impl Pool {
 
     pub(super) fn spent(&self) -> Cycles {
         self.spent
+    }
+
+    /// How long its threads have waited for a core, those that are gone too.
+    pub(super) fn waited(&self) -> u64 {
+        self.waited + self.workers.iter().map(|worker| worker.times.for_core).sum::<u64>()
     }
 
     pub(super) fn fate(&self) -> Fate {
@@ -302,16 +329,16 @@ impl Host {
         }
         pool.came = true;
         let roots = match &mut pool.work {
-            Work::Graph(program) => vec![program.root()],
+            Work::Graph(program) => [program.root()].into_iter().chain(program.others()).collect(),
             Work::Network(network) => network.start(),
         };
         pool.ran_on = vec![0; roots.len()];
         let created = roots.iter().try_for_each(|root| pool.ledger.create(root.id));
         self.expect(created);
-        let Pool { policy, seed, size, .. } = *self.pool(program);
+        let Pool { policy, seed, size, nice, .. } = *self.pool(program);
         let cores = self.kernel.len();
         // They start all over the machine.
-        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
+        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores, nice);
         let pool = self.pool_mut(program);
         pool.workers = (0..size).map(worker).collect();
         pool.bells = vec![Cell::new(false); size as usize];
@@ -356,10 +383,12 @@ impl Host {
         if pool.is_over() && !pool.workers.is_empty() {
             let workers = pool.workers.len() as u32;
             self.left -= 1;
+            self.endless -= usize::from(self.pool(program).is_endless());
             for worker in 0..workers {
                 self.take_off(Thread { program, worker });
             }
             let pool = self.pool_mut(program);
+            pool.waited = pool.waited();
             (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
             (0..self.kernel.len()).for_each(|core| self.dispatch(core));
             // Who has died does not leave the table: others bury it.
@@ -409,7 +438,6 @@ impl Host {
     }
 
     fn finish(&mut self, thread: Thread, strand: u32) {
-        let now = self.now;
         let pool = self.pool_mut(thread.program);
         let mut made = Vec::new();
         match &mut pool.work {
@@ -424,12 +452,16 @@ impl Host {
             noted = noted.and(pool.ledger.create(strand.id));
         }
         if pool.ledger.is_empty() {
-            pool.ended = Some(now);
-            return self.expect(noted);
+            self.expect(noted);
+            return self.has_ended(thread);
         }
         // It goes on with the newest, which no thief sees.
         let next = made.pop();
         let pushed = made.len() as u64;
+        if pushed > 0 {
+            self.catch_up(thread.program);
+        }
+        let pool = self.pool_mut(thread.program);
         pool.queued += pushed;
         pool.workers[thread.worker as usize].ready.extend(made);
         self.expect(noted);
@@ -449,6 +481,26 @@ impl Host {
             Some(next) => self.begin(thread, next),
             None => self.take_own(thread, false),
         }
+    }
+
+    /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from outside.
+    fn has_ended(&mut self, thread: Thread) {
+        self.catch_up(thread.program);
+        let now = self.now;
+        let pool = self.pool_mut(thread.program);
+        let root = match &mut pool.work {
+            Work::Graph(program) if pool.repeats => program.root(),
+            _ => {
+                pool.ended = Some(now);
+                return;
+            }
+        };
+        pool.executions.push(now);
+        let created = pool.ledger.create(root.id);
+        pool.injected.push_back(root);
+        self.expect(created);
+        self.injected(thread.program);
+        self.take_own(thread, false);
     }
 
     /// A task that can block has come to the end of a step.
@@ -494,11 +546,17 @@ impl Host {
         worker.doing = Doing::Nothing;
         match doing {
             Doing::Strand(strand) => self.finish(thread, strand),
-            Doing::Acting(effect) => self.acted(thread, effect),
+            Doing::Acting(effect) => {
+                self.note_local(thread, effect);
+                self.acted(thread, effect);
+                self.defer(thread);
+            }
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
             Doing::Taking { leaves } => self.taken(thread, leaves),
             Doing::Rising => self.rises(thread),
-            Doing::Nothing | Doing::Waiting => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
+            Doing::Nothing | Doing::Waiting | Doing::Deferred(..) => {
+                self.expect(Err(format!("{thread:?} is on a core and does nothing")))
+            }
         }
     }
 }

@@ -36,6 +36,14 @@ impl Host {
         self.detain(thief, removal);
     }
 
+    /// How long it takes to get the lock of a pool, count the roles of its workers and give it back.
+    pub(super) fn hold_pool(&mut self, program: u32) -> u64 {
+        let (now, held) = (self.now, self.costs.count);
+        let free = &mut self.pool_mut(program).lock_free;
+        *free = now.max(*free) + held;
+        *free - now
+    }
+
     fn access(&mut self, me: Thread, whose: u32, doing: Doing) {
         let left = self.hold_queue(Thread { worker: whose, ..me }, 1);
         let worker = self.worker_mut(me);
@@ -82,6 +90,7 @@ impl Host {
     }
 
     pub(super) fn placed(&mut self, me: Thread, task: Strand, at: u32, next: Option<Strand>) {
+        self.catch_up(me.program);
         let pool = self.pool_mut(me.program);
         pool.counts.placed += u64::from(at != me.worker);
         pool.carried -= 1;
@@ -105,6 +114,7 @@ mod tests {
     use super::*;
     use crate::conversation::Line;
     use crate::network::Network;
+    use crate::program::{Fork, ForkJoin};
     use crate::threads::Costs;
 
     fn host(policy: &str, costs: Costs) -> Host {
@@ -124,6 +134,24 @@ mod tests {
         assert_eq!(host.hold_queue(whose, 1), 230);
         host.now += 230;
         assert_eq!(host.hold_queue(whose, 1), 100);
+    }
+
+    #[test]
+    fn who_counts_roles_waits_for_those_who_count() {
+        let with = |policy: &str, workers, costs: Costs| {
+            let mut host = Host::new(4, costs, 1);
+            let program = ForkJoin::new(100_000, 20_000, 40, 5, Fork::AtOnce);
+            host.submit(0, Box::new(program), policy.parse().unwrap(), workers, 1);
+            host.run(u64::MAX, 1).unwrap();
+            host.fate(0).ended.unwrap()
+        };
+        let ended = |policy, costs| with(policy, 4, costs);
+        let (free, dear) = (Costs::default(), Costs { count: 20_000, bell: 5_000, ..Costs::default() });
+        assert!(ended("wsgi", dear) > ended("wsgi", free) + 10_000);
+        assert_eq!(ended("abp", Costs { bell: 0, ..dear }), ended("abp", free));
+        // The one worker pushes 39 strands of each of the five phases.
+        let tax = with("bws-busy-wakes", 1, Costs { count: 0, ..dear }) - with("bws-busy-wakes", 1, free);
+        assert_eq!(tax, 5 * 39 * 5_000);
     }
 
     #[test]

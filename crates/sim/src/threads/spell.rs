@@ -356,6 +356,7 @@ impl Host {
             if !self.pool(me.program).bells[me.worker as usize].get() {
                 return nth > 0;
             }
+            self.detain(me, self.costs.bell);
             self.step(me.program, |sleep, queues| {
                 if sleep.bell_may_stop() {
                     queues.silence(WorkerId(me.worker));
@@ -383,6 +384,7 @@ impl Host {
     fn begin_spell(&mut self, thread: Thread, begin: impl FnOnce(&Queues<'_>) -> Dialogue) {
         let now = self.now;
         self.pool_mut(thread.program).set_busy(now, thread.worker, false);
+        self.worker_mut(thread).local = 0;
         let dialogue = self.step(thread.program, |_, queues| begin(queues));
         self.worker_mut(thread).set_dialogue(Some(dialogue));
         self.converse(thread, Turn::Told(Outcome::Done));
@@ -451,7 +453,8 @@ impl Host {
             Effect::Pause { hints } => costs.hint * u64::from(hints.max(1)),
             Effect::Wait { .. } => costs.sleep - 2 * (costs.sleep / 3),
             Effect::Step(step) => match step {
-                Step::AskAgain { .. } | Step::Count => costs.look,
+                Step::AskAgain { .. } => costs.look,
+                Step::Count => costs.look + self.hold_pool(thread.program),
                 Step::LookForQueue => costs.mug + costs.queue,
                 Step::Rest | Step::Admit | Step::PassOn => costs.sleep / 3,
                 Step::Rise(_) => costs.sleep - costs.sleep / 2,
@@ -487,6 +490,9 @@ impl Host {
 
     /// The spell is over: begins with what was found, or with the worker's own business.
     fn begins(&mut self, thread: Thread, wakeups_owed: u32) {
+        if self.pool(thread.program).policy.slice().is_some() {
+            self.set_slice(thread, None);
+        }
         let one = self.worker_mut(thread);
         one.wakeups_owed += wakeups_owed;
         let dialogue = one.set_dialogue(None).expect("a thief is in a dialogue");
@@ -526,12 +532,19 @@ impl Host {
         true
     }
 
+    /// The thread's time slices are so long from now on, or as the kernel has them, where a kernel lets it.
+    fn set_slice(&mut self, thread: Thread, slice: Option<Duration>) {
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &kernel.linux {
+            linux.set_slice(&mut pools.worker_mut(thread).entity, slice.map(|slice| slice.as_nanos() as u64));
+        }
+    }
+
     fn give_way(&mut self, thread: Thread, peer: Option<WorkerId>) {
         let Place::On(core) = self.worker(thread).place else { return };
         self.worker_mut(thread).gives_way = true;
-        if let Some(peer) = peer.filter(|_| self.directed_yield) {
-            self.give_turn_to(core, Thread { worker: peer.0, ..thread });
-        }
-        self.kernel.cores[core].slice_end = self.now;
+        self.set_slice(thread, self.pool(thread.program).policy.slice());
+        let peer = peer.filter(|_| self.directed_yield).map(|peer| Thread { worker: peer.0, ..thread });
+        self.yield_core(core, peer);
     }
 }

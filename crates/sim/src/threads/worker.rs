@@ -7,7 +7,8 @@ use comity_policy::Thief;
 use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Dialogue, Effect};
 
-use super::kernel::{Place, Times};
+use super::kernel::{Place, Times, WHOLE};
+use super::linux::Entity;
 use crate::program::Strand;
 
 /// What a worker does with its time.
@@ -23,6 +24,8 @@ pub(super) enum Doing {
     Placing { task: Strand, at: u32, next: Option<Strand> },
     /// It takes a task from its own queue; with `leaves`, one for which it has just ended its spell as a thief.
     Taking { leaves: bool },
+    /// A thief that finds nothing: what it did then, and for how long it was still to do that.
+    Deferred(Effect, u64),
     /// It waits for its parker.
     Waiting,
     /// It was woken while it waited, and learns what for.
@@ -60,8 +63,10 @@ pub(super) struct Worker {
     pub(super) queue_free: u64,
     pub(super) place: Place,
     pub(super) doing: Doing,
-    /// Nanoseconds of its doing that are left.
+    /// Nanoseconds of its doing that are left, at full speed,
     pub(super) left: u64,
+    /// and thousandths of them that are done of the next.
+    done: u64,
     /// As the pool counts it.
     pub(super) rest: Rest,
     /// When it got the task that it has,
@@ -76,18 +81,22 @@ pub(super) struct Worker {
     pub(super) may_begin: bool,
     /// What it has done as a thief since there have been more workers awake than there is room for.
     pub(super) beyond: u32,
+    /// What it has done as a thief in a row that concerned no other thread.
+    pub(super) local: u32,
     /// A strand that it has found and not begun.
     pub(super) found: Option<Strand>,
     pub(super) wakeups_owed: u32,
     /// It has offered its core.
     pub(super) gives_way: bool,
     pub(super) last_core: usize,
+    /// How its thread stands in a queue of Linux.
+    pub(super) entity: Entity,
     /// Where its thread may run, if not everywhere.
     pub(super) confined: Cell<Option<CoreSet>>,
 }
 
 impl Worker {
-    pub(super) fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
+    pub(super) fn new(thief: Box<dyn Thief>, last_core: usize, nice: i8) -> Worker {
         Worker {
             mind: Some(Box::new(Mind { thief, dialogue: None })),
             in_spell: false,
@@ -96,6 +105,7 @@ impl Worker {
             place: Place::Nowhere,
             doing: Doing::Nothing,
             left: 0,
+            done: 0,
             rest: Rest::Awake,
             busy_since: None,
             busy_time: 0,
@@ -103,12 +113,32 @@ impl Worker {
             times: Times::default(),
             may_begin: false,
             beyond: 0,
+            local: 0,
             found: None,
             wakeups_owed: 0,
             gives_way: false,
             last_core,
+            entity: Entity::new(nice),
             confined: Cell::new(None),
         }
+    }
+
+    /// It has been on a core of that speed for so long, in thousandths; how much of that it has done something.
+    pub(super) fn advance(&mut self, elapsed: u64, speed: u64) -> u64 {
+        if speed == WHOLE {
+            let elapsed = elapsed.min(self.left);
+            self.left -= elapsed;
+            return elapsed;
+        }
+        let elapsed = elapsed.min(self.time_left(speed));
+        let done = self.done + elapsed * speed;
+        (self.left, self.done) = (self.left.saturating_sub(done / WHOLE), done % WHOLE);
+        elapsed
+    }
+
+    /// How long a core of that speed needs for what is left.
+    pub(super) fn time_left(&self, speed: u64) -> u64 {
+        if speed == WHOLE { self.left } else { (self.left * WHOLE).saturating_sub(self.done).div_ceil(speed) }
     }
 
     pub(super) fn set_busy(&mut self, now: u64, busy: bool) {

@@ -1,0 +1,43 @@
+//! A file that is written while a run goes on, by what observes it. What goes wrong first is told when the run is over.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use comity_console::Failure;
+
+/// The file; a clone is the same one.
+#[derive(Clone)]
+pub struct Lines {
+    path: PathBuf,
+    file: Rc<RefCell<(BufWriter<File>, io::Result<()>)>>,
+}
+
+impl Lines {
+    /// A new one: what is there is not written over.
+    pub fn create(path: &Path) -> Result<Lines, Failure> {
+        let file = File::create_new(path).map_err(|error| cannot(path, &error))?;
+        Ok(Lines { path: path.to_owned(), file: Rc::new(RefCell::new((BufWriter::new(file), Ok(())))) })
+    }
+
+    /// Writes something, unless something went wrong before.
+    pub fn write(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+        let (file, result) = &mut *self.file.borrow_mut();
+        if result.is_ok() {
+            *result = write(file);
+        }
+    }
+
+    /// Nothing more is written.
+    pub fn finish(self) -> Result<(), Failure> {
+        self.write(|file| file.flush());
+        let result = std::mem::replace(&mut self.file.borrow_mut().1, Ok(()));
+        result.map_err(|error| cannot(&self.path, &error))
+    }
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Failure {
+    Failure::Run(format!("cannot write '{}': {error}", path.display()))
+}

@@ -1,0 +1,379 @@
+//! What is told of some runs: numbers of the programs of one name, their means and their percentiles.
+
+use comity_sim::experiments::fit::{Estimate, mean};
+use comity_sim::scenario::{Outcome, ProgramOutcome};
+use comity_sim::threads::Counts;
+use serde::Serialize;
+
+use crate::bench::quartiles::percentile;
+
+/// What is told of some runs.
+pub struct Told {
+    /// The columns: the program's name, and numbers.
+    pub header: Vec<&'static str>,
+    /// A row for each name.
+    pub rows: Vec<Vec<String>>,
+    /// What concerns all of them.
+    pub sentences: Vec<String>,
+}
+
+/// A number of each program that ended.
+struct Quantity {
+    name: &'static str,
+    unit: Unit,
+    of: fn(&ProgramOutcome) -> f64,
+}
+
+/// What a number counts.
+#[derive(Clone, Copy)]
+enum Unit {
+    /// The machine's steps, which on a host are nanoseconds.
+    Steps,
+    /// Nothing: it is a ratio.
+    Ratio,
+    /// How often.
+    Times,
+}
+
+const TIME: Quantity = Quantity { name: "time", unit: Unit::Steps, of: time };
+const WASTE: Quantity = Quantity { name: "waste / T₁", unit: Unit::Ratio, of: waste };
+/// How often one has ended that starts again.
+const EXECUTIONS: Quantity =
+    Quantity { name: "executions", unit: Unit::Times, of: |program| program.executions.len() as f64 };
+/// Those of a host.
+const OF_HOST: [Quantity; 4] = [
+    Quantity { name: "waited", unit: Unit::Steps, of: |program| program.waited.unwrap_or(0) as f64 },
+    Quantity { name: "sleeps", unit: Unit::Times, of: |program| counts(program).sleeps as f64 },
+    Quantity { name: "preemptions", unit: Unit::Times, of: |program| counts(program).preemptions as f64 },
+    Quantity { name: "cores lost", unit: Unit::Times, of: |program| counts(program).lost as f64 },
+];
+
+fn counts(program: &ProgramOutcome) -> Counts {
+    program.counts.unwrap_or_default()
+}
+
+/// From when a program came to when it ended; of one that starts again, a whole execution in the mean.
+pub fn time(program: &ProgramOutcome) -> f64 {
+    program.time().unwrap_or(0.0)
+}
+
+/// Cycles that brought it no further, over its work.
+pub fn waste(program: &ProgramOutcome) -> f64 {
+    // One that starts again has done that several times, the last time in part.
+    let work = if program.executions.is_empty() { program.work } else { program.cycles.work };
+    program.cycles.waste() as f64 / work as f64
+}
+
+/// The programs' names, in the order in which they come.
+pub fn names(runs: &[Outcome]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for program in runs.iter().flat_map(|run| &run.programs) {
+        if !names.contains(&program.name.as_str()) {
+            names.push(&program.name);
+        }
+    }
+    names
+}
+
+/// Those of a name that ended, or did so and started again.
+fn ended<'a>(run: &'a Outcome, name: &'a str) -> impl Iterator<Item = &'a ProgramOutcome> {
+    run.programs.iter().filter(move |program| program.name == name && program.time().is_some())
+}
+
+/// Of the programs of a name that ended. A run's programs share a machine: only runs are independent.
+pub fn mean_of(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) -> f64) -> Estimate {
+    let of_run = |run: &Outcome| {
+        let numbers: Vec<f64> = ended(run, name).map(&number).collect();
+        (!numbers.is_empty()).then(|| mean(&numbers).value)
+    };
+    mean(&runs.iter().filter_map(of_run).collect::<Vec<_>>())
+}
+
+/// How many cores all programs of a name used, in the mean over a run.
+fn cores_used(run: &Outcome, name: &str) -> f64 {
+    let used = run.programs.iter().filter(|program| program.name == name).map(|program| program.cycles.total());
+    used.sum::<u64>() as f64 / run.steps.max(1) as f64
+}
+
+fn is_on_a_host(runs: &[Outcome]) -> bool {
+    runs.iter().flat_map(|run| &run.programs).any(|program| program.counts.is_some())
+}
+
+/// Programs that have one name, over all runs.
+pub fn told(runs: &[Outcome]) -> Told {
+    let all = || runs.iter().flat_map(|run| &run.programs);
+    let is_on_a_host = is_on_a_host(runs);
+    let clock = Clock::of(runs);
+    let mut header = vec!["program", "came", "ended", "died", TIME.name, "T₁", "T∞", WASTE.name];
+    if is_on_a_host {
+        header.extend(OF_HOST.iter().map(|quantity| quantity.name).chain(["cores used"]));
+    }
+    let repeats = all().any(|program| !program.executions.is_empty());
+    header.extend(repeats.then_some(EXECUTIONS.name));
+    let mut rows = Vec::new();
+    for name in names(runs) {
+        let of = || all().filter(|program| program.name == name);
+        let told = |Quantity { unit, of, .. }: &Quantity| clock.tell_in(*unit, mean_of(runs, name, of));
+        let (work, critical_path) = of().next().map_or((0, 0), |program| (program.work, program.critical_path));
+        let [ended, died] =
+            [|program: &&ProgramOutcome| program.ended.is_some(), |program: &&ProgramOutcome| program.died.is_some()]
+                .map(|is| of().filter(is).count().to_string());
+        let [work, critical_path] = [work, critical_path].map(|time| clock.tell(Estimate::from(time as f64)));
+        let mut row = vec![name.to_owned(), of().count().to_string(), ended, died, told(&TIME), work, critical_path];
+        row.push(told(&WASTE));
+        if is_on_a_host {
+            row.extend(OF_HOST.iter().map(told));
+            row.push(part(over(runs, |run| cores_used(run, name))));
+        }
+        row.extend(repeats.then(|| told(&EXECUTIONS)));
+        rows.push(row);
+    }
+    let unshared: u64 = all().map(|program| counts(program).unshared).sum();
+    let mut sentences = Vec::new();
+    if unshared > 0 {
+        sentences.push(format!("{unshared} programs found the core table full, and went on without it."));
+    }
+    if is_on_a_host {
+        let idle = clock.tell(over(runs, idle_beside_work));
+        sentences.push(format!("Cores idled for {idle} while a thread or a task waited for one."));
+        let [all, to_thieves, between] = SWITCHES.map(|number| with_interval(over(runs, number), 0));
+        sentences.push(format!(
+            "Cores went from one thread to another {all} times: {to_thieves} to one without a task, {between} from one of another \
+             program."
+        ));
+    }
+    let plural = if runs.len() == 1 { "" } else { "s" };
+    sentences.push(format!(
+        "{} run{plural} of {}; utilization {}. Times and waste are means over the runs, of the programs that ended.",
+        runs.len(),
+        clock.tell(over(runs, length)),
+        part(over(runs, utilization))
+    ));
+    Told { header, rows, sentences }
+}
+
+/// What concerns a whole run: the columns, and the numbers of some runs.
+pub fn told_of_runs(runs: &[Outcome]) -> (Vec<&'static str>, Vec<String>) {
+    let clock = Clock::of(runs);
+    let mut header = vec!["runs", "length", "utilization"];
+    let mut row = vec![runs.len().to_string(), clock.tell(over(runs, length)), part(over(runs, utilization))];
+    if is_on_a_host(runs) {
+        header.extend(["idle beside work", "switches", "to thieves", "between programs"]);
+        row.push(clock.tell(over(runs, idle_beside_work)));
+        row.extend(SWITCHES.map(|number| with_interval(over(runs, number), 0)));
+    }
+    (header, row)
+}
+
+fn over(runs: &[Outcome], number: impl Fn(&Outcome) -> f64) -> Estimate {
+    mean(&runs.iter().map(number).collect::<Vec<_>>())
+}
+
+fn length(run: &Outcome) -> f64 {
+    run.steps as f64
+}
+
+fn utilization(run: &Outcome) -> f64 {
+    run.utilization
+}
+
+fn idle_beside_work(run: &Outcome) -> f64 {
+    run.idle_beside_work.unwrap_or(0) as f64
+}
+
+/// How often cores went from one thread to another: in all, to one without a task, and from one of another program.
+const SWITCHES: [fn(&Outcome) -> f64; 3] = [
+    |run| run.switches.unwrap_or_default().all as f64,
+    |run| run.switches.unwrap_or_default().to_thieves as f64,
+    |run| run.switches.unwrap_or_default().between_programs as f64,
+];
+
+// ---- Percentiles. ----
+
+/// Which are told.
+const PERCENTS: [usize; 3] = [50, 90, 99];
+
+/// Numbers of one kind.
+#[derive(Clone, Copy, Serialize)]
+pub struct Distribution {
+    /// How many there are.
+    pub of: usize,
+    /// Over the runs, for only those are independent: the mean of the runs' means, and the half-width of its 95 % confidence interval.
+    pub mean: f64,
+    /// 0: there is none.
+    pub half_width: f64,
+    /// Half of the numbers are below. Between two numbers all are interpolated (Hyndman and Fan's eighth way).
+    pub p50: f64,
+    /// 90 % are.
+    pub p90: f64,
+    /// 99 % are.
+    pub p99: f64,
+}
+
+impl Distribution {
+    /// `None`: there are no numbers.
+    fn new(numbers: &[f64], Estimate { value, half_width }: Estimate) -> Option<Distribution> {
+        if numbers.is_empty() {
+            return None;
+        }
+        let [p50, p90, p99] = PERCENTS.map(|percent| percentile(numbers, percent));
+        Some(Distribution { of: numbers.len(), mean: value, half_width, p50, p90, p99 })
+    }
+
+    fn of_programs(runs: &[Outcome], name: &str, number: impl Fn(&ProgramOutcome) -> f64) -> Option<Distribution> {
+        let numbers: Vec<f64> = runs.iter().flat_map(|run| ended(run, name)).map(&number).collect();
+        Distribution::new(&numbers, mean_of(runs, name, number))
+    }
+
+    fn of_runs(runs: &[Outcome], number: impl Fn(&Outcome) -> f64) -> Option<Distribution> {
+        let numbers: Vec<f64> = runs.iter().map(number).collect();
+        Distribution::new(&numbers, mean(&numbers))
+    }
+}
+
+/// What the runs of a point are, in numbers. Times are in steps, which on a host are nanoseconds.
+#[derive(Serialize)]
+pub struct Summary {
+    length: Option<Distribution>,
+    utilization: Option<Distribution>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_beside_work: Option<Distribution>,
+    /// In all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switches: Option<Distribution>,
+    programs: Vec<ProgramSummary>,
+}
+
+/// The programs of a name that ended, in all runs.
+#[derive(Serialize)]
+struct ProgramSummary {
+    name: String,
+    time: Option<Distribution>,
+    /// Over the work.
+    waste: Option<Distribution>,
+    #[serde(flatten)]
+    on_a_host: Option<OnAHost>,
+}
+
+#[derive(Serialize)]
+struct OnAHost {
+    waited: Option<Distribution>,
+    sleeps: Option<Distribution>,
+    preemptions: Option<Distribution>,
+    lost: Option<Distribution>,
+    /// Of all programs of the name, in a run.
+    cores_used: Option<Distribution>,
+}
+
+impl Summary {
+    /// That of some runs.
+    pub fn new(runs: &[Outcome]) -> Summary {
+        let is_on_a_host = is_on_a_host(runs);
+        let program = |name: &str| {
+            let [waited, sleeps, preemptions, lost] =
+                OF_HOST.map(|quantity| Distribution::of_programs(runs, name, quantity.of));
+            let cores_used = Distribution::of_runs(runs, |run| cores_used(run, name));
+            ProgramSummary {
+                name: name.to_owned(),
+                time: Distribution::of_programs(runs, name, time),
+                waste: Distribution::of_programs(runs, name, waste),
+                on_a_host: is_on_a_host.then_some(OnAHost { waited, sleeps, preemptions, lost, cores_used }),
+            }
+        };
+        Summary {
+            length: Distribution::of_runs(runs, length),
+            utilization: Distribution::of_runs(runs, utilization),
+            idle_beside_work: Distribution::of_runs(runs, idle_beside_work).filter(|_| is_on_a_host),
+            switches: Distribution::of_runs(runs, SWITCHES[0]).filter(|_| is_on_a_host),
+            programs: names(runs).into_iter().map(program).collect(),
+        }
+    }
+}
+
+/// The columns, and a row for each name with more than one program that ended: one alone has no distribution.
+pub fn percentiles(runs: &[Outcome]) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let clock = Clock::of(runs);
+    let of_host = OF_HOST.into_iter().filter(|_| is_on_a_host(runs));
+    let quantities: Vec<Quantity> = [TIME, WASTE].into_iter().chain(of_host).collect();
+    let header = ["program", "of"].into_iter().chain(quantities.iter().map(|quantity| quantity.name)).collect();
+    let row = |name: &str| {
+        let each = quantities.iter().map(|quantity| (quantity, Distribution::of_programs(runs, name, quantity.of)));
+        let each: Vec<(&Quantity, Distribution)> = each.filter_map(|(what, found)| Some((what, found?))).collect();
+        let of = each.first().map_or(0, |(_, time)| time.of);
+        let cells =
+            each.iter().map(|(quantity, found)| clock.tell_all(quantity.unit, [found.p50, found.p90, found.p99]));
+        (of > 1).then(|| [name.to_owned(), of.to_string()].into_iter().chain(cells).collect())
+    };
+    (header, names(runs).into_iter().filter_map(row).collect())
+}
+
+// ---- Numbers in words. ----
+
+/// What a machine counts time in.
+#[derive(Clone, Copy)]
+enum Clock {
+    /// Those of the A-STEAL paper's machine, which have no length.
+    Steps,
+    /// Those of a host.
+    Nanoseconds,
+}
+
+impl Clock {
+    /// Of a machine that these are runs on.
+    fn of(runs: &[Outcome]) -> Clock {
+        if is_on_a_host(runs) { Clock::Nanoseconds } else { Clock::Steps }
+    }
+
+    /// The unit that fits, how many steps it has, and how many digits are told.
+    fn unit(self, value: f64) -> (&'static str, f64, usize) {
+        match self {
+            Clock::Steps => ("steps", 1.0, 0),
+            Clock::Nanoseconds => match value.abs() {
+                ..1e3 => ("ns", 1.0, 0),
+                1e3..1e6 => ("µs", 1e3, 2),
+                1e6..1e9 => ("ms", 1e6, 2),
+                _ => ("s", 1e9, 3),
+            },
+        }
+    }
+
+    fn tell(self, estimate: Estimate) -> String {
+        if !estimate.value.is_finite() {
+            return "-".to_owned();
+        }
+        let (unit, scale, digits) = self.unit(estimate.value);
+        let scaled = Estimate { value: estimate.value / scale, half_width: estimate.half_width / scale };
+        format!("{} {unit}", with_interval(scaled, digits))
+    }
+
+    fn tell_in(self, unit: Unit, estimate: Estimate) -> String {
+        match unit {
+            Unit::Steps => self.tell(estimate),
+            Unit::Ratio => part(estimate),
+            Unit::Times => with_interval(estimate, 0),
+        }
+    }
+
+    /// Numbers that rise, in one unit.
+    fn tell_all(self, unit: Unit, numbers: [f64; 3]) -> String {
+        let (name, scale, digits) = match unit {
+            Unit::Steps => self.unit(numbers[2]),
+            Unit::Ratio => ("", 1.0, 3),
+            Unit::Times => ("", 1.0, 0),
+        };
+        let numbers = numbers.map(|number| format!("{:.digits$}", number / scale)).join(" / ");
+        format!("{numbers} {name}").trim_end().to_owned()
+    }
+}
+
+fn part(estimate: Estimate) -> String {
+    with_interval(estimate, 3)
+}
+
+fn with_interval(Estimate { value, half_width }: Estimate, digits: usize) -> String {
+    match (value.is_finite(), half_width > 0.0) {
+        (false, _) => "-".to_owned(),
+        (_, false) => format!("{value:.digits$}"),
+        (_, true) => format!("{value:.digits$} ± {half_width:.digits$}"),
+    }
+}

@@ -1,0 +1,100 @@
+//! Thieves that find nothing, whose attempts are made in bulk.
+//!
+//! A thief that never sleeps, alone on its core, in a program without a task that could be stolen, only repeats itself: it makes no
+//! event. Its attempts are made up for, all at once and each as it would have been, before anything changes that they could meet: a
+//! task is pushed, a thread comes to the core, or the thief leaves it. So the outcome is that of stepping through them, but for what
+//! happens at the very same nanosecond.
+
+use comity_policy::Waking;
+use comity_protocol::dialogue::Effect;
+
+use super::kernel::Place;
+use super::worker::Doing;
+use super::{Host, Thread};
+
+/// What a worker has left to do while its attempts are deferred: more than a simulation lasts.
+const FAR: u64 = 1 << 50;
+/// So many effects in a row that concern only the thief itself come before its attempts are deferred.
+const ENOUGH: u32 = 16;
+
+/// Whether the effect concerns no other thread while no task can be stolen and none waits for the core.
+fn is_local(effect: Effect) -> bool {
+    matches!(effect, Effect::StealFrom(_) | Effect::Yield(None) | Effect::Pause { .. })
+}
+
+impl Host {
+    /// From now on each attempt of a thief is an event of its own.
+    pub fn step_through(&mut self) {
+        self.defers = false;
+    }
+
+    /// The thief has done something, and goes on.
+    pub(super) fn note_local(&mut self, thread: Thread, effect: Effect) {
+        let local = &mut self.worker_mut(thread).local;
+        *local = if is_local(effect) { *local + 1 } else { 0 };
+    }
+
+    /// Defers what a thief does from now on, if it only repeats itself.
+    pub(super) fn defer(&mut self, thread: Thread) {
+        let worker = self.worker(thread);
+        let (Doing::Acting(effect), Place::On(core)) = (worker.doing, worker.place) else { return };
+        // Hosts of equal turns keep their outcomes to the nanosecond.
+        let may_defer = self.defers && self.kernel.linux.is_some() && self.record.is_none() && self.costs.queue == 0;
+        if worker.local < ENOUGH || !is_local(effect) || !may_defer {
+            return;
+        }
+        let pool = self.pool(thread.program);
+        let is_plain = pool.policy.row().waking == Waking::NobodySleeps && pool.share.is_none() && pool.quota.is_none();
+        if !is_plain || pool.shows_task() || pool.is_over() || !self.kernel.cores[core].queue.is_empty() {
+            return;
+        }
+        self.pool_mut(thread.program).deferred += 1;
+        let worker = self.worker_mut(thread);
+        worker.doing = Doing::Deferred(effect, worker.left);
+        worker.left = FAR;
+    }
+
+    /// Makes up for what the program's thieves have deferred.
+    pub(super) fn catch_up(&mut self, program: u32) {
+        if self.pool(program).deferred > 0 {
+            for worker in 0..self.pool(program).workers.len() as u32 {
+                self.catch_up_with(Thread { program, worker });
+            }
+        }
+    }
+
+    /// The same of all programs.
+    pub(super) fn catch_up_all(&mut self) {
+        (0..self.pools.0.len() as u32).for_each(|program| self.catch_up(program));
+    }
+
+    /// The same of one thief, if it has deferred anything.
+    pub(super) fn catch_up_with(&mut self, thread: Thread) {
+        let worker = self.worker(thread);
+        let (Doing::Deferred(effect, left), Place::On(core)) = (worker.doing, worker.place) else { return };
+        self.charge(core);
+        self.pool_mut(thread.program).deferred -= 1;
+        let worker = self.worker_mut(thread);
+        let mut time = FAR - worker.left;
+        (worker.doing, worker.left) = (Doing::Acting(effect), left);
+        let acting = self.acting.replace(thread);
+        loop {
+            let worker = self.worker_mut(thread);
+            if time < worker.left {
+                worker.left -= time;
+                break;
+            }
+            time -= std::mem::take(&mut worker.left);
+            worker.gives_way = false;
+            match worker.doing {
+                Doing::Acting(effect) if is_local(effect) => self.acted(thread, effect),
+                doing => {
+                    self.expect(Err(format!("{thread:?} only repeated itself, and does {doing:?}")));
+                    break;
+                }
+            }
+        }
+        self.acting = acting;
+        self.plan_core(core);
+    }
+}

@@ -1,0 +1,238 @@
+//! Linux's fair scheduler, as far as it decides for programs that share cores: which thread of a core runs next and for how long, what
+//! becomes of one that yields, where one goes that wakes, and when one is moved.
+//!
+//! ```text
+//! linux.rs      which kernel, and its constants
+//! topology.rs   sockets, cores and hardware threads
+//! entity.rs     how a thread, or a group of them, stands in a queue
+//! cfs.rs        the rules up to 6.5: the least virtual run time is next
+//! eevdf.rs      the rules from 6.6 on: of those that have not had their part the earliest deadline
+//! queues.rs     the queues of all cores, by either rules
+//! check.rs      what must hold of them
+//! moves.rs      where a thread goes that can run, and who is moved to which core
+//! ```
+//!
+//! Left out: loads that are averaged over time (a load is the number of threads here), buddies that are not asked for by a yield,
+//! bandwidth control but for a quota of the whole program, and all other classes.
+
+mod cfs;
+mod check;
+mod eevdf;
+mod entity;
+mod moves;
+mod queues;
+mod topology;
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use entity::Entity;
+pub(super) use moves::Balance;
+pub(super) use queues::{Joins, Queues};
+
+/// A kernel whose rules are modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub enum Version {
+    /// Of 2009: the kernel of the DWS paper.
+    #[serde(rename = "2.6.32")]
+    V2_6_32,
+    /// Of 2010: that of the BWS paper.
+    #[serde(rename = "2.6.36")]
+    V2_6_36,
+    /// Of 2013: that of the guests of the Robinhood paper.
+    #[serde(rename = "3.9")]
+    V3_9,
+    /// Of 2025: EEVDF.
+    #[serde(rename = "6.18")]
+    V6_18,
+}
+
+/// Which threads are a task group, which gets a part of each core by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Groups {
+    /// All threads are of one.
+    #[default]
+    Same,
+    /// The threads of each program are one, as where each has its own session under autogroup, or its own cgroup.
+    Separate,
+}
+
+/// A host's kernel, and the cores that it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Linux {
+    /// Whose rules.
+    pub version: Version,
+    /// `sched_compat_yield`, which 2.6.32 and 2.6.36 have: whether a thread that yields goes behind all others of its queue, or stays
+    /// where its virtual run time has it.
+    #[serde(default)]
+    pub compat_yield: bool,
+    /// Timer ticks a second, at which time slices end.
+    #[serde(default = "ticks")]
+    pub hz: u32,
+    /// Which threads are a task group.
+    #[serde(default)]
+    pub groups: Groups,
+    /// Sockets, among which the cores are divided evenly. Threads are moved within one first.
+    #[serde(default = "one")]
+    pub sockets: u32,
+    /// Hardware threads of a core, 1 or 2. With 2 the machine's processors are hardware threads, and two neighbours are a core.
+    #[serde(default = "one")]
+    pub threads_per_core: u32,
+    /// How fast a hardware thread is while the other of its core runs too, in thousandths of its speed alone.
+    #[serde(default = "smt_speed")]
+    pub smt_speed: u32,
+}
+
+/// Debian's and Ubuntu's kernels of all four versions are built with 250.
+fn ticks() -> u32 {
+    250
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Two hardware threads together do 1.25 times what one does alone: assumed (figures of 1.1 to 1.4 are common).
+fn smt_speed() -> u32 {
+    625
+}
+
+impl Linux {
+    /// A kernel of this version with 250 ticks a second, one task group, one socket, and cores with one hardware thread.
+    pub fn new(version: Version) -> Linux {
+        Linux {
+            version,
+            compat_yield: false,
+            hz: ticks(),
+            groups: Groups::Same,
+            sockets: 1,
+            threads_per_core: 1,
+            smt_speed: smt_speed(),
+        }
+    }
+
+    /// Looks whether a machine of so many processors can be so.
+    ///
+    /// # Errors
+    /// Says in a sentence what cannot.
+    pub fn check(&self, processors: u32) -> Result<(), String> {
+        let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, .. } = *self;
+        if compat_yield && version > Version::V2_6_36 {
+            return Err(
+                "machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into()
+            );
+        }
+        if !(10..=10_000).contains(&hz) {
+            return Err(format!("machine.linux.hz is {hz}; it must be at least 10 and at most 10000"));
+        }
+        if !(1..=2).contains(&threads_per_core) {
+            return Err(format!("machine.linux.threads_per_core is {threads_per_core}; it must be 1 or 2"));
+        }
+        if !(100..=1_000).contains(&smt_speed) {
+            return Err(format!("machine.linux.smt_speed is {smt_speed}; it must be at least 100 and at most 1000"));
+        }
+        let parts = u64::from(sockets) * u64::from(threads_per_core);
+        if parts == 0 || !u64::from(processors).is_multiple_of(parts) {
+            return Err(format!(
+                "machine.linux: {processors} processors cannot be divided evenly among {sockets} sockets of cores with {threads_per_core} \
+                 hardware threads"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Nanoseconds from one tick to the next.
+    fn tick(&self) -> u64 {
+        1_000_000_000 / u64::from(self.hz)
+    }
+
+    fn is_eevdf(&self) -> bool {
+        self.version == Version::V6_18
+    }
+}
+
+/// The tunables of a kernel, in nanoseconds, scaled for its machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Constants {
+    /// In which each thread of a queue runs once, if there are not too many (`sysctl_sched_latency`),
+    latency: u64,
+    /// how long each runs at least otherwise (`sysctl_sched_min_granularity`),
+    granularity: u64,
+    /// and how many are not too many (`sched_nr_latency`).
+    few: u64,
+    /// By how much a thread that wakes must be behind the running one to take its place (`sysctl_sched_wakeup_granularity`).
+    wakeup_granularity: u64,
+    /// How long a thread's request is (EEVDF's `sysctl_sched_base_slice`).
+    base_slice: u64,
+    /// A thread that ran so recently is thought to have its data in the cache, and is not moved (`sysctl_sched_migration_cost`).
+    migration_cost: u64,
+}
+
+const MILLISECOND: u64 = 1_000_000;
+
+impl Constants {
+    /// Of the sources: `kernel/sched_fair.c` of 2.6.33 (whose values 2.6.32 has too) and 2.6.36, `kernel/sched/fair.c` of 3.9 and 6.18.
+    /// Each is multiplied by 1 + log₂ of the processors, of eight at most (`get_update_sysctl_factor`); in 2.6.32 of all of them, up to a
+    /// latency of 200 ms (`sched_init_granularity` of `kernel/sched.c`).
+    fn of(version: Version, processors: u32) -> Constants {
+        let (latency, granularity, few) = match version {
+            Version::V2_6_32 => (5 * MILLISECOND, MILLISECOND, 5),
+            Version::V2_6_36 => (6 * MILLISECOND, 2 * MILLISECOND, 3),
+            Version::V3_9 | Version::V6_18 => (6 * MILLISECOND, 750_000, 8),
+        };
+        let counted = if version == Version::V2_6_32 { processors } else { processors.min(8) };
+        let factor = 1 + u64::from(counted.max(1).ilog2());
+        Constants {
+            latency: (latency * factor).min(200 * MILLISECOND),
+            granularity: (granularity * factor).min(200 * MILLISECOND),
+            few,
+            wakeup_granularity: MILLISECOND * factor,
+            base_slice: 700_000 * factor,
+            migration_cost: 500_000,
+        }
+    }
+
+    /// In which each of so many threads runs once (`__sched_period`).
+    fn period(&self, threads: u64) -> u64 {
+        if threads > self.few { threads * self.granularity } else { self.latency }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `/proc/sys/kernel/sched_*` of such machines, as they are often quoted: 24 ms and 8 ms (2.6.36), 24, 3 and 4 ms (3.x).
+    #[test]
+    fn constants_grow_with_the_machine_as_each_kernel_has_it() {
+        let of = |version, processors| Constants::of(version, processors);
+        let bws = of(Version::V2_6_36, 32);
+        assert_eq!((bws.latency, bws.granularity, bws.wakeup_granularity), (24_000_000, 8_000_000, 4_000_000));
+        let robinhood = of(Version::V3_9, 12);
+        assert_eq!((robinhood.latency, robinhood.granularity), (24_000_000, 3_000_000));
+        let dws = of(Version::V2_6_32, 16);
+        assert_eq!((dws.latency, dws.granularity), (25_000_000, 5_000_000));
+        assert_eq!([1, 2, 4, 8, 64].map(|cores| of(Version::V6_18, cores).base_slice / 100_000), [7, 14, 21, 28, 28]);
+        assert_eq!([1, 3, 4, 6].map(|threads| bws.period(threads) / MILLISECOND), [24, 24, 32, 48]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let base = Linux::new(Version::V3_9);
+        for (linux, processors, what) in [
+            (Linux { compat_yield: true, ..base }, 8, "compat_yield: only 2.6.32"),
+            (Linux { hz: 1, ..base }, 8, "hz is 1;"),
+            (Linux { threads_per_core: 3, ..base }, 9, "threads_per_core is 3;"),
+            (Linux { smt_speed: 2_000, ..base }, 8, "smt_speed is 2000;"),
+            (Linux { sockets: 3, ..base }, 8, "8 processors cannot be divided evenly among 3 sockets"),
+            (Linux { sockets: 0, ..base }, 8, "among 0 sockets"),
+            (Linux { sockets: 2, threads_per_core: 2, ..base }, 6, "hardware threads"),
+        ] {
+            let said = linux.check(processors).unwrap_err();
+            assert!(said.contains(what), "{said}");
+        }
+        let dws = Linux { sockets: 2, threads_per_core: 2, compat_yield: true, ..Linux::new(Version::V2_6_32) };
+        assert_eq!(dws.check(16), Ok(()));
+    }
+}

@@ -1,0 +1,153 @@
+//! The rules of EEVDF, from 6.6 on, as 6.18 has them: of the entities that have not had more than their part the one with the earliest
+//! virtual deadline is next.
+
+use super::entity::Entity;
+
+/// The weighted average of a queue's virtual run times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Average {
+    base: i64,
+    sum: i128,
+    load: i128,
+}
+
+impl Average {
+    /// `None`: there are none.
+    pub(super) fn of<K>(mut entities: impl Iterator<Item = (K, Entity)>) -> Option<Average> {
+        let (_, first) = entities.next()?;
+        let mut average = Average { base: first.vruntime, sum: 0, load: first.weight.into() };
+        for (_, entity) in entities {
+            average.sum += i128::from(entity.vruntime - average.base) * i128::from(entity.weight);
+            average.load += i128::from(entity.weight);
+        }
+        Some(average)
+    }
+
+    /// Rounded down (`avg_vruntime`).
+    pub(super) fn value(&self) -> i64 {
+        self.base + self.sum.div_euclid(self.load) as i64
+    }
+
+    /// Whether one of that virtual run time has had no more than its part (`entity_eligible`).
+    pub(super) fn is_eligible(&self, vruntime: i64) -> bool {
+        i128::from(vruntime - self.base) * self.load <= self.sum
+    }
+
+    /// The weights of all.
+    pub(super) fn load(&self) -> i64 {
+        self.load as i64
+    }
+}
+
+/// Of the eligible the one with the earliest deadline; of equals the one that came first (`pick_eevdf`).
+pub(super) fn first<K>(entities: impl Iterator<Item = (K, Entity)> + Clone) -> Option<(K, Entity)> {
+    let average = Average::of(entities.clone())?;
+    entities.filter(|(_, entity)| average.is_eligible(entity.vruntime)).min_by_key(|(_, entity)| entity.deadline)
+}
+
+/// After how much more time on its core the running entity has had its turn: it has had what it asked for, or is no longer left alone
+/// (`update_curr`). It is looked at in ticks.
+pub(super) fn left_of_turn(current: &Entity) -> u64 {
+    current.as_real(current.deadline.min(current.protected) - current.vruntime)
+}
+
+/// One that has had what it asked for asks for as much again (`update_deadline`).
+pub(super) fn renew(entity: &mut Entity) {
+    if entity.vruntime >= entity.deadline {
+        entity.deadline = entity.vruntime + entity.as_virtual(entity.slice);
+    }
+}
+
+/// It is left alone for the shortest of its queue's slices (`set_protect_slice` with `RUN_TO_PARITY`).
+pub(super) fn protect(entity: &mut Entity, shortest: i64) {
+    entity.protected = if shortest < entity.slice { entity.vruntime + entity.as_virtual(shortest) } else { i64::MAX }
+        .min(entity.deadline);
+}
+
+/// One that wakes with a shorter slice ends that, if it is eligible and its deadline is earlier (`do_preempt_short`).
+pub(super) fn ends_protection(woken: &Entity, current: &Entity, average: &Average) -> bool {
+    woken.slice < current.slice
+        && average.is_eligible(woken.vruntime)
+        && (woken.deadline < current.deadline || !average.is_eligible(current.vruntime))
+}
+
+pub(super) fn is_protected(entity: &Entity) -> bool {
+    entity.vruntime < entity.protected
+}
+
+/// How far one that leaves is behind the average, within bounds (`update_entity_lag`).
+pub(super) fn lag(entity: &Entity, average: i64, tick: u64) -> i64 {
+    let limit = entity.as_virtual((2 * entity.slice).max(tick as i64));
+    (average - entity.vruntime).clamp(-limit, limit)
+}
+
+/// Places one that comes: as far behind the average as it is to be once it is in it (`place_entity` with `PLACE_LAG`). Its deadline is a
+/// slice later, of a new one half a slice (`PLACE_DEADLINE_INITIAL`).
+pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, floor: i64, is_new: bool) {
+    entity.vruntime = match average {
+        None => floor,
+        Some(average) => {
+            let grown =
+                i128::from(lag) * i128::from(average.load() + entity.weight) / i128::from(average.load().max(1));
+            average.value() - grown as i64
+        }
+    };
+    let slice = if is_new { entity.slice / 2 } else { entity.slice };
+    entity.deadline = entity.vruntime + entity.as_virtual(slice);
+}
+
+/// A yield gives away what is left of the request, and asks for the next (`yield_task_fair` since 6.18: of an eligible entity alone).
+pub(super) fn yields(entity: &mut Entity, average: &Average) {
+    if average.is_eligible(entity.vruntime) {
+        entity.vruntime = entity.deadline;
+        entity.deadline += entity.as_virtual(entity.slice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(vruntime: i64, deadline: i64) -> Entity {
+        Entity { vruntime, deadline, slice: 1_000, protected: deadline, ..Entity::new(0) }
+    }
+
+    #[test]
+    fn who_has_had_its_part_waits_whatever_its_deadline() {
+        let queue = [at(100, 110), at(0, 500), at(20, 400)].into_iter().enumerate();
+        assert_eq!(Average::of(queue.clone()).unwrap().value(), 40);
+        assert_eq!(first(queue).unwrap().0, 2);
+        assert!(first([(0, at(7, 9))].into_iter()).is_some());
+    }
+
+    #[test]
+    fn one_that_comes_back_is_as_far_behind_as_it_was() {
+        let queue = [at(0, 1_000), at(600, 1_600)];
+        let left = Entity { slice: 1_000, ..Entity::new(0) };
+        for lag in [-200, 0, 200] {
+            let mut entity = left;
+            place(&mut entity, lag, Average::of(queue.into_iter().enumerate()).as_ref(), 0, false);
+            let with = Average::of(queue.into_iter().chain([entity]).enumerate()).unwrap();
+            assert!((with.value() - entity.vruntime - lag).abs() <= 1, "{entity:?}");
+            assert_eq!(entity.deadline, entity.vruntime + 1_000);
+        }
+    }
+
+    #[test]
+    fn a_shorter_slice_ends_protection() {
+        let (current, short) = (Entity { slice: 3_000, ..at(50, 3_000) }, at(0, 100));
+        let average = Average::of([current, short].into_iter().enumerate()).unwrap();
+        assert!(is_protected(&current) && ends_protection(&short, &current, &average));
+        assert!(!ends_protection(&Entity { slice: 3_000, ..short }, &current, &average));
+    }
+
+    #[test]
+    fn a_yield_gives_the_rest_of_the_request_away() {
+        let mut entity = at(10, 1_000);
+        let average = Average::of([entity, at(20, 1_000)].into_iter().enumerate()).unwrap();
+        yields(&mut entity, &average);
+        assert_eq!((entity.vruntime, entity.deadline), (1_000, 2_000));
+        yields(&mut entity, &average);
+        assert_eq!(entity.vruntime, 1_000);
+    }
+}

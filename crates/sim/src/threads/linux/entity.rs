@@ -1,0 +1,121 @@
+//! How a thread, or a group of them, stands in a queue.
+
+/// The weight of a thread of nice 0, and of a group.
+pub(in super::super) const UNIT: i64 = 1_024;
+
+/// The weights of nice −20 to 19 (`prio_to_weight` of `kernel/sched.c`, `sched_prio_to_weight` today).
+const WEIGHTS: [i64; 40] = [
+    88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620, 6_100, 4_904, 3_906,
+    3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29,
+    23, 18, 15,
+];
+
+/// A `sched_entity`. Times are in nanoseconds, virtual ones in those of a thread of nice 0.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Entity {
+    pub(super) weight: i64,
+    /// How long it has run, divided by its weight.
+    pub(super) vruntime: i64,
+    /// How long it has run,
+    pub(super) ran: u64,
+    /// and how long it had when it was chosen last.
+    pub(super) ran_before: u64,
+    /// When it was on a core last.
+    pub(super) seen: u64,
+    /// The core in whose queue it is, or was last.
+    pub(super) home: usize,
+    /// It is in that queue, or runs there.
+    pub(super) queued: bool,
+    /// How long it wants to run at a time (EEVDF);
+    pub(super) slice: i64,
+    /// by which virtual time,
+    pub(super) deadline: i64,
+    /// and until which it is left alone once it runs.
+    pub(super) protected: i64,
+    /// How far behind the average of its queue it was when it left that.
+    pub(super) lag: i64,
+}
+
+impl Entity {
+    /// One of that nice value, −20 to 19, that was nowhere yet.
+    pub(in super::super) fn new(nice: i8) -> Entity {
+        let weight = WEIGHTS[(i32::from(nice).clamp(-20, 19) + 20) as usize];
+        Entity {
+            weight,
+            vruntime: 0,
+            ran: 0,
+            ran_before: 0,
+            seen: 0,
+            home: usize::MAX,
+            queued: false,
+            slice: 0,
+            deadline: 0,
+            protected: 0,
+            lag: 0,
+        }
+    }
+
+    /// One that has never been in a queue.
+    pub(super) fn is_new(&self) -> bool {
+        self.home == usize::MAX
+    }
+
+    /// It is in a queue, or runs.
+    pub(in super::super) fn is_in_queue(&self) -> bool {
+        self.queued
+    }
+
+    /// So much time on a core, as virtual time (`calc_delta_fair`).
+    pub(super) fn as_virtual(&self, time: i64) -> i64 {
+        if self.weight == UNIT { time } else { (i128::from(time) * i128::from(UNIT) / i128::from(self.weight)) as i64 }
+    }
+
+    /// After how much time on a core so much virtual time has passed.
+    pub(super) fn as_real(&self, time: i64) -> u64 {
+        if time <= 0 {
+            return 0;
+        }
+        if self.weight == UNIT {
+            return time as u64;
+        }
+        (time as u128 * self.weight as u128).div_ceil(UNIT as u128) as u64
+    }
+
+    /// It has run for so long.
+    pub(super) fn charge(&mut self, time: u64, now: u64) {
+        self.ran += time;
+        self.vruntime += self.as_virtual(time as i64);
+        self.seen = now;
+    }
+
+    /// How long it has run since it was chosen.
+    pub(super) fn turn(&self) -> u64 {
+        self.ran - self.ran_before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_nice_is_a_quarter_more_or_less() {
+        assert_eq!(WEIGHTS[20], UNIT);
+        for pair in WEIGHTS.windows(2) {
+            let ratio = pair[0] as f64 / pair[1] as f64;
+            assert!((1.15..1.35).contains(&ratio), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn virtual_time_passes_slower_for_the_heavy() {
+        let (mut light, mut heavy) = (Entity::new(5), Entity::new(-5));
+        light.charge(1_000_000, 9);
+        heavy.charge(1_000_000, 9);
+        assert_eq!((light.vruntime, heavy.vruntime), (3_056_716, 328_099));
+        for entity in [light, heavy] {
+            let real = entity.as_real(entity.vruntime);
+            assert!(real.abs_diff(1_000_000) <= 10, "{real}");
+        }
+    }
+}

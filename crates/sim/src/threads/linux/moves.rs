@@ -1,0 +1,227 @@
+//! Where a thread goes that can run, and who is moved to which core.
+
+use std::ops::Range;
+
+use super::super::kernel::{Kernel, Place};
+use super::super::worker::Worker;
+use super::super::{Due, Host, Thread};
+use super::queues::{Joins, Queues};
+use super::{MILLISECOND, Version};
+
+/// By how much the busiest must be busier than the one that pulls, in hundredths (`imbalance_pct` of cores and sockets).
+const IMBALANCE: u32 = 125;
+/// So often only threads whose data is in the cache were found before one of them is moved (`cache_nice_tries`).
+const TRIES: u32 = 1;
+
+/// What balancing remembers.
+#[derive(Default)]
+pub(in super::super) struct Balance {
+    /// Ticks until now.
+    ticks: u64,
+    /// How often in a row each core found only threads that ran just now.
+    failed: Vec<u32>,
+}
+
+impl Kernel {
+    /// Threads that run or wait on a core.
+    fn threads_on(&self, core: usize) -> u32 {
+        self.cores[core].queue.len() as u32 + u32::from(self.cores[core].running.is_some())
+    }
+
+    /// The core to whose queue a thread goes that can run (`select_task_rq_fair`). A new one goes to the least loaded; one that wakes to
+    /// its last core or, where that is more loaded, to the waker's, or to an idle one that shares the last cache with that.
+    pub(in super::super) fn choose_core_as(&self, linux: &Queues, worker: &Worker, waker: Option<usize>) -> usize {
+        let may_run = self.cores_of(worker);
+        let (topology, last) = (&linux.topology, worker.last_core);
+        if worker.entity.is_new() {
+            let away = |core: usize| (core + self.len() - last) % self.len();
+            let socket = |core: usize| topology.socket(core).map(|core| self.threads_on(core)).sum::<u32>();
+            let sibling = |core: usize| topology.sibling(core).map_or(0, |core| self.threads_on(core));
+            let all = (0..self.len()).filter(|core| may_run(self, *core));
+            let found = all.min_by_key(|core| (self.threads_on(*core), sibling(*core), socket(*core), away(*core)));
+            return found.expect("there is always a core");
+        }
+        let affine = waker.filter(|core| self.threads_on(*core) < self.threads_on(last));
+        let target = affine.filter(|core| may_run(self, *core)).unwrap_or(last);
+        let is_free = |core: &usize| self.is_idle(*core) && may_run(self, *core);
+        if is_free(&target) {
+            return target;
+        }
+        let near = topology.socket(target);
+        if near.contains(&last) && is_free(&last) {
+            return last;
+        }
+        if let Some(core) = self.idle_near(linux, near, target, &may_run) {
+            return core;
+        }
+        if may_run(self, target) { target } else { self.choose_core(worker) }
+    }
+
+    /// An idle core of those, if there is one with both hardware threads idle that (`select_idle_sibling`).
+    fn idle_near(
+        &self,
+        linux: &Queues,
+        near: Range<usize>,
+        target: usize,
+        may_run: &impl Fn(&Kernel, usize) -> bool,
+    ) -> Option<usize> {
+        if self.idling() == 0 {
+            return None;
+        }
+        let (first, count) = (near.start, near.len());
+        // The old kernels take the lowest number; newer ones look on from the target.
+        let begin = if linux.linux.version == Version::V6_18 { target - first } else { 0 };
+        let idle = (0..count).map(|nth| first + (begin + nth) % count).filter(|core| self.is_idle(*core));
+        let mut free = idle.filter(|core| may_run(self, *core)).peekable();
+        let any = *free.peek()?;
+        let whole = free.find(|core| linux.topology.sibling(*core).is_none_or(|other| self.is_idle(other)));
+        Some(whole.unwrap_or(any))
+    }
+
+    /// The busiest of some cores from which a thread can be pulled, and that thread: the one that waits longest, unless it ran just now.
+    fn pullable(&self, host: &Host, linux: &Queues, core: usize, from: impl Iterator<Item = usize>) -> Pull {
+        let own = self.threads_on(core);
+        let (mut best, mut hot) = (None, false);
+        for other in from.filter(|other| *other != core) {
+            let threads = self.threads_on(other);
+            let is_busier = threads > own && 100 * threads > IMBALANCE * own && !self.cores[other].queue.is_empty();
+            if !is_busier || best.is_some_and(|(most, _)| threads <= most) {
+                continue;
+            }
+            let may = |thread: &&Thread| self.cores_of(host.pools.worker(**thread))(self, core);
+            let ran_just_now = |thread: &&Thread| {
+                host.now - host.pools.worker(**thread).entity.seen < linux.constants.migration_cost
+                    && host.kernel.balance.failed.get(core).copied().unwrap_or(0) <= TRIES
+            };
+            match self.cores[other].queue.iter().filter(may).find(|thread| !ran_just_now(thread)) {
+                Some(thread) => best = Some((threads, *thread)),
+                None => hot |= self.cores[other].queue.iter().any(|thread| may(&thread)),
+            }
+        }
+        Pull { thread: best.map(|(_, thread)| thread), hot }
+    }
+}
+
+/// What balancing found.
+struct Pull {
+    thread: Option<Thread>,
+    /// Only such as ran just now.
+    hot: bool,
+}
+
+impl Host {
+    /// The core on which the thread runs that does what happens.
+    pub(in super::super) fn waker_core(&self) -> Option<usize> {
+        match self.worker(self.acting?).place {
+            Place::On(core) => Some(core),
+            _ => None,
+        }
+    }
+
+    /// A core without a thread takes one that waits elsewhere, from as near as there is one (`newidle_balance`).
+    pub(in super::super) fn pull_to_idle(&mut self, core: usize) {
+        let Some(linux) = &self.kernel.linux else { return };
+        if self.kernel.queued == 0 {
+            return;
+        }
+        let domains: Vec<_> = linux.topology.domains(core).collect();
+        for domain in domains {
+            if self.pull(core, domain) {
+                return;
+            }
+        }
+    }
+
+    /// Whether a thread was pulled to the core from the busiest of those.
+    fn pull(&mut self, core: usize, from: Range<usize>) -> bool {
+        let Some(linux) = &self.kernel.linux else { return false };
+        let Pull { thread, hot } = self.kernel.pullable(self, linux, core, from);
+        let failed = &mut self.kernel.balance.failed;
+        if failed.len() <= core {
+            failed.resize(core + 1, 0);
+        }
+        failed[core] = if hot && thread.is_none() { failed[core] + 1 } else { 0 };
+        let Some(thread) = thread else { return false };
+        self.move_to(core, thread);
+        true
+    }
+
+    /// Moves a thread that waits to another core's queue.
+    pub(in super::super) fn move_to(&mut self, core: usize, thread: Thread) {
+        let Place::Queued(from) = self.worker(thread).place else { return };
+        self.charge(from);
+        self.charge(core);
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &mut kernel.linux {
+            linux.leave(&kernel.cores, pools, thread);
+        }
+        self.kernel.remove(from, thread);
+        let Host { kernel, pools, .. } = self;
+        if let Some(linux) = &mut kernel.linux {
+            linux.join(core, &kernel.cores, pools, thread, Joins::Moves);
+        }
+        self.push_back(core, thread);
+        self.plan_core(from);
+    }
+
+    /// A tick of balancing, on all cores: idle ones take threads that wait, and now and then busy ones do (`rebalance_domains`).
+    pub(in super::super) fn balance(&mut self) {
+        let Some(linux) = &self.kernel.linux else { return };
+        let tick = linux.linux.tick();
+        self.plan(self.now + tick, Due::Balance);
+        self.kernel.balance.ticks += 1;
+        if self.kernel.queued == 0 {
+            return;
+        }
+        for core in 0..self.kernel.len() {
+            if self.kernel.is_online(core) {
+                self.balance_core(core, tick);
+            }
+        }
+    }
+
+    fn balance_core(&mut self, core: usize, tick: u64) {
+        let Some(linux) = &self.kernel.linux else { return };
+        if self.kernel.cores[core].running.is_none() {
+            self.pull_to_idle(core);
+            return self.dispatch(core);
+        }
+        let (version, socket) = (linux.linux.version, linux.topology.socket(core));
+        let domains: Vec<_> = linux.topology.domains(core).collect();
+        for domain in domains {
+            let spans = domain.len() > socket.len();
+            let every = (busy_interval(version, domain.len(), spans) / tick).max(1);
+            // Each core has a turn of its own.
+            if !(self.kernel.balance.ticks + core as u64).is_multiple_of(every) {
+                continue;
+            }
+            // Between sockets the first core of each pulls, if its socket is the less loaded one.
+            if spans && (core != socket.start || !self.is_socket_behind(&domain, &socket)) {
+                continue;
+            }
+            if self.pull(core, domain) {
+                self.attend(core);
+                return;
+            }
+        }
+    }
+
+    /// Whether the socket has less to do than the busiest of the domain.
+    fn is_socket_behind(&self, domain: &Range<usize>, socket: &Range<usize>) -> bool {
+        let load = |cores: Range<usize>| cores.map(|core| self.kernel.threads_on(core)).sum::<u32>();
+        let (own, size) = (load(socket.clone()), socket.len());
+        let busiest = domain.clone().step_by(size).map(|first| load(first..first + size)).max().unwrap_or(0);
+        100 * busiest > IMBALANCE * own
+    }
+}
+
+/// How often a busy core looks in a domain, in nanoseconds: `min_interval` times `busy_factor`, which in 2.6.32 to 3.9 are 1 ms and 64
+/// within a socket, 8 ms and 32 between them, and in 6.18 a millisecond for each processor of the domain, and 16. The doubling of
+/// intervals while all is balanced is left out.
+fn busy_interval(version: Version, processors: usize, spans_sockets: bool) -> u64 {
+    match (version, spans_sockets) {
+        (Version::V6_18, _) => 16 * processors as u64 * MILLISECOND,
+        (_, false) => 64 * MILLISECOND,
+        (_, true) => 256 * MILLISECOND,
+    }
+}

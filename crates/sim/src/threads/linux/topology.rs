@@ -1,0 +1,58 @@
+//! Sockets, cores and hardware threads, and what is near what.
+
+use super::Linux;
+
+/// How the processors of a machine lie: of each socket the cores, of each core the hardware threads, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Topology {
+    processors: usize,
+    per_core: usize,
+    per_socket: usize,
+}
+
+impl Topology {
+    pub(super) fn new(linux: &Linux, processors: usize) -> Topology {
+        let per_socket = processors / linux.sockets as usize;
+        Topology { processors, per_core: linux.threads_per_core as usize, per_socket }
+    }
+
+    /// The other hardware thread of its core.
+    pub(super) fn sibling(&self, processor: usize) -> Option<usize> {
+        (self.per_core == 2).then_some(processor ^ 1)
+    }
+
+    /// The processors of its core, of its socket and of the machine, from the nearest on; only what is larger than what comes before.
+    pub(super) fn domains(&self, processor: usize) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
+        let sizes = [self.per_core, self.per_socket, self.processors];
+        let mut before = 1;
+        sizes.into_iter().filter_map(move |size| {
+            let first = processor / size * size;
+            let is_larger = size > std::mem::replace(&mut before, size);
+            is_larger.then_some(first..first + size)
+        })
+    }
+
+    /// Those that share the last cache with it.
+    pub(super) fn socket(&self, processor: usize) -> std::ops::Range<usize> {
+        let first = processor / self.per_socket * self.per_socket;
+        first..first + self.per_socket
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Version;
+    use super::*;
+
+    #[test]
+    fn domains_grow_from_the_core_to_the_machine() {
+        let linux = Linux { sockets: 2, threads_per_core: 2, ..Linux::new(Version::V2_6_32) };
+        let topology = Topology::new(&linux, 16);
+        assert_eq!(topology.domains(11).collect::<Vec<_>>(), [10..12, 8..16, 0..16]);
+        assert_eq!((topology.sibling(11), topology.sibling(4)), (Some(10), Some(5)));
+        assert_eq!(topology.socket(3), 0..8);
+        let plain = Topology::new(&Linux::new(Version::V6_18), 4);
+        assert_eq!(plain.domains(2).collect::<Vec<_>>(), [0..4]);
+        assert_eq!(plain.sibling(2), None);
+    }
+}
