@@ -98,6 +98,8 @@ pub struct Costs {
     /// How long the lock of a worker's run queue is held, by whoever puts a task there or looks for one; those who come meanwhile
     /// wait, in the order in which they came. 0: queues have no lock.
     pub queue: u64,
+    /// How much longer a thief that takes a task needs, and holds that lock, than one that finds none.
+    pub removal: u64,
     /// From when such a lock is given back until somebody who waits for it has it. More than nothing where those who wait sleep.
     pub handover: u64,
     /// From one task that can block to another, on a worker.
@@ -124,6 +126,7 @@ impl Default for Costs {
             refill: 0,
             slice: 3_000_000,
             queue: 0,
+            removal: 0,
             handover: 0,
             switch_task: 0,
             bell: 0,
@@ -136,9 +139,9 @@ impl Costs {
     /// The largest.
     pub fn most(&self) -> u64 {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
-        let Costs { refill, queue, handover, switch_task, bell, count, .. } = *self;
+        let Costs { refill, queue, removal, handover, switch_task, bell, count, .. } = *self;
         let thread = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
-        thread.into_iter().chain([refill, queue, handover, switch_task, bell, count]).max().unwrap_or(0)
+        thread.into_iter().chain([refill, queue, removal, handover, switch_task, bell, count]).max().unwrap_or(0)
     }
 
     /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.
