@@ -3,12 +3,15 @@
 # test that each names to notice: loom for what only shows between two instructions (loom-*), the model world, a driver of the dialogue and of
 # the books, for the rest.
 # Breaks one simulated machine in each of the committed ways, too, and expects the comparison with the other to notice. What the protocol and
-# the policies decide is altered too, and the filed records of real threads notice. A mutation that no longer applies, no longer compiles, or
+# the policies decide is altered too, and the filed records of real threads notice. Policies are broken so that headlines of the
+# A-STEAL and WS-LAST papers do not hold, and the measures of these claims notice. A mutation that no longer applies, no longer compiles, or
 # survives, fails this check.
 #
 # With --simulator: breaks the books and the ways of waking in those of the ways that touch them, and looks whether one of 500 random hosts of
 # the simulator notices, which runs the same code. A mutation that none notices says why under "Escapes the simulator:". One that escapes
 # without a reason, or is noticed though it has one, fails this check.
+#
+# With the names of crates: those of these crates alone.
 #
 # All share one tree: a mutation is taken back before the next, so that cargo builds only the crate that it changes.
 set -euo pipefail
@@ -19,13 +22,25 @@ mkdir -p "$work"
 rm -rf "$work/tree"
 mkdir "$work/tree"
 cp -r Cargo.toml Cargo.lock crates "$work/tree"
+mkdir "$work/tree/docs"
+cp -r docs/claims "$work/tree/docs"
 cd "$work/tree"
 # The ceiling makes git take the paths as they are, and not from the top of the repository around.
 export GIT_CEILING_DIRECTORIES=$work
 survived=0 caught=0
-if [ $# -gt 0 ] && { [ $# -gt 1 ] || [ "$1" != --simulator ]; }; then
-    echo "usage: checks/mutations.sh [--simulator]" >&2
+usage() {
+    echo "usage: checks/mutations.sh [--simulator | CRATE...], of runtime, flow, sim, protocol and policy" >&2
     exit 2
+}
+if [ "${1:-}" = --simulator ]; then
+    [ $# = 1 ] || usage
+    of=()
+else
+    of=("$@")
+    [ $# -gt 0 ] || of=(runtime flow sim protocol policy)
+    for crate in "${of[@]}"; do
+        [ -d "$patches/$crate/mutations" ] || usage
+    done
 fi
 # Compiling is what takes the time here; and random cases must not miss what they found yesterday.
 export CARGO_PROFILE_TEST_DEBUG=0 PROPTEST_CASES=20000
@@ -67,7 +82,11 @@ if [ "${1:-}" = --simulator ]; then
     exit
 fi
 
-for mutation in "$patches"/{runtime,flow,sim,protocol}/mutations/*.patch; do
+all=()
+for crate in "${of[@]}"; do
+    all+=("$patches/$crate"/mutations/*.patch)
+done
+for mutation in "${all[@]}"; do
     name=$(basename "$mutation" .patch)
     case $mutation in
     "$patches"/runtime/*) package=comity tests=--lib ;;
@@ -75,6 +94,8 @@ for mutation in "$patches"/{runtime,flow,sim,protocol}/mutations/*.patch; do
     "$patches"/sim/*) package=comity-sim tests=--test=two_machines ;;
     # Any alteration of what is decided: filed records of real threads notice, held again by the simulator's driver.
     "$patches"/protocol/*) package=comity-sim tests=--lib ;;
+    # A policy that a headline of a paper does not hold for.
+    "$patches"/policy/*) package=comity-sim tests=--test=headlines ;;
     esac
     # Or a test of the crate itself, where no record has what it alters.
     own=$(sed -n 's/^Noticed in: //p' "$mutation")

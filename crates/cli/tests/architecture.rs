@@ -13,8 +13,10 @@ mod imports;
 use imports::{Imports, cycle, upward};
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 12] =
-    ["policy", "protocol", "record", "sim", "os", "table", "runtime", "flow", "kernels", "console", "cli", "lab"];
+const ORDER: [&str; 13] = [
+    "policy", "protocol", "record", "graph", "sim", "os", "table", "runtime", "flow", "kernels", "console", "cli",
+    "lab",
+];
 
 /// The rooms of `runtime`, from that which imports nothing; within a room any file may import another, but no cycle.
 const ROOMS: [&str; 9] = ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];

@@ -13,6 +13,7 @@ mod parameters;
 mod program;
 mod randlc;
 mod random;
+pub mod record;
 mod recurrence;
 
 pub mod kernels;

@@ -1,8 +1,13 @@
 //! What every program offers, and the backends it runs on.
 
+use std::time::Duration;
+
 use comity::WorkerCounters;
+use comity_graph::{About, Graph};
+use comity_os::cpu_clock::ThreadId;
 use comity_os::usage::Usage;
 
+use crate::record::{Costs, record};
 use crate::{ForkJoin, OnComity, OnRayon, Serial};
 
 /// What a run's output was checked against, and whether it held.
@@ -85,6 +90,12 @@ pub trait Program: Send + Sync {
 
     /// Only [`Kernel::compute`]. What comes back checks the output, for a caller who measures something in between.
     fn compute_on(&self, backend: &Backend) -> Box<dyn FnOnce() -> Verdict + '_>;
+
+    /// Runs it serially, unmeasured but as a whole: the processor time.
+    fn run_plain(&self) -> (Duration, Verdict);
+
+    /// Runs it once serially, and records it: see [`record`].
+    fn record(&self, merge_ns: u64, costs: Costs, about: About) -> (Result<Graph, String>, Verdict);
 }
 
 impl<K: Kernel> Program for K {
@@ -104,8 +115,23 @@ impl<K: Kernel> Program for K {
         let output = output_of(self, backend);
         Box::new(move || self.verify(&output))
     }
+
+    fn run_plain(&self) -> (Duration, Verdict) {
+        let thread = ThreadId::current();
+        let used = || thread.cpu_time().expect("the calling thread is there");
+        let before = used();
+        // The code that any serial run has: inlined twice, it may come out otherwise.
+        let output = output_of(self, &Backend::Serial);
+        (used() - before, self.verify(&output))
+    }
+
+    fn record(&self, merge_ns: u64, costs: Costs, about: About) -> (Result<Graph, String>, Verdict) {
+        let (output, graph) = record(merge_ns, costs, about, |fork_join| self.compute(fork_join));
+        (graph, self.verify(&output))
+    }
 }
 
+#[inline(never)]
 fn output_of<K: Kernel>(kernel: &K, backend: &Backend) -> K::Output {
     match backend {
         Backend::Serial => kernel.compute(Serial),

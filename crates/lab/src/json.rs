@@ -212,6 +212,64 @@ pub struct KernelReport {
     pub rounds: Vec<Round>,
 }
 
+/// `comity-record/1`: one `comity-lab record`.
+#[derive(Debug, Serialize)]
+pub struct RecordReport {
+    /// `comity-record/1`.
+    pub schema: &'static str,
+    /// Where this command ran; a recording that is only shown may be of another machine.
+    pub machine: Machine,
+    /// With what.
+    pub versions: Versions,
+    /// What was recorded.
+    pub name: String,
+    /// For so many workers.
+    pub workers: u32,
+    /// Tasks shorter than this, in nanoseconds, are part of their parents.
+    pub merge_ns: u64,
+    /// What reading the clock costs, in nanoseconds, which is in no length.
+    pub clock_ns: u64,
+    /// T₁ of the recording.
+    pub work_s: f64,
+    /// T∞ of what unfolds from it.
+    pub span_s: f64,
+    /// T∞ of the run as it was, before any task was merged.
+    pub recorded_span_s: f64,
+    /// T₁/T∞.
+    pub parallelism: f64,
+    /// How many tasks unfold,
+    pub tasks: u64,
+    /// and how many joins were merged into stretches.
+    pub merged_joins: u64,
+    /// How many tasks are kept, equal ones once.
+    pub kept_tasks: usize,
+    /// Tasks that fork nothing.
+    pub leaves: u64,
+    /// Their tenth, median and ninth decile, and the longest, in nanoseconds.
+    pub leaf_ns: [u64; 4],
+    /// Processor time of the serial run that is not recorded; 0: not known.
+    pub plain_s: f64,
+    /// (T_recorded − T_plain) / T_plain.
+    pub slowdown: Option<f64>,
+    /// Over the rounds; `null` of a recording that is only shown.
+    pub plain: Option<Spread>,
+    /// The same of the recorded run,
+    pub recorded: Option<Spread>,
+    /// and of the recordings' work.
+    pub work: Option<Spread>,
+}
+
+/// The median of some numbers, and between which they are.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Spread {
+    /// Of an even number the upper of the two.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+}
+
 /// One execution of a program. Also what the processes of a co-run tell the command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Round {

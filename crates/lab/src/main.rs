@@ -18,6 +18,7 @@ mod json;
 mod kernel;
 mod plot;
 mod progress;
+mod record;
 mod report;
 mod reproduce;
 mod serve;
@@ -48,6 +49,7 @@ struct Arguments {
 enum Verb {
     Corun(corun::Arguments),
     Kernel(kernel::Arguments),
+    Record(record::Arguments),
     Bench(bench::Arguments),
     Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
@@ -66,6 +68,8 @@ impl Verb {
             Verb::Corun(_) => ("corun", Takes::Both),
             Verb::Kernel(arguments) if arguments.is_list() => ("kernel --list", Takes::Neither),
             Verb::Kernel(_) => ("kernel", Takes::Both),
+            Verb::Record(arguments) if arguments.is_show() => ("record --show", Takes::Neither),
+            Verb::Record(_) => ("record", Takes::Both),
             Verb::Bench(arguments) if arguments.is_list() => ("bench use --list", Takes::Neither),
             Verb::Bench(_) => ("bench", Takes::Both),
             Verb::Simulate(arguments) if !arguments.is_sweep() => {
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
     let outcome = match verb {
         Verb::Corun(arguments) => corun::run(&arguments),
         Verb::Kernel(arguments) => kernel::run(&arguments),
+        Verb::Record(arguments) => record::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Simulate(arguments) => simulate::run(arguments),
         Verb::Reproduce(arguments) => reproduce::run(arguments),

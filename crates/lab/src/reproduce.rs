@@ -1,13 +1,15 @@
-//! `comity-lab reproduce`: a paper's experiments, beside what the paper says of them.
+//! `comity-lab reproduce`: a paper's experiments, beside what the paper claims.
 
 mod a_steal;
 mod findings;
+mod options;
+mod settings;
 mod ws_last;
 
 use clap::{Args, Subcommand};
 use comity_console::Failure;
 
-/// Repeat a paper's experiments on a simulated machine, and compare each number with the paper's
+/// Repeat a paper's experiments on a simulated machine, and judge each claim of the paper
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -5,6 +5,7 @@ mod csv;
 mod figures;
 mod lines;
 mod points;
+mod recordings;
 mod table;
 mod timeline;
 pub mod told;
@@ -27,6 +28,7 @@ use crate::sweep::{self, Stop, Sweep};
 use figures::Plot;
 use lines::Lines;
 use points::{Axis, Point, Points};
+use recordings::Recordings;
 use timeline::Timeline;
 use told::Summary;
 
@@ -110,7 +112,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         return conversations::hold_again(record);
     }
     let path = arguments.scenario.as_deref().expect("there is a scenario or a record");
-    let (written, points) = read(path, &arguments)?;
+    let mut recordings = Recordings::beside(path);
+    let (written, points) = read(path, &arguments, &mut recordings)?;
     let policies =
         points.all.iter().flat_map(|point| &point.scenario.written().programs).map(|program| &program.policy);
     for policy in policies.collect::<BTreeSet<_>>() {
@@ -125,7 +128,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let outcome = observed(&point.scenario, &arguments)?;
         return results.tell(&points, &[vec![outcome]], None);
     }
-    let setting = serde_json::to_string(&written).expect("it has string keys") + &points.told();
+    let setting = serde_json::to_string(&written).expect("it has string keys");
+    let setting = setting + &points.told() + &recordings.told();
     let sweep = Sweep::new(arguments.sweep, setting)?;
     let run = |run| {
         let (point, nth) = points.of_run(run);
@@ -143,12 +147,16 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     results.tell(&points, &runs, sweep.out())
 }
 
-fn read(path: &Path, Arguments { set, policy, .. }: &Arguments) -> Result<(Written, Points), Failure> {
+fn read(
+    path: &Path,
+    Arguments { set, policy, .. }: &Arguments,
+    recordings: &mut Recordings<'_>,
+) -> Result<(Written, Points), Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("scenario '{}': {why}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| refuse(&error))?;
     // The parser's message shows the line.
     let written: Written = toml_edit::de::from_str(&text).map_err(|error| refuse(&error.to_string().trim_end()))?;
-    let points = Points::new(&written, set, policy).map_err(|why| refuse(&why))?;
+    let points = Points::new(&written, set, policy, &mut |name| recordings.read(name)).map_err(|why| refuse(&why))?;
     Ok((written, points))
 }
 

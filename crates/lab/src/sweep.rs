@@ -22,7 +22,7 @@ use crate::filing::{Filing, Header, RUNS, take};
 use crate::progress::Progress;
 
 /// How a verb's runs are done.
-#[derive(Args)]
+#[derive(Default, Args)]
 pub struct Options {
     /// A folder for results. Each run that is done is filed there at once: with the same folder, an interrupted command goes on
     #[arg(long, value_name = "DIR")]

@@ -4,8 +4,9 @@
 //! which order, does not matter for what comes out.
 
 pub mod a_steal;
-pub mod claim;
+pub mod claims;
 pub mod fit;
+pub mod measure;
 pub mod ws_last;
 
 use std::convert::Infallible;

@@ -3,11 +3,14 @@
 //! `scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]), which has no sleepers
 //! and so takes only policies whose thieves never sleep; or a host ([`crate::threads`]), which takes all.
 
+mod recording;
 mod run;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use comity_graph::{Graph, Scale};
 use comity_policy::{Policy, Waking};
 use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
@@ -127,11 +130,14 @@ pub struct Submission {
     /// one after so many steps.
     #[serde(default)]
     pub every: u64,
-    /// w₁; or what sending and receiving a message take.
+    /// w₁; or what sending and receiving a message take. Not of a recorded program or a loop, as the four that follow.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub serial: u64,
     /// w₂; or what a worker does upon a message.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub parallel: u64,
     /// h; or how many workers there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub width: u32,
     /// How often both phases follow each other; or how many rounds there are.
     #[serde(default = "one_iteration")]
@@ -148,6 +154,25 @@ pub struct Submission {
     /// How many cores' worth of time each may use in a period of 100 ms. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<f64>,
+    /// The nice value of its threads, −20 to 19. Only on a host with a kernel of Linux.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nice: i8,
+    /// Whether each starts again when it has ended. Only on a host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeat: bool,
+    /// The recording. Only of [`Kind::Recorded`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Of how much larger an input it is to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    /// What a join costs whoever forks, in steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<f64>,
+}
+
+fn is_zero<T: PartialEq + Default>(number: &T) -> bool {
+    *number == T::default()
 }
 
 fn one_iteration() -> u32 {
@@ -163,6 +188,10 @@ pub enum Kind {
     ForkJoin,
     /// Tasks that block: [`Network::scatter_gather`](crate::network::Network::scatter_gather). Only on a host.
     ScatterGather,
+    /// What a real run did: [`Recorded`](crate::program::Recorded). Only on a host.
+    Recorded,
+    /// Each worker computes for itself, for ever: [`Endless`](crate::program::Endless). Only on a host.
+    Loop,
 }
 
 /// [`Fork`](crate::program::Fork).
@@ -292,6 +321,8 @@ fn listed(programs: &[Submission]) -> String {
 pub struct Scenario {
     written: Written,
     programs: Programs,
+    /// Of each program, if it is recorded.
+    graphs: Vec<Option<Arc<Graph>>>,
 }
 
 /// How each of the programs runs.
@@ -304,41 +335,39 @@ enum Programs {
 }
 
 impl Scenario {
-    /// Looks whether what is written makes sense.
+    /// Looks whether what is written makes sense, where no program is recorded.
     ///
     /// # Errors
     /// Says in a sentence what does not, and what can be written instead.
     pub fn new(written: Written) -> Result<Scenario, String> {
+        Scenario::with_recordings(written, &mut |_| Err("recordings are not read here".into()))
+    }
+
+    /// The same, where `read` reads the recordings.
+    ///
+    /// # Errors
+    /// Says in a sentence what makes no sense, or why a recording cannot be read, and what can be written instead.
+    pub fn with_recordings(
+        written: Written,
+        read: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
+    ) -> Result<Scenario, String> {
         let Written { runs, machine, programs, faults, orders, .. } = &written;
         machine.check()?;
         let Machine { processors, .. } = machine;
         bounded("runs", *runs, 1, 1_000_000)?;
         let count = programs.iter().fold(0u64, |sum, program| sum.saturating_add(program.count));
         bounded("the number of programs", count, 1, 1_000_000)?;
-        let (mut policies, mut names) = (Vec::new(), Vec::new());
+        let (mut policies, mut names, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
         for program in programs {
             let place = |key: &str| format!("{key} of program '{}'", program.name);
             bounded(&place("count"), program.count, 1, 1_000_000)?;
             bounded(&place("at"), program.at, 0, 1 << 50)?;
             bounded(&place("every"), program.every, 0, 1 << 30)?;
-            bounded(&place("serial"), program.serial, 1, 1 << 40)?;
-            bounded(&place("parallel"), program.parallel, 1, 1 << 40)?;
-            bounded(&place("width"), program.width.into(), 1, 1 << 22)?;
-            bounded(&place("iterations"), program.iterations.into(), 1, 1 << 20)?;
-            if program.kind == Kind::ScatterGather {
-                machine.only_on_a_host(&place("kind = \"scatter-gather\""))?;
-                let messages = u64::from(program.width) * u64::from(program.iterations);
-                bounded(&place("width times iterations"), messages, 1, 1 << 22)?;
-                if program.fork != WrittenFork::AtOnce {
-                    return Err(format!(
-                        "{}: the tasks of scatter-gather are there from the start; leave it out",
-                        place("fork")
-                    ));
-                }
+            program.check_repeat(machine, &place)?;
+            graphs.push(program.recording(machine, &place, read)?);
+            if matches!(program.kind, Kind::ForkJoin | Kind::ScatterGather) {
+                program.check_phases(machine, &place)?;
             }
-            let iteration = u128::from(program.serial) + u128::from(program.width) * (u128::from(program.parallel) + 1);
-            let work = u64::try_from(iteration * u128::from(program.iterations)).unwrap_or(u64::MAX);
-            bounded(&place("the work"), work, 1, 1 << 60)?;
             if names.contains(&program.name.as_str()) {
                 return Err(format!(
                     "two programs are called '{}'; a fault and the results could not tell them apart",
@@ -387,7 +416,7 @@ impl Scenario {
                 }
             }
         }
-        Ok(Scenario { written, programs: programs_run })
+        Ok(Scenario { written, programs: programs_run, graphs })
     }
 
     /// How many runs it asks for.
@@ -402,12 +431,41 @@ impl Scenario {
 }
 
 impl Submission {
+    /// Looks at its phases, or its rounds.
+    fn check_phases(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        bounded(&place("serial"), self.serial, 1, 1 << 40)?;
+        bounded(&place("parallel"), self.parallel, 1, 1 << 40)?;
+        bounded(&place("width"), self.width.into(), 1, 1 << 22)?;
+        bounded(&place("iterations"), self.iterations.into(), 1, 1 << 20)?;
+        if self.kind == Kind::ScatterGather {
+            machine.only_on_a_host(&place("kind = \"scatter-gather\""))?;
+            let messages = u64::from(self.width) * u64::from(self.iterations);
+            bounded(&place("width times iterations"), messages, 1, 1 << 22)?;
+            if self.fork != WrittenFork::AtOnce {
+                let place = place("fork");
+                return Err(format!("{place}: the tasks of scatter-gather are there from the start; leave it out"));
+            }
+        }
+        let iteration = u128::from(self.serial) + u128::from(self.width) * (u128::from(self.parallel) + 1);
+        let work = u64::try_from(iteration * u128::from(self.iterations)).unwrap_or(u64::MAX);
+        bounded(&place("the work"), work, 1, 1 << 60)
+    }
+
     /// Looks at what keeps its threads from cores.
     fn check_waits(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        if self.nice != 0 && machine.linux.is_none() {
+            return Err(format!(
+                "{}: only a kernel of Linux knows it; write machine.linux, or leave it out",
+                place("nice")
+            ));
+        }
+        if !(-20..=19).contains(&self.nice) {
+            return Err(format!("{} is {}; it must be at least -20 and at most 19", place("nice"), self.nice));
+        }
         if self.sleep > 0 {
             machine.only_on_a_host(&place("sleep"))?;
             bounded(&place("sleep"), self.sleep, 0, 1 << 40)?;
-            if self.kind == Kind::ScatterGather {
+            if self.kind != Kind::ForkJoin {
                 return Err(format!("{}: only the tasks of fork-join sleep; leave it out", place("sleep")));
             }
         }

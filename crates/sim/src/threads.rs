@@ -98,6 +98,8 @@ pub struct Costs {
     /// How long the lock of a worker's run queue is held, by whoever puts a task there or looks for one; those who come meanwhile
     /// wait, in the order in which they came. 0: queues have no lock.
     pub queue: u64,
+    /// How much longer a thief that takes a task needs, and holds that lock, than one that finds none.
+    pub removal: u64,
     /// From when such a lock is given back until somebody who waits for it has it. More than nothing where those who wait sleep.
     pub handover: u64,
     /// From one task that can block to another, on a worker.
@@ -124,6 +126,7 @@ impl Default for Costs {
             refill: 0,
             slice: 3_000_000,
             queue: 0,
+            removal: 0,
             handover: 0,
             switch_task: 0,
             bell: 0,
@@ -136,9 +139,9 @@ impl Costs {
     /// The largest.
     pub fn most(&self) -> u64 {
         let Costs { steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice, .. } = *self;
-        let Costs { refill, queue, handover, switch_task, bell, count, .. } = *self;
+        let Costs { refill, queue, removal, handover, switch_task, bell, count, .. } = *self;
         let thread = [steal, mug, look, hint, yield_core, sleep, wake, wake_latency, switch, slice];
-        thread.into_iter().chain([refill, queue, handover, switch_task, bell, count]).max().unwrap_or(0)
+        thread.into_iter().chain([refill, queue, removal, handover, switch_task, bell, count]).max().unwrap_or(0)
     }
 
     /// With nothing that a thief does free: time must pass, or it could hold a core at one instant for ever.
@@ -285,6 +288,8 @@ pub struct Host {
     pools: Pools,
     /// Programs that have not ended or died.
     left: usize,
+    /// Those of them that do not end by themselves.
+    endless: usize,
     /// The thread whose doing the event is; `None`: no worker's.
     acting: Option<Thread>,
     /// Programs that the event has to do with.
@@ -334,6 +339,7 @@ impl Host {
             table: Rc::new(Table::new(cores)),
             pools: Pools::default(),
             left: 0,
+            endless: 0,
             acting: None,
             touched: Vec::new(),
             late: Vec::new(),
@@ -406,6 +412,25 @@ impl Host {
         self.pools.0[program as usize].quota = Some(Quota::new(cores));
     }
 
+    /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel of Linux.
+    pub fn set_nice(&mut self, program: u32, nice: i8) {
+        self.pools.0[program as usize].nice = nice;
+    }
+
+    /// The program, which has not come yet, starts again whenever it has ended. Of one whose tasks block that is not done.
+    pub fn repeat(&mut self, program: u32) {
+        let pool = &mut self.pools.0[program as usize];
+        if let Work::Graph(_) = pool.work {
+            self.endless += usize::from(!pool.is_endless());
+            pool.repeats = true;
+        }
+    }
+
+    /// When the executions of a program that starts again have ended, in order. One that has begun and not ended is not there.
+    pub fn executions(&self, program: u32) -> &[u64] {
+        &self.pools.0[program as usize].executions
+    }
+
     fn tell_record(&mut self, line: Line) {
         if let Some(record) = &mut self.record {
             record(line);
@@ -431,8 +456,10 @@ impl Host {
     fn add(&mut self, at: u64, work: Work, policy: Policy, workers: u32, seed: u64) -> u32 {
         assert!(workers > 0, "a program has workers");
         let number = self.pools.0.len() as u32;
-        self.pools.0.push(Pool::new(work, policy, workers, seed));
+        let pool = Pool::new(work, policy, workers, seed);
         self.left += 1;
+        self.endless += usize::from(pool.is_endless());
+        self.pools.0.push(pool);
         self.plan(at, Due::Comes(number));
         number
     }
@@ -459,13 +486,15 @@ impl Host {
         self.late.push(lateness);
     }
 
-    /// Handles what happens until `end`, or until every program that was submitted has ended or died. Looks at what must hold
+    /// Handles what happens until `end`, or until every program that was submitted has ended or died. For programs that do not end by
+    /// themselves it waits only where there were no others. Looks at what must hold
     /// after every event as far as that costs little, and at everything after one in `check_every`.
     ///
     /// # Errors
     /// Names what did not hold, and when: a mistake of the shell, or of the policy.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
-        while self.left > 0
+        let waits_for_endless = self.pools.0.iter().all(Pool::is_endless);
+        while self.left > if waits_for_endless { 0 } else { self.endless }
             && let Some(Planned { at, due, .. }) = self.due.peek().copied()
             && at <= end
         {
@@ -492,7 +521,7 @@ impl Host {
             }
             self.touched.clear();
         }
-        if self.left > 0 {
+        if self.left > if waits_for_endless { 0 } else { self.endless } {
             self.pass(self.now.max(end));
         }
         self.catch_up_all();

@@ -69,6 +69,19 @@ fn turns_end_at_the_first_tick_after_they_are_over() {
     assert!((found - 2.0).abs() < 0.02, "{found}");
 }
 
+#[test]
+fn a_nice_thread_has_a_part_by_its_weight() {
+    for version in VERSIONS {
+        let mut host = host(Linux::new(version));
+        let programs = [hog(&mut host, 1, "plain"), hog(&mut host, 1, "plain")];
+        host.set_nice(programs[1], 5);
+        host.run(20 * SECOND, 1_000).unwrap();
+        // 1024 : 335.
+        let ratio = shares(&host, programs[0]).0 / shares(&host, programs[1]).0;
+        assert!((2.8..3.3).contains(&ratio), "{version:?}: {ratio}");
+    }
+}
+
 /// A thief that yields before each attempt and a worker of its program, beside another program's thread.
 #[test]
 fn a_yield_gives_the_core_away_where_the_kernel_has_it() {

@@ -50,6 +50,11 @@ fn scenario(seed: u64) -> Written {
         workers: None,
         sleep: 0,
         quota: None,
+        nice: 0,
+        repeat: false,
+        file: None,
+        scale: None,
+        join: None,
     };
     let submissions = (0..programs).map(&mut submission).collect();
     let wrong = random.random_range(0..4);
@@ -158,6 +163,11 @@ fn programs_do_as_they_are_asked() {
     is(between(220, 300), [1.0, 3.0]);
     is(between(320, 390), [0.0, 4.0]);
     is(between(420, 500), [1.0, 3.0]);
+}
+
+fn without_phases(program: &mut Submission) {
+    (program.serial, program.parallel, program.width, program.iterations) = (0, 0, 0, 1);
+    program.fork = WrittenFork::AtOnce;
 }
 
 #[test]
@@ -274,6 +284,64 @@ fn what_makes_no_sense_is_answered_with_what_would() {
             }),
             "steps of an order is 18446744073709551615; it must be at least 1 and at most 86400000000000",
         ),
+        (refused(|scenario| scenario.programs[0].repeat = true), "repeat of program 'first': only a host has that"),
+        (
+            refused(|scenario| scenario.programs[0].kind = Kind::Recorded),
+            "kind = \"recorded\" of program 'first': only a host has that",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].kind = Kind::Loop;
+            }),
+            "a program of kind = \"loop\" has no phases; leave it out",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].kind = Kind::Loop;
+                without_phases(&mut scenario.programs[0]);
+                scenario.programs[0].repeat = true;
+            }),
+            "repeat of program 'first': a loop never ends",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].kind = Kind::Loop;
+                without_phases(&mut scenario.programs[0]);
+                scenario.programs[0].file = Some("cg.graph".into());
+            }),
+            "file of program 'first': only a program of kind = \"recorded\" has that",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].kind = Kind::Recorded;
+                without_phases(&mut scenario.programs[0]);
+            }),
+            "file of program 'first': a recorded program has one; comity-lab record writes it",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].kind = Kind::Recorded;
+                without_phases(&mut scenario.programs[0]);
+                scenario.programs[0].file = Some("cg.graph".into());
+            }),
+            "file of program 'first': recording 'cg.graph': recordings are not read here",
+        ),
+        (
+            refused(|scenario| {
+                on_a_host(scenario);
+                scenario.programs[0].kind = Kind::Recorded;
+                without_phases(&mut scenario.programs[0]);
+                scenario.programs[0].file = Some("cg.graph".into());
+                scenario.programs[0].join = Some(-1.0);
+            }),
+            "join of program 'first' is -1; it must be at least 0",
+        ),
+        (refused(|scenario| scenario.programs[0].join = Some(2.0)), "join of program 'first': only a program of kind"),
         (
             refused(|scenario| scenario.faults = vec![Fault::LostProcessors { at: 9, until: 3, processors: 1 }]),
             "until of a fault is 3; it must be at least 9",

@@ -41,7 +41,8 @@ struct Claim {
 impl Claim {
     /// Only what the file says twice, or once and nothing else, is fine.
     fn is_ok(&self) -> bool {
-        let result = self.result.as_deref().map(|result| result.eq_ignore_ascii_case("ok"));
+        let result =
+            self.result.as_deref().map(|result| ["ok", "holds"].iter().any(|word| result.eq_ignore_ascii_case(word)));
         self.here.is_some() && self.holds.or(result).unwrap_or(false) && result.unwrap_or(true)
     }
 
@@ -49,7 +50,7 @@ impl Claim {
         let is_ok = self.is_ok();
         let sign = if is_ok { '✓' } else { '✗' };
         match self.result.as_deref() {
-            Some(result) if is_ok || !result.eq_ignore_ascii_case("ok") => format!("{sign} {}", clean(result)),
+            Some(result) if is_ok || !["ok", "holds"].contains(&result) => format!("{sign} {}", clean(result)),
             _ => format!("{sign} {}", if is_ok { "ok" } else { "differs" }),
         }
     }
@@ -84,7 +85,7 @@ pub fn section(id: &str, file: &str, report: &ReproduceReport) -> Section {
     let ok = claims.iter().filter(|claim| claim.is_ok()).count();
     let gist = match claims.len() {
         0 => "experiments for which the paper has no number".to_owned(),
-        all => format!("{ok} of {all} numbers are as the paper's"),
+        all => format!("{ok} of {all} claims hold"),
     };
     let body = html! {
         (heading(id, "comity-lab reproduce", file))
@@ -213,6 +214,8 @@ mod tests {
             (r#""here":1,"holds":true"#, "✓ ok"),
             (r#""here":1,"holds":true,"result":"ok""#, "✓ ok"),
             (r#""here":1,"result":"ok""#, "✓ ok"),
+            (r#""here":1,"holds":true,"result":"holds""#, "✓ holds"),
+            (r#""here":1,"holds":false,"result":"holds""#, "✗ differs"),
             (r#""here":3,"holds":false"#, "✗ differs"),
             (r#""here":3,"holds":false,"result":"ok""#, "✗ differs"),
             (r#""here":1,"holds":true,"result":"differs","kind":"stated""#, "✗ differs"),

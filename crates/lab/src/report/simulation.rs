@@ -58,8 +58,11 @@ impl SimulateReport {
                 let cycles = program.cycles;
                 let ends = [program.ended, program.died].map(|end| end.unwrap_or(program.came));
                 let numbers = [program.came, program.work, cycles.work, cycles.steal, cycles.mug];
-                let all = of_all.iter().chain(&numbers).chain(&ends);
-                if ends.iter().any(|end| *end < program.came) || all.into_iter().any(|number| *number > MOST) {
+                let all = of_all.iter().chain(&numbers);
+                let ends = ends.iter().chain(&program.executions);
+                if ends.clone().any(|end| !(program.came..=MOST).contains(end))
+                    || all.into_iter().any(|number| *number > MOST)
+                {
                     return Err(format!("run {nth} has a time of '{}' that cannot be", shorten(&program.name)));
                 }
             }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::fs::File;
 use std::io::BufReader;
+use std::mem;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -11,18 +12,25 @@ use comity_console::{Failure, output};
 use comity_sim::experiments::a_steal::beyond::{self, Point};
 use comity_sim::experiments::a_steal::time_waste::{self, HeadToHead, MACHINES};
 use comity_sim::experiments::a_steal::utilization::{self, Set};
-use comity_sim::experiments::a_steal::{Family, Outcome, Practical, SECONDS_PER_QUANTUM, Setting, time, waste};
+use comity_sim::experiments::a_steal::{
+    Family, Jobs, Outcome, PAPER, Practical, SECONDS_PER_QUANTUM, Setting, time, waste,
+};
 use comity_sim::experiments::fit::Estimate;
+use comity_sim::experiments::measure::Measure;
 use comity_sim::workload::swf;
 use serde::Serialize;
 
-use super::findings::{Findings, estimate, here, one_in, said};
+use super::findings::{Findings, estimate, here};
+use super::options::{Options, one_in};
+use super::settings::{With, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
-use crate::sweep::{self, Sweep};
+use crate::sweep::Sweep;
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce a-steal --check
-  comity-lab reproduce a-steal time waste --out results
+  comity-lab reproduce a-steal --check --full --out results    # stopped, the
+                                                   # same command goes on
+  comity-lab reproduce a-steal --figure 8 --plot .
   comity-lab reproduce a-steal time --vary fork=tree --vary iterations=1-8
   comity-lab reproduce a-steal --out shard-3 --shard 3/8       # on each of
                                                                eight machines,
@@ -31,7 +39,8 @@ const EXAMPLES: &str = "Examples:
 
 Agrawal, He and Leiserson, An Empirical Evaluation of Work Stealing with
 Parallelism Feedback, ICDCS 2006. docs/papers/a-steal.md says what the paper
-leaves unsaid, what was chosen, and where numbers differ.";
+leaves unsaid, what was chosen, and where numbers differ; docs/claims/ has each
+claim, its kind and its tolerance.";
 
 /// A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7
 ///
@@ -43,17 +52,8 @@ pub struct Arguments {
     /// Which experiments [default: the paper's four]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
-    /// Fail if a number is not within its tolerance of the paper's
-    #[arg(long, conflicts_with = "shard")]
-    check: bool,
-    /// Print JSON (schema comity-reproduce/1)
-    #[arg(long)]
-    json: bool,
-    /// The seed of all that is drawn
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
     /// Take practical profiles from this log in the Standard Workload Format, and not from the workload model
-    #[arg(long, value_name = "FILE.swf", requires = "log_processors")]
+    #[arg(long, value_name = "FILE.swf", requires = "log_processors", conflicts_with = "full")]
     log: Option<PathBuf>,
     /// The processors of the machine of the log
     #[arg(long, value_name = "P", requires = "log", value_parser = clap::value_parser!(u32).range(1..))]
@@ -71,7 +71,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_in)]
     one_in: u32,
     #[command(flatten)]
-    sweep: sweep::Options,
+    options: Options,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -106,53 +106,55 @@ struct Beyond {
     waste: Estimate,
 }
 
+impl Experiment {
+    /// As the claims have it.
+    fn name(self) -> &'static str {
+        match self {
+            Experiment::Time => "time",
+            Experiment::Waste => "waste",
+            Experiment::TimeWaste => "time-waste",
+            Experiment::Utilization => "utilization",
+            Experiment::Beyond => "beyond",
+        }
+    }
+}
+
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (practical, source) = practical(&arguments)?;
-    let Arguments { experiments, check, json, seed, one_in, vary, sweep, .. } = arguments;
-    let mut setting = Setting { one_in: one_in as usize, ..Setting::new(seed, practical) };
+    let Arguments { experiments, one_in, vary, mut options, .. } = arguments;
+    let (claims, asked) = options.claims(&PAPER)?;
+    let seed = options.seed;
+    let mut chosen = Setting { one_in: one_in as usize, ..Setting::new(seed, practical) };
     let mut name = format!("a-steal, seed {seed}, {source}");
     for varied in &vary {
-        setting.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
+        chosen.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
         let _ = write!(name, ", {varied}");
     }
     if one_in > 1 {
         let _ = write!(name, ", one run in {one_in}");
     }
-    let sweep = Sweep::new(sweep, name.clone())?;
-    let chosen = |experiment: Experiment| {
-        let among = experiments.contains(&experiment);
-        if experiments.is_empty() { experiment != Experiment::Beyond } else { among }
+    let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
+    let is_asked = |experiment: Experiment| match &asked {
+        Some(asked) => asked.contains(&experiment.name()),
+        None if experiments.is_empty() => experiment != Experiment::Beyond,
+        None => experiments.contains(&experiment),
     };
     let mut results = Results::default();
-    // The waste experiments look at the jobs of the time experiments too.
-    if chosen(Experiment::Time) || chosen(Experiment::Waste) {
-        let outcomes = here(time::run(&setting, &sweep))?;
-        if let Some(outcomes) = outcomes.as_ref().filter(|_| chosen(Experiment::Time)) {
-            results.time(outcomes);
+    for swept in settings(&claims, options.full) {
+        let mut setting = chosen.clone();
+        if let Some(varied) = swept.varied() {
+            setting.vary(varied).map_err(Failure::Run)?;
         }
-        if chosen(Experiment::Waste) {
-            let by_delta = here(waste::run(&setting, &sweep))?;
-            if let (Some(by_delta), Some(outcomes)) = (by_delta, outcomes) {
-                results.waste(&setting, &by_delta, &outcomes);
-            }
-        }
+        let runner = With { sweep: &sweep, setting: &swept };
+        let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
+        results.begin(&swept.name);
+        results.measure(&setting, &runs, &runner)?;
     }
-    if chosen(Experiment::TimeWaste) {
-        let [large, small] = MACHINES.map(|machine| here(time_waste::run(&setting, machine, &sweep)));
-        if let (Some(large), Some(small)) = (large?, small?) {
-            results.time_waste(&large, &small);
-        }
-    }
-    if chosen(Experiment::Utilization)
-        && let Some(sets) = here(utilization::run(&setting, &sweep))?
-    {
-        results.utilization(&sets);
-    }
-    if chosen(Experiment::Beyond) {
-        let quanta = here(beyond::long_quanta(&setting, &sweep))?;
-        let samples = here(beyond::sampling(&setting, &sweep))?;
-        let machines = here(beyond::machines(&setting, &sweep))?;
+    if is_asked(Experiment::Beyond) {
+        let quanta = here(beyond::long_quanta(&chosen, &sweep))?;
+        let samples = here(beyond::sampling(&chosen, &sweep))?;
+        let machines = here(beyond::machines(&chosen, &sweep))?;
         if let (Some(quanta), Some(samples), Some(machines)) = (quanta, samples, machines) {
             results.beyond(&quanta, &samples, &machines);
         }
@@ -160,13 +162,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if sweep.shard().is_some() {
         return output::print(&sweep.elsewhere());
     }
+    results.note_jobs(&chosen);
     let (table, extra) = (results.table(), Extra { beyond: results.beyond });
-    results.findings.present(name, &sweep, json, check, &table, extra)
+    results.findings.present((&PAPER, &claims), name, &sweep, &options, &table, extra)
 }
 
 /// Where practical profiles come from, and in words.
 fn practical(arguments: &Arguments) -> Result<(Practical, String), Failure> {
-    let Arguments { seed, log, log_processors, seconds_per_quantum: seconds, .. } = arguments;
+    let Arguments { log, log_processors, seconds_per_quantum: seconds, options: Options { seed, .. }, .. } = arguments;
     let (Some(path), Some(processors)) = (log, *log_processors) else {
         let source = format!("Lublin-Feitelson workload, {seconds} s per quantum");
         let practical = Practical::synthetic(*seed, *seconds);
@@ -195,7 +198,7 @@ fn estimates(name: &str, all: impl Iterator<Item = (f64, Estimate)> + Clone) -> 
     Series::new(name, Marks::Line, points.collect()).with_intervals(intervals)
 }
 
-/// The claims and the figures of the experiments that were run.
+/// The measures and the figures of the experiments that were run.
 #[derive(Default)]
 struct Results {
     findings: Findings,
@@ -203,8 +206,89 @@ struct Results {
 }
 
 impl Results {
+    /// What is measured from here on is of this setting. Figures are of the first.
+    fn begin(&mut self, setting: &str) {
+        self.findings.measured.push((setting.to_owned(), Vec::new()));
+    }
+
+    fn extend(&mut self, measures: Vec<Measure>) {
+        self.findings.measured.last_mut().expect("a setting has begun").1.extend(measures);
+    }
+
+    fn is_chosen(&self) -> bool {
+        self.findings.measured.len() == 1
+    }
+
+    fn measure(&mut self, setting: &Setting, runs: &impl Fn(Experiment) -> bool, runner: &With) -> Result<(), Failure> {
+        // The waste experiments look at the jobs of the time experiments too.
+        if runs(Experiment::Time) || runs(Experiment::Waste) {
+            let outcomes = here(time::run(setting, runner))?;
+            if let Some(outcomes) = outcomes.as_ref().filter(|_| runs(Experiment::Time)) {
+                self.extend(time::measures(outcomes));
+                if self.is_chosen() {
+                    self.time(outcomes);
+                }
+            }
+            if runs(Experiment::Waste) {
+                let by_delta = here(waste::run(setting, runner))?;
+                if let (Some(by_delta), Some(outcomes)) = (by_delta, outcomes) {
+                    self.extend(waste::measures(&by_delta, &outcomes, setting.quantum));
+                    if self.is_chosen() {
+                        self.waste(setting, &by_delta, &outcomes);
+                    }
+                }
+            }
+        }
+        if runs(Experiment::TimeWaste) {
+            let [large, small] = MACHINES.map(|machine| here(time_waste::run(setting, machine, runner)));
+            if let (Some(large), Some(small)) = (large?, small?) {
+                self.extend(time_waste::measures(&large, &small));
+                if self.is_chosen() {
+                    self.time_waste(&large, &small);
+                }
+            }
+        }
+        if runs(Experiment::Utilization)
+            && let Some(sets) = here(utilization::run(setting, runner))?
+        {
+            self.extend(utilization::measures(&sets));
+            if self.is_chosen() {
+                self.utilization(&sets);
+            }
+        }
+        Ok(())
+    }
+
+    /// The jobs are ours, and not the same in all experiments.
+    fn note_jobs(&mut self, setting: &Setting) {
+        let note = |experiments: &str, jobs: &Jobs| {
+            let Jobs { critical_path, parallelism, serial, iterations } = jobs;
+            format!(
+                "Jobs of {experiments}: critical path {} to {} steps, parallelism {} to {} times P̄, serial part {} to {}, both phases \
+                 {} to {} times.",
+                critical_path.0,
+                critical_path.1,
+                parallelism.0,
+                parallelism.1,
+                serial.0,
+                serial.1,
+                iterations.0,
+                iterations.1
+            )
+        };
+        let Jobs { serial, iterations, .. } = &setting.jobs;
+        let many = format!(
+            "Jobs of utilization: critical path and parallelism of U, HT1 and HT2, serial part {} to {}, both phases {} to {} times.",
+            serial.0, serial.1, iterations.0, iterations.1
+        );
+        let differ =
+            "The jobs of time-waste change more often than the others: with the others' ABP is as fast as A-STEAL.";
+        let names =
+            [note("time and waste", &setting.jobs), note("time-waste", &setting.alternating), many, differ.to_owned()];
+        self.findings.notes.splice(0..0, names);
+    }
+
     fn time(&mut self, outcomes: &[Outcome]) {
-        self.findings.claims.extend(time::claims(outcomes));
         let by_family = |point: fn(&Outcome) -> (f64, f64)| {
             let own = |family: Family| outcomes.iter().filter(move |outcome| outcome.family == family);
             Family::ALL.map(|family| Series::new(family.name(), Marks::Points, own(family).map(point).collect()))
@@ -248,7 +332,6 @@ impl Results {
     }
 
     fn waste(&mut self, setting: &Setting, by_delta: &[(u32, Vec<Outcome>)], time: &[Outcome]) {
-        self.findings.claims.extend(waste::claims(by_delta, time));
         let part = |delta: u32| f64::from(delta) / 100.0;
         let bound = |name: &str, of: &dyn Fn(f64) -> f64| {
             let points = by_delta.iter().map(|(delta, _)| (part(*delta), of(part(*delta))));
@@ -285,7 +368,6 @@ impl Results {
     }
 
     fn time_waste(&mut self, large: &[HeadToHead], small: &[HeadToHead]) {
-        let claims = time_waste::claims(large, small);
         for (runs, processors, names) in
             [(large, 512, ["figure-6-time", "figure-6-waste"]), (small, 128, ["figure-7-time", "figure-7-waste"])]
         {
@@ -296,11 +378,11 @@ impl Results {
             // The text has one number for all runs of the larger machine; the drawings' points are not in it.
             let ends = runs.iter().map(HeadToHead::normalized_availability);
             let ends = [ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max)];
-            let level = |of: &str| {
-                let said = said(&claims, &format!("P = {processors}: {of} under ABP over A-STEAL"))?;
+            let level = |said: f64| {
                 let name = format!("ABP, the paper's: about {said}");
-                Some(Series::new(name, Marks::PaperLevel { of: 0 }, ends.map(|x| (x, said)).into()))
+                Series::new(name, Marks::PaperLevel { of: 0 }, ends.map(|x| (x, said)).into())
             };
+            let levels = |said: f64| (processors == 512).then(|| level(said));
             let title = |what: &str| {
                 let number = if processors == 512 { 6 } else { 7 };
                 format!("A-STEAL figure {number}: {what} under ABP over A-STEAL, P = {processors}")
@@ -320,7 +402,7 @@ impl Results {
                         series("ABP with mugging (§9)", &time(|run| &run.abp_mug)),
                     ]
                     .into_iter()
-                    .chain(level("time"))
+                    .chain(levels(2.0))
                     .collect(),
                 },
                 Figure {
@@ -332,18 +414,29 @@ impl Results {
                         series("ABP with mugging (§9)", &wasted(|run| &run.abp_mug)),
                     ]
                     .into_iter()
-                    .chain(level("waste"))
+                    .chain(levels(10.0))
                     .collect(),
                 },
             ];
             self.findings.figures.extend(names.into_iter().zip(figures));
         }
-        self.findings.claims.extend(claims);
     }
 
     fn utilization(&mut self, sets: &[Set]) {
-        self.findings.claims.extend(utilization::claims(sets));
-        const NAMES: [&str; 6] = ["u-u", "u-ht1", "ht1-u", "ht1-ht1", "ht2-u", "ht2-ht2"];
+        const NAMES: [&str; 6] = [
+            "figure-8-u-u",
+            "utilization-u-ht1",
+            "utilization-ht1-u",
+            "figure-8-ht1-ht1",
+            "utilization-ht2-u",
+            "utilization-ht2-ht2",
+        ];
+        for set in sets.iter().filter(|set| utilization::FIGURE_8.contains(&set.name.as_str())) {
+            let ended = |outcome: &utilization::Outcome| outcome.completions.iter().flatten().count();
+            let (all, a_steal, abp) = (set.a_steal.completions.len(), ended(&set.a_steal), ended(&set.abp));
+            let note = format!("{}: of {all} jobs {a_steal} ended under A-STEAL+DEQ, {abp} under ABP+EQ.", set.name);
+            self.findings.notes.push(note);
+        }
         for (name, set) in NAMES.into_iter().zip(sets) {
             let line = |name: &str, outcome: &utilization::Outcome| {
                 let steps = (1..).map(|nth| (nth * utilization::INTERVAL) as f64);
@@ -352,7 +445,7 @@ impl Results {
             self.findings.figures.push((
                 name,
                 Figure {
-                    title: format!("A-STEAL figure 8: utilization over time, {} (parallelism/critical path)", set.name),
+                    title: format!("A-STEAL §7: utilization over time, {} (parallelism/critical path)", set.name),
                     x: Axis::log("time steps"),
                     y: Axis::linear("part of the cycles spent working"),
                     series: vec![

@@ -1,41 +1,75 @@
-//! What came out of a paper's experiments: numbers beside the paper's, figures, and whether all is as the paper says.
+//! What came out of a paper's experiments: its claims beside what was measured, figures, and what is to be known of both.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 use comfy_table::{Table, presets};
 use comity_console::{Failure, output};
-use comity_sim::experiments::claim::Claim;
+use comity_sim::experiments::claims::{At, Claims, Interval, Judged, Kind, News, Paper, Verdict, judge};
+use comity_sim::experiments::measure::Measure;
 use serde::Serialize;
 
+use super::options::Options;
+use super::settings::left_out;
 use crate::figure::Figure;
 use crate::sweep::{Stop, Sweep};
 
-/// The claims and the figures of the experiments that were run.
+/// The measures and the figures of the experiments that were run.
 #[derive(Default)]
 pub struct Findings {
-    /// The numbers, beside the paper's.
-    pub claims: Vec<Claim>,
+    /// What was measured, by the values of the swept parameters; the chosen ones are first.
+    pub measured: Vec<(String, Vec<Measure>)>,
     /// By the name of the file.
     pub figures: Vec<(&'static str, Figure)>,
+    /// What is to be known of the numbers, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Everything that came out.
 #[derive(Serialize)]
-struct Report<E> {
+struct Report<'a, E> {
     schema: &'static str,
     comity: &'static str,
     setting: String,
-    /// The numbers, beside the paper's.
-    claims: Vec<Row>,
+    /// The paper's claims, and ours beside them.
+    claims: Vec<Row<'a>>,
+    /// Of how many claims of a figure, and of a kind, it holds.
+    shares: Vec<Share>,
+    notes: &'a [String],
     #[serde(flatten)]
     extra: E,
 }
 
+/// A claim, and what came out.
 #[derive(Serialize)]
-struct Row {
-    #[serde(flatten)]
-    claim: Claim,
+struct Row<'a> {
+    what: &'a str,
+    paper: &'a str,
+    section: &'a str,
+    figure: Option<u32>,
+    measure: &'a str,
+    kind: Kind,
+    headline: bool,
+    here: f64,
+    half_width: Option<f64>,
+    accepted: Interval,
+    stated: Interval,
+    because: &'a str,
+    result: Verdict,
     holds: bool,
+    why: String,
+    news: News,
+    at: &'a [At],
+}
+
+/// Of these claims, so many hold.
+#[derive(Serialize)]
+struct Share {
+    of: String,
+    claims: usize,
+    hold: usize,
 }
 
 /// Nothing, if the outcomes are not all here.
@@ -47,12 +81,6 @@ pub fn here<T>(outcomes: Result<T, Stop>) -> Result<Option<T>, Failure> {
     }
 }
 
-/// The paper's number for `what`, where its text has one.
-pub fn said(claims: &[Claim], what: &str) -> Option<f64> {
-    let claim = claims.iter().find(|claim| claim.what == what)?;
-    claim.paper.trim_start_matches("about ").parse().ok()
-}
-
 /// A number and its interval, if it has one.
 pub fn estimate(value: f64, half_width: Option<f64>) -> String {
     match half_width {
@@ -61,69 +89,191 @@ pub fn estimate(value: f64, half_width: Option<f64>) -> String {
     }
 }
 
-/// One of so many.
-pub fn one_in(text: &str) -> Result<u32, &'static str> {
-    text.parse().ok().filter(|one_in| (1..=100).contains(one_in)).ok_or("write a whole number from 1 to 100")
+fn half_width(judged: &Judged) -> Option<f64> {
+    Some(judged.here().half_width).filter(|half_width| *half_width > 0.0)
+}
+
+fn holds(judged: &&Judged) -> bool {
+    judged.verdict == Verdict::Holds
+}
+
+/// Of each figure's claims and of those of no figure, how many hold; and of each kind.
+fn shares(judged: &[Judged]) -> Vec<Share> {
+    let mut by_figure: BTreeMap<Option<u32>, Vec<&Judged>> = BTreeMap::new();
+    for one in judged {
+        by_figure.entry(one.claim.figure).or_default().push(one);
+    }
+    let share = |of: String, all: &[&Judged]| Share {
+        of,
+        claims: all.len(),
+        hold: all.iter().filter(|one| holds(one)).count(),
+    };
+    let figures = by_figure.iter().map(|(figure, all)| {
+        let name = figure.map_or_else(|| "no figure".to_owned(), |figure| format!("figure {figure}"));
+        share(name, all)
+    });
+    let kinds = Kind::ALL.map(|kind| {
+        let own: Vec<&Judged> = judged.iter().filter(|one| one.claim.kind == kind).collect();
+        share(kind.to_string(), &own)
+    });
+    let headlines: Vec<&Judged> = judged.iter().filter(|one| one.claim.headline).collect();
+    figures.chain(kinds).chain([share("headlines".to_owned(), &headlines)]).filter(|share| share.claims > 0).collect()
 }
 
 impl Findings {
-    /// Prints and files it all, with the experiments' own `table` below the claims and `extra` in JSON. With `check`, a number that is not
-    /// the paper's is a failure.
+    /// Prints and files it all, with the experiments' own `table` below the claims and `extra` in JSON. With `--check`, a claim that
+    /// held when it was filed and does not hold is a failure.
     pub fn present<E: Serialize>(
         &self,
+        (paper, claims): (&Paper, &Claims),
         setting: String,
         sweep: &Sweep,
-        json: bool,
-        check: bool,
+        options: &Options,
         table: &str,
         extra: E,
     ) -> Result<(), Failure> {
-        if check && self.claims.is_empty() {
-            return Err(Failure::Usage("--check: the paper has no number for these experiments".to_owned()));
+        let judged = judge(paper, claims, &self.measured);
+        if options.check && judged.is_empty() {
+            return Err(Failure::Usage("--check: the paper claims nothing of these experiments".to_owned()));
         }
         let report = Report {
             schema: "comity-reproduce/1",
             comity: env!("CARGO_PKG_VERSION"),
             setting,
-            claims: self.claims.iter().map(|claim| Row { claim: claim.clone(), holds: claim.holds() }).collect(),
+            claims: judged.iter().map(Row::new).collect(),
+            shares: shares(&judged),
+            notes: &self.notes,
             extra,
         };
-        let mut text = if json { output::to_json(&report) } else { format!("{}{table}", self.table()) };
+        let mut text =
+            if options.json { output::to_json(&report) } else { self.text(claims, &judged, options.full, table) };
         if let Some(out) = sweep.out() {
-            let write = |name: &str, text: &str| {
-                let path = out.join(name);
-                output::replace(&path, text.as_bytes())
-                    .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", path.display())))
-            };
-            write("result.json", &output::to_json(&report))?;
-            for (name, figure) in &self.figures {
-                write(&format!("{name}.svg"), &figure.svg())?;
+            write(&out.join("result.json"), &output::to_json(&report))?;
+        }
+        for folder in [sweep.out(), options.plot.as_deref()].into_iter().flatten() {
+            fs::create_dir_all(folder)
+                .map_err(|error| Failure::Usage(format!("cannot make the folder '{}': {error}", folder.display())))?;
+            let drawn: Vec<_> = self.figures.iter().filter(|(name, _)| options.draws(name)).collect();
+            for (name, figure) in &drawn {
+                write(&folder.join(format!("{name}.svg")), &figure.svg())?;
             }
-            if !json {
-                let _ = writeln!(text, "result.json and {} figures are in '{}'.", self.figures.len(), out.display());
+            if !options.json {
+                let numbers = if sweep.out() == Some(folder) { "result.json and " } else { "" };
+                let _ = writeln!(text, "{numbers}{} figures are in '{}'.", drawn.len(), folder.display());
             }
         }
         output::print(&text)?;
-        match self.claims.iter().filter(|claim| !claim.holds()).count() {
-            wrong if check && wrong > 0 => {
-                Err(Failure::Run(format!("{wrong} of {} numbers are not the paper's", self.claims.len())))
-            }
-            _ => Ok(()),
+        let failed: Vec<&str> =
+            judged.iter().filter(|one| one.news == News::Fails).map(|one| one.claim.id.as_str()).collect();
+        if options.check && !failed.is_empty() {
+            let count = failed.len();
+            let what = format!(
+                "{count} of {} claims held when they were filed and do not: {}",
+                judged.len(),
+                failed.join(", ")
+            );
+            return Err(Failure::Run(what));
         }
+        Ok(())
     }
 
-    fn table(&self) -> String {
-        if self.claims.is_empty() {
-            return String::new();
+    fn text(&self, claims: &Claims, judged: &[Judged], full: bool, own: &str) -> String {
+        let mut text = String::new();
+        if !judged.is_empty() {
+            let mut table = Table::new();
+            let header = ["", "kind", "claim", "the paper", "here", "accepted"];
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
+            for one in judged {
+                table.add_row(row(one));
+            }
+            let _ = writeln!(text, "{}\n{table}\n* a headline of the paper", claims.title);
+            differences(&mut text, judged);
+            news(&mut text, judged);
+            let _ = writeln!(text);
+            for Share { of, claims, hold } in shares(judged) {
+                let _ = writeln!(text, "{of}: {hold} of {claims} hold, {} differ", claims - hold);
+            }
+            if !full && !left_out(claims).is_empty() {
+                let _ = writeln!(text, "{}", left_out(claims));
+            }
         }
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["", "what", "paper", "here", "accepted"]);
-        for claim in &self.claims {
-            let here = estimate(claim.here, claim.half_width);
-            let verdict = if claim.holds() { "ok" } else { "NO" };
-            let accepted = format!("{} to {}", claim.accepted.0, claim.accepted.1);
-            table.add_row([verdict, &claim.what, claim.paper, &here, &accepted]);
+        text += own;
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
         }
-        format!("{table}\n")
+        text
     }
+}
+
+fn row(one: &Judged) -> [String; 6] {
+    let verdict = if holds(&one) { "holds" } else { "differs" };
+    let mark = if one.claim.headline { " *" } else { "" };
+    let mut here = estimate(one.here().value, half_width(one));
+    let (least, most) = one.range();
+    if one.at.len() > 1 {
+        let _ = write!(here, " ({least:.3} to {most:.3})");
+    }
+    [
+        verdict.to_owned(),
+        one.claim.kind.to_string(),
+        format!("{}{mark}", one.claim.id),
+        format!("{}: {}", one.claim.section, one.claim.paper),
+        here,
+        one.claim.accepted().to_string(),
+    ]
+}
+
+fn differences(text: &mut String, judged: &[Judged]) {
+    let mut all = judged.iter().filter(|one| !holds(one)).peekable();
+    if all.peek().is_some() {
+        let _ = writeln!(text, "\nDifferences:");
+    }
+    for one in all {
+        let why = one.why();
+        let why = if why.is_empty() { "no reason is filed" } else { &why };
+        let _ = writeln!(text, "- {}: {why}", one.claim.id);
+    }
+}
+
+fn news(text: &mut String, judged: &[Judged]) {
+    for (news, what) in [
+        (News::Fails, "held when filed and do not now"),
+        (News::Holds, "were filed as differing where they hold now: change docs/claims"),
+        (News::First, "are run for the first time: file in docs/claims what came out"),
+    ] {
+        let own: Vec<&str> = judged.iter().filter(|one| one.news == news).map(|one| one.claim.id.as_str()).collect();
+        if !own.is_empty() {
+            let _ = writeln!(text, "{} claims {what}: {}", own.len(), own.join(", "));
+        }
+    }
+}
+
+impl<'a> Row<'a> {
+    fn new(judged: &'a Judged<'a>) -> Row<'a> {
+        let claim = judged.claim;
+        Row {
+            what: &claim.id,
+            paper: &claim.paper,
+            section: &claim.section,
+            figure: claim.figure,
+            measure: &claim.measure,
+            kind: claim.kind,
+            headline: claim.headline,
+            here: judged.here().value,
+            half_width: half_width(judged),
+            accepted: claim.accepted(),
+            stated: claim.stated,
+            because: &claim.tolerance,
+            result: judged.verdict,
+            holds: holds(&judged),
+            why: judged.why(),
+            news: judged.news,
+            at: &judged.at,
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
+    output::replace(path, text.as_bytes()).map_err(failed)
 }

@@ -3,19 +3,23 @@
 mod real;
 
 use std::fmt::Write;
+use std::mem;
 
 use clap::{Args, ValueEnum};
 use comity_console::{Failure, output};
-use comity_sim::experiments::claim::Claim;
+use comity_sim::experiments::claims::Claim;
+use comity_sim::experiments::measure::Measure;
 use comity_sim::experiments::ws_last::{
-    CPUS, Outcome, Point, Setting, T, Variant, divisions, messages, sawtooth, workers,
+    CPUS, Outcome, PAPER, Point, Setting, T, Variant, divisions, messages, sawtooth, workers,
 };
 use serde::Serialize;
 
-use super::findings::{Findings, here, one_in, said};
+use super::findings::{Findings, here};
+use super::options::{Options, one_in};
+use super::settings::{With, settings};
 use crate::backend::MAX_WORKERS;
 use crate::figure::{Axis, Figure, Marks, Series};
-use crate::sweep::{self, Sweep};
+use crate::sweep::Sweep;
 
 const EXAMPLES: &str = "Examples:
   comity-lab reproduce ws-last --check
@@ -37,21 +41,12 @@ pub struct Arguments {
     /// Which experiments [default: all]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
-    /// Fail if a number is not within its tolerance of the paper's
-    #[arg(long, conflicts_with = "shard")]
-    check: bool,
     /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's numbers are those of 8
     /// CPUs, so there is nothing to check; the points with 10 ms per message are left out
-    #[arg(long, conflicts_with_all = ["check", "vary", "seed", "shard"])]
+    #[arg(long, conflicts_with_all = ["check", "full", "vary", "seed", "shard"])]
     real: bool,
-    /// Print JSON (schema comity-reproduce/1)
-    #[arg(long)]
-    json: bool,
-    /// The seed of all that is drawn
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
     /// Choose otherwise what the paper leaves unsaid, in nanoseconds: queue (a run queue's lock is held), handover (it passes to who
-    /// waits for it), steal (the rest of an attempt), yield, switch (from one task to another), or message (sending or receiving);
+    /// waits for it), steal (the rest of an attempt), removal (as much longer the lock is held if a task is taken), yield, switch (from one task to another), or message (sending or receiving);
     /// can be repeated
     #[arg(long, value_name = "KEY=NS")]
     vary: Vec<String>,
@@ -59,7 +54,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_in)]
     one_in: u32,
     #[command(flatten)]
-    sweep: sweep::Options,
+    options: Options,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -93,12 +88,12 @@ impl Experiment {
         }
     }
 
-    fn claims(self, outcomes: &[Outcome]) -> Vec<Claim> {
+    fn measures(self, outcomes: &[Outcome]) -> Vec<Measure> {
         match self {
-            Experiment::Exp1 => divisions::claims(outcomes),
-            Experiment::Exp2 => workers::claims(outcomes),
-            Experiment::Exp3 => messages::claims(outcomes),
-            Experiment::Exp4 => sawtooth::claims(outcomes),
+            Experiment::Exp1 => divisions::measures(outcomes),
+            Experiment::Exp2 => workers::measures(outcomes),
+            Experiment::Exp3 => messages::measures(outcomes),
+            Experiment::Exp4 => sawtooth::measures(outcomes),
         }
     }
 
@@ -130,38 +125,55 @@ struct Row {
 
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { experiments, check, real, json, seed, vary, one_in, sweep } = arguments;
-    let mut setting = Setting { one_in, ..Setting::new(seed) };
+    let Arguments { experiments, real, vary, one_in, mut options } = arguments;
+    let (claims, asked) = options.claims(&PAPER)?;
+    let seed = options.seed;
+    let mut chosen = Setting { one_in, ..Setting::new(seed) };
     let cores = u16::try_from(comity_os::cores::usable().get()).unwrap_or(MAX_WORKERS).min(MAX_WORKERS);
     let mut name = if real { format!("ws-last on {cores} threads") } else { format!("ws-last, seed {seed}") };
     for varied in &vary {
-        setting.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
+        chosen.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
         let _ = write!(name, ", {varied}");
     }
     if one_in > 1 {
         let _ = write!(name, ", one round in {one_in}");
     }
-    let sweep = Sweep::new(sweep, name.clone())?;
+    let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
+    let is_asked = |experiment: Experiment| match &asked {
+        Some(asked) => asked.contains(&experiment.name()),
+        None => experiments.is_empty() || experiments.contains(&experiment),
+    };
     let mut findings = Findings::default();
     let mut points = Vec::new();
     let mut table = String::new();
-    for experiment in Experiment::value_variants() {
-        if !experiments.is_empty() && !experiments.contains(experiment) {
-            continue;
+    for swept in settings(&claims, options.full) {
+        let mut setting = chosen.clone();
+        if let Some(varied) = swept.varied() {
+            setting.vary(varied).map_err(Failure::Run)?;
         }
-        let outcomes = if real {
-            let points: Vec<Point> = experiment.points().into_iter().filter(real::is_measured).collect();
-            let outcomes = real::measure(&points, cores, one_in)?;
-            table += &real::table(experiment.name(), &outcomes);
-            Some(outcomes)
-        } else {
-            here(setting.simulate(experiment.name(), &experiment.points(), &sweep))?
-        };
-        if let Some(outcomes) = outcomes {
-            // The paper's numbers are those of 8 CPUs.
-            let (claims, cpus) = if real { (Vec::new(), cores.into()) } else { (experiment.claims(&outcomes), CPUS) };
-            findings.figures.extend(experiment.figures(&outcomes, &claims, cpus));
-            findings.claims.extend(claims);
+        let runner = With { sweep: &sweep, setting: &swept };
+        let mut measured = Vec::new();
+        for experiment in Experiment::value_variants().iter().copied() {
+            if !is_asked(experiment) || !swept.moves(experiment.name()) {
+                continue;
+            }
+            let outcomes = if real {
+                let points: Vec<Point> = experiment.points().into_iter().filter(real::is_measured).collect();
+                let outcomes = real::measure(&points, cores, one_in)?;
+                table += &real::table(experiment.name(), &outcomes);
+                outcomes
+            } else {
+                let points = experiment.points();
+                let Some(outcomes) = here(setting.simulate(experiment.name(), &points, &runner))? else { continue };
+                // The paper's numbers are those of 8 CPUs.
+                measured.extend(experiment.measures(&outcomes));
+                outcomes
+            };
+            if swept.varied().is_some() {
+                continue;
+            }
+            let (of_paper, cpus) = if real { (&[][..], cores.into()) } else { (&claims.claims[..], CPUS) };
+            findings.figures.extend(experiment.figures(&outcomes, of_paper, cpus));
             let row = |outcome: Outcome| Row {
                 experiment: experiment.name(),
                 outcome,
@@ -170,11 +182,12 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             };
             points.extend(outcomes.into_iter().map(row));
         }
+        findings.measured.push((swept.name.clone(), measured));
     }
     if sweep.shard().is_some() {
         return output::print(&sweep.elsewhere());
     }
-    findings.present(name, &sweep, json, check, &table, Extra { points })
+    findings.present((&PAPER, &claims), name, &sweep, &options, &table, Extra { points })
 }
 
 /// A line for each algorithm and each of these numbers of workers, or for all together.
@@ -219,12 +232,12 @@ fn figure(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Figure {
 
 type Figures = Vec<(&'static str, Figure)>;
 
-/// The paper's points beside our series of these names: of each, the claim, where it lies, and in how many units.
+/// The paper's points beside our series of these names: of each, the claim with its number, where it lies, and in how many units.
 fn beside(series: &mut Vec<Series>, claims: &[Claim], points: &[(&str, &[(&str, f64)])], unit: f64, caveat: &str) {
+    let number = |id: &str| claims.iter().find(|claim| claim.id == id)?.number;
     for (name, own) in points {
         let of = series.iter().position(|series| series.name == *name);
-        let point = |(what, x): &(&str, f64)| Some((*x, said(claims, what)? * unit));
-        let points: Vec<(f64, f64)> = own.iter().filter_map(point).collect();
+        let points: Vec<(f64, f64)> = own.iter().filter_map(|(id, x)| Some((*x, number(id)? * unit))).collect();
         if let Some(of) = of.filter(|_| !points.is_empty()) {
             series.push(Series::of_paper(format!("{name}: the paper's{caveat}"), of, points));
         }
@@ -236,13 +249,13 @@ fn figure_3(outcomes: &[Outcome], claims: &[Claim], cpus: u32) -> Figures {
     let x = || Axis::log("work division, d");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[50, 250], division, y);
     let mut speedups = series(Outcome::speedup);
-    let cur = [("n = 50, w = 1000 µs: speedup under WS-CUR", 1e3), ("n = 50, w = 100 µs: speedup under WS-CUR", 1e4)];
-    let last = [("n = 50, w = 1000 µs: under WS-LAST", 1e3), ("n = 50, w = 100 µs: under WS-LAST", 1e4)];
+    let cur = [("cur-1000", 1e3), ("cur-100", 1e4)];
+    let last = [("last-1000", 1e3), ("last-100", 1e4)];
     let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
     beside(&mut speedups, claims, &points, 1.0, "");
     let mut steals = series(Outcome::steal_rate);
-    let cur = [("n = 50, d = 10000: attempts to steal per second under WS-CUR, in 10⁵", 1e4)];
-    let last = [("n = 50, d = 10000: under WS-LAST, in 10⁵", 1e4)];
+    let cur = [("cur-rate", 1e4)];
+    let last = [("last-rate", 1e4)];
     let points: [(&str, &[(&str, f64)]); 2] = [("WS-CUR, 50 workers", &cur), ("WS-LAST, 50 workers", &last)];
     beside(&mut steals, claims, &points, 1e5, ", which does not say n");
     let rates = Axis::linear("attempts to steal per second");
@@ -259,8 +272,8 @@ fn figure_4(outcomes: &[Outcome], claims: &[Claim]) -> Figures {
     let x = || Axis::linear("workers, n");
     let series = |y: fn(&Outcome) -> f64| lines(outcomes, &[], workers_of, y);
     let mut speedups = series(Outcome::speedup);
-    let cur = [("n = 256, d = 10000: speedup under WS-CUR", 256.0)];
-    let last = [("n = 256, d = 10000: speedup under WS-LAST", 256.0)];
+    let cur = [("cur-256", 256.0)];
+    let last = [("last-256", 256.0)];
     beside(&mut speedups, claims, &[("WS-CUR", &cur), ("WS-LAST", &last)], 1.0, "");
     let rates = Axis::linear("attempts to steal per second");
     vec![

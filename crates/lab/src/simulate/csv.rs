@@ -5,7 +5,7 @@ use comity_sim::scenario::{Model, Outcome};
 use comity_sim::threads::{Counts, Switches};
 
 use super::points::{Point, Points};
-use super::told::{time, waste};
+use super::told::waste;
 
 /// The columns, in their order, before one for each `--set`. Times and cycles are in steps of the machine, which on a host are
 /// nanoseconds; what a run, or a machine, does not have is empty. `scenarios/README.md` has the rest.
@@ -89,7 +89,7 @@ fn cells(point: &Point, outcome: &Outcome, nth: usize) -> Vec<String> {
         program.came.to_string(),
         maybe(program.ended),
         maybe(program.died),
-        maybe(program.ended.map(|_| time(program) as u64)),
+        maybe(program.time().map(|time| time as u64)),
         program.work.to_string(),
         program.critical_path.to_string(),
         cycles.work.to_string(),

@@ -1,7 +1,9 @@
 //! The points of a sweep: what `--set` and `--policy` make of one scenario. Each is a scenario by itself, with all that a file is checked for.
 
 use std::fmt;
+use std::sync::Arc;
 
+use comity_graph::Graph;
 use comity_sim::scenario::{Scenario, Written};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -91,9 +93,16 @@ pub struct Points {
 }
 
 impl Points {
+    /// Recordings are read by `recording`.
+    ///
     /// # Errors
     /// Says in a sentence which option, or which point, is at fault.
-    pub fn new(written: &Written, sets: &[String], policies: &[String]) -> Result<Points, String> {
+    pub fn new(
+        written: &Written,
+        sets: &[String],
+        policies: &[String],
+        recording: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
+    ) -> Result<Points, String> {
         let names: Vec<&str> = written.programs.iter().map(|program| program.name.as_str()).collect();
         let base = serde_json::to_value(written).expect("it has string keys");
         let axes = axes(&base, &names, sets, policies)?;
@@ -102,7 +111,7 @@ impl Points {
         let mut all = Vec::new();
         for nth in 0..count as usize {
             let values = place(&axes, nth);
-            let point = point(&base, &axes, &values);
+            let point = point(&base, &axes, &values, recording);
             let scenario = point.map_err(|why| match axes.is_empty() {
                 true => why,
                 false => format!("with {}: {why}", label(&axes, &values)),
@@ -173,7 +182,12 @@ fn place(axes: &[Axis], nth: usize) -> Vec<Scalar> {
     values
 }
 
-fn point(base: &Value, axes: &[Axis], values: &[Scalar]) -> Result<Scenario, String> {
+fn point(
+    base: &Value,
+    axes: &[Axis],
+    values: &[Scalar],
+    recording: &mut dyn FnMut(&str) -> Result<Arc<Graph>, String>,
+) -> Result<Scenario, String> {
     let mut written = base.clone();
     // That of all programs first: what is said of one counts more.
     for (axis, Scalar(value)) in axes.iter().zip(values).rev() {
@@ -186,7 +200,7 @@ fn point(base: &Value, axes: &[Axis], values: &[Scalar]) -> Result<Scenario, Str
         }
     }
     let written: Written = serde_json::from_value(written).map_err(|error| error.to_string())?;
-    Scenario::new(written)
+    Scenario::with_recordings(written, recording)
 }
 
 /// Puts a value in its place. Whether there is such a key is seen when all is read.
@@ -355,7 +369,7 @@ mod tests {
     fn points(sets: &[&str], policies: &[&str]) -> Result<Points, String> {
         let written = toml_edit::de::from_str(SCENARIO).unwrap();
         let owned = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        Points::new(&written, &owned(sets), &owned(policies))
+        Points::new(&written, &owned(sets), &owned(policies), &mut |_| Err("there is none".into()))
     }
 
     #[test]

@@ -37,6 +37,9 @@ enum Unit {
 
 const TIME: Quantity = Quantity { name: "time", unit: Unit::Steps, of: time };
 const WASTE: Quantity = Quantity { name: "waste / T₁", unit: Unit::Ratio, of: waste };
+/// How often one has ended that starts again.
+const EXECUTIONS: Quantity =
+    Quantity { name: "executions", unit: Unit::Times, of: |program| program.executions.len() as f64 };
 /// Those of a host.
 const OF_HOST: [Quantity; 4] = [
     Quantity { name: "waited", unit: Unit::Steps, of: |program| program.waited.unwrap_or(0) as f64 },
@@ -49,14 +52,16 @@ fn counts(program: &ProgramOutcome) -> Counts {
     program.counts.unwrap_or_default()
 }
 
-/// From when a program came to when it ended.
+/// From when a program came to when it ended; of one that starts again, a whole execution in the mean.
 pub fn time(program: &ProgramOutcome) -> f64 {
-    (program.ended.unwrap_or(program.came) - program.came) as f64
+    program.time().unwrap_or(0.0)
 }
 
 /// Cycles that brought it no further, over its work.
 pub fn waste(program: &ProgramOutcome) -> f64 {
-    program.cycles.waste() as f64 / program.work as f64
+    // One that starts again has done that several times, the last time in part.
+    let work = if program.executions.is_empty() { program.work } else { program.cycles.work };
+    program.cycles.waste() as f64 / work as f64
 }
 
 /// The programs' names, in the order in which they come.
@@ -70,9 +75,9 @@ pub fn names(runs: &[Outcome]) -> Vec<&str> {
     names
 }
 
-/// Those of a name that ended.
+/// Those of a name that ended, or did so and started again.
 fn ended<'a>(run: &'a Outcome, name: &'a str) -> impl Iterator<Item = &'a ProgramOutcome> {
-    run.programs.iter().filter(move |program| program.name == name && program.ended.is_some())
+    run.programs.iter().filter(move |program| program.name == name && program.time().is_some())
 }
 
 /// Of the programs of a name that ended. A run's programs share a machine: only runs are independent.
@@ -103,6 +108,8 @@ pub fn told(runs: &[Outcome]) -> Told {
     if is_on_a_host {
         header.extend(OF_HOST.iter().map(|quantity| quantity.name).chain(["cores used"]));
     }
+    let repeats = all().any(|program| !program.executions.is_empty());
+    header.extend(repeats.then_some(EXECUTIONS.name));
     let mut rows = Vec::new();
     for name in names(runs) {
         let of = || all().filter(|program| program.name == name);
@@ -118,6 +125,7 @@ pub fn told(runs: &[Outcome]) -> Told {
             row.extend(OF_HOST.iter().map(told));
             row.push(part(over(runs, |run| cores_used(run, name))));
         }
+        row.extend(repeats.then(|| told(&EXECUTIONS)));
         rows.push(row);
     }
     let unshared: u64 = all().map(|program| counts(program).unshared).sum();

@@ -7,6 +7,7 @@ mod interrupted;
 mod kernel;
 mod loudness;
 mod processes;
+mod record;
 mod report;
 mod reproduce;
 mod simulate;

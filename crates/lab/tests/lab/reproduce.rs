@@ -51,8 +51,17 @@ fn numbers_stand_beside_the_papers() {
     let report = json(lab().args(QUICK).args(["time", "--json"]));
     assert_eq!(report["schema"], "comity-reproduce/1");
     let claims = report["claims"].as_array().unwrap();
-    let c1 = claims.iter().find(|claim| claim["what"].as_str().unwrap().starts_with("c₁")).unwrap();
-    assert_eq!((&c1["paper"], &c1["holds"]), (&"0.960 ± 0.003".into(), &true.into()));
+    let of = |id: &str| claims.iter().find(|claim| claim["what"] == id).unwrap();
+    let (speedup, c1) = (of("linear-speedup"), of("c1"));
+    assert_eq!(
+        (&speedup["result"], &speedup["kind"], &speedup["holds"]),
+        (&"holds".into(), &"known".into(), &true.into())
+    );
+    assert_eq!(
+        (&c1["paper"], &c1["result"], &c1["kind"]),
+        (&"0.960 ± 0.003".into(), &"differs".into(), &"calibrated".into())
+    );
+    assert!(c1["why"].as_str().unwrap().contains("fork=tree, "), "{c1}");
 }
 
 #[test]
@@ -65,7 +74,7 @@ fn the_check_can_fail() {
     lab().args(QUICK).args(words).assert().success();
     let failed = lab().args(QUICK).args(words).arg("--check").assert().code(1);
     let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    assert!(errors.contains("of 4 numbers are not the paper's"), "{errors}");
+    assert!(errors.contains("claims held when they were filed and do not"), "{errors}");
 }
 
 #[test]
@@ -107,9 +116,10 @@ fn ws_last_is_checked_too() {
     let quick = ["reproduce", "ws-last", "exp2", "exp4", "--one-in", "25"];
     let folder = TempDir::new().unwrap();
     let out = folder.path().to_str().unwrap();
-    let report = json(lab().args(quick).args(["--json", "--check", "--out", out]));
+    let report = json(lab().args(quick).args(["--json", "--out", out]));
+    lab().args(["reproduce", "ws-last", "exp4", "--one-in", "25", "--check"]).assert().success();
     let (claims, points) = (report["claims"].as_array().unwrap(), report["points"].as_array().unwrap());
-    assert!(claims.len() == 11 && points.len() == 14 + 33, "{report}");
+    assert!(claims.len() == 9 && points.len() == 14 + 33, "{report}");
     let names: Vec<String> = files(folder.path()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["figure-4-speedup.svg", "figure-4-steals.svg", "figure-6.svg", "result.json"]);
     // The paper has a number for one end of each line: a ring and its inside there, and as many in the legend.
@@ -121,7 +131,7 @@ fn ws_last_is_checked_too() {
     // With free yields thieves soon find what there is.
     let failed = lab().args(quick).args(["--vary", "yield=1", "--vary", "steal=1", "--check"]).assert().code(1);
     let errors = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
-    assert!(errors.contains("of 11 numbers are not the paper's"), "{errors}");
+    assert!(errors.contains("of 9 claims held when they were filed and do not"), "{errors}");
     let refused = lab().args(["reproduce", "ws-last", "--vary", "yield"]).assert().code(2);
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(errors.contains("--vary: '' is no whole number of nanoseconds from 1"), "{errors}");
@@ -138,4 +148,23 @@ fn ws_last_runs_on_threads_too() {
     }
     assert!(out.path().join("figure-4-speedup.svg").exists());
     lab().args(["reproduce", "ws-last", "--real", "--check"]).assert().code(2);
+}
+
+#[test]
+fn a_figure_is_asked_for_by_its_number_and_drawn_where_it_is_wanted() {
+    let folder = TempDir::new().unwrap();
+    let plot = folder.path().join("drawn");
+    let words = ["reproduce", "ws-last", "--one-in", "50", "--figure", "6", "--plot", plot.to_str().unwrap()];
+    let said = lab().args(words).assert().success().get_output().stdout.clone();
+    let said = String::from_utf8(said).unwrap();
+    for part in
+        ["minima *", "figure 6: 5 of 5 hold, 0 differ", "A subset: only the chosen values.", "yield (3500, 8000)"]
+    {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    assert!(!said.contains("cur-100"), "{said}");
+    assert_eq!(files(&plot).into_iter().map(|(name, _)| name).collect::<Vec<_>>(), ["figure-6.svg"]);
+    let refused = lab().args(["reproduce", "ws-last", "--figure", "7"]).assert().code(2);
+    let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+    assert!(errors.contains("--figure 7: the claims of ws-last are of figures 3, 4, 5, 6"), "{errors}");
 }

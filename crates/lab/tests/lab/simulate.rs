@@ -17,7 +17,7 @@ fn every_example_runs() {
     let folder = fs::read_dir(scenario("")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let examples: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
-    assert_eq!(examples.len(), 9, "{examples:?}");
+    assert_eq!(examples.len(), 11, "{examples:?}");
     for example in examples {
         let report = json(lab().args(["simulate", &scenario(&example), "--json", "--check-every", "50"]));
         assert_eq!(report["schema"], "comity-simulate/1");
@@ -25,6 +25,60 @@ fn every_example_runs() {
         assert_eq!(runs.len() as u64, report["scenario"]["runs"].as_u64().unwrap(), "{example}");
         assert!(runs.iter().all(|run| run["utilization"].as_f64().unwrap() > 0.3), "{example}");
     }
+}
+
+/// A recording lies beside its scenario, whichever folder the command is called in.
+#[test]
+fn a_recorded_program_runs_again_and_again_beside_a_loop() {
+    let report = json(lab().args(["simulate", &scenario("recorded.toml"), "--json"]));
+    let [cg, endless] = report["runs"][0]["programs"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    let ends: Vec<u64> = cg["executions"].as_array().unwrap().iter().map(|end| end.as_u64().unwrap()).collect();
+    assert!(ends.len() > 1 && ends.is_sorted() && cg["ended"].is_null(), "{cg}");
+    assert!(endless["executions"].is_null() && endless["cycles"]["work"].as_u64().unwrap() > 0, "{endless}");
+    let output = lab().args(["simulate", &scenario("recorded.toml")]).assert().success().get_output().clone();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("executions"));
+}
+
+#[test]
+fn a_scenario_with_a_bad_recording_is_refused_with_a_sentence() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("recorded.toml");
+    fs::copy(scenario("recorded.toml"), &path).unwrap();
+    let refused = || {
+        let output = lab().args(["simulate", path.to_str().unwrap()]).assert().code(2).get_output().clone();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused().contains("file of program 'cg': recording 'cg.graph': No such file"), "{}", refused());
+    let fine = fs::read_to_string(scenario("cg.graph")).unwrap();
+    for (text, part) in [
+        (fine[..fine.len() / 2].to_owned(), "it was cut short"),
+        (fine.replacen("\"version\":1", "\"version\":3", 1), "it has version 3"),
+        ("[[programs]]\n".to_owned(), "it is no recording"),
+    ] {
+        fs::write(folder.path().join("cg.graph"), text).unwrap();
+        assert!(refused().contains(part), "{}", refused());
+    }
+    fs::write(folder.path().join("cg.graph"), fine).unwrap();
+    let wrong = fs::read_to_string(&path).unwrap().replace("width = 5", "width = 0.2");
+    fs::write(&path, wrong).unwrap();
+    assert!(refused().contains("scale of program 'cg': width = 0.2; a graph is widened"), "{}", refused());
+}
+
+/// What is filed of one recording is not told of another with its name.
+#[test]
+fn a_filed_run_is_of_its_recording() {
+    let folder = TempDir::new().unwrap();
+    let (path, graph, out) =
+        (folder.path().join("a.toml"), folder.path().join("cg.graph"), folder.path().join("results"));
+    fs::copy(scenario("recorded.toml"), &path).unwrap();
+    let simulate = || {
+        lab().args(["simulate", path.to_str().unwrap(), "--out", out.to_str().unwrap()]).assert().get_output().clone()
+    };
+    fs::copy(scenario("cg.graph"), &graph).unwrap();
+    assert!(simulate().status.success());
+    lab().args(["record", "cg", "--rounds", "1", "--out", graph.to_str().unwrap()]).assert().success();
+    let again = simulate();
+    assert!(!again.status.success(), "{again:?}");
 }
 
 #[test]

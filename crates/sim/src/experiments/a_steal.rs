@@ -16,8 +16,23 @@ pub use jobs::{Jobs, Shape};
 pub use profiles::{Family, Practical, SECONDS_PER_QUANTUM};
 pub use single::Outcome;
 
+use super::claims::Paper;
 use crate::program::Fork;
 use crate::quanta::ThreadScheduler;
+
+/// The paper's claims, and what is measured of them.
+pub static PAPER: Paper = Paper {
+    name: "a-steal",
+    file: "docs/claims/a-steal.toml",
+    text: include_str!("../../../../docs/claims/a-steal.toml"),
+    experiments: &[
+        ("time", time::MEASURES),
+        ("waste", waste::MEASURES),
+        ("time-waste", time_waste::MEASURES),
+        ("utilization", utilization::MEASURES),
+    ],
+    takes: |text| Setting::new(1, Practical::synthetic(1, SECONDS_PER_QUANTUM)?).vary(text),
+};
 
 /// What all four experiments are run with.
 #[derive(Clone, Debug)]
@@ -74,7 +89,7 @@ impl Setting {
     /// Says in a sentence what can be written instead.
     pub fn vary(&mut self, text: &str) -> Result<(), String> {
         const KEYS: &str = "fork=at-once or tree, trimmed=C, or a range least-most of critical-path, parallelism, serial, \
-                            iterations or alternating";
+                            iterations or alternating, or seconds-per-quantum=S";
         let wrong = || format!("'{text}' is none of {KEYS}");
         let (key, value) = text.split_once('=').ok_or_else(wrong)?;
         let range = |least: f64, most: f64| {
@@ -100,6 +115,11 @@ impl Setting {
             ("serial", _) => self.both(|jobs, range| jobs.serial = range, within(0.0, 0.95)?),
             ("iterations", _) => self.jobs.iterations = whole(within(1.0, 1e3)?)?,
             ("alternating", _) => self.alternating.iterations = whole(within(1.0, 1e3)?)?,
+            ("seconds-per-quantum", _) => {
+                let seconds = value.parse().ok().filter(|seconds| (1..=1_000_000).contains(seconds));
+                let seconds = seconds.ok_or_else(|| format!("'{value}' is no whole number from 1 to 1000000"))?;
+                self.practical = Practical::synthetic(self.seed, seconds)?;
+            }
             _ => return Err(wrong()),
         }
         Ok(())

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork, WrittenOrder};
 use crate::conversation::Line;
 use crate::network::Network;
-use crate::program::{Fork, ForkJoin, Program};
+use crate::program::{Endless, Fork, ForkJoin, Program, Recorded};
 use crate::quanta::job::Cycles;
 use crate::quanta::{Server, ThreadScheduler};
 use crate::random::stream;
@@ -77,6 +77,22 @@ pub struct ProgramOutcome {
     /// On a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+    /// Of one that starts again whenever it has ended, when it has. The first began when it came, each other when the one before
+    /// ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executions: Vec<u64>,
+}
+
+impl ProgramOutcome {
+    /// How long it took from when it came to when it ended; of one that starts again, a whole execution in the mean. `None`: none
+    /// has ended.
+    pub fn time(&self) -> Option<f64> {
+        match (self.executions.as_slice(), self.ended) {
+            ([.., last], _) => Some((last - self.came) as f64 / self.executions.len() as f64),
+            ([], Some(ended)) => Some((ended - self.came) as f64),
+            ([], None) => None,
+        }
+    }
 }
 
 impl Outcome {
@@ -137,7 +153,7 @@ impl Scenario {
         }
         let mut outcome = Outcome::new(seed);
         for (at, submission) in self.arrivals().into_iter().rev() {
-            let Submission { kind, serial, parallel, width, iterations, workers, quota, .. } =
+            let Submission { kind, serial, parallel, width, iterations, workers, quota, repeat, join, .. } =
                 self.written.programs[submission];
             let (policy, workers) = (policies[submission], workers.unwrap_or(processors));
             let own = stream(seed, outcome.programs.len() as u64).random();
@@ -151,7 +167,22 @@ impl Scenario {
                     let what = self.begins(at, submission, network.work(), network.critical_path());
                     (host.submit_network(at, network, policy, workers, own), what)
                 }
+                Kind::Recorded => {
+                    let graph = self.graphs[submission].clone().expect("it was read");
+                    let program = Recorded::with_joins(graph, join.unwrap_or(0.0), own);
+                    let what = self.begins(at, submission, program.work(), program.critical_path());
+                    (host.submit(at, Box::new(program), policy, workers, own), what)
+                }
+                Kind::Loop => {
+                    let program = Endless::new(workers);
+                    let what = self.begins(at, submission, program.work(), program.critical_path());
+                    (host.submit(at, Box::new(program), policy, workers, own), what)
+                }
             };
+            host.set_nice(number, self.written.programs[submission].nice);
+            if repeat {
+                host.repeat(number);
+            }
             if let Some(cores) = quota {
                 host.limit(number, cores);
             }
@@ -185,6 +216,7 @@ impl Scenario {
             let fate = host.fate(number as u32);
             (program.ended, program.died) = (fate.ended, fate.died);
             (program.cycles, program.counts) = (fate.spent, Some(fate.counts));
+            program.executions = host.executions(number as u32).to_vec();
             program.waited = Some(host.waited(number as u32));
             outcome.cycles += fate.spent;
         }
@@ -283,6 +315,7 @@ impl Scenario {
             cycles: Cycles::default(),
             waited: None,
             counts: None,
+            executions: Vec::new(),
         }
     }
 

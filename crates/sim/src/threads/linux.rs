@@ -8,6 +8,7 @@
 //! cfs.rs        the rules up to 6.5: the least virtual run time is next
 //! eevdf.rs      the rules from 6.6 on: of those that have not had their part the earliest deadline
 //! queues.rs     the queues of all cores, by either rules
+//! check.rs      what must hold of them
 //! moves.rs      where a thread goes that can run, and who is moved to which core
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! bandwidth control but for a quota of the whole program, and all other classes.
 
 mod cfs;
+mod check;
 mod eevdf;
 mod entity;
 mod moves;

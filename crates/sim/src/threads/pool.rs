@@ -62,6 +62,8 @@ pub(super) struct Pool {
     pub(super) rising: u32,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
+    /// Of its threads.
+    pub(super) nice: i8,
     /// Tasks not begun while as many workers rest for want of a core, as after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
@@ -72,6 +74,10 @@ pub(super) struct Pool {
     /// When its lock will have been given back by all who have come.
     pub(super) lock_free: u64,
     came: bool,
+    /// It starts again when it has ended.
+    pub(super) repeats: bool,
+    /// When it has ended before it started again.
+    pub(super) executions: Vec<u64>,
     pub(super) ended: Option<u64>,
     pub(super) died: Option<u64>,
     /// Its threads may be where they may not run.
@@ -105,6 +111,7 @@ impl Pool {
             rising: 0,
             share: None,
             quota: None,
+            nice: 0,
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),
@@ -112,6 +119,8 @@ impl Pool {
             counts: Counts::default(),
             lock_free: 0,
             came: false,
+            repeats: false,
+            executions: Vec::new(),
             ended: None,
             died: None,
             is_astray: Cell::new(false),
@@ -125,6 +134,11 @@ impl Pool {
 
     pub(super) fn is_there(&self) -> bool {
         self.came && !self.is_over()
+    }
+
+    /// It does not end by itself.
+    pub(super) fn is_endless(&self) -> bool {
+        self.repeats || matches!(&self.work, Work::Graph(program) if program.is_endless())
     }
 
     /// Its quota is used, and its threads stop.
@@ -315,16 +329,16 @@ impl Host {
         }
         pool.came = true;
         let roots = match &mut pool.work {
-            Work::Graph(program) => vec![program.root()],
+            Work::Graph(program) => [program.root()].into_iter().chain(program.others()).collect(),
             Work::Network(network) => network.start(),
         };
         pool.ran_on = vec![0; roots.len()];
         let created = roots.iter().try_for_each(|root| pool.ledger.create(root.id));
         self.expect(created);
-        let Pool { policy, seed, size, .. } = *self.pool(program);
+        let Pool { policy, seed, size, nice, .. } = *self.pool(program);
         let cores = self.kernel.len();
         // They start all over the machine.
-        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores);
+        let worker = |nth| Worker::new(policy.thief(WorkerId(nth), size, seed), nth as usize % cores, nice);
         let pool = self.pool_mut(program);
         pool.workers = (0..size).map(worker).collect();
         pool.bells = vec![Cell::new(false); size as usize];
@@ -369,6 +383,7 @@ impl Host {
         if pool.is_over() && !pool.workers.is_empty() {
             let workers = pool.workers.len() as u32;
             self.left -= 1;
+            self.endless -= usize::from(self.pool(program).is_endless());
             for worker in 0..workers {
                 self.take_off(Thread { program, worker });
             }
@@ -423,7 +438,6 @@ impl Host {
     }
 
     fn finish(&mut self, thread: Thread, strand: u32) {
-        let now = self.now;
         let pool = self.pool_mut(thread.program);
         let mut made = Vec::new();
         match &mut pool.work {
@@ -438,8 +452,8 @@ impl Host {
             noted = noted.and(pool.ledger.create(strand.id));
         }
         if pool.ledger.is_empty() {
-            pool.ended = Some(now);
-            return self.expect(noted);
+            self.expect(noted);
+            return self.has_ended(thread);
         }
         // It goes on with the newest, which no thief sees.
         let next = made.pop();
@@ -467,6 +481,26 @@ impl Host {
             Some(next) => self.begin(thread, next),
             None => self.take_own(thread, false),
         }
+    }
+
+    /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from outside.
+    fn has_ended(&mut self, thread: Thread) {
+        self.catch_up(thread.program);
+        let now = self.now;
+        let pool = self.pool_mut(thread.program);
+        let root = match &mut pool.work {
+            Work::Graph(program) if pool.repeats => program.root(),
+            _ => {
+                pool.ended = Some(now);
+                return;
+            }
+        };
+        pool.executions.push(now);
+        let created = pool.ledger.create(root.id);
+        pool.injected.push_back(root);
+        self.expect(created);
+        self.injected(thread.program);
+        self.take_own(thread, false);
     }
 
     /// A task that can block has come to the end of a step.
@@ -520,7 +554,9 @@ impl Host {
             Doing::Placing { task, at, next } => self.placed(thread, task, at, next),
             Doing::Taking { leaves } => self.taken(thread, leaves),
             Doing::Rising => self.rises(thread),
-            Doing::Nothing | Doing::Waiting | Doing::Deferred(..) => self.expect(Err(format!("{thread:?} is on a core and does nothing"))),
+            Doing::Nothing | Doing::Waiting | Doing::Deferred(..) => {
+                self.expect(Err(format!("{thread:?} is on a core and does nothing")))
+            }
         }
     }
 }

@@ -23,6 +23,19 @@ impl Host {
         *free - now
     }
 
+    /// A thief has taken a task from `victim`'s queue, and gives the lock back later than if it had found none. Who waits for the
+    /// lock by then has it when it was told to; who comes later waits.
+    pub(super) fn remove(&mut self, thief: Thread, victim: WorkerId) {
+        let removal = self.costs.removal;
+        if removal == 0 {
+            return;
+        }
+        let now = self.now;
+        let of_victim = self.worker_mut(Thread { worker: victim.0, ..thief });
+        of_victim.queue_free = of_victim.queue_free.max(now) + removal;
+        self.detain(thief, removal);
+    }
+
     /// How long it takes to get the lock of a pool, count the roles of its workers and give it back.
     pub(super) fn hold_pool(&mut self, program: u32) -> u64 {
         let (now, held) = (self.now, self.costs.count);

@@ -204,7 +204,11 @@ struct OnHost<'a> {
 impl Hands for OnHost<'_> {
     fn steal(&mut self, victim: WorkerId) -> Take {
         let taken = self.host.pool_mut(self.thread.program).steal(self.thread.worker, victim);
-        if taken { Take::Taken } else { Take::Nothing }
+        if !taken {
+            return Take::Nothing;
+        }
+        self.host.remove(self.thread, victim);
+        Take::Taken
     }
 
     fn take_injected(&mut self) -> bool {

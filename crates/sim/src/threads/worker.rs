@@ -96,7 +96,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(thief: Box<dyn Thief>, last_core: usize) -> Worker {
+    pub(super) fn new(thief: Box<dyn Thief>, last_core: usize, nice: i8) -> Worker {
         Worker {
             mind: Some(Box::new(Mind { thief, dialogue: None })),
             in_spell: false,
@@ -118,7 +118,7 @@ impl Worker {
             wakeups_owed: 0,
             gives_way: false,
             last_core,
-            entity: Entity::new(0),
+            entity: Entity::new(nice),
             confined: Cell::new(None),
         }
     }

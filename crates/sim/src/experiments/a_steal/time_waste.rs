@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::single::Single;
 use super::{DELTA, Draws, Family, Outcome, Setting};
 use crate::experiments::Runner;
-use crate::experiments::claim::Claim;
+use crate::experiments::fit::mean;
+use crate::experiments::measure::{Measure, part};
 use crate::quanta::ThreadScheduler;
 
 /// One of the two machines.
@@ -73,25 +74,55 @@ fn geometric_mean(ratios: impl ExactSizeIterator<Item = f64>) -> f64 {
     libm::exp(ratios.map(libm::log).sum::<f64>() / count)
 }
 
-/// What the paper says of both machines.
-pub fn claims(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Claim> {
-    const ABOUT: &str = "about: within a third";
+/// The median of ABP's time over A-STEAL's.
+fn median_time_ratio(runs: &[HeadToHead]) -> f64 {
+    let mut ratios: Vec<f64> = runs.iter().map(|run| run.abp.time() / run.a_steal.time()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+/// What is measured on both machines.
+pub(super) const MEASURES: &[&str] = &[
+    "time-512",
+    "time-512-median",
+    "waste-512",
+    "regime-right",
+    "regime-middle-a-steal",
+    "regime-middle-abp",
+    "regime-left-a-steal",
+    "regime-left-abp",
+    "time-128",
+    "waste-128",
+    "waste-128-runs",
+];
+
+/// Measures both machines. The regimes are those of §6, on the large one.
+pub fn measures(large: &[HeadToHead], small: &[HeadToHead]) -> Vec<Measure> {
+    let processors = f64::from(MACHINES[0].processors);
+    let regime = |least: &dyn Fn(&HeadToHead) -> f64, most: &dyn Fn(&HeadToHead) -> f64| -> Vec<&HeadToHead> {
+        let parallelism = |run: &HeadToHead| run.a_steal.parallelism();
+        large.iter().filter(|run| least(run) < parallelism(run) && parallelism(run) < most(run)).collect()
+    };
+    let available = |run: &HeadToHead| run.a_steal.mean_availability;
+    let right = regime(&|_| 0.0, &available);
+    let middle = regime(&available, &|_| processors / 4.0);
+    let left = regime(&|_| processors, &|_| f64::INFINITY);
+    // 1 is linear speedup.
+    let speedup = |runs: &[&HeadToHead], of: fn(&HeadToHead) -> &Outcome| {
+        let one = |run: &&HeadToHead| of(run).work as f64 / (of(run).mean_availability * of(run).time());
+        mean(&runs.iter().map(one).collect::<Vec<_>>())
+    };
     vec![
-        Claim::new("P = 512: time under ABP over A-STEAL", "about 2", time_ratio(large), 1.5..=2.67, ABOUT),
-        Claim::new("P = 512: waste under ABP over A-STEAL", "about 10", waste_ratio(large), 7.5..=13.3, ABOUT),
-        Claim::new(
-            "P = 128: time under ABP over A-STEAL",
-            "slightly below 1",
-            time_ratio(small),
-            0.85..=1.05,
-            "near 1",
-        ),
-        Claim::new(
-            "P = 128: waste under ABP over A-STEAL",
-            "slightly above 1",
-            waste_ratio(small),
-            1.0..=4.0,
-            "not as told, but far from the 10 of P = 512",
-        ),
+        Measure::new("time-512", time_ratio(large)),
+        Measure::new("time-512-median", median_time_ratio(large)),
+        Measure::new("waste-512", 1.0 / waste_ratio(large)),
+        Measure::new("regime-right", geometric_mean(right.iter().map(|run| run.abp.time() / run.a_steal.time()))),
+        Measure::new("regime-middle-a-steal", speedup(&middle, |run| &run.a_steal)),
+        Measure::new("regime-middle-abp", speedup(&middle, |run| &run.abp)),
+        Measure::new("regime-left-a-steal", speedup(&left, |run| &run.a_steal)),
+        Measure::new("regime-left-abp", speedup(&left, |run| &run.abp)),
+        Measure::new("time-128", time_ratio(small)),
+        Measure::new("waste-128", waste_ratio(small)),
+        Measure::new("waste-128-runs", part(small, |run| run.a_steal.cycles.waste() < run.abp.cycles.waste())),
     ]
 }

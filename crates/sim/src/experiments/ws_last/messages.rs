@@ -1,7 +1,7 @@
 //! Experiment 3: running time and speedup over the work per message (figure 5).
 
-use super::{Outcome, Point, Variant, at, grid, part};
-use crate::experiments::claim::Claim;
+use super::{Outcome, Point, Variant, at, grid};
+use crate::experiments::measure::{Measure, part};
 
 /// n.
 pub const WORKERS: [u32; 3] = [16, 50, 250];
@@ -17,91 +17,55 @@ pub fn points() -> Vec<Point> {
     grid(&WORKERS, &WORKS)
 }
 
-/// What the paper says of them.
-pub fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+/// What is measured of them.
+pub(super) const MEASURES: &[&str] = &[
+    "cur-slower-than-linear",
+    "cur-visible",
+    "most-visible-at-16",
+    "last-growth-50",
+    "last-growth-250",
+    "cur-gain-25-100",
+    "last-gain-25-100",
+    "cur-rate-100-over-25",
+    "last-rate-100-over-25",
+    "cur-anomaly",
+    "last-anomaly",
+    "cur-gain-over-last",
+];
+
+/// Measures the points.
+pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     use Variant::{Cur, Last};
     let of = |variant, workers, work| at(outcomes, variant, workers, work);
     // By how many powers of two the running time grows when w doubles.
     let growth = |variant, workers, work: u64| {
-        (of(variant, workers, 2 * work).round() / of(variant, workers, work).round()).log2()
+        libm::log2(of(variant, workers, 2 * work).round() / of(variant, workers, work).round())
     };
     let speedup = |variant, workers, work| of(variant, workers, work).speedup();
     let gain = |variant, from, to| speedup(variant, 16, to) / speedup(variant, 16, from);
-    const TOLD: &str = "as the paper tells it";
-    let below_linear = part(&WORKS[..4], |work| growth(Cur, 16, *work) < 1.0);
-    let visible = part(&WORKERS, |workers| growth(Cur, *workers, 25_000) < 0.9);
-    let ordered = part(&WORKS[..3], |work| {
-        let [few, middle, many] = WORKERS.map(|workers| growth(Last, workers, *work));
-        few < middle && middle < many
-    });
-    let mut claims = vec![
-        Claim::new(
-            "n = 16, WS-CUR, T < 4: part of the doublings of w that less than double the running time",
-            "all",
-            below_linear,
-            1.0..=1.0,
-            TOLD,
-        ),
-        Claim::new(
-            "n = 16, WS-CUR: log₂ of the growth of the running time as w doubles from 25 µs",
-            "less than 1",
-            growth(Cur, 16, 25_000),
-            0.0..=0.9,
-            TOLD,
-        ),
-        Claim::new(
-            "WS-CUR: part of n at which w doubled from 25 µs less than doubles it, log₂ < 0.9",
-            "all",
-            visible,
-            1.0..=1.0,
-            TOLD,
-        ),
-        Claim::new(
-            "WS-LAST, T < 2: part of the doublings at which that is less pronounced the larger n is",
-            "all",
-            ordered,
-            1.0..=1.0,
-            TOLD,
-        ),
-        Claim::new(
-            "n = 250, WS-LAST: log₂ of the growth as w doubles from 25 µs",
-            "almost 1",
-            growth(Last, 250, 25_000),
-            0.85..=1.0,
-            "on one CPU it is 0.94: a message costs the same for any w",
-        ),
-    ];
-    for variant in Variant::ALL {
-        let name = variant.name();
-        claims.push(Claim::new(
-            format!("n = 16, {name}: speedup at w = 100 µs over that at 25 µs"),
-            "significant",
-            gain(variant, 25_000, 100_000),
-            1.1..=2.0,
-            "a tenth, that is",
-        ));
-        claims.push(Claim::new(
-            format!("n = 16, {name}: attempts per second at w = 100 µs over those at 25 µs"),
-            "a drop",
-            of(variant, 16, 100_000).steal_rate() / of(variant, 16, 25_000).steal_rate(),
-            0.0..=0.8,
-            TOLD,
-        ));
+    let rate = |variant, work| of(variant, 16, work).steal_rate();
+    let anomaly = |variant| {
         let [least, middle, most] = WORKERS.map(|workers| speedup(variant, workers, 800_000));
-        claims.push(Claim::new(
-            format!("w = 800 µs, {name}: speedup at 50 workers over the lower of those at 16 and 250"),
-            "less than 1",
-            middle / least.min(most),
-            0.8..=0.99,
-            TOLD,
-        ));
-    }
-    claims.push(Claim::new(
-        "n = 16: gain from w = 100 to 800 µs under WS-CUR over that under WS-LAST",
-        "much more",
-        gain(Cur, 100_000, 800_000) / gain(Last, 100_000, 800_000),
-        1.1..=2.0,
-        "a tenth, that is",
-    ));
-    claims
+        middle / least.min(most)
+    };
+    let least_at_16 = |variant: Variant| {
+        WORKERS[1..].iter().all(|workers| growth(variant, 16, 25_000) < growth(variant, *workers, 25_000))
+    };
+    vec![
+        Measure::new("cur-slower-than-linear", part(&WORKS[..4], |work| growth(Cur, 16, *work) < 1.0)),
+        Measure::new(
+            "cur-visible",
+            WORKERS.map(|workers| growth(Cur, workers, 25_000)).into_iter().fold(0.0, f64::max),
+        ),
+        Measure::new("most-visible-at-16", part(Variant::ALL, least_at_16)),
+        Measure::new("last-growth-50", growth(Last, 50, 25_000)),
+        Measure::new("last-growth-250", growth(Last, 250, 25_000)),
+        Measure::new("cur-gain-25-100", gain(Cur, 25_000, 100_000)),
+        Measure::new("last-gain-25-100", gain(Last, 25_000, 100_000)),
+        Measure::new("cur-rate-100-over-25", rate(Cur, 100_000) / rate(Cur, 25_000)),
+        Measure::new("last-rate-100-over-25", rate(Last, 100_000) / rate(Last, 25_000)),
+        Measure::new("cur-anomaly", anomaly(Cur)),
+        Measure::new("last-anomaly", anomaly(Last)),
+        Measure::new("cur-gain-over-last", gain(Cur, 100_000, 800_000) / gain(Last, 100_000, 800_000)),
+    ]
 }

@@ -1,7 +1,7 @@
 //! Experiment 2: speedup and attempts to steal over the number of workers (figure 4).
 
-use super::{Outcome, Point, T, Variant, at, grid, part};
-use crate::experiments::claim::Claim;
+use super::{Outcome, Point, T, Variant, at, grid};
+use crate::experiments::measure::{Measure, part};
 
 /// n.
 pub const WORKERS: [u32; 7] = [8, 16, 32, 64, 128, 192, 256];
@@ -14,30 +14,22 @@ pub fn points() -> Vec<Point> {
     grid(&WORKERS, &[T / DIVISION])
 }
 
-/// What the paper says of them.
-pub fn claims(outcomes: &[Outcome]) -> Vec<Claim> {
+/// What is measured of them.
+pub(super) const MEASURES: &[&str] = &["cur-256", "last-256", "increases-with-n", "gain-diminishes"];
+
+/// Measures the points.
+pub fn measures(outcomes: &[Outcome]) -> Vec<Measure> {
     let speedup = |variant, workers| at(outcomes, variant, workers, T / DIVISION).speedup();
-    let mut claims = Vec::new();
-    for (variant, paper, accepted) in [(Variant::Cur, "5.7", 5.13..=6.27), (Variant::Last, "7.6", 7.22..=7.98)] {
-        let what = format!("n = 256, d = 10000: speedup under {}", variant.name());
-        let because = if variant == Variant::Cur { "10 %" } else { "5 %" };
-        claims.push(Claim::new(what, paper, speedup(variant, 256), accepted, because));
-        let gain = |pair: &[u32]| speedup(variant, pair[1]) - speedup(variant, pair[0]);
-        let gains: Vec<f64> = WORKERS.windows(2).map(gain).collect();
-        claims.push(Claim::new(
-            format!("{}: part of the steps of n at which speedup increases", variant.name()),
-            "all",
-            part(&gains, |gain| *gain > 0.0),
-            0.8..=1.0,
-            "one of six is between equals",
-        ));
-        claims.push(Claim::new(
-            format!("{}: gain from 192 to 256 workers over that from 8 to 16", variant.name()),
-            "diminishing",
-            gains[gains.len() - 1] / gains[0],
-            -0.1..=0.2,
-            "\"would not significantly affect speedup\"",
-        ));
-    }
-    claims
+    let gain = |variant, pair: &[u32]| speedup(variant, pair[1]) - speedup(variant, pair[0]);
+    let steps = Variant::ALL.into_iter().flat_map(|variant| WORKERS.windows(2).map(move |pair| (variant, pair)));
+    // Per worker.
+    let slope = |variant, pair: &[u32]| gain(variant, pair) / f64::from(pair[1] - pair[0]);
+    let last = &WORKERS[WORKERS.len() - 2..];
+    let diminished = Variant::ALL.map(|variant| slope(variant, last) / slope(variant, &WORKERS[..2]));
+    vec![
+        Measure::new("cur-256", speedup(Variant::Cur, 256)),
+        Measure::new("last-256", speedup(Variant::Last, 256)),
+        Measure::new("increases-with-n", part(steps, |(variant, pair)| gain(variant, pair) > 0.0)),
+        Measure::new("gain-diminishes", diminished[0].max(diminished[1])),
+    ]
 }

@@ -8,16 +8,16 @@ use super::topology::Topology;
 use super::{Constants, Groups, Linux, cfs, eevdf};
 
 /// A group's queue on a core.
-struct Group {
+pub(super) struct Group {
     /// How the group stands among those of its core.
-    own: Entity,
+    pub(super) own: Entity,
     /// Threads that wait or run here, and their weights.
-    members: u32,
-    load: i64,
+    pub(super) members: u32,
+    pub(super) load: i64,
     /// From where those that come are placed (`min_vruntime`).
-    floor: i64,
+    pub(super) floor: i64,
     /// The thread that the next choice skips.
-    skip: Option<Thread>,
+    pub(super) skip: Option<Thread>,
 }
 
 impl Group {
@@ -29,15 +29,15 @@ impl Group {
 
 /// A core's queues.
 #[derive(Default)]
-struct Root {
-    groups: Vec<Group>,
+pub(super) struct Root {
+    pub(super) groups: Vec<Group>,
     /// Those that have threads here, in the order in which they came.
-    present: Vec<usize>,
-    floor: i64,
+    pub(super) present: Vec<usize>,
+    pub(super) floor: i64,
     /// To whom the rest of a turn was given, and when that ends.
-    granted: Option<(Thread, u64)>,
+    pub(super) granted: Option<(Thread, u64)>,
     /// The next choice is made before the turn is over.
-    resched: bool,
+    pub(super) resched: bool,
 }
 
 /// See the module.
@@ -45,9 +45,9 @@ pub(in super::super) struct Queues {
     pub(super) linux: Linux,
     pub(super) topology: Topology,
     pub(super) constants: Constants,
-    roots: Vec<Root>,
+    pub(super) roots: Vec<Root>,
     /// The weights of each group's threads, on all cores.
-    loads: Vec<i64>,
+    pub(super) loads: Vec<i64>,
 }
 
 /// How a thread comes to a queue.
@@ -70,7 +70,7 @@ impl Queues {
         }
     }
 
-    fn group_of(&self, thread: Thread) -> usize {
+    pub(super) fn group_of(&self, thread: Thread) -> usize {
         match self.linux.groups {
             Groups::Same => 0,
             Groups::Separate => thread.program as usize,
@@ -88,7 +88,7 @@ impl Queues {
         if is_shared { self.linux.smt_speed.into() } else { WHOLE }
     }
 
-    fn has_groups(&self) -> bool {
+    pub(super) fn has_groups(&self) -> bool {
         self.linux.groups == Groups::Separate
     }
 
@@ -106,7 +106,7 @@ impl Queues {
     }
 
     /// The threads of a group on a core: those that wait, in their order, then the one that runs.
-    fn threads<'a>(
+    pub(super) fn threads<'a>(
         &self,
         core: &'a Core,
         group: usize,
@@ -596,90 +596,5 @@ impl Queues {
         if self.linux.is_eevdf() {
             entity.slice = slice.unwrap_or(self.constants.base_slice) as i64;
         }
-    }
-
-    /// What must hold at any time: the queues know the threads that are there and their weights, and none is far from its part or waits for
-    /// ever.
-    pub(in super::super) fn check(&self, cores: &[Core], pools: &Pools, now: u64) -> Result<(), String> {
-        let mut loads = vec![0; self.loads.len()];
-        for (nth, (root, core)) in self.roots.iter().zip(cores).enumerate() {
-            for (group, queue) in root.groups.iter().enumerate() {
-                let threads: Vec<(Thread, Entity)> = self.threads(core, group, pools).collect();
-                let load: i64 = threads.iter().map(|(_, entity)| entity.weight).sum();
-                loads[group] += load;
-                if (threads.len(), load) != (queue.members as usize, queue.load) {
-                    return Err(format!(
-                        "{threads:?} are on core {nth}, and its queue has {} of {}",
-                        queue.members, queue.load
-                    ));
-                }
-                if threads.is_empty() == root.present.contains(&group) {
-                    return Err(format!("whether group {group} has threads on core {nth} is not as noted"));
-                }
-                for (thread, entity) in &threads {
-                    self.check_thread(nth, core, pools, *thread, entity, now)?;
-                }
-                if self.linux.is_eevdf() {
-                    self.check_lags(nth, &threads)?;
-                }
-            }
-        }
-        if loads != self.loads {
-            return Err(format!("the groups' loads are {loads:?}, and noted as {:?}", self.loads));
-        }
-        Ok(())
-    }
-
-    fn check_thread(
-        &self,
-        nth: usize,
-        core: &Core,
-        pools: &Pools,
-        thread: Thread,
-        entity: &Entity,
-        now: u64,
-    ) -> Result<(), String> {
-        if !entity.queued || entity.home != nth {
-            return Err(format!("{thread:?} is on core {nth}, and in a queue by {entity:?}"));
-        }
-        let since = pools.worker(thread).times.waits_since();
-        let waited = since.filter(|_| core.running != Some(thread)).map_or(0, |since| now - since);
-        let most = self.longest_wait(nth, thread, entity);
-        if waited > most {
-            return Err(format!(
-                "{thread:?} has waited for core {nth} for {waited} ns, and should for {most} at most: {entity:?}"
-            ));
-        }
-        Ok(())
-    }
-
-    /// For how long a thread may wait at most: as often as the others of its core together weigh more than it, a turn of each, to the tick;
-    /// and as much again for what it was ahead.
-    fn longest_wait(&self, core: usize, thread: Thread, entity: &Entity) -> u64 {
-        let root = &self.roots[core];
-        let group = self.group_of(thread);
-        let queue = &root.groups[group];
-        let (mut heavier, mut others) = (queue.load / entity.weight, u64::from(queue.members));
-        if self.has_groups() {
-            let all: i64 = root.present.iter().map(|group| root.groups[*group].own.weight).sum();
-            heavier *= 1 + all / queue.own.weight;
-            others += root.present.len() as u64;
-        }
-        let turn = self.constants.latency.max(2 * self.constants.base_slice) + 2 * self.linux.tick();
-        16 * turn * (others + heavier as u64)
-    }
-
-    /// The lags of a queue's threads are within bounds, and add up to nothing.
-    fn check_lags(&self, nth: usize, threads: &[(Thread, Entity)]) -> Result<(), String> {
-        let Some(average) = eevdf::Average::of(threads.iter().copied()) else { return Ok(()) };
-        let longest = threads.iter().map(|(_, entity)| entity.slice).max().unwrap_or(0).max(self.linux.tick() as i64);
-        for (thread, entity) in threads {
-            let lag = average.value() - entity.vruntime;
-            let most = 4 * entity.as_virtual(2 * longest) * threads.len() as i64;
-            if lag.abs() > most {
-                return Err(format!("{thread:?} on core {nth} is {lag} behind, and {most} at most: {entity:?}"));
-            }
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,195 @@
+//! From a run's tree to a graph: what recurs becomes a repetition.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+
+use crate::graph::{Step, Stretch, Task, TaskId};
+
+/// A task as it ran: stretches with forks between them, one stretch more than forks.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    /// Length and merged joins of each.
+    pub runs: Vec<(u64, u64)>,
+    /// The children of each, which are before it among all.
+    pub forks: Vec<Vec<u32>>,
+}
+
+/// T∞ of the last.
+pub(crate) fn span(raws: &[Raw]) -> u64 {
+    let mut spans: Vec<u64> = Vec::with_capacity(raws.len());
+    for raw in raws {
+        let runs: u64 = raw.runs.iter().map(|(length, _)| length).sum();
+        let longest = |children: &Vec<u32>| children.iter().map(|child| spans[*child as usize]).max().unwrap_or(0);
+        spans.push(runs + raw.forks.iter().map(longest).sum::<u64>());
+    }
+    spans.last().copied().unwrap_or(0)
+}
+
+/// Gives each key a number, from 0.
+struct Numbers<K>(HashMap<K, u32>);
+
+impl<K: Hash + Eq> Numbers<K> {
+    fn of(&mut self, key: K) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(key).or_insert(next)
+    }
+}
+
+/// What follows what in a task: forks with a stretch before each, and repetitions.
+#[derive(Clone, Debug)]
+enum Item {
+    /// A fork.
+    Fork,
+    /// A list so many times, which has so many forks in all each time.
+    Loop { times: u32, body: Vec<Item>, forks: usize },
+}
+
+impl Item {
+    fn forks(&self) -> usize {
+        match self {
+            Item::Fork => 1,
+            Item::Loop { times, forks, .. } => *times as usize * forks,
+        }
+    }
+}
+
+/// The longest list of forks that is found to recur.
+const LONGEST_PERIOD: usize = 64;
+
+/// As often must it recur.
+const LEAST_TIMES: usize = 3;
+
+/// Finds what recurs in a list of forks, which are equal if their numbers are. The shortest first; then what recurs of
+/// that.
+fn plan(forks: &[u32]) -> Vec<Item> {
+    let mut items: Vec<(u32, Item)> = forks.iter().map(|fork| (*fork, Item::Fork)).collect();
+    let mut loops: Numbers<(u32, Vec<u32>)> = Numbers(HashMap::new());
+    // Numbers of loops are another kind.
+    let first = forks.iter().max().map_or(0, |most| most + 1);
+    let mut period = 1;
+    while period <= LONGEST_PERIOD.min(items.len() / LEAST_TIMES) {
+        let mut folded = Vec::with_capacity(items.len());
+        let mut at = 0;
+        while at < items.len() {
+            let same = |from: usize| {
+                from + period <= items.len() && (0..period).all(|nth| items[at + nth].0 == items[from + nth].0)
+            };
+            let times = 1 + (1..).take_while(|nth| same(at + nth * period)).count();
+            if times < LEAST_TIMES {
+                folded.push(items[at].clone());
+                at += 1;
+                continue;
+            }
+            let (numbers, body): (Vec<u32>, Vec<Item>) = items[at..at + period].iter().cloned().unzip();
+            let number = first + loops.of((times as u32, numbers));
+            let forks = body.iter().map(Item::forks).sum();
+            folded.push((number, Item::Loop { times: times as u32, body, forks }));
+            at += times * period;
+        }
+        period = if folded.len() < items.len() { 1 } else { period + 1 };
+        items = folded;
+    }
+    items.into_iter().map(|(_, item)| item).collect()
+}
+
+/// The tasks of a graph, of which no two are equal.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    tasks: Vec<Task>,
+    numbers: HashMap<Task, TaskId>,
+}
+
+impl Tasks {
+    pub(crate) fn add(&mut self, task: Task) -> TaskId {
+        match self.numbers.entry(task) {
+            Entry::Occupied(found) => *found.get(),
+            Entry::Vacant(vacant) => {
+                self.tasks.push(vacant.key().clone());
+                *vacant.insert(self.tasks.len() as TaskId - 1)
+            }
+        }
+    }
+
+    pub(crate) fn into_tasks(self) -> Vec<Task> {
+        self.tasks
+    }
+}
+
+struct Fold<'a> {
+    raws: &'a [Raw],
+    /// What each raw task is like, whatever its lengths.
+    shapes: Vec<u32>,
+    /// By shape.
+    plans: Vec<Vec<Item>>,
+    tasks: Tasks,
+}
+
+/// The tasks of the graph of the last.
+pub(crate) fn fold(raws: &[Raw]) -> Vec<Task> {
+    let (mut shapes, mut plans) = (Vec::with_capacity(raws.len()), Vec::new());
+    let (mut of_tasks, mut of_forks) = (Numbers(HashMap::new()), Numbers(HashMap::new()));
+    for raw in raws {
+        let like = |children: &Vec<u32>| children.iter().map(|child| shapes[*child as usize]).collect::<Vec<u32>>();
+        let forks: Vec<u32> = raw.forks.iter().map(|children| of_forks.of(like(children))).collect();
+        let shape = of_tasks.of(forks.clone());
+        if shape as usize == plans.len() {
+            plans.push(plan(&forks));
+        }
+        shapes.push(shape);
+    }
+    let mut fold = Fold { raws, shapes, plans, tasks: Tasks::default() };
+    fold.task(&[raws.len() as u32 - 1]);
+    fold.tasks.into_tasks()
+}
+
+impl Fold<'_> {
+    /// The task of which these are all instances, in the order of the repetitions.
+    fn task(&mut self, instances: &[u32]) -> TaskId {
+        let plan = self.plans[self.shapes[instances[0] as usize] as usize].clone();
+        let at: Vec<(u32, usize)> = instances.iter().map(|raw| (*raw, 0)).collect();
+        let mut steps = self.steps(&plan, &at);
+        let forks = self.raws[instances[0] as usize].forks.len();
+        self.run(&mut steps, &at, forks);
+        self.tasks.add(Task(steps))
+    }
+
+    /// The steps of a list of items that begins, in each of these raw tasks, with this fork.
+    fn steps(&mut self, plan: &[Item], at: &[(u32, usize)]) -> Vec<Step> {
+        let (mut steps, mut offset) = (Vec::new(), 0);
+        for item in plan {
+            match item {
+                Item::Fork => {
+                    self.run(&mut steps, at, offset);
+                    let children = |(raw, from): &(u32, usize)| &self.raws[*raw as usize].forks[from + offset];
+                    let width = children(&at[0]).len();
+                    let each: Vec<Vec<u32>> =
+                        (0..width).map(|nth| at.iter().map(|at| children(at)[nth]).collect()).collect();
+                    steps.push(Step::Fork(each.iter().map(|instances| self.task(instances)).collect()));
+                }
+                Item::Loop { times, body, forks } => {
+                    let all = at.iter().flat_map(|(raw, from)| {
+                        (0..*times as usize).map(move |nth| (*raw, from + offset + nth * forks))
+                    });
+                    let body = self.steps(body, &all.collect::<Vec<_>>());
+                    if steps.is_empty() {
+                        steps.push(Step::Run(Stretch::of(1, 0)));
+                    }
+                    steps.push(Step::Repeat { task: self.tasks.add(Task(body)), times: *times });
+                }
+            }
+            offset += item.forks();
+        }
+        steps
+    }
+
+    /// The stretch before a fork, or after the last, unless there was none; a task begins with one.
+    fn run(&self, steps: &mut Vec<Step>, at: &[(u32, usize)], offset: usize) {
+        let runs = at.iter().map(|(raw, from)| self.raws[*raw as usize].runs[from + offset]);
+        let (lengths, joins): (Vec<u64>, Vec<u64>) = runs.unzip();
+        let joins = joins.iter().sum::<u64>() / joins.len() as u64;
+        if steps.is_empty() || joins > 0 || lengths.iter().any(|length| *length > 0) {
+            steps.push(Step::Run(Stretch::distributed(lengths, joins)));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Short tasks become part of their parents.
+
+use crate::fold::Tasks;
+use crate::graph::{Step, Stretch, Task, TaskId};
+use crate::measure::times;
+
+/// The tasks without those that take less than `least` in the mean: their parents do what they did, before what is
+/// forked there.
+pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
+    let mut works: Vec<f64> = Vec::with_capacity(tasks.len());
+    let (mut merged, mut kept) = (Vec::with_capacity(tasks.len()), Tasks::default());
+    for (task, of) in tasks.iter().zip(times(tasks)) {
+        let of = u64::try_from(of).unwrap_or(u64::MAX);
+        let mut steps = Steps::default();
+        let mut work = 0.0;
+        for step in &task.0 {
+            match step {
+                Step::Run(stretch) => {
+                    steps.run(stretch);
+                    work += stretch.mean(of);
+                }
+                Step::Fork(children) => {
+                    let (long, short): (Vec<TaskId>, Vec<TaskId>) =
+                        children.iter().partition(|child| works[**child as usize] >= least as f64);
+                    for child in &short {
+                        steps.splice(&merged[*child as usize]);
+                    }
+                    let gone = if long.is_empty() { short.len() - 1 } else { short.len() };
+                    steps.joins(gone as u64);
+                    match long.as_slice() {
+                        [] => {}
+                        [only] => steps.splice(&merged[*only as usize]),
+                        _ => steps.0.push(Step::Fork(long)),
+                    }
+                    work += children.iter().map(|child| works[*child as usize]).sum::<f64>();
+                }
+                Step::Repeat { task, times } => {
+                    match merged[*task as usize].leaf() {
+                        Some(stretch) => {
+                            let length =
+                                (stretch.mean(of.saturating_mul((*times).into())) * f64::from(*times)).round() as u64;
+                            steps.run(&Stretch::of(length, stretch.joins * u64::from(*times)));
+                        }
+                        None => steps.0.push(step.clone()),
+                    }
+                    work += works[*task as usize] * f64::from(*times);
+                }
+            }
+        }
+        works.push(work);
+        merged.push(Task(steps.0));
+    }
+    keep(&merged, tasks.len() as TaskId - 1, &mut kept);
+    kept.into_tasks()
+}
+
+/// Graphs of more tasks are rounded.
+const MOST_EXACT: usize = 4_096;
+
+/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and kept once. What one length gains
+/// by that the next loses. Those of what recurs are left alone.
+pub(crate) fn round(tasks: Vec<Task>) -> Vec<Task> {
+    if tasks.len() <= MOST_EXACT {
+        return tasks;
+    }
+    let mut gained = 0i64;
+    let mut round = |length: u64| {
+        let wanted = (length as i64 - gained).max(1) as u64;
+        let step = 1u64 << wanted.ilog2().saturating_sub(6);
+        let rounded = ((wanted + step / 2) / step * step).max(1);
+        gained += rounded as i64 - length as i64;
+        rounded
+    };
+    let mut rounded = Vec::with_capacity(tasks.len());
+    for (task, times) in tasks.iter().zip(times(&tasks)) {
+        let steps = task.0.iter().map(|step| match step {
+            Step::Run(stretch) if times == 1 => Step::Run(stretch.map(&mut round)),
+            other => other.clone(),
+        });
+        rounded.push(Task(steps.collect()));
+    }
+    let mut kept = Tasks::default();
+    keep(&rounded, tasks.len() as TaskId - 1, &mut kept);
+    kept.into_tasks()
+}
+
+/// Keeps what the root refers to, and equal tasks once.
+pub(crate) fn keep(tasks: &[Task], root: TaskId, kept: &mut Tasks) -> TaskId {
+    let mut is_used = vec![false; tasks.len()];
+    is_used[root as usize] = true;
+    for nth in (0..=root as usize).rev() {
+        if !is_used[nth] {
+            continue;
+        }
+        for step in &tasks[nth].0 {
+            match step {
+                Step::Run(_) => {}
+                Step::Fork(children) => children.iter().for_each(|child| is_used[*child as usize] = true),
+                Step::Repeat { task, .. } => is_used[*task as usize] = true,
+            }
+        }
+    }
+    let mut places = vec![0; tasks.len()];
+    for nth in (0..tasks.len()).filter(|nth| is_used[*nth]) {
+        let place = |task: &TaskId| places[*task as usize];
+        let steps = tasks[nth].0.iter().map(|step| match step {
+            Step::Run(stretch) => Step::Run(stretch.clone()),
+            Step::Fork(children) => Step::Fork(children.iter().map(place).collect()),
+            Step::Repeat { task, times } => Step::Repeat { task: place(task), times: *times },
+        });
+        places[nth] = kept.add(Task(steps.collect()));
+    }
+    places[root as usize]
+}
+
+/// Steps, where one stretch follows another as one.
+#[derive(Default)]
+struct Steps(Vec<Step>);
+
+impl Steps {
+    fn run(&mut self, stretch: &Stretch) {
+        match self.0.last_mut() {
+            Some(Step::Run(last)) => *last = last.and(stretch),
+            _ => self.0.push(Step::Run(stretch.clone())),
+        }
+    }
+
+    /// All that a task does.
+    fn splice(&mut self, task: &Task) {
+        for step in &task.0 {
+            match step {
+                Step::Run(stretch) => self.run(stretch),
+                other => self.0.push(other.clone()),
+            }
+        }
+    }
+
+    /// So many joins have become a part of the last stretch.
+    fn joins(&mut self, more: u64) {
+        if let Some(Step::Run(last)) = self.0.iter_mut().rev().find(|step| matches!(step, Step::Run(_))) {
+            last.joins = last.joins.saturating_add(more);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What is recorded, what is kept of it, what is read back, and what unfolds are the same.
+
+use comity_graph::{About, Graph, Recorder, Scale, Step};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A program that a recorder is told of.
+#[derive(Clone, Debug)]
+enum Part {
+    Run(u64),
+    Fork(Vec<Vec<Part>>),
+    Repeat(u32, Vec<Part>),
+}
+
+fn program() -> impl Strategy<Value = Vec<Part>> {
+    let leaf = vec((1..5_000u64).prop_map(Part::Run), 0..3);
+    leaf.prop_recursive(4, 60, 4, |inner| {
+        let part = prop_oneof![
+            (1..5_000u64).prop_map(Part::Run),
+            vec(inner.clone(), 2..4).prop_map(Part::Fork),
+            ((1..9u32), inner).prop_map(|(times, part)| Part::Repeat(times, part)),
+        ];
+        vec(part, 0..4)
+    })
+}
+
+/// Time that passes only while a stretch is told, and what unfolds by hand.
+struct Teller {
+    now: u64,
+    recorder: Recorder,
+    work: u64,
+    tasks: u64,
+    /// By how much a stretch is longer each time it recurs.
+    drift: u64,
+}
+
+impl Teller {
+    fn new(merge_ns: u64, drift: u64) -> Teller {
+        Teller { now: 0, recorder: Recorder::new(0, merge_ns, 0, 0.0), work: 0, tasks: 1, drift }
+    }
+
+    /// Its span.
+    fn tell(&mut self, parts: &[Part], nth: u64) -> u64 {
+        let mut span = 0;
+        for part in parts {
+            match part {
+                Part::Run(length) => {
+                    let length = length + nth * self.drift;
+                    (self.now, self.work, span) = (self.now + length, self.work + length, span + length);
+                }
+                Part::Fork(children) => {
+                    let mut longest = 0;
+                    self.recorder.stop(self.now);
+                    self.recorder.fork();
+                    for (which, child) in children.iter().enumerate() {
+                        if which > 0 {
+                            self.recorder.stop(self.now);
+                            self.recorder.next();
+                        }
+                        self.recorder.go(self.now);
+                        longest = longest.max(self.tell(child, nth));
+                    }
+                    self.recorder.stop(self.now);
+                    self.recorder.join();
+                    self.recorder.go(self.now);
+                    self.tasks += children.len() as u64;
+                    span += longest;
+                }
+                Part::Repeat(times, inner) => {
+                    span += (0..*times).map(|again| self.tell(inner, nth + u64::from(again))).sum::<u64>();
+                }
+            }
+        }
+        span
+    }
+
+    fn graph(mut self) -> Graph {
+        self.recorder.stop(self.now);
+        self.recorder.finish(About { program: "made up".into(), ..About::default() }).unwrap()
+    }
+}
+
+fn is_exact(graph: &Graph) -> bool {
+    let steps = graph.tasks().iter().flat_map(|task| &task.0);
+    steps.into_iter().all(|step| !matches!(step, Step::Run(stretch) if stretch.parts().len() > 1))
+}
+
+/// A task's first stretch has a nanosecond at least, for which there may have been none.
+fn nearly(found: u64, wanted: u64, tasks: u128) -> bool {
+    found >= wanted && u128::from(found - wanted) <= 2 * tasks
+}
+
+proptest! {
+    #[test]
+    fn what_unfolds_is_what_was_told(parts in program(), seed: u64) {
+        let mut teller = Teller::new(0, 0);
+        let span = teller.tell(&parts, 0);
+        let (work, tasks) = (teller.work, teller.tasks);
+        let graph = teller.graph();
+        prop_assert_eq!(graph.about.span_ns, span);
+        prop_assert_eq!((graph.count_tasks(), graph.merged_joins()), (tasks.into(), 0));
+        let found = graph.measure(seed);
+        let steps = 10 * u128::from(tasks);
+        prop_assert!(found.work.abs_diff(work) as u128 <= steps, "{found:?}, {work}");
+        // What is alike and of other lengths counts as one that recurs, with lengths that are drawn.
+        if is_exact(&graph) {
+            prop_assert!(nearly(found.span, span, steps), "{found:?}, {span}");
+        }
+        prop_assert!(graph.leaves().count <= tasks);
+    }
+
+    #[test]
+    fn merging_changes_no_work_and_lengthens_the_span_alone(parts in program(), least in 1..20_000u64, drift in 0..300u64) {
+        let mut teller = Teller::new(least, drift);
+        let span = teller.tell(&parts, 0);
+        let (work, tasks) = (teller.work, teller.tasks);
+        let graph = teller.graph();
+        let (found, slack) = (graph.measure(0), 10 * u128::from(tasks));
+        // Parts of distributions are rounded.
+        prop_assert!(u128::from(found.work.abs_diff(work)) <= slack, "{found:?}, {work}");
+        prop_assert!(graph.count_tasks() <= tasks.into());
+        if is_exact(&graph) {
+            prop_assert!(u128::from(found.span) + slack >= span.into(), "{found:?}, {span}");
+        }
+        let leaves = graph.leaves();
+        prop_assert!(leaves.count == 1 || leaves.tenth + 1 >= least / 2 || drift > 0, "{leaves:?}");
+    }
+
+    #[test]
+    fn what_is_written_is_read(parts in program(), least in 0..5_000u64, drift in 0..300u64, seed: u64) {
+        let mut teller = Teller::new(least, drift);
+        teller.tell(&parts, 0);
+        let graph = teller.graph();
+        let mut file = Vec::new();
+        graph.write(&mut file).unwrap();
+        let read = Graph::read(&mut file.as_slice()).unwrap();
+        prop_assert_eq!(&read, &graph);
+        prop_assert_eq!(read.measure(seed), graph.measure(seed));
+        // The work is the same whatever is drawn.
+        prop_assert_eq!(graph.measure(seed).work, graph.measure(!seed).work);
+    }
+
+    #[test]
+    fn no_change_of_a_file_makes_it_panic(parts in program(), at: prop::sample::Index, byte: u8, cut: prop::sample::Index) {
+        let mut teller = Teller::new(0, 10);
+        teller.tell(&parts, 0);
+        let mut file = Vec::new();
+        teller.graph().write(&mut file).unwrap();
+        let whole = file.len();
+        let place = at.index(whole);
+        file[place] = byte;
+        if let Err(why) = Graph::read(&mut file.as_slice()) {
+            prop_assert!(!why.is_empty());
+        }
+        file.truncate(cut.index(whole));
+        prop_assert!(Graph::read(&mut file.as_slice()).is_err());
+    }
+
+    #[test]
+    fn a_wider_graph_has_as_many_more_leaves(leaves in 2..40usize, times in 1..30u32, width in 1..6u32) {
+        let leaf = vec![Part::Run(3_000)];
+        let phase = vec![Part::Run(100), Part::Fork(vec![leaf; leaves])];
+        let mut teller = Teller::new(0, 7);
+        teller.tell(&[Part::Run(500), Part::Repeat(times, phase)], 0);
+        let graph = teller.graph();
+        let wide = graph.scaled(Scale { width: width.into(), ..Scale::default() }).unwrap();
+        prop_assert_eq!(wide.leaves().count, u64::from(width) * graph.leaves().count);
+    }
+}
+
+#[test]
+fn what_recurs_is_kept_once() {
+    let leaf = vec![Part::Run(20_000)];
+    let halved = vec![Part::Fork(vec![vec![Part::Fork(vec![leaf.clone(), leaf.clone()])], leaf])];
+    let other = vec![Part::Fork(vec![vec![Part::Run(30_000)]; 5])];
+    let step = vec![Part::Repeat(25, [vec![Part::Run(50)], halved.clone(), vec![Part::Run(70)], halved].concat())];
+    let all = [Part::Run(1_000), Part::Repeat(15, [step, vec![Part::Run(9)], other].concat())];
+    let mut teller = Teller::new(2_000, 3);
+    teller.tell(&all, 0);
+    let (work, tasks) = (teller.work, teller.tasks);
+    let graph = teller.graph();
+    assert_eq!(graph.count_tasks(), tasks.into());
+    assert!(graph.tasks().len() < 20, "{} tasks are kept", graph.tasks().len());
+    assert!(graph.measure(5).work.abs_diff(work) < 10_000);
+}
+
+#[test]
+fn a_large_graph_is_rounded_and_has_the_same_work() {
+    fn tree(levels: u32, seed: &mut u64) -> Vec<Part> {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let run = Part::Run(2_000 + (*seed >> 33) % 8_000);
+        if levels == 0 {
+            vec![run]
+        } else {
+            vec![run, Part::Fork(vec![tree(levels - 1, seed), tree(levels - 1, seed)])]
+        }
+    }
+    let mut teller = Teller::new(1_000, 0);
+    let span = teller.tell(&tree(13, &mut 1), 0);
+    let (work, tasks) = (teller.work, teller.tasks);
+    let graph = teller.graph();
+    assert_eq!(graph.count_tasks(), tasks.into());
+    // As they are, no two of them are equal.
+    assert!(graph.tasks().len() < tasks as usize * 7 / 10, "{} of {tasks} are kept", graph.tasks().len());
+    let found = graph.measure(0);
+    assert!(found.work.abs_diff(work) < 100_000, "{found:?}, {work}");
+    assert!(found.span.abs_diff(span) < span / 50, "{found:?}, {span}");
+}

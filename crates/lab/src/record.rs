@@ -1,0 +1,290 @@
+//! `comity-lab record`: the task graph of a real run, in a file, for the simulator.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use comity_console::{Failure, machine, output};
+use comity_graph::{About, Graph, Leaves, Measures, Scale};
+use comity_kernels::record::{Costs, MERGE_NS};
+use comity_kernels::{Verdict, catalog};
+
+use crate::backend::{default_workers, workers_range};
+use crate::choices;
+use crate::json::{RecordReport, Spread};
+use crate::progress::Progress;
+
+const EXAMPLES: &str = "Examples:
+  comity-lab record cg:class=W --workers 8 --out cg.graph
+  comity-lab record --show cg.graph
+  comity-lab record --show cg.graph --scale repeats=2,width=4
+
+A kernel is run serially, in turns with and without being measured; kept is the
+recording whose work is the median. scenarios/README.md says how a recording is
+simulated, docs/results/recorded.md how it is scaled.
+
+Exit codes: 0 success; 1 a run was wrong or a file cannot be written; 2 the
+command line is at fault, or the file is no recording.";
+
+/// Record the task graph of a run, for the simulator; or show a recording
+///
+/// Work, span, tasks and the lengths of leaves are told beside the time of the run that is not recorded.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The kernel and its parameters; comity-lab kernel --list has them all
+    #[arg(value_name = "NAME[:key=value,…]", required_unless_present = "show")]
+    name: Option<String>,
+    /// The recording to write
+    #[arg(long, value_name = "FILE", required_unless_present = "show")]
+    out: Option<PathBuf>,
+    /// For how many workers, 1 to 1024; no kernel of today divides its work by them [default: as in kernel]
+    #[arg(long, value_name = "N", value_parser = workers_range(), conflicts_with = "show")]
+    workers: Option<u16>,
+    /// Merge shorter tasks into their parents
+    #[arg(long, value_name = "NS", default_value_t = MERGE_NS, conflicts_with = "show",
+        value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    merge_ns: u64,
+    /// How often to run with and without being measured, 1 to 1000
+    #[arg(long, value_name = "R", default_value_t = 5, conflicts_with = "show",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Tell of a recording that there is
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out"])]
+    show: Option<PathBuf>,
+    /// With --show: of a larger input, by factors of repeats, width, length and serial
+    #[arg(long, value_name = "key=factor,…", requires = "show")]
+    scale: Option<WrittenScale>,
+    /// Print JSON (schema comity-record/1)
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    /// Whether nothing is measured.
+    pub fn is_show(&self) -> bool {
+        self.show.is_some()
+    }
+}
+
+/// Programs whose tasks wait: in a series-parallel graph none does.
+const WAITING: [&str; 3] = ["loop", "wavefront", "io"];
+
+/// Factors on a command line.
+#[derive(Clone, Copy, Debug)]
+struct WrittenScale(Scale);
+
+impl FromStr for WrittenScale {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<WrittenScale, String> {
+        let mut scale = Scale::default();
+        for piece in text.split(',') {
+            let (key, value) =
+                piece.split_once('=').ok_or_else(|| format!("'{piece}' is not of the form key=factor"))?;
+            let factor = match key {
+                "repeats" => &mut scale.repeats,
+                "width" => &mut scale.width,
+                "length" => &mut scale.length,
+                "serial" => &mut scale.serial,
+                _ => return Err(format!("no factor is called '{key}'; choose of repeats, width, length, serial")),
+            };
+            *factor = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
+        }
+        Ok(WrittenScale(scale))
+    }
+}
+
+/// Runs the verb.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(path) = &arguments.show {
+        let graph = read(path).map_err(|why| Failure::Usage(format!("recording '{}': {why}", path.display())))?;
+        let scale = arguments.scale.map_or(Scale::default(), |written| written.0);
+        let graph = graph.scaled(scale).map_err(|why| Failure::Usage(format!("--scale: {why}")))?;
+        return tell(&graph, None, arguments.json);
+    }
+    let (Some(name), Some(out)) = (&arguments.name, &arguments.out) else {
+        return Err(Failure::Usage("name a kernel and, with --out, a file".into()));
+    };
+    let workers = match arguments.workers {
+        Some(workers) => workers,
+        None => default_workers()?,
+    };
+    choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
+    choices::tell_workers(workers, arguments.workers.is_some());
+    let (graph, rounds) = record(name, workers, arguments)?;
+    write(&graph, out).map_err(|error| Failure::Run(format!("cannot write '{}': {error}", out.display())))?;
+    tell(&graph, Some(&rounds), arguments.json)
+}
+
+/// The recording in a file.
+///
+/// # Errors
+/// Says in a sentence why there is none.
+pub fn read(path: &Path) -> Result<Graph, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err("it is a folder, and no recording".into());
+    }
+    Graph::read(&mut BufReader::new(file))
+}
+
+fn write(graph: &Graph, path: &Path) -> std::io::Result<()> {
+    let mut text = Vec::new();
+    graph.write(&mut text)?;
+    output::replace(path, &text)
+}
+
+/// What was measured in each round, in nanoseconds.
+struct Rounds {
+    plain: Vec<u64>,
+    recorded: Vec<u64>,
+    work: Vec<u64>,
+}
+
+fn record(name: &str, workers: u16, arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
+    let program = catalog::prepare(name).map_err(|error| Failure::Usage(error.to_string()))?;
+    let right = |verdict: Verdict| match verdict.verified {
+        true => Ok(()),
+        false => Err(Failure::Run(format!("{name} gave a wrong result: {}", verdict.detail))),
+    };
+    if WAITING.contains(&name.split(':').next().unwrap_or_default()) {
+        return Err(Failure::Usage(format!(
+            "{name} cannot be recorded: its tasks wait or have threads of their own; in a scenario kind = \"loop\" is that \
+             program, and sleep and kind = \"scatter-gather\" are tasks that wait"
+        )));
+    }
+    let costs = Costs::calibrated();
+    let progress = Progress::new(2 * arguments.rounds as usize + 1, 0, "runs");
+    progress.doing(|| format!("{name}, for the first time"));
+    // What is allocated and mapped once only is not in what is compared.
+    right(program.run_plain().1)?;
+    progress.inc();
+    let about = About { program: name.to_owned(), workers: workers.into(), ..About::default() };
+    let (mut plain, mut graphs) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.rounds {
+        progress.doing(|| format!("{name}, as it is"));
+        let (used, verdict) = program.run_plain();
+        right(verdict)?;
+        plain.push(used.as_nanos() as u64);
+        progress.inc();
+        progress.doing(|| format!("{name}, recorded"));
+        let (graph, verdict) = program.record(arguments.merge_ns, costs, about.clone());
+        right(verdict)?;
+        graphs.push(graph.map_err(|why| Failure::Run(format!("{name} cannot be recorded: {why}")))?);
+        progress.inc();
+    }
+    progress.end();
+    graphs.sort_by_key(|graph| graph.measure(0).work);
+    let rounds = Rounds {
+        plain,
+        recorded: graphs.iter().map(|graph| graph.about.recorded_ns).collect(),
+        work: graphs.iter().map(|graph| graph.measure(0).work).collect(),
+    };
+    let mut graph = graphs.swap_remove(graphs.len() / 2);
+    graph.about.plain_ns = median(&rounds.plain);
+    graph.about.recorded_ns = median(&rounds.recorded);
+    Ok((graph, rounds))
+}
+
+fn median(times: &[u64]) -> u64 {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn spread(times: &[u64]) -> Spread {
+    let seconds = |ns: Option<&u64>| ns.map_or(0.0, |ns| *ns as f64 / 1e9);
+    Spread { median: median(times) as f64 / 1e9, least: seconds(times.iter().min()), most: seconds(times.iter().max()) }
+}
+
+fn tell(graph: &Graph, rounds: Option<&Rounds>, json: bool) -> Result<(), Failure> {
+    let (found, leaves) = (graph.measure(0), graph.leaves());
+    if !json {
+        return output::print(&table(graph, found, leaves, rounds));
+    }
+    let about = &graph.about;
+    output::print(&output::to_json(&RecordReport {
+        schema: "comity-record/1",
+        machine: machine::describe(None),
+        versions: machine::versions(),
+        name: about.program.clone(),
+        workers: about.workers,
+        merge_ns: about.merge_ns,
+        clock_ns: about.clock_ns,
+        work_s: found.work as f64 / 1e9,
+        span_s: found.span as f64 / 1e9,
+        recorded_span_s: about.span_ns as f64 / 1e9,
+        parallelism: found.work as f64 / found.span as f64,
+        tasks: graph.count_tasks() as u64,
+        merged_joins: graph.merged_joins(),
+        kept_tasks: graph.tasks().len(),
+        leaves: leaves.count,
+        leaf_ns: [leaves.tenth, leaves.median, leaves.nine_tenths, leaves.longest],
+        plain_s: about.plain_ns as f64 / 1e9,
+        slowdown: slowdown(about),
+        plain: rounds.map(|rounds| spread(&rounds.plain)),
+        recorded: rounds.map(|rounds| spread(&rounds.recorded)),
+        work: rounds.map(|rounds| spread(&rounds.work)),
+    }))
+}
+
+/// (T_recorded − T_plain) / T_plain. `None`: the plain run is not known.
+fn slowdown(about: &About) -> Option<f64> {
+    (about.plain_ns > 0).then(|| about.recorded_ns as f64 / about.plain_ns as f64 - 1.0)
+}
+
+fn table(graph: &Graph, found: Measures, leaves: Leaves, rounds: Option<&Rounds>) -> String {
+    let about = &graph.about;
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut row = |what: &str, value: String| {
+        table.add_row([what.to_owned(), value]);
+    };
+    let ranged = |times: Option<&Vec<u64>>| {
+        let range = times.map(|times| (times.iter().min(), times.iter().max()));
+        match range {
+            Some((Some(least), Some(most))) => format!(" ({} to {})", in_words(*least), in_words(*most)),
+            _ => String::new(),
+        }
+    };
+    row("work T₁", in_words(found.work) + &ranged(rounds.map(|rounds| &rounds.work)));
+    if about.plain_ns > 0 {
+        row("the serial run, not recorded", in_words(about.plain_ns) + &ranged(rounds.map(|rounds| &rounds.plain)));
+    }
+    row("span T∞", in_words(found.span));
+    row("span as it ran", in_words(about.span_ns));
+    row("parallelism T₁/T∞", format!("{:.1}", found.work as f64 / found.span as f64));
+    row("tasks", format!("{}, of which {} kept", graph.count_tasks(), graph.tasks().len()));
+    row("joins merged", graph.merged_joins().to_string());
+    let Leaves { count, tenth, median, nine_tenths, longest } = leaves;
+    row("leaves", count.to_string());
+    let quantiles = [tenth, median, nine_tenths, longest].map(in_words).join(", ");
+    row("leaves, p10, p50, p90, longest", quantiles);
+    let mut text = format!("{}, for {} workers\n{table}\n", about.program, about.workers);
+    let _ = writeln!(
+        text,
+        "Tasks shorter than {} are part of their parents; {} per reading of the clock are subtracted.",
+        in_words(about.merge_ns),
+        in_words(about.clock_ns)
+    );
+    if let Some(slowdown) = slowdown(about) {
+        let _ = writeln!(
+            text,
+            "Recorded it took {}{}: {:.0} % more.",
+            in_words(about.recorded_ns),
+            ranged(rounds.map(|rounds| &rounds.recorded)),
+            100.0 * slowdown
+        );
+    }
+    text
+}
+
+fn in_words(ns: u64) -> String {
+    format!("{:.3?}", Duration::from_nanos(ns))
+}

@@ -1,0 +1,72 @@
+//! What `comity-lab reproduce` takes for every paper.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use comity_console::Failure;
+use comity_sim::experiments::claims::{Claims, Paper};
+
+use crate::sweep;
+
+/// For every paper.
+#[derive(Args)]
+#[group(skip)]
+pub struct Options {
+    /// Fail if a claim that held when it was filed in docs/claims does not hold
+    #[arg(long, conflicts_with = "shard")]
+    pub check: bool,
+    /// Run with each value of the parameters that no datum fixes, too: a claim holds only if it holds with all of them
+    #[arg(long, conflicts_with_all = ["vary", "one_in"])]
+    pub full: bool,
+    /// Only what this figure of the paper shows; can be repeated
+    #[arg(long, value_name = "N", conflicts_with = "experiments")]
+    pub figure: Vec<u32>,
+    /// Print JSON (schema comity-reproduce/1)
+    #[arg(long)]
+    pub json: bool,
+    /// Draw each figure into this folder, as SVG; --out draws them too
+    #[arg(long, value_name = "DIR")]
+    pub plot: Option<PathBuf>,
+    /// The seed of all that is drawn
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub sweep: sweep::Options,
+}
+
+impl Options {
+    /// The claims of the paper, and those of its experiments that the chosen figures ask for; `None` without `--figure`.
+    pub fn claims(&self, paper: &Paper) -> Result<(Claims, Option<Vec<&'static str>>), Failure> {
+        let mut claims = paper.claims().map_err(Failure::Run)?;
+        if self.figure.is_empty() {
+            return Ok((claims, None));
+        }
+        let mut figures: Vec<u32> = claims.claims.iter().filter_map(|claim| claim.figure).collect();
+        figures.sort_unstable();
+        figures.dedup();
+        if let Some(wrong) = self.figure.iter().find(|figure| !figures.contains(figure)) {
+            let figures: Vec<String> = figures.iter().map(u32::to_string).collect();
+            let which = figures.join(", ");
+            return Err(Failure::Usage(format!(
+                "--figure {wrong}: the claims of {} are of figures {which}",
+                paper.name
+            )));
+        }
+        claims.claims.retain(|claim| claim.figure.is_some_and(|figure| self.figure.contains(&figure)));
+        let experiments = claims.claims.iter().filter_map(|claim| paper.experiment_of(&claim.measure)).collect();
+        Ok((claims, Some(experiments)))
+    }
+
+    /// Whether this figure is drawn, by the name of its file.
+    pub fn draws(&self, name: &str) -> bool {
+        let is_of = |figure: &u32| {
+            name.strip_prefix(&format!("figure-{figure}")).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        self.figure.is_empty() || self.figure.iter().any(is_of)
+    }
+}
+
+/// One of so many.
+pub fn one_in(text: &str) -> Result<u32, &'static str> {
+    text.parse().ok().filter(|one_in| (1..=100).contains(one_in)).ok_or("write a whole number from 1 to 100")
+}

@@ -1,0 +1,45 @@
+//! The recordings that a scenario names, each read once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use comity_graph::Graph;
+
+/// See the module.
+pub struct Recordings<'a> {
+    /// In which their names are looked up.
+    folder: &'a Path,
+    found: BTreeMap<String, (u64, Arc<Graph>)>,
+}
+
+impl<'a> Recordings<'a> {
+    /// Those of a scenario's file, beside which they lie.
+    pub fn beside(scenario: &'a Path) -> Recordings<'a> {
+        let folder = scenario.parent().unwrap_or(Path::new(""));
+        Recordings { folder, found: BTreeMap::new() }
+    }
+
+    /// The one of that name.
+    ///
+    /// # Errors
+    /// Says in a sentence why there is none.
+    pub fn read(&mut self, name: &str) -> Result<Arc<Graph>, String> {
+        if let Some((_, graph)) = self.found.get(name) {
+            return Ok(Arc::clone(graph));
+        }
+        let text = fs::read(self.folder.join(name)).map_err(|error| error.to_string())?;
+        let graph = Arc::new(Graph::read(&mut text.as_slice())?);
+        let mut hash = DefaultHasher::new();
+        text.hash(&mut hash);
+        self.found.insert(name.to_owned(), (hash.finish(), Arc::clone(&graph)));
+        Ok(graph)
+    }
+
+    /// For the head of a file of runs: those of another recording with the same name are others. Empty if there are none.
+    pub fn told(&self) -> String {
+        self.found.iter().map(|(name, (hash, _))| format!(", {name} is {hash:x}")).collect()
+    }
+}

@@ -1,0 +1,31 @@
+//! What an experiment measures: numbers by name, which the claims of `docs/claims/` speak of.
+
+use serde::Serialize;
+
+use super::fit::Estimate;
+
+/// A number that came out of an experiment.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Measure {
+    /// Its name: of a paper's measures it has one of its own.
+    pub name: &'static str,
+    /// The number.
+    pub value: Estimate,
+}
+
+impl Measure {
+    /// A number, or an estimate with its interval.
+    pub fn new(name: &'static str, value: impl Into<Estimate>) -> Measure {
+        Measure { name, value: value.into() }
+    }
+}
+
+/// The part of all for which it is so; not a number, if there is none.
+pub fn part<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f64 {
+    let (mut count, mut so) = (0, 0);
+    for one in all {
+        count += 1;
+        so += u32::from(is_so(one));
+    }
+    f64::from(so) / f64::from(count)
+}

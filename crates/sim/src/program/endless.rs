@@ -1,0 +1,56 @@
+//! LOOP: each worker computes for itself, for ever.
+
+use std::num::NonZeroU64;
+
+use super::{Program, Strand};
+
+/// The program LOOP of BWS §5.1: as many tasks as workers, none of which forks or ends. So nothing is stolen once each worker
+/// has its own, and the program runs until it is told to stop: until the simulation ends, or it is killed.
+#[derive(Clone, Debug)]
+pub struct Endless {
+    workers: u32,
+}
+
+/// Longer than any run: a simulation ends before 2⁴¹ ns.
+const FOR_EVER: NonZeroU64 = NonZeroU64::new(1 << 50).expect("it is not zero");
+
+impl Endless {
+    /// One of so many workers.
+    ///
+    /// # Panics
+    /// Without workers.
+    pub fn new(workers: u32) -> Endless {
+        assert!(workers > 0, "a program has workers");
+        Endless { workers }
+    }
+}
+
+impl Program for Endless {
+    fn root(&mut self) -> Strand {
+        Strand { id: 0, length: FOR_EVER }
+    }
+
+    fn others(&mut self) -> Vec<Strand> {
+        (1..self.workers).map(|id| Strand { id, length: FOR_EVER }).collect()
+    }
+
+    fn is_endless(&self) -> bool {
+        true
+    }
+
+    fn done(&mut self, strand: u32, _ready: &mut Vec<Strand>) {
+        panic!("strand {strand} of LOOP has ended");
+    }
+
+    fn work(&self) -> u64 {
+        FOR_EVER.get()
+    }
+
+    fn critical_path(&self) -> u64 {
+        FOR_EVER.get()
+    }
+
+    fn parallelism(&self) -> f64 {
+        f64::from(self.workers)
+    }
+}

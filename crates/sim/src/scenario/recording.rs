@@ -1,0 +1,90 @@
+//! Programs of a scenario that are recorded, or never end.
+
+use std::sync::Arc;
+
+use comity_graph::Graph;
+
+use super::{Kind, Machine, Submission, WrittenFork};
+
+/// Reads a recording, by its name in the scenario.
+pub(super) type Read<'a> = dyn FnMut(&str) -> Result<Arc<Graph>, String> + 'a;
+
+/// The most that a join can cost.
+const MOST_JOIN: f64 = 1e6;
+
+impl Submission {
+    /// The graph of a program that is recorded, at the size that is asked for; otherwise looks whether it is one without.
+    pub(super) fn recording(
+        &self,
+        machine: &Machine,
+        place: &dyn Fn(&str) -> String,
+        read: &mut Read<'_>,
+    ) -> Result<Option<Arc<Graph>>, String> {
+        let kind = match self.kind {
+            Kind::Recorded => "recorded",
+            Kind::Loop => "loop",
+            Kind::ForkJoin | Kind::ScatterGather => {
+                return self.has_no_recording(place, "kind = \"recorded\"").map(|()| None);
+            }
+        };
+        machine.only_on_a_host(&place(&format!("kind = \"{kind}\"")))?;
+        self.has_no_phases(place, kind)?;
+        if self.kind == Kind::Loop {
+            return self.has_no_recording(place, "kind = \"recorded\"").map(|()| None);
+        }
+        let Some(file) = &self.file else {
+            return Err(format!("{}: a recorded program has one; comity-lab record writes it", place("file")));
+        };
+        if let Some(join) = self.join.filter(|join| !(0.0..=MOST_JOIN).contains(join)) {
+            return Err(format!("{} is {join}; it must be at least 0 and at most {MOST_JOIN}", place("join")));
+        }
+        let graph = read(file).map_err(|why| format!("{}: recording '{file}': {why}", place("file")))?;
+        match self.scale {
+            Some(scale) => graph
+                .scaled(scale)
+                .map(|graph| Some(Arc::new(graph)))
+                .map_err(|why| format!("{}: {why}", place("scale"))),
+            None => Ok(Some(graph)),
+        }
+    }
+
+    fn has_no_recording(&self, place: &dyn Fn(&str) -> String, whose: &str) -> Result<(), String> {
+        let given = [("file", self.file.is_some()), ("scale", self.scale.is_some()), ("join", self.join.is_some())];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((key, _)) => Err(format!("{}: only a program of {whose} has that; leave it out", place(key))),
+            None => Ok(()),
+        }
+    }
+
+    /// What a program of phases has, and this has not.
+    fn has_no_phases(&self, place: &dyn Fn(&str) -> String, kind: &str) -> Result<(), String> {
+        let given = [
+            ("serial", self.serial > 0),
+            ("parallel", self.parallel > 0),
+            ("width", self.width > 0),
+            ("iterations", self.iterations != 1),
+            ("fork", self.fork != WrittenFork::AtOnce),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((key, _)) => {
+                Err(format!("{}: a program of kind = \"{kind}\" has no phases; leave it out", place(key)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Looks whether it can start again.
+    pub(super) fn check_repeat(&self, machine: &Machine, place: &dyn Fn(&str) -> String) -> Result<(), String> {
+        if !self.repeat {
+            return Ok(());
+        }
+        machine.only_on_a_host(&place("repeat"))?;
+        match self.kind {
+            Kind::ForkJoin | Kind::Recorded => Ok(()),
+            Kind::Loop => Err(format!("{}: a loop never ends; leave it out", place("repeat"))),
+            Kind::ScatterGather => {
+                Err(format!("{}: scatter-gather has rounds, so write more iterations; leave it out", place("repeat")))
+            }
+        }
+    }
+}
