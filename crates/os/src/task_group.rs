@@ -34,3 +34,14 @@ pub fn new_session() -> io::Result<()> {
     rustix::process::setsid()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_as_nice_as_a_thread_can_be() {
+        // None where the kernel has no autogroups.
+        assert!(nice().is_none_or(|nice| (-20..=19).contains(&nice)));
+    }
+}

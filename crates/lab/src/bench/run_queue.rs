@@ -84,6 +84,8 @@ struct Report {
     /// Whether a signal ended the command before all rounds were done.
     partial: bool,
     core: usize,
+    /// The nice value of the programs' task groups.
+    nice: Option<i32>,
     count_ms: u64,
     rounds: usize,
     /// What the simulator has.
@@ -123,7 +125,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     }
     descendants::look_after()?;
     let Arguments { count_ms, tries, others, simulate_s, json, .. } = *arguments;
-    let known = ticks();
+    let (known, nice) = (ticks(), task_group::nice());
     // Constants are scaled by all processors that are online, which this command may use or not.
     let processors = std::fs::read_to_string("/proc/stat").unwrap_or_default().matches("\ncpu").count().max(1) as u32;
     let linux = Linux { scaled_for: Some(processors), hz: known.unwrap_or(250), ..Linux::new(Version::V6_18) };
@@ -144,6 +146,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             versions: machine::versions(),
             partial,
             core,
+            nice,
             count_ms,
             rounds: done.len(),
             linux,
@@ -180,10 +183,10 @@ fn rows(done: &[&Vec<Measured>], simulated: &[Vec<f64>]) -> Vec<Row> {
     let row = |nth: usize, figure: usize| {
         let Probe { name, figures, .. } = Probe::ALL[nth];
         let (name_of_figure, unit) = figures.names()[figure];
-        // One that sleeps beside others is as much later as it is later than alone.
+        // One that sleeps beside others is as much later as it is later than the median alone.
         let base = alone.filter(|alone| figures == Figures::Lateness && *alone != nth);
-        let over = |of: &dyn Fn(usize) -> f64| of(nth) - base.map_or(0.0, of);
-        let measured: Vec<f64> = done.iter().map(|round| over(&|nth| round[nth].figures[figure])).collect();
+        let over = |of: &dyn Fn(usize, usize) -> f64| of(nth, figure) - base.map_or(0.0, |alone| of(alone, 0));
+        let measured: Vec<f64> = done.iter().map(|round| over(&|nth, figure| round[nth].figures[figure])).collect();
         let others: Vec<f64> = done.iter().map(|round| round[nth].others).collect();
         Row {
             probe: name,
@@ -191,7 +194,7 @@ fn rows(done: &[&Vec<Measured>], simulated: &[Vec<f64>]) -> Vec<Row> {
             figure: name_of_figure,
             unit,
             measured: Quartiles::of(&measured),
-            simulated: over(&|nth| simulated[nth][figure]),
+            simulated: over(&|nth, figure| simulated[nth][figure]),
             others: Quartiles::of(&others),
         }
     };
@@ -223,11 +226,12 @@ impl course::Report for Report {
         let hz = if self.hz_is_known { "" } else { " (assumed: this kernel does not tell)" };
         let Linux { hz: ticks, scaled_for, .. } = self.linux;
         format!(
-            "{table}\n\nMedians (quartiles) of {} rounds of {} ms on core {}, the quietest try of each; others: what else ran there. Simulated: {} s of \
-             Linux 6.18 with {ticks} ticks a second{hz}, constants of {} processors. Beside others lateness is what it is beyond that of one alone.\n",
+            "{table}\n\nMedians (quartiles) of {} rounds of {} ms on core {}, the quietest try of each; others: what else ran there. Task groups of nice {}. Simulated: {} s of \
+             Linux 6.18 with {ticks} ticks a second{hz}, constants of {} processors. Beside others lateness is what it is beyond the median of one alone.\n",
             self.rounds,
             self.count_ms,
             self.core,
+            self.nice.unwrap_or(0),
             self.simulated_s,
             scaled_for.unwrap_or(1),
         )
