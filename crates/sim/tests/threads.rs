@@ -439,7 +439,7 @@ fn one_seed_gives_one_outcome() {
     };
     // A row more in the catalog changes all: the programs beside the first are under any.
     let digests = [sound, sound_with_networks, sound_with_waits, sound_on_linux].map(digest);
-    assert_eq!(digests, ["260bed458c76a753", "db6737fc7458b484", "eed9aecf69243582", "df6e6538d12f11ef"]);
+    assert_eq!(digests, ["260bed458c76a753", "db6737fc7458b484", "eed9aecf69243582", "fb87b90ee72c108e"]);
 }
 
 #[test]
