@@ -401,7 +401,7 @@ impl Queues {
         eevdf::Average::of(entities).is_some_and(|average| average.is_eligible(entity.vruntime))
     }
 
-    /// The thread was chosen for a core, on which it may have been before; `goes_on`: it was, and is still.
+    /// The thread was chosen for a core, which ran `before` until now, if it ran any.
     pub(in super::super) fn begin_turn(
         &mut self,
         nth: usize,
