@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comity_graph::{About, Graph, Recorder};
 use comity_os::at_exit::call_at_exit;
@@ -17,6 +17,9 @@ use crate::session;
 
 /// The merge length where none is chosen: a steal costs less than a tenth of it.
 pub const MERGE_NS: u64 = 2_000;
+
+/// So long a program that ends waits for threads that are ending too.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the environment asks for.
 #[derive(Debug)]
@@ -127,8 +130,8 @@ pub(crate) fn begin() -> Option<(Recorder, u64, u64)> {
 
 /// What a thread has recorded that is over.
 pub(crate) fn keep(recorder: Recorder) {
-    ENDED.fetch_add(1, Ordering::Relaxed);
     lock(&ENDED_THREADS).push(recorder);
+    ENDED.fetch_add(1, Ordering::Release);
 }
 
 /// A recorder in which a task begins that nobody waits for, with its number. `None`: nothing is recorded.
@@ -149,8 +152,8 @@ pub(crate) fn begin_detached() -> Option<(Recorder, u64)> {
 
 /// Such a task is over.
 pub(crate) fn keep_detached(recorder: Recorder) {
-    ENDED.fetch_add(1, Ordering::Relaxed);
     lock(&DETACHED).push(recorder);
+    ENDED.fetch_add(1, Ordering::Release);
 }
 
 /// A pool would have so many threads.
@@ -186,10 +189,16 @@ fn graph(used: Duration) -> Result<Vec<u8>, String> {
     if let Some(recorder) = session::end() {
         keep(recorder);
     }
-    let running = BEGUN.load(Ordering::Relaxed) - ENDED.load(Ordering::Relaxed);
-    if running > 0 {
+    let running = || BEGUN.load(Ordering::Relaxed) - ENDED.load(Ordering::Acquire);
+    // A scoped thread may be done with its closure and still be ending.
+    let began = Instant::now();
+    while running() > 0 && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if running() > 0 {
         say(&format!(
-            "{running} threads or tasks had not ended when the program did; what they have done is not in the recording"
+            "{} threads or tasks had not ended when the program did; what they have done is not in the recording",
+            running()
         ));
     }
     let mut recorders = std::mem::take(&mut *lock(&ENDED_THREADS));
