@@ -231,7 +231,7 @@ fn put_in(
             let records = source.is_some_and(Source::records);
             let tree = match &before {
                 None => look(project)?,
-                Some(before) => update_lock(project, before, records)?,
+                Some(before) => update_lock(project, before)?,
             };
             verify(project, &tree)?;
             if records && !tree.records() {
@@ -241,12 +241,10 @@ fn put_in(
                     tree.cores_in_words()
                 )));
             }
-            if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?) {
-                if before.stock_core().is_some() {
-                    memory.locked = Some(lock::missing(&before.packages, &now.packages));
-                } else if let Some(locked) = &mut memory.locked {
-                    lock::remember_too(locked, &before.packages, &now.packages);
-                }
+            if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)
+                && before.stock_core().is_some()
+            {
+                memory.locked = Some(lock::missing(&before.packages, &now.packages));
             }
             let complete = manifest.with_entry(source, memory.as_ref())?;
             if complete != first {
@@ -266,7 +264,7 @@ fn look(project: &Project) -> Result<Tree, Failure> {
 }
 
 /// Has cargo take the patch into a lock file. One that names another version keeps the stock crate, and cargo only warns.
-fn update_lock(project: &Project, before: &Lock, records: bool) -> Result<Tree, Failure> {
+fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     if !before.has_core {
         project.cargo(&["update", "--workspace"])?;
         return project.tree();
@@ -274,7 +272,7 @@ fn update_lock(project: &Project, before: &Lock, records: bool) -> Result<Tree, 
     // What Comity's is made of may be locked at versions that are too old for it. These move first, as far as they must: what only
     // the stock rayon-core needs, cargo would otherwise move to the newest together with that.
     let mut stays = None;
-    for (locked, floor) in before.too_old(records) {
+    for (locked, floor) in before.too_old() {
         let (package, version) = (format!("{}@{}", locked.name, locked.version), floor.version.to_string());
         if let Err(failure) = project.cargo(&["update", "--package", &package, "--precise", &version]) {
             stays.get_or_insert((locked, floor, failure));
@@ -288,16 +286,16 @@ fn update_lock(project: &Project, before: &Lock, records: bool) -> Result<Tree, 
             failure.into_sentence()
         ))),
         _ => {
-            lower(project, before, records)?;
+            lower(project, before)?;
             Ok(tree)
         }
     }
 }
 
 /// What came with Comity may have taken others further along than it must. Where something keeps one from going back, it stays.
-fn lower(project: &Project, before: &Lock, records: bool) -> Result<(), Failure> {
+fn lower(project: &Project, before: &Lock) -> Result<(), Failure> {
     let now = Lock::read(&project.lock())?;
-    for (locked, lowest) in now.map_or_else(Vec::new, |now| before.too_far(&now, records)) {
+    for (locked, lowest) in now.map_or_else(Vec::new, |now| before.too_far(&now)) {
         let package = format!("{}@{}", locked.name, locked.version);
         let _stays = project.cargo(&["update", "--package", &package, "--precise", &lowest.to_string()]);
     }

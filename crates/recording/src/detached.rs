@@ -1,4 +1,4 @@
-//! Tasks that nobody waits for.
+//! Tasks for which no other waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -23,12 +23,12 @@
 //!   along and comes back; what the handing over costs is not in it. Graphs of several threads are beside each other, as children of one
 //!   fork: that one thread waits for another is not in them.
 //! - **[`join()`]** is a fork of two children. Neither half says that it has migrated, but for those that came from outside, so
-//!   rayon divides work as a pool does of which nobody steals.
+//!   rayon divides work as a pool does in which nothing is stolen.
 //! - **[`scope()`]**: what a body spawns waits until the body is done, and then runs: the newest first, the oldest first in
 //!   [`scope_fifo()`]. The first spawn is a fork, whose children are the rest of the body and all that it spawns: a later one is
 //!   taken to be there from the first on. What is spawned from within a join in the body is a fork after the body.
 //! - **[`broadcast()`]** is a fork with a child for each thread that the pool would have; all run on its one worker, each under its index.
-//! - **[`spawn()`]**: what nobody waits for is in a graph of its own beside the others, as children of one fork.
+//! - **[`spawn()`]**: a detached task is in a graph of its own beside the others, as children of one fork.
 //! - A thread that is still running when the program ends is not in the graph; how many there are is said in a line.
 //!
 //! A program whose tasks wait for one another (barriers, channels, a lock that another task lets go) stands still here, as it would

@@ -55,7 +55,7 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 /// What threads have recorded that are over.
 static ENDED_THREADS: Mutex<Vec<Recorder>> = Mutex::new(Vec::new());
 
-/// Of tasks that nobody waits for: recorders between two of them. In each, the tasks are children of one fork.
+/// Of detached tasks: recorders between two of them. In each, the tasks are children of one fork.
 static DETACHED: Mutex<Vec<Recorder>> = Mutex::new(Vec::new());
 
 fn wanted() -> &'static Wanted {
@@ -134,7 +134,7 @@ pub(crate) fn keep(recorder: Recorder) {
     ENDED.fetch_add(1, Ordering::Release);
 }
 
-/// A recorder in which a task begins that nobody waits for, with its number. `None`: nothing is recorded.
+/// A recorder in which a detached task begins, with its number. `None`: nothing is recorded.
 pub(crate) fn begin_detached() -> Option<(Recorder, u64)> {
     let before = lock(&DETACHED).pop();
     match before {

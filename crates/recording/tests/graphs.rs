@@ -232,7 +232,7 @@ fn a_broadcast_has_a_child_for_each_thread_that_the_pool_would_have() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_not_in_the_run_that_it_interrupts() {
+fn a_detached_task_is_not_in_the_run_that_it_interrupts() {
     let pool = pool(2);
     let ((), graph) = recorded(|| {
         pool.install(|| {

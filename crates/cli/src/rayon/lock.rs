@@ -62,19 +62,19 @@ impl Lock {
 
     /// What this lock file holds at a version that is too old for Comity's rayon-core, each with the lowest that serves; what others
     /// need comes before them.
-    pub fn too_old(&self, records: bool) -> Vec<(Locked, Locked)> {
+    pub fn too_old(&self) -> Vec<(Locked, Locked)> {
         let older = |floor: &Locked| {
             let is_older = |locked: &&Locked| takes_the_place_of(floor, locked) && locked.version < floor.version;
             self.packages.iter().find(is_older).map(|locked| (locked.clone(), floor.clone()))
         };
-        floors(records).iter().filter_map(older).collect()
+        floors().iter().filter_map(older).collect()
     }
 
     /// What stands in `now` at a higher version than it must, beside the one to go back to; what needs others comes before them. Nothing
     /// where all that this lock file held has moved no further than it must: what is new may be as new as it is then.
-    pub fn too_far(&self, now: &Lock, records: bool) -> Vec<(Locked, Version)> {
+    pub fn too_far(&self, now: &Lock) -> Vec<(Locked, Version)> {
         let held = |locked: &Locked| self.packages.iter().find(|old| takes_the_place_of(locked, old));
-        let floors = floors(records);
+        let floors = floors();
         let of_ours = now.packages.iter().filter_map(|locked| {
             let place = floors.iter().position(|floor| takes_the_place_of(floor, locked))?;
             let floor = floors[place].version.clone();
@@ -107,14 +107,10 @@ impl FromStr for Lock {
     }
 }
 
-/// The lowest versions that Comity's rayon-core is built and tested with, or the one that records: its lock file has no others. What
-/// others need comes first.
-fn floors(records: bool) -> Vec<Locked> {
-    let text = match records {
-        false => include_str!("../../../rayon-core/Cargo.lock"),
-        true => include_str!("../../../rayon-core/recording/Cargo.lock"),
-    };
-    let document: DocumentMut = text.parse().expect("cargo writes lock files that can be read");
+/// The lowest versions that Comity's rayon-core is built and tested with: its lock file has no others. What others need comes first.
+fn floors() -> Vec<Locked> {
+    let document: DocumentMut =
+        include_str!("../../../rayon-core/Cargo.lock").parse().expect("cargo writes lock files that can be read");
     let packages = document.get("package").and_then(|item| item.as_array_of_tables());
     let mut left: Vec<(&Table, Locked)> =
         packages.into_iter().flatten().filter_map(|package| Some((package, from_registry(package)?))).collect();
@@ -161,8 +157,7 @@ pub fn changes(before: &[Locked], now: &[Locked]) -> [Vec<String>; 2] {
 
 /// Whether no package has moved but those that Comity's rayon-core and the stock one are made of.
 pub fn differ_by_comity_alone(before: &[Locked], now: &[Locked]) -> bool {
-    // The one that records is made of all that the other is made of.
-    let floors = floors(true);
+    let floors = floors();
     let is_part = |locked: &Locked| locked.name == "rayon-core" || floors.iter().any(|floor| floor.name == locked.name);
     let old = missing(before, now);
     missing(now, before).iter().filter(|new| old.iter().any(|old| takes_the_place_of(new, old))).all(is_part)
@@ -171,15 +166,6 @@ pub fn differ_by_comity_alone(before: &[Locked], now: &[Locked]) -> bool {
 /// What of `before` is no longer in `now`.
 pub fn missing(before: &[Locked], now: &[Locked]) -> Vec<Locked> {
     before.iter().filter(|locked| !now.contains(locked)).cloned().collect()
-}
-
-/// Adds to `locked` what of `before` is no longer in `now`, where nothing in it takes its place.
-pub fn remember_too(locked: &mut Vec<Locked>, before: &[Locked], now: &[Locked]) {
-    for gone in missing(before, now) {
-        if !locked.iter().any(|locked| takes_the_place_of(locked, &gone)) {
-            locked.push(gone);
-        }
-    }
 }
 
 /// Has cargo take everything in `wanted` back into the lock file that the tree still has a use for. The answer is what
@@ -239,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_too_old_moves_to_the_lowest_version_that_serves() {
-        let floors = floors(false);
+        let floors = floors();
         let at = |name: &str| floors.iter().position(|floor| floor.name == name).unwrap();
         assert!(at("libc") < at("rustix") && at("crossbeam-utils") < at("crossbeam-epoch"));
         let old = |name: &str| Locked {
@@ -248,9 +234,14 @@ mod tests {
         };
         let newest = Locked { name: "libc".to_owned(), version: Version::new(0, 2, 9_999) };
         let lock = Lock { packages: vec![newest, old("crossbeam-epoch")], has_core: true };
-        assert!(super::floors(true).iter().any(|floor| floor.name == "serde"));
-        assert!(floors.iter().all(|floor| super::floors(true).contains(floor)));
-        assert_eq!(lock.too_old(false), [(old("crossbeam-epoch"), floors[at("crossbeam-epoch")].clone())]);
+        assert_eq!(lock.too_old(), [(old("crossbeam-epoch"), floors[at("crossbeam-epoch")].clone())]);
+    }
+
+    #[test]
+    fn the_one_that_records_is_made_of_the_same() {
+        let packages = |text: &str| text.parse::<Lock>().unwrap().packages;
+        let ordinary = packages(include_str!("../../../rayon-core/Cargo.lock"));
+        assert_eq!(packages(include_str!("../../../rayon-core/recording/Cargo.lock")), ordinary);
     }
 
     #[test]

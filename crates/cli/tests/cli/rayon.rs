@@ -336,29 +336,6 @@ fn the_one_that_records_comes_and_goes() {
 }
 
 #[test]
-fn what_only_the_one_that_records_needs_newer_comes_back_too() {
-    for (tasks, forgets) in
-        [(&["--record"][..], false), (&["--record"], true), (&["", "--record"], true), (&["", "--record", ""], true)]
-    {
-        let project = Project::package("rayon = \"1\"\nserde = \"1\"");
-        project.lock_old_rayon();
-        project.cargo(&["update", "--package", "serde", "--precise", "1.0.150"]);
-        let before = project.both();
-        for task in tasks {
-            project.says(&[&["enable"][..], if task.is_empty() { &[] } else { std::slice::from_ref(task) }].concat());
-        }
-        if *tasks.last().unwrap() == "--record" {
-            assert_eq!(version(&project.read("Cargo.lock"), "serde"), "1.0.166");
-        }
-        if forgets {
-            project.forget();
-        }
-        project.says(&["disable"]);
-        assert_eq!(project.both(), before, "{tasks:?} {forgets}");
-    }
-}
-
-#[test]
 fn what_links_comity_through_something_else_must_record_itself() {
     let core = core("1.13.0");
     let project = Project::package("rayon = \"1\"");
