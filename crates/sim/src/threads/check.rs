@@ -64,6 +64,9 @@ impl Check<'_> {
         if served != self.used {
             return Err(format!("the cores were in use for {} ns, and threads were served for {served}", self.used));
         }
+        for core in 0..self.kernel.len() {
+            linux.check_demand(core, self.kernel.demand(core, self.pools))?;
+        }
         linux.check(&self.kernel.cores, self.pools, self.now)
     }
 
