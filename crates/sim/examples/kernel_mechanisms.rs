@@ -128,6 +128,22 @@ fn disturb(host: &mut Host) {
 
 /// Seconds of a round of each program.
 fn run(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> Vec<f64> {
+    let (mut host, rounds) = host(variant, policy, seed, programs);
+    let mut last = vec![(0, 0); programs.len()];
+    while last.iter().any(|(done, _)| *done < ROUNDS) && host.now() < LONGEST {
+        host.run(host.now() + STEP, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+        for (last, rounds) in last.iter_mut().zip(&rounds) {
+            let done = rounds.load(Ordering::Relaxed);
+            if done > last.0 {
+                *last = (done, host.now());
+            }
+        }
+    }
+    last.iter().map(|(done, at)| *at as f64 / 1e9 / f64::from(*done)).collect()
+}
+
+/// A host with these programs, and their rounds.
+fn host(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> (Host, Vec<Arc<AtomicU32>>) {
     let costs = Costs { steal: 500, yield_core: 700, refill: variant.refill, ..Costs::default() };
     let mut host = Host::new(32, costs, seed);
     if let Some(linux) = variant.linux {
@@ -145,18 +161,30 @@ fn run(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> V
         // BFS does nothing but wait for memory.
         host.set_memory(number, if *name == "bfs" { 1_000 } else { 0 });
     }
-    let mut last = vec![(0, 0); programs.len()];
-    while last.iter().any(|(done, _)| *done < ROUNDS) && host.now() < LONGEST {
-        host.run(host.now() + STEP, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
-        for (last, rounds) in last.iter_mut().zip(&rounds) {
-            let done = rounds.load(Ordering::Relaxed);
-            if done > last.0 {
-                *last = (done, host.now());
-            }
-        }
-    }
-    last.iter().map(|(done, at)| *at as f64 / 1e9 / f64::from(*done)).collect()
+    (host, rounds)
 }
+
+/// How many cores CG has beside MM in each of 400 ms, from three seconds on: in how many ms at most one, at least 31, and the least and
+/// the most.
+fn cores_of_cg(variant: Variant) -> (usize, usize, u64, u64) {
+    let (mut host, _) = host(variant, NO_YIELDS, 1, &[("cg", 32), ("mm", 32)]);
+    // Those that disturb come first.
+    let cg = if variant.is_disturbed { 6 } else { 0 };
+    let mut used = |at: u64| {
+        host.run(at, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+        let spent = host.fate(cg).spent;
+        spent.work + spent.steal + spent.mug
+    };
+    let at = |ms: u64| 3_000_000_000 + ms * 1_000_000;
+    let until: Vec<u64> = (0..=400).map(|ms| used(at(ms))).collect();
+    let cores: Vec<u64> = until.windows(2).map(|ends| (ends[1] - ends[0] + 500_000) / 1_000_000).collect();
+    let count = |is: fn(&u64) -> bool| cores.iter().filter(|cores| is(cores)).count();
+    let ends = (cores.iter().min(), cores.iter().max());
+    (count(|cores| *cores <= 1), count(|cores| *cores >= 31), *ends.0.unwrap_or(&0), *ends.1.unwrap_or(&0))
+}
+
+/// A thief that yields after 4096 failed steals a peer does so after a dozen slices: never.
+const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
 
 fn main() {
     let seeds: u64 = std::env::args().nth(1).map_or(3, |seeds| seeds.parse().expect("a number of seeds"));
@@ -185,12 +213,11 @@ fn main() {
     let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|word| name.contains(word.as_str()));
     for variant in variants.into_iter().filter(|variant| is_chosen(variant.name)) {
         print!("| {} |", variant.name);
-        // A thief that yields after 4096 failed steals a peer does so after a dozen slices: never.
         for (pair, policy) in [
             ([("bfs", 32), ("ep", 32)], "abp"),
             ([("cg", 32), ("mm", 32)], "abp"),
             ([("cg", 16), ("mm", 32)], "abp"),
-            ([("cg", 32), ("mm", 32)], "delay-yield:failures_per_worker=4096"),
+            ([("cg", 32), ("mm", 32)], NO_YIELDS),
         ] {
             let mut slowdowns = [Vec::new(), Vec::new()];
             for seed in 1..=seeds {
@@ -207,5 +234,14 @@ fn main() {
             print!(" {} |", told.join(", "));
         }
         println!();
+    }
+    if is_chosen("lockstep") {
+        for is_disturbed in [false, true] {
+            let (none, all, least, most) = cores_of_cg(Variant { is_disturbed, ..with("lockstep", bws) });
+            println!(
+                "CG beside MM without yields, others come and go: {is_disturbed}. Of 400 ms it has one core at most in {none}, 31 or 32 \
+                 in {all}; {least} to {most} cores"
+            );
+        }
     }
 }
