@@ -233,34 +233,37 @@ impl Scaled {
     fn phases(&mut self, steps: Vec<Step>) -> Vec<Step> {
         let Scale { repeats, phases, .. } = self.scale;
         let mut scaled: Vec<Step> = Vec::with_capacity(steps.len());
-        // The stretch between two phases.
-        let mut between: Option<Step> = None;
+        // The stretches since the last phase; none is before there was one.
+        let mut between: Option<Vec<Step>> = None;
         for step in steps {
             match step {
-                Step::Run(_) if scaled.is_empty() => scaled.push(step),
-                Step::Run(_) => between = Some(step),
-                Step::Fork(_) => match self.phases.whole(phases) {
-                    0 => between = None,
-                    1 => scaled.extend(between.take().into_iter().chain([step])),
-                    times => {
-                        let first = between.take().unwrap_or(Step::Run(Stretch::of(1, 0)));
-                        let task = self.add(Task(vec![first, step]));
-                        scaled.push(Step::Repeat { task, times: times as u32 });
+                Step::Run(_) => between.as_mut().unwrap_or(&mut scaled).push(step),
+                Step::Fork(_) => {
+                    let mut phase = between.replace(Vec::new()).unwrap_or_default();
+                    match self.phases.whole(phases) {
+                        0 => {}
+                        1 => scaled.extend(phase.into_iter().chain([step])),
+                        times => {
+                            if phase.is_empty() {
+                                phase.push(Step::Run(Stretch::of(1, 0)));
+                            }
+                            phase.push(step);
+                            scaled.push(Step::Repeat { task: self.add(Task(phase)), times: times as u32 });
+                        }
                     }
-                },
+                }
                 Step::Repeat { task, times } => {
-                    let times = match phases {
-                        1.0 => (f64::from(times) * repeats).round().max(1.0) as u64,
-                        _ => self.phases.whole(f64::from(times) * repeats * phases),
-                    };
-                    scaled.extend(between.take());
+                    scaled.extend(between.replace(Vec::new()).unwrap_or_default());
+                    let wanted = f64::from(times) * repeats;
+                    let times =
+                        if phases == 1.0 { wanted.round().max(1.0) as u64 } else { self.phases.whole(wanted * phases) };
                     if times > 0 {
                         scaled.push(Step::Repeat { task, times: times.min(u32::MAX.into()) as u32 });
                     }
                 }
             }
         }
-        scaled.extend(between);
+        scaled.extend(between.unwrap_or_default());
         scaled
     }
 }
@@ -297,6 +300,44 @@ mod tests {
         assert_eq!(wide.measure(1).span, 1_000 + 3 * (50 + 10 + 3 + 700));
         let wider = graph.scaled(Scale { width: 1.5, ..plain }).unwrap();
         assert_eq!(wider.leaves().count, 3 * 6);
+        // What recurs is as many phases.
+        let phases = |factor| graph.scaled(Scale { phases: factor, ..plain }).unwrap();
+        assert_eq!(phases(2.0), graph.scaled(Scale { repeats: 2.0, ..plain }).unwrap());
+        assert_eq!(phases(1.0 / 3.0).measure(1).work, 1_000 + 50 + 2 * 10 + 4 * 700);
+    }
+
+    /// What each phase forks, one after another.
+    fn widths(graph: &Graph) -> Vec<usize> {
+        let width = |steps: &[Step]| {
+            let children = steps.iter().find_map(|step| match step {
+                Step::Fork(children) => Some(children.len()),
+                _ => None,
+            });
+            children.unwrap()
+        };
+        let root = &graph.tasks()[graph.root() as usize];
+        let each = root.0.iter().flat_map(|step| match step {
+            Step::Run(_) => Vec::new(),
+            Step::Fork(_) => vec![width(std::slice::from_ref(step))],
+            Step::Repeat { task, times } => vec![width(&graph.tasks()[*task as usize].0); *times as usize],
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn a_triangle_stays_one() {
+        let phase = |width: usize| [Step::Fork(vec![0; width]), run(30)];
+        let root = [run(5_000)].into_iter().chain((2..6).rev().flat_map(phase));
+        let tasks = vec![Task(vec![run(700)]), Task(root.chain([run(9_000)]).collect())];
+        let triangle = Graph::new(About::default(), tasks).unwrap();
+        let phases = |factor| triangle.scaled(Scale { phases: factor, ..Scale::default() }).unwrap();
+        assert_eq!(widths(&phases(2.0)), [5, 5, 4, 4, 3, 3, 2, 2]);
+        assert_eq!(widths(&phases(1.5)), [5, 4, 4, 3, 2, 2]);
+        assert_eq!(widths(&phases(0.5)), [4, 2]);
+        assert_eq!(widths(&phases(0.2)), [] as [usize; 0]);
+        let found = phases(2.0).measure(0);
+        assert_eq!(found.span, 5_000 + 2 + 8 * 700 + 6 * 30 + 30 + 9_000);
+        assert_eq!(found.work, found.span + (2 * (5 + 4 + 3 + 2) - 8) * 700);
     }
 
     #[test]
@@ -305,6 +346,7 @@ mod tests {
         let leaf = Graph::new(About::default(), vec![Task(vec![run(5)])]).unwrap();
         for (graph, scale, part) in [
             (&leaf, Scale { repeats: 2.0, ..plain }, "nothing recurs"),
+            (&leaf, Scale { phases: 2.0, ..plain }, "nothing is forked"),
             (&leaf, Scale { width: 0.5, ..plain }, "record a smaller input"),
             (&leaf, Scale { length: f64::NAN, ..plain }, "length = NaN"),
             (&leaf, Scale { serial: -1.0, ..plain }, "serial = -1"),

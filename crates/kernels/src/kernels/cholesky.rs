@@ -80,10 +80,10 @@ fn size(parameters: &Parameters) -> Result<(usize, usize, usize), ParameterError
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let (n, _, grain) = size(parameters)?;
     let side = n.div_ceil(grain);
-    // Those that are copied or solved for, and those whose products are subtracted.
-    let parts = side * side + side * (side * side - 1) / 6;
+    // Those that are solved for, and the products of pairs of them.
+    let parts = side * (side - 1) / 2 + side * (side * side - 1) / 6;
     let phases = quarters_on_path(side as f64);
-    Ok(Scale { phases, width: parts as f64 / phases, ..Scale::default() })
+    Ok(Scale { phases, width: (parts as f64 / phases).max(1.0), ..Scale::default() })
 }
 
 /// An entry of the matrix on the diagonal or below it.

@@ -29,7 +29,7 @@ pub const ROW: Row = Row {
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
     scaling: Ok(Scaling {
         keys: &["n"],
-        rule: "n: width by the product's tiles, length by those along a side",
+        rule: "n: width and serial by the product's tiles, length by those along a side",
         extents,
     }),
 };
@@ -56,7 +56,7 @@ fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
 fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     let (n, tile) = size(parameters)?;
     let tiles = n.div_ceil(tile) as f64;
-    Ok(Scale { width: tiles * tiles, length: tiles, ..Scale::default() })
+    Ok(Scale { width: tiles * tiles, length: tiles, serial: tiles * tiles, ..Scale::default() })
 }
 
 struct Mm {

@@ -188,14 +188,13 @@ mod tests {
     #[test]
     fn the_search_tree_has_as_many_nodes() {
         fn nodes(board: Board) -> u64 {
-            let mut columns = board.candidates();
-            let mut nodes = 1;
+            let (mut columns, mut found) = (board.candidates(), 1);
             while columns != 0 {
                 let queen = columns & columns.wrapping_neg();
                 columns ^= queen;
-                nodes += nodes(board.with(queen));
+                found += nodes(board.with(queen));
             }
-            nodes
+            found
         }
         for n in 1..=12 {
             assert_eq!(nodes(Board::empty(n)), NODES[n - 1], "n={n}");
