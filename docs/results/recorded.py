@@ -203,12 +203,12 @@ def scales():
     print("|---|---|---|---|---|---|---|---|---|---|")
     errors = []
     for small, large in SCALES:
-        record(small, 3)
-        wanted = record(large, 3)
+        record(small)
+        wanted = record(large)
         found = lab("record", "--show", path(small), "--scale", large)
         if found["scale"]["length"] > 1:
             # Else leaves are merged that will be longer.
-            record(small, 3, round(MERGE_NS / found["scale"]["length"]))
+            record(small, merge_ns=round(MERGE_NS / found["scale"]["length"]))
             found = lab("record", "--show", path(small), "--scale", large)
         factors = ", ".join(f"{name} {factor:.3g}" for name, factor in found["scale"].items() if factor != 1)
         cells = []
