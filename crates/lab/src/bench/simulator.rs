@@ -271,7 +271,7 @@ fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
                     ForkJoin::new(63_000, 215_000, 1_302, u32::MAX, Fork::Tree),
                 ];
                 for (program, seed) in programs.into_iter().zip(0..) {
-                    host.submit(0, Box::new(program), policy.clone(), processors, seed);
+                    host.submit(0, Box::new(program), policy, processors, seed);
                 }
                 return (finished(&mut host, PAIR), resident().max(most));
             }
