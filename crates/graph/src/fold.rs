@@ -117,7 +117,7 @@ impl Tasks {
 }
 
 struct Fold<'a> {
-    raws: &'a [Raw],
+    raws: &'a mut [Raw],
     /// What each raw task is like, whatever its lengths.
     shapes: Vec<u32>,
     /// By shape.
@@ -125,11 +125,11 @@ struct Fold<'a> {
     tasks: Tasks,
 }
 
-/// The tasks of the graph of the last.
-pub(crate) fn fold(raws: &[Raw]) -> Vec<Task> {
+/// The tasks of the graph of the last. Of what recurs it shortens the first stretch, if more came before it.
+pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
     let (mut shapes, mut plans) = (Vec::with_capacity(raws.len()), Vec::new());
     let (mut of_tasks, mut of_forks) = (Numbers(HashMap::new()), Numbers(HashMap::new()));
-    for raw in raws {
+    for raw in &*raws {
         let like = |children: &Vec<u32>| children.iter().map(|child| shapes[*child as usize]).collect::<Vec<u32>>();
         let forks: Vec<u32> = raw.forks.iter().map(|children| of_forks.of(like(children))).collect();
         let shape = of_tasks.of(forks.clone());
@@ -169,9 +169,6 @@ impl List {
     fn has(&mut self, task: TaskId) {
         if let Item::Loop { times, .. } = &self.plan[self.items] {
             let times = *times;
-            if self.steps.is_empty() {
-                self.steps.push(Step::Run(Stretch::of(1, 0)));
-            }
             return self.push(Step::Repeat { task, times });
         }
         self.children.push(task);
@@ -213,6 +210,11 @@ impl Fold<'_> {
                     self.task(&list.each[list.children.len()])
                 }
                 Some(Item::Loop { times, body, forks }) => {
+                    let split = |(raw, from): &(u32, usize)| self.split_off(*raw, from + list.forks, *times, *forks);
+                    let before: Vec<u64> = list.at.iter().map(split).collect();
+                    if list.steps.is_empty() || before.iter().any(|length| *length > 0) {
+                        list.steps.push(Step::Run(Stretch::distributed(before, 0)));
+                    }
                     let all = list.at.iter().flat_map(|(raw, from)| {
                         (0..*times as usize).map(move |nth| (*raw, from + list.forks + nth * forks))
                     });
@@ -231,6 +233,20 @@ impl Fold<'_> {
             };
             lists.extend([list, inner]);
         }
+    }
+
+    /// What comes before a list that recurs is in its first stretch, if that is longer the first time than ever after: what it is
+    /// longer by, then, which is taken off.
+    fn split_off(&mut self, raw: u32, first: usize, times: u32, forks: usize) -> u64 {
+        let runs = &mut self.raws[raw as usize].runs;
+        let again = || (1..times as usize).map(|nth| runs[first + nth * forks].0);
+        let (longest, sum) = (again().max().unwrap_or(0), again().sum::<u64>());
+        let own = runs[first].0;
+        if own <= longest {
+            return 0;
+        }
+        runs[first].0 = sum / u64::from(times - 1);
+        own - runs[first].0
     }
 
     /// The stretch before a fork, or after the last, unless there was none; a task begins with one.
