@@ -65,7 +65,7 @@ pub fn spawn_broadcast<F>(op: F)
 where
     F: Fn(BroadcastContext) + Send + Sync + 'static,
 {
-    each_detached(op, pool::current_num_threads(), |call| detached::spawn(call));
+    each_detached(op, pool::current_num_threads(), detached::spawn);
 }
 
 /// Spawns each call by itself.

@@ -135,7 +135,7 @@ impl ThreadPool {
         if self.inner.current_thread_index().is_some() {
             return on_worker(task);
         }
-        hand_over(task, |run| self.inner.install(|| run()))
+        hand_over(task, |run| self.inner.install(run))
     }
 
     /// [`join`](crate::join()) in this pool.
