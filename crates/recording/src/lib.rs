@@ -32,7 +32,8 @@
 //! - A thread that is still running when the program ends is not in the graph; how many there are is said in a line.
 //!
 //! A program whose tasks wait for one another (barriers, channels, a lock that another task lets go) stands still here, as it would
-//! on a pool of one thread. [`yield_now()`] runs nothing that a scope holds back. Handlers are called for the one thread that there is.
+//! on a pool of one thread. So does a search of a range that only ends because threads look at several ends of it. A scope within a
+//! scope runs its own tasks before those of the outer. [`yield_now()`] runs nothing that a scope holds back. Handlers are called for the one thread that there is.
 #![forbid(unsafe_code)]
 
 mod broadcast;
