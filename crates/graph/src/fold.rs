@@ -117,7 +117,7 @@ impl Tasks {
 }
 
 struct Fold<'a> {
-    raws: &'a [Raw],
+    raws: &'a mut [Raw],
     /// What each raw task is like, whatever its lengths.
     shapes: Vec<u32>,
     /// By shape.
@@ -125,11 +125,11 @@ struct Fold<'a> {
     tasks: Tasks,
 }
 
-/// The tasks of the graph of the last.
-pub(crate) fn fold(raws: &[Raw]) -> Vec<Task> {
+/// The tasks of the graph of the last. Of what recurs it shortens the first stretch, if more came before it.
+pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
     let (mut shapes, mut plans) = (Vec::with_capacity(raws.len()), Vec::new());
     let (mut of_tasks, mut of_forks) = (Numbers(HashMap::new()), Numbers(HashMap::new()));
-    for raw in raws {
+    for raw in &*raws {
         let like = |children: &Vec<u32>| children.iter().map(|child| shapes[*child as usize]).collect::<Vec<u32>>();
         let forks: Vec<u32> = raw.forks.iter().map(|children| of_forks.of(like(children))).collect();
         let shape = of_tasks.of(forks.clone());
@@ -138,8 +138,9 @@ pub(crate) fn fold(raws: &[Raw]) -> Vec<Task> {
         }
         shapes.push(shape);
     }
+    let root = raws.len() as u32 - 1;
     let mut fold = Fold { raws, shapes, plans, tasks: Tasks::default() };
-    fold.task(&[raws.len() as u32 - 1]);
+    fold.task(&[root]);
     fold.tasks.into_tasks()
 }
 
@@ -168,19 +169,35 @@ impl Fold<'_> {
                     steps.push(Step::Fork(each.iter().map(|instances| self.task(instances)).collect()));
                 }
                 Item::Loop { times, body, forks } => {
+                    let before = at.iter().map(|(raw, from)| self.split_off(*raw, from + offset, *times, *forks));
+                    let before: Vec<u64> = before.collect();
+                    if steps.is_empty() || before.iter().any(|length| *length > 0) {
+                        steps.push(Step::Run(Stretch::distributed(before, 0)));
+                    }
                     let all = at.iter().flat_map(|(raw, from)| {
                         (0..*times as usize).map(move |nth| (*raw, from + offset + nth * forks))
                     });
                     let body = self.steps(body, &all.collect::<Vec<_>>());
-                    if steps.is_empty() {
-                        steps.push(Step::Run(Stretch::of(1, 0)));
-                    }
                     steps.push(Step::Repeat { task: self.tasks.add(Task(body)), times: *times });
                 }
             }
             offset += item.forks();
         }
         steps
+    }
+
+    /// What comes before a list that recurs is in its first stretch, if that is longer the first time than ever after: what it is
+    /// longer by, then, which is taken off.
+    fn split_off(&mut self, raw: u32, first: usize, times: u32, forks: usize) -> u64 {
+        let runs = &mut self.raws[raw as usize].runs;
+        let again = || (1..times as usize).map(|nth| runs[first + nth * forks].0);
+        let (longest, sum) = (again().max().unwrap_or(0), again().sum::<u64>());
+        let own = runs[first].0;
+        if own <= longest {
+            return 0;
+        }
+        runs[first].0 = sum / u64::from(times - 1);
+        own - runs[first].0
     }
 
     /// The stretch before a fork, or after the last, unless there was none; a task begins with one.

@@ -193,7 +193,7 @@ impl Recorder {
         root.end_stretch();
         self.push(root.raw);
         let span_ns = span(&self.raws);
-        let tasks = round(merge(&fold(&self.raws), self.merge_ns));
+        let tasks = round(merge(&fold(&mut self.raws), self.merge_ns));
         let about = About { merge_ns: self.merge_ns, clock_ns: self.clock_ns, span_ns, ..about };
         Graph::new(about, tasks)
     }

@@ -3,12 +3,27 @@
 //! A phase of a larger input has more leaves, or longer ones; a run of it has more phases. So there are factors for each:
 //!
 //! - `repeats`: how often what recurs does, where it is not part of something else that recurs.
+//! - `phases`: how often each phase occurs, one after another. A phase is what the root forks at once, with the stretch
+//!   between it and the phase before; what recurs is many of them. So a sequence whose phases shrink keeps its shape: a
+//!   triangle stays one. What is before the first phase and after the last stays once.
 //! - `width`: how many leaves there are. Each leaf becomes as many, by further halvings, so the span grows as it does on a
-//!   larger range. Where the factor is no whole number, some become one more than others.
+//!   larger range.
 //! - `length`: how long the leaves are.
-//! - `serial`: how long the stretches are that are in no forked task, between the phases.
+//! - `serial`: how long the stretches are that are in no forked task, before the phases, between and after them.
 //!
-//! Which parameter of a program is which factor is in `docs/results/recorded.md`.
+//! Where a factor of `phases` or `width` is no whole number, some become one more than others.
+//!
+//! | factor f of | work of leaves | leaves | span |
+//! |---|---|---|---|
+//! | `repeats`, `phases` | f | f | f, but for what is once |
+//! | `width` | f | f | log₂ f nanoseconds more in each leaf's place |
+//! | `length` | f | 1 | f, but for stretches that are no leaves |
+//! | `serial` | 1 | 1 | f, but for what is forked |
+//!
+//! What no factor changes: which leaves are longer than others, and how deep a recursion is, but for the halvings. So a
+//! parallel recursion with serial parts at each level has a span that is too short by a logarithm.
+//!
+//! Which parameter of a program is which factor is in that program's row of the catalog of kernels.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +37,8 @@ use crate::merge::keep;
 pub struct Scale {
     /// Of how often what recurs does.
     pub repeats: f64,
+    /// Of how often each phase occurs.
+    pub phases: f64,
     /// Of the number of leaves; 1 at least.
     pub width: f64,
     /// Of the leaves' lengths.
@@ -32,7 +49,7 @@ pub struct Scale {
 
 impl Default for Scale {
     fn default() -> Scale {
-        Scale { repeats: 1.0, width: 1.0, length: 1.0, serial: 1.0 }
+        Scale { repeats: 1.0, phases: 1.0, width: 1.0, length: 1.0, serial: 1.0 }
     }
 }
 
@@ -40,17 +57,58 @@ impl Default for Scale {
 const MOST: f64 = 1e6;
 
 impl Scale {
+    /// What the factors are called.
+    pub const NAMES: [&'static str; 5] = ["repeats", "phases", "width", "length", "serial"];
+
+    /// The factor of this name, to be set.
+    pub fn factor(&mut self, name: &str) -> Option<&mut f64> {
+        let Scale { repeats, phases, width, length, serial } = self;
+        let place = Scale::NAMES.iter().position(|known| *known == name)?;
+        Some([repeats, phases, width, length, serial][place])
+    }
+
+    /// Each factor with its name.
+    pub fn each(&self) -> [(&'static str, f64); 5] {
+        let Scale { repeats, phases, width, length, serial } = *self;
+        let factors = [repeats, phases, width, length, serial];
+        std::array::from_fn(|place| (Scale::NAMES[place], factors[place]))
+    }
+
+    /// The factors from a small input to this one, where both tell how much there is of each, in the same units.
+    pub fn over(&self, small: &Scale) -> Scale {
+        Scale {
+            repeats: self.repeats / small.repeats,
+            phases: self.phases / small.phases,
+            width: self.width / small.width,
+            length: self.length / small.length,
+            serial: self.serial / small.serial,
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
-        let Scale { repeats, width, length, serial } = *self;
-        for (name, factor) in [("repeats", repeats), ("width", width), ("length", length), ("serial", serial)] {
+        for (name, factor) in self.each() {
             if !(1.0 / MOST..=MOST).contains(&factor) {
                 return Err(format!("{name} = {factor}; a factor is from 1/{MOST} to {MOST}"));
             }
         }
-        if width < 1.0 {
-            return Err(format!("width = {width}; a graph is widened, so record a smaller input"));
+        if self.width < 1.0 {
+            return Err(format!("width = {}; a graph is widened, so record a smaller input", self.width));
         }
         Ok(())
+    }
+}
+
+/// Makes whole numbers of broken ones, whose sum stays the same.
+#[derive(Default)]
+struct Owed(f64);
+
+impl Owed {
+    fn whole(&mut self, more: f64) -> u64 {
+        self.0 += more;
+        // A sum of thirds is a little less than a whole number.
+        let whole = (self.0 + 1e-6).floor();
+        self.0 -= whole;
+        whole as u64
     }
 }
 
@@ -58,72 +116,67 @@ impl Graph {
     /// The graph of an input that differs by these factors.
     ///
     /// # Errors
-    /// A factor is out of range, or the graph would be too large; or nothing recurs in it, and that is to be scaled. Says so
-    /// in a sentence.
+    /// A factor is out of range, or the graph would be too large; or nothing recurs in it, or nothing is forked, and that is to
+    /// be scaled. Says so in a sentence.
     pub fn scaled(&self, scale: Scale) -> Result<Graph, String> {
         scale.check()?;
-        let trunk = self.trunk();
-        if scale.repeats != 1.0 && !trunk.contains(&Some(true)) {
+        let root = &self.tasks()[self.root() as usize];
+        if scale.repeats != 1.0 && !root.0.iter().any(|step| matches!(step, Step::Repeat { .. })) {
             return Err(format!("repeats = {}: nothing recurs in this recording; leave it out", scale.repeats));
         }
-        let is_forked = self.forked();
-        let mut widened = Widened { tasks: Vec::new(), scale, due: 0.0 };
+        if scale.phases != 1.0 && root.leaf().is_some() {
+            return Err(format!("phases = {}: nothing is forked in this recording; leave it out", scale.phases));
+        }
+        let (is_trunk, is_forked) = (self.trunk(), self.forked());
+        let mut scaled = Scaled { tasks: Vec::new(), scale, leaves: Owed::default(), phases: Owed::default() };
         let mut places: Vec<TaskId> = Vec::with_capacity(self.tasks().len());
         for (nth, task) in self.tasks().iter().enumerate() {
             let place = |task: &TaskId| places[*task as usize];
             let leaf = task.leaf().filter(|_| is_forked[nth]);
-            let task = match leaf {
-                Some(stretch) => Task(vec![Step::Run(stretch.map(|length| times(length, scale.length)))]),
-                None => Task(
-                    (task.0.iter())
-                        .map(|step| match step {
-                            Step::Run(stretch) if trunk[nth].is_some() => {
-                                Step::Run(stretch.map(|length| times(length, scale.serial)))
-                            }
-                            Step::Run(stretch) => Step::Run(stretch.clone()),
-                            Step::Fork(children) => {
-                                let widen = |child: &TaskId| {
-                                    let is_leaf = self.tasks()[*child as usize].leaf().is_some();
-                                    if is_leaf { widened.leaf(place(child)) } else { place(child) }
-                                };
-                                Step::Fork(children.iter().map(widen).collect())
-                            }
-                            Step::Repeat { task, times } => {
-                                let factor = if trunk[nth] == Some(true) { scale.repeats } else { 1.0 };
-                                let times = (f64::from(*times) * factor).round().clamp(1.0, f64::from(u32::MAX));
-                                Step::Repeat { task: place(task), times: times as u32 }
-                            }
-                        })
-                        .collect(),
-                ),
-            };
-            if widened.tasks.len() > Graph::MOST_KEPT {
+            let mut steps = Vec::with_capacity(task.0.len());
+            for step in &task.0 {
+                steps.push(match step {
+                    Step::Run(stretch) => Step::Run(match leaf {
+                        Some(_) => stretch.map(|length| times(length, scale.length)),
+                        None if is_trunk[nth] => stretch.map(|length| times(length, scale.serial)),
+                        None => stretch.clone(),
+                    }),
+                    Step::Fork(children) => {
+                        let widen = |child: &TaskId| {
+                            let is_leaf = self.tasks()[*child as usize].leaf().is_some();
+                            if is_leaf { scaled.leaf(place(child)) } else { place(child) }
+                        };
+                        Step::Fork(children.iter().map(widen).collect())
+                    }
+                    Step::Repeat { task, times } => Step::Repeat { task: place(task), times: *times },
+                });
+            }
+            if nth == self.root() as usize {
+                steps = scaled.phases(steps);
+            }
+            if scaled.tasks.len() > Graph::MOST_KEPT {
                 return Err(format!("width = {}: more than {} tasks would be kept", scale.width, Graph::MOST_KEPT));
             }
-            places.push(widened.add(task));
+            places.push(scaled.add(Task(steps)));
         }
         let mut kept = Tasks::default();
-        keep(&widened.tasks, places[self.root() as usize], &mut kept);
+        keep(&scaled.tasks, places[self.root() as usize], &mut kept);
         Graph::new(self.about.clone(), kept.into_tasks())
     }
 
-    /// Of each task whether it is in no forked one; and if so, whether its repetitions are in no other and it has one.
-    fn trunk(&self) -> Vec<Option<bool>> {
-        // Whether it is repeated.
-        let mut found: Vec<Option<bool>> = vec![None; self.tasks().len()];
-        found[self.root() as usize] = Some(false);
+    /// Which tasks are in no forked one.
+    fn trunk(&self) -> Vec<bool> {
+        let mut is_trunk = vec![false; self.tasks().len()];
+        is_trunk[self.root() as usize] = true;
         for nth in (0..self.tasks().len()).rev() {
-            let Some(is_repeated) = found[nth] else { continue };
-            let mut has_repeat = false;
             for step in &self.tasks()[nth].0 {
-                if let Step::Repeat { task, .. } = step {
-                    found[*task as usize] = Some(true);
-                    has_repeat = true;
+                match step {
+                    Step::Repeat { task, .. } if is_trunk[nth] => is_trunk[*task as usize] = true,
+                    _ => {}
                 }
             }
-            found[nth] = Some(has_repeat && !is_repeated);
         }
-        found
+        is_trunk
     }
 
     /// Which tasks are forked somewhere.
@@ -142,15 +195,17 @@ fn times(length: u64, factor: f64) -> u64 {
     ((length as f64 * factor).round() as u64).max(1)
 }
 
-/// The tasks of a graph that is widened.
-struct Widened {
+/// The tasks of a graph that is scaled.
+struct Scaled {
     tasks: Vec<Task>,
     scale: Scale,
-    /// What is owed to leaves of a factor that is no whole number.
-    due: f64,
+    /// Those that leaves are yet to become.
+    leaves: Owed,
+    /// Those that phases are yet to become.
+    phases: Owed,
 }
 
-impl Widened {
+impl Scaled {
     fn add(&mut self, task: Task) -> TaskId {
         self.tasks.push(task);
         self.tasks.len() as TaskId - 1
@@ -158,10 +213,8 @@ impl Widened {
 
     /// What a leaf becomes.
     fn leaf(&mut self, leaf: TaskId) -> TaskId {
-        self.due += self.scale.width;
-        let leaves = self.due.floor();
-        self.due -= leaves;
-        self.halved(leaf, leaves as u64)
+        let leaves = self.leaves.whole(self.scale.width);
+        self.halved(leaf, leaves)
     }
 
     fn halved(&mut self, leaf: TaskId, leaves: u64) -> TaskId {
@@ -174,6 +227,44 @@ impl Widened {
         let right = self.add(right);
         let right = self.halved(right, leaves - leaves / 2);
         self.add(Task(vec![Step::Run(Stretch::of(1, 0)), Step::Fork(vec![left, right])]))
+    }
+
+    /// The root's steps with each phase as often as it is to occur.
+    fn phases(&mut self, steps: Vec<Step>) -> Vec<Step> {
+        let Scale { repeats, phases, .. } = self.scale;
+        let mut scaled: Vec<Step> = Vec::with_capacity(steps.len());
+        // The stretches since the last phase; none is before there was one.
+        let mut between: Option<Vec<Step>> = None;
+        for step in steps {
+            match step {
+                Step::Run(_) => between.as_mut().unwrap_or(&mut scaled).push(step),
+                Step::Fork(_) => {
+                    let mut phase = between.replace(Vec::new()).unwrap_or_default();
+                    match self.phases.whole(phases) {
+                        0 => {}
+                        1 => scaled.extend(phase.into_iter().chain([step])),
+                        times => {
+                            if phase.is_empty() {
+                                phase.push(Step::Run(Stretch::of(1, 0)));
+                            }
+                            phase.push(step);
+                            scaled.push(Step::Repeat { task: self.add(Task(phase)), times: times as u32 });
+                        }
+                    }
+                }
+                Step::Repeat { task, times } => {
+                    scaled.extend(between.replace(Vec::new()).unwrap_or_default());
+                    let wanted = f64::from(times) * repeats;
+                    let times =
+                        if phases == 1.0 { wanted.round().max(1.0) as u64 } else { self.phases.whole(wanted * phases) };
+                    if times > 0 {
+                        scaled.push(Step::Repeat { task, times: times.min(u32::MAX.into()) as u32 });
+                    }
+                }
+            }
+        }
+        scaled.extend(between.unwrap_or_default());
+        scaled
     }
 }
 
@@ -209,6 +300,44 @@ mod tests {
         assert_eq!(wide.measure(1).span, 1_000 + 3 * (50 + 10 + 3 + 700));
         let wider = graph.scaled(Scale { width: 1.5, ..plain }).unwrap();
         assert_eq!(wider.leaves().count, 3 * 6);
+        // What recurs is as many phases.
+        let phases = |factor| graph.scaled(Scale { phases: factor, ..plain }).unwrap();
+        assert_eq!(phases(2.0), graph.scaled(Scale { repeats: 2.0, ..plain }).unwrap());
+        assert_eq!(phases(1.0 / 3.0).measure(1).work, 1_000 + 50 + 2 * 10 + 4 * 700);
+    }
+
+    /// What each phase forks, one after another.
+    fn widths(graph: &Graph) -> Vec<usize> {
+        let width = |steps: &[Step]| {
+            let children = steps.iter().find_map(|step| match step {
+                Step::Fork(children) => Some(children.len()),
+                _ => None,
+            });
+            children.unwrap()
+        };
+        let root = &graph.tasks()[graph.root() as usize];
+        let each = root.0.iter().flat_map(|step| match step {
+            Step::Run(_) => Vec::new(),
+            Step::Fork(_) => vec![width(std::slice::from_ref(step))],
+            Step::Repeat { task, times } => vec![width(&graph.tasks()[*task as usize].0); *times as usize],
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn a_triangle_stays_one() {
+        let phase = |width: usize| [Step::Fork(vec![0; width]), run(30)];
+        let root = [run(5_000)].into_iter().chain((2..6).rev().flat_map(phase));
+        let tasks = vec![Task(vec![run(700)]), Task(root.chain([run(9_000)]).collect())];
+        let triangle = Graph::new(About::default(), tasks).unwrap();
+        let phases = |factor| triangle.scaled(Scale { phases: factor, ..Scale::default() }).unwrap();
+        assert_eq!(widths(&phases(2.0)), [5, 5, 4, 4, 3, 3, 2, 2]);
+        assert_eq!(widths(&phases(1.5)), [5, 4, 4, 3, 2, 2]);
+        assert_eq!(widths(&phases(0.5)), [4, 2]);
+        assert_eq!(widths(&phases(0.2)), [] as [usize; 0]);
+        let found = phases(2.0).measure(0);
+        assert_eq!(found.span, 5_000 + 2 + 8 * 700 + 6 * 30 + 30 + 9_000);
+        assert_eq!(found.work, found.span + (2 * (5 + 4 + 3 + 2) - 8) * 700);
     }
 
     #[test]
@@ -217,6 +346,7 @@ mod tests {
         let leaf = Graph::new(About::default(), vec![Task(vec![run(5)])]).unwrap();
         for (graph, scale, part) in [
             (&leaf, Scale { repeats: 2.0, ..plain }, "nothing recurs"),
+            (&leaf, Scale { phases: 2.0, ..plain }, "nothing is forked"),
             (&leaf, Scale { width: 0.5, ..plain }, "record a smaller input"),
             (&leaf, Scale { length: f64::NAN, ..plain }, "length = NaN"),
             (&leaf, Scale { serial: -1.0, ..plain }, "serial = -1"),

@@ -168,6 +168,30 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn as_many_phases_are_as_many_times_the_work(widths in vec(2..40usize, 1..30), phases in 1..8u32, between in 1..500u64) {
+        let phase = |width: usize| vec![Part::Fork(vec![vec![Part::Run(3_000)]; width]), Part::Run(between)];
+        let parts = [vec![Part::Run(700)], widths.iter().flat_map(|width| phase(*width)).collect()].concat();
+        let mut teller = Teller::new(0, 0);
+        let span = teller.tell(&parts, 0);
+        let graph = teller.graph();
+        let scaled = graph.scaled(Scale { phases: phases.into(), ..Scale::default() }).unwrap();
+        let leaves: usize = widths.iter().sum();
+        prop_assert_eq!(graph.leaves().count, leaves as u64);
+        prop_assert_eq!(scaled.leaves().count, u64::from(phases) * leaves as u64);
+        // What is before the first phase and after the last stays once. Where all recurs, the first phase is taken to have the
+        // same stretch before it as the others.
+        let (once, times, found) = (700 + between, u64::from(phases), scaled.measure(0));
+        let slack = u128::from(times) * (2 * widths.len() as u128 + u128::from(between));
+        prop_assert!(nearly(found.span, once + times * (span - once), slack), "{found:?}, {span}");
+        prop_assert_eq!(found.work - found.span, times * 3_000 * (leaves - widths.len()) as u64);
+        // In two steps it is the same.
+        let again = scaled.scaled(Scale { phases: 2.0, ..Scale::default() }).unwrap();
+        prop_assert_eq!(again.leaves().count, 2 * scaled.leaves().count);
+    }
+}
+
 #[test]
 fn what_recurs_is_kept_once() {
     let leaf = vec![Part::Run(20_000)];
@@ -182,6 +206,17 @@ fn what_recurs_is_kept_once() {
     assert_eq!(graph.count_tasks(), tasks.into());
     assert!(graph.tasks().len() < 20, "{} tasks are kept", graph.tasks().len());
     assert!(graph.measure(5).work.abs_diff(work) < 10_000);
+}
+
+#[test]
+fn what_comes_before_a_repetition_is_no_part_of_it() {
+    let phase = vec![Part::Run(50), Part::Fork(vec![vec![Part::Run(20_000)]; 4])];
+    let mut teller = Teller::new(0, 0);
+    let span = teller.tell(&[Part::Run(7_000), Part::Repeat(10, phase)], 0);
+    let graph = teller.graph();
+    assert_eq!(graph.measure(0).span, span);
+    let more = graph.scaled(Scale { repeats: 5.0, ..Scale::default() }).unwrap();
+    assert_eq!(more.measure(0).span, 7_000 + 50 * 20_050);
 }
 
 #[test]

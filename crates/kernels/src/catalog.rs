@@ -1,6 +1,7 @@
 //! Every program by name. Adding a program is one file under `kernels/` and one row here.
 
 use crate::kernels;
+use crate::scaling::Scaling;
 use crate::{Parameter, ParameterError, Parameters, Program};
 
 /// Builds a program's input from its parameters.
@@ -16,6 +17,8 @@ pub struct Row {
     pub parameters: &'static [Parameter],
     /// Builds its input.
     pub prepare: Prepare,
+    /// How the graph of an input becomes that of a larger one; or why it does not.
+    pub scaling: Result<Scaling, &'static str>,
 }
 
 /// All programs.
@@ -48,10 +51,19 @@ pub const ROWS: &[Row] = &[
 /// # Errors
 /// An unknown name, or a parameter that the program does not take.
 pub fn prepare(text: &str) -> Result<Box<dyn Program>, ParameterError> {
+    let (row, parameters) = parse(text)?;
+    (row.prepare)(&parameters)
+}
+
+/// Looks up `NAME[:key=value,…]`: the program's row and its parameters.
+///
+/// # Errors
+/// An unknown name, or a key that the program does not take.
+pub fn parse(text: &str) -> Result<(&'static Row, Parameters), ParameterError> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
     let Some(row) = ROWS.iter().find(|row| row.name == name) else {
         let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
         return Err(ParameterError::new(format!("no program is called '{name}'; choose one of {}", names.join(", "))));
     };
-    (row.prepare)(&Parameters::parse(row.name, row.parameters, parameters)?)
+    Ok((row, Parameters::parse(row.name, row.parameters, parameters)?))
 }

@@ -90,7 +90,7 @@ pub trait ForkJoin: Copy + Send + Sync {
 }
 
 /// Elements that a leaf of [`ForkJoin::copy`] copies: tens of microseconds for numbers of eight bytes.
-const COPY_GRAIN: usize = 16 * 1024;
+pub(crate) const COPY_GRAIN: usize = 16 * 1024;
 
 /// [`ForkJoin::for_chunks_mut`] on the tail of a slice whose first chunk has the index `first`.
 fn for_chunks_mut_from<J, T, F>(fork_join: J, data: &mut [T], chunk: usize, first: usize, body: &F)

@@ -15,6 +15,7 @@ mod randlc;
 mod random;
 pub mod record;
 mod recurrence;
+pub mod scaling;
 
 pub mod kernels;
 

@@ -6,6 +6,7 @@
 
 use comity::{Refusal, Refusals, WorkerCounters};
 use comity_console::machine::{Machine, Versions};
+use comity_graph::Scale;
 use serde::{Deserialize, Serialize};
 
 /// `comity-corun/1`: all co-runs of one `comity-lab corun`.
@@ -225,6 +226,8 @@ pub struct RecordReport {
     pub name: String,
     /// For so many workers.
     pub workers: u32,
+    /// The factors by which it is scaled in what follows, where it is; plain runs are those of the recorded input.
+    pub scale: Option<Scale>,
     /// Tasks shorter than this, in nanoseconds, are part of their parents.
     pub merge_ns: u64,
     /// What reading the clock costs, in nanoseconds, which is in no length.
@@ -390,6 +393,10 @@ pub struct KernelRow {
     pub summary: &'static str,
     /// What can be set.
     pub parameters: Vec<KernelParameter>,
+    /// The rule by which a recording is scaled to a larger input; `null`: there is none,
+    pub scaling: Option<&'static str>,
+    /// and why.
+    pub no_scaling: Option<&'static str>,
 }
 
 /// One value that a kernel can be given.

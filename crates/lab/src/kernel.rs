@@ -249,6 +249,8 @@ fn list(json: bool) -> Result<(), Failure> {
                     help: parameter.help,
                 })
                 .collect(),
+            scaling: row.scaling.ok().map(|scaling| scaling.rule),
+            no_scaling: row.scaling.err(),
         });
         let catalog = KernelCatalog { schema: "comity-kernels/1", kernels: kernels.collect() };
         return output::print(&output::to_json(&catalog));
@@ -259,6 +261,10 @@ fn list(json: bool) -> Result<(), Failure> {
         for parameter in row.parameters {
             let _ = writeln!(text, "    {}={}: {}", parameter.key, parameter.default, parameter.help);
         }
+        let _ = match row.scaling {
+            Ok(scaling) => writeln!(text, "    a recording is scaled by {}", scaling.rule),
+            Err(why) => writeln!(text, "    a recording is not scaled: {why}"),
+        };
     }
     output::print(&text)
 }

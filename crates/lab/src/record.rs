@@ -4,7 +4,6 @@ use std::fmt::Write;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,7 +11,7 @@ use comfy_table::{Table, presets};
 use comity_console::{Failure, machine, output};
 use comity_graph::{About, Graph, Leaves, Measures, Scale};
 use comity_kernels::record::{Costs, MERGE_NS};
-use comity_kernels::{Verdict, catalog};
+use comity_kernels::{Verdict, catalog, scaling};
 
 use crate::backend::{default_workers, workers_range};
 use crate::choices;
@@ -22,11 +21,13 @@ use crate::progress::Progress;
 const EXAMPLES: &str = "Examples:
   comity-lab record cg:class=W --workers 8 --out cg.graph
   comity-lab record --show cg.graph
+  comity-lab record --show cg.graph --scale cg:class=A
   comity-lab record --show cg.graph --scale repeats=2,width=4
 
 A kernel is run serially, in turns with and without being measured; kept is the
 recording whose work is the median. scenarios/README.md says how a recording is
-simulated, docs/results/recorded.md how it is scaled.
+simulated. comity-lab kernel --list has the rule by which each kernel is scaled,
+docs/results/recorded.md what the factors do and how near a rule comes.
 
 Exit codes: 0 success; 1 a run was wrong or a file cannot be written; 2 the
 command line is at fault, or the file is no recording.";
@@ -57,9 +58,9 @@ pub struct Arguments {
     /// Tell of a recording that there is
     #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out"])]
     show: Option<PathBuf>,
-    /// With --show: of a larger input, by factors of repeats, width, length and serial
-    #[arg(long, value_name = "key=factor,…", requires = "show")]
-    scale: Option<WrittenScale>,
+    /// With --show: of a larger input, by the kernel's rule; or by factors of repeats, phases, width, length, serial
+    #[arg(long, value_name = "NAME:key=value,… | factor=N,…", requires = "show")]
+    scale: Option<String>,
     /// Print JSON (schema comity-record/1)
     #[arg(long)]
     json: bool,
@@ -75,38 +76,31 @@ impl Arguments {
 /// Programs whose tasks wait: in a series-parallel graph none does.
 const WAITING: [&str; 3] = ["loop", "wavefront", "io"];
 
-/// Factors on a command line.
-#[derive(Clone, Copy, Debug)]
-struct WrittenScale(Scale);
-
-impl FromStr for WrittenScale {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<WrittenScale, String> {
-        let mut scale = Scale::default();
-        for piece in text.split(',') {
-            let (key, value) =
-                piece.split_once('=').ok_or_else(|| format!("'{piece}' is not of the form key=factor"))?;
-            let factor = match key {
-                "repeats" => &mut scale.repeats,
-                "width" => &mut scale.width,
-                "length" => &mut scale.length,
-                "serial" => &mut scale.serial,
-                _ => return Err(format!("no factor is called '{key}'; choose of repeats, width, length, serial")),
-            };
-            *factor = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
-        }
-        Ok(WrittenScale(scale))
+/// The factors that a command line wants of a graph: those that it says, or those to the kernel that it names.
+fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
+    if text.contains(':') || catalog::ROWS.iter().any(|row| row.name == text) {
+        return scaling::factors(&graph.about.program, text).map_err(|error| error.to_string());
     }
+    let mut scale = Scale::default();
+    for piece in text.split(',') {
+        let (key, value) = piece
+            .split_once('=')
+            .ok_or_else(|| format!("'{piece}' is neither of the form factor=N nor a kernel's name"))?;
+        let names = Scale::NAMES.join(", ");
+        let factor = scale.factor(key).ok_or_else(|| format!("no factor is called '{key}'; choose of {names}"))?;
+        *factor = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
+    }
+    Ok(scale)
 }
 
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.show {
         let graph = read(path).map_err(|why| Failure::Usage(format!("recording '{}': {why}", path.display())))?;
-        let scale = arguments.scale.map_or(Scale::default(), |written| written.0);
-        let graph = graph.scaled(scale).map_err(|why| Failure::Usage(format!("--scale: {why}")))?;
-        return tell(&graph, None, arguments.json);
+        let Some(wanted) = &arguments.scale else { return tell(&graph, None, None, arguments.json) };
+        let scaled = factors(&graph, wanted).and_then(|scale| Ok((graph.scaled(scale)?, scale)));
+        let (graph, scale) = scaled.map_err(|why| Failure::Usage(format!("--scale: {why}")))?;
+        return tell(&graph, Some(scale), None, arguments.json);
     }
     let (Some(name), Some(out)) = (&arguments.name, &arguments.out) else {
         return Err(Failure::Usage("name a kernel and, with --out, a file".into()));
@@ -119,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     choices::tell_workers(workers, arguments.workers.is_some());
     let (graph, rounds) = record(name, workers, arguments)?;
     write(&graph, out).map_err(|error| Failure::Run(format!("cannot write '{}': {error}", out.display())))?;
-    tell(&graph, Some(&rounds), arguments.json)
+    tell(&graph, None, Some(&rounds), arguments.json)
 }
 
 /// The recording in a file.
@@ -203,10 +197,10 @@ fn spread(times: &[u64]) -> Spread {
     Spread { median: median(times) as f64 / 1e9, least: seconds(times.iter().min()), most: seconds(times.iter().max()) }
 }
 
-fn tell(graph: &Graph, rounds: Option<&Rounds>, json: bool) -> Result<(), Failure> {
+fn tell(graph: &Graph, scale: Option<Scale>, rounds: Option<&Rounds>, json: bool) -> Result<(), Failure> {
     let (found, leaves) = (graph.measure(0), graph.leaves());
     if !json {
-        return output::print(&table(graph, found, leaves, rounds));
+        return output::print(&table(graph, scale, found, leaves, rounds));
     }
     let about = &graph.about;
     output::print(&output::to_json(&RecordReport {
@@ -215,6 +209,7 @@ fn tell(graph: &Graph, rounds: Option<&Rounds>, json: bool) -> Result<(), Failur
         versions: machine::versions(),
         name: about.program.clone(),
         workers: about.workers,
+        scale,
         merge_ns: about.merge_ns,
         clock_ns: about.clock_ns,
         work_s: found.work as f64 / 1e9,
@@ -239,7 +234,7 @@ fn slowdown(about: &About) -> Option<f64> {
     (about.plain_ns > 0).then(|| about.recorded_ns as f64 / about.plain_ns as f64 - 1.0)
 }
 
-fn table(graph: &Graph, found: Measures, leaves: Leaves, rounds: Option<&Rounds>) -> String {
+fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, rounds: Option<&Rounds>) -> String {
     let about = &graph.about;
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
@@ -254,11 +249,15 @@ fn table(graph: &Graph, found: Measures, leaves: Leaves, rounds: Option<&Rounds>
         }
     };
     row("work T₁", in_words(found.work) + &ranged(rounds.map(|rounds| &rounds.work)));
-    if about.plain_ns > 0 {
+    // Of the input that was recorded.
+    let is_as_it_ran = scale.is_none();
+    if about.plain_ns > 0 && is_as_it_ran {
         row("the serial run, not recorded", in_words(about.plain_ns) + &ranged(rounds.map(|rounds| &rounds.plain)));
     }
     row("span T∞", in_words(found.span));
-    row("span as it ran", in_words(about.span_ns));
+    if is_as_it_ran {
+        row("span as it ran", in_words(about.span_ns));
+    }
     row("parallelism T₁/T∞", format!("{:.1}", found.work as f64 / found.span as f64));
     row("tasks", format!("{}, of which {} kept", graph.count_tasks(), graph.tasks().len()));
     row("joins merged", graph.merged_joins().to_string());
@@ -267,13 +266,17 @@ fn table(graph: &Graph, found: Measures, leaves: Leaves, rounds: Option<&Rounds>
     let quantiles = [tenth, median, nine_tenths, longest].map(in_words).join(", ");
     row("leaves, p10, p50, p90, longest", quantiles);
     let mut text = format!("{}, for {} workers\n{table}\n", about.program, about.workers);
+    if let Some(scale) = scale {
+        let factors = scale.each().map(|(name, factor)| format!("{name} = {factor}"));
+        let _ = writeln!(text, "Scaled, as a scenario's scale = {{ {} }}.", factors.join(", "));
+    }
     let _ = writeln!(
         text,
         "Tasks shorter than {} are part of their parents; {} per reading of the clock are subtracted.",
         in_words(about.merge_ns),
         in_words(about.clock_ns)
     );
-    if let Some(slowdown) = slowdown(about) {
+    if let Some(slowdown) = slowdown(about).filter(|_| is_as_it_ran) {
         let _ = writeln!(
             text,
             "Recorded it took {}{}: {:.0} % more.",

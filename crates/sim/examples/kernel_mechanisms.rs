@@ -1,13 +1,14 @@
 //! What each mechanism of a kernel does to the examples of BWS §2.3.2: pairs of programs by hand on 32 cores, under ABP. What
 //! `docs/results/kernel-model.md` quotes.
 //!
-//! `cargo run --release -p comity-sim --example kernel_mechanisms [SEEDS]`: some minutes for 3 seeds.
+//! `cargo run --release -p comity-sim --example kernel_mechanisms [SEEDS [WORD…]]`: some minutes for each of the rows, or
+//! for those that have such a word in their name.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use comity_sim::program::{Program, Strand};
+use comity_sim::program::{Fork, ForkJoin, Program, Strand};
 use comity_sim::threads::linux::{Groups, Linux, Version};
 use comity_sim::threads::{Costs, Host};
 
@@ -101,6 +102,8 @@ struct Variant {
     /// `None`: cores of equal turns.
     linux: Option<Linux>,
     refill: u64,
+    /// Whether short programs come and go meanwhile.
+    is_disturbed: bool,
 }
 
 /// So many rounds of each program are waited for, and for so long at most.
@@ -109,20 +112,23 @@ const LONGEST: u64 = 60_000_000_000;
 /// A result is read so often.
 const STEP: u64 = 5_000_000;
 
+/// Every 300 ms, six times, a program comes that has some threads compute for 7 leaves of 7.3 ms each.
+fn disturb(host: &mut Host) {
+    for (nth, threads) in (0..).zip([7, 11, 5, 13, 3, 17]) {
+        let program = ForkJoin::new(1, 7_300_000, 7 * threads, 1, Fork::Tree);
+        host.submit(
+            1 + 300_000_000 * nth,
+            Box::new(program),
+            "plain".parse().expect("it is in the catalog"),
+            threads,
+            nth,
+        );
+    }
+}
+
 /// Seconds of a round of each program.
 fn run(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> Vec<f64> {
-    let costs = Costs { steal: 500, yield_core: 700, refill: variant.refill, ..Costs::default() };
-    let mut host = Host::new(32, costs, seed);
-    if let Some(linux) = variant.linux {
-        host.use_linux(linux);
-    }
-    let policy = policy.parse().expect("it is in the catalog");
-    let mut rounds = Vec::new();
-    for (nth, (name, workers)) in (0..).zip(programs) {
-        rounds.push(Arc::new(AtomicU32::new(0)));
-        let program = Phases { phases: phases(name), nth: 0, left: 0, rounds: Arc::clone(&rounds[nth as usize]) };
-        host.submit(0, Box::new(program), policy, *workers, seed + nth);
-    }
+    let (mut host, rounds) = host(variant, policy, seed, programs);
     let mut last = vec![(0, 0); programs.len()];
     while last.iter().any(|(done, _)| *done < ROUNDS) && host.now() < LONGEST {
         host.run(host.now() + STEP, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
@@ -136,12 +142,56 @@ fn run(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> V
     last.iter().map(|(done, at)| *at as f64 / 1e9 / f64::from(*done)).collect()
 }
 
+/// A host with these programs, and their rounds.
+fn host(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> (Host, Vec<Arc<AtomicU32>>) {
+    let costs = Costs { steal: 500, yield_core: 700, refill: variant.refill, ..Costs::default() };
+    let mut host = Host::new(32, costs, seed);
+    if let Some(linux) = variant.linux {
+        host.use_linux(linux);
+    }
+    let policy = policy.parse().expect("it is in the catalog");
+    if variant.is_disturbed {
+        disturb(&mut host);
+    }
+    let mut rounds = Vec::new();
+    for (nth, (name, workers)) in (0..).zip(programs) {
+        rounds.push(Arc::new(AtomicU32::new(0)));
+        let program = Phases { phases: phases(name), nth: 0, left: 0, rounds: Arc::clone(&rounds[nth as usize]) };
+        let number = host.submit(0, Box::new(program), policy, *workers, seed + nth);
+        // BFS does nothing but wait for memory.
+        host.set_memory(number, if *name == "bfs" { 1_000 } else { 0 });
+    }
+    (host, rounds)
+}
+
+/// How many cores CG has beside MM in each of 400 ms, from three seconds on: in how many ms at most one, at least 31, and the least and
+/// the most.
+fn cores_of_cg(variant: Variant) -> (usize, usize, u64, u64) {
+    let (mut host, _) = host(variant, NO_YIELDS, 1, &[("cg", 32), ("mm", 32)]);
+    // Those that disturb come first.
+    let cg = if variant.is_disturbed { 6 } else { 0 };
+    let mut used = |at: u64| {
+        host.run(at, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+        let spent = host.fate(cg).spent;
+        spent.work + spent.steal + spent.mug
+    };
+    let at = |ms: u64| 3_000_000_000 + ms * 1_000_000;
+    let until: Vec<u64> = (0..=400).map(|ms| used(at(ms))).collect();
+    let cores: Vec<u64> = until.windows(2).map(|ends| (ends[1] - ends[0] + 500_000) / 1_000_000).collect();
+    let count = |is: fn(&u64) -> bool| cores.iter().filter(|cores| is(cores)).count();
+    let ends = (cores.iter().min(), cores.iter().max());
+    (count(|cores| *cores <= 1), count(|cores| *cores >= 31), *ends.0.unwrap_or(&0), *ends.1.unwrap_or(&0))
+}
+
+/// A thief that yields after 4096 failed steals a peer does so after a dozen slices: never.
+const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
+
 fn main() {
     let seeds: u64 = std::env::args().nth(1).map_or(3, |seeds| seeds.parse().expect("a number of seeds"));
     let bws = Linux { compat_yield: true, hz: 1_000, sockets: 4, ..Linux::new(Version::V2_6_36) };
-    let with = |name, linux| Variant { name, linux: Some(linux), refill: 0 };
+    let with = |name, linux| Variant { name, linux: Some(linux), refill: 0, is_disturbed: false };
     let variants = [
-        Variant { name: "equal turns of 3 ms, no kernel", linux: None, refill: 0 },
+        Variant { name: "equal turns of 3 ms, no kernel", linux: None, refill: 0, is_disturbed: false },
         with("2.6.36, a yield stays where it is", Linux { compat_yield: false, ..bws }),
         with("2.6.36, `sched_compat_yield` = 1", bws),
         with("the same in one socket", Linux { sockets: 1, ..bws }),
@@ -149,20 +199,25 @@ fn main() {
         with("the same with 100 ticks a second", Linux { hz: 100, ..bws }),
         with("the same with 16 cores of two hardware threads", Linux { threads_per_core: 2, ..bws }),
         with("the same, each program a task group", Linux { groups: Groups::Separate, ..bws }),
-        Variant { name: "the same, 20 µs to fill the caches", linux: Some(bws), refill: 20_000 },
+        Variant { refill: 20_000, ..with("the same, 20 µs to fill the caches", bws) },
+        Variant { is_disturbed: true, ..with("the same, and short programs come and go", bws) },
+        // With that BFS has the paper's speedup of 21 alone.
+        with("the same, memory for 5.7 of a socket's 8 cores", Linux { bandwidth: Some(5_700), ..bws }),
         with("2.6.32, `sched_compat_yield` = 1", Linux { version: Version::V2_6_32, ..bws }),
         with("3.9", Linux { version: Version::V3_9, compat_yield: false, ..bws }),
         with("6.18", Linux { version: Version::V6_18, compat_yield: false, ..bws }),
     ];
     println!("| kernel | BFS, EP | CG, MM | CG of 16, MM | CG, MM without yields |\n|---|---|---|---|---|");
-    for variant in variants {
+    // Of each row that has one of these words in its name.
+    let chosen: Vec<String> = std::env::args().skip(2).collect();
+    let is_chosen = |name: &str| chosen.is_empty() || chosen.iter().any(|word| name.contains(word.as_str()));
+    for variant in variants.into_iter().filter(|variant| is_chosen(variant.name)) {
         print!("| {} |", variant.name);
-        // A thief that yields after 4096 failed steals a peer does so after a dozen slices: never.
         for (pair, policy) in [
             ([("bfs", 32), ("ep", 32)], "abp"),
             ([("cg", 32), ("mm", 32)], "abp"),
             ([("cg", 16), ("mm", 32)], "abp"),
-            ([("cg", 32), ("mm", 32)], "delay-yield:failures_per_worker=4096"),
+            ([("cg", 32), ("mm", 32)], NO_YIELDS),
         ] {
             let mut slowdowns = [Vec::new(), Vec::new()];
             for seed in 1..=seeds {
@@ -179,5 +234,14 @@ fn main() {
             print!(" {} |", told.join(", "));
         }
         println!();
+    }
+    if is_chosen("lockstep") {
+        for is_disturbed in [false, true] {
+            let (none, all, least, most) = cores_of_cg(Variant { is_disturbed, ..with("lockstep", bws) });
+            println!(
+                "CG beside MM without yields, others come and go: {is_disturbed}. Of 400 ms it has one core at most in {none}, 31 or 32 \
+                 in {all}; {least} to {most} cores"
+            );
+        }
     }
 }

@@ -157,6 +157,9 @@ pub struct Submission {
     /// The nice value of its threads, −20 to 19. Only on a host with a kernel of Linux.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub nice: i8,
+    /// The part of its strands' time alone that they wait for memory, in thousandths. Only where that has bounds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub memory: u32,
     /// Whether each starts again when it has ended. Only on a host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeat: bool,
@@ -459,6 +462,13 @@ impl Submission {
                 place("nice")
             ));
         }
+        if self.memory > 0 && machine.linux.is_none_or(|linux| linux.bandwidth.is_none()) {
+            return Err(format!(
+                "{}: memory is as fast as all ask for; write machine.linux.bandwidth, or leave it out",
+                place("memory")
+            ));
+        }
+        bounded(&place("memory"), self.memory.into(), 0, 1_000)?;
         if !(-20..=19).contains(&self.nice) {
             return Err(format!("{} is {}; it must be at least -20 and at most 19", place("nice"), self.nice));
         }

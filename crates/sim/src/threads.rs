@@ -388,9 +388,9 @@ impl Host {
         self.kernel.len()
     }
 
-    /// Whether its cores have more hardware threads than one, so that what runs on one slows the other.
-    pub fn has_hardware_threads(&self) -> bool {
-        self.kernel.linux.as_ref().is_some_and(|linux| linux.sibling(0).is_some())
+    /// Whether what runs on one processor may slow what runs on another: they are hardware threads of a core, or their memory has bounds.
+    pub fn shares_speed(&self) -> bool {
+        self.kernel.linux.as_ref().is_some_and(|linux| linux.sibling(0).is_some() || linux.demand(0).is_some())
     }
 
     /// How often cores went from one thread to another.
@@ -415,6 +415,15 @@ impl Host {
     /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel of Linux.
     pub fn set_nice(&mut self, program: u32, nice: i8) {
         self.pools.0[program as usize].nice = nice;
+    }
+
+    /// The strands of the program wait for memory for so many thousandths of their time alone, on a host whose memory has bounds.
+    ///
+    /// # Panics
+    /// If that is more than 1000.
+    pub fn set_memory(&mut self, program: u32, thousandths: u32) {
+        assert!(thousandths <= 1_000, "{thousandths} thousandths of the time");
+        self.pools.0[program as usize].memory = thousandths;
     }
 
     /// The program, which has not come yet, starts again whenever it has ended. Of one whose tasks block that is not done.

@@ -156,3 +156,27 @@ fn one_that_wakes_seldom_waits_and_then_for_a_tick() {
         }
     }
 }
+
+/// How long a phase of eight strands of 10 ms takes on eight cores, over what it takes alone.
+fn slowed(sockets: u32, bandwidth: u32, memory: u32) -> f64 {
+    let mut host = Host::new(8, Costs::default(), 1);
+    host.use_linux(Linux { sockets, bandwidth: Some(bandwidth), ..Linux::new(Version::V6_18) });
+    host.without_table();
+    let program = ForkJoin::new(1, 10 * MILLISECOND, 8, 1, Fork::AtOnce);
+    let number = host.submit(0, Box::new(program), "abp".parse().unwrap(), 8, 1);
+    host.set_memory(number, memory);
+    host.run(SECOND, 1).unwrap();
+    host.fate(number).ended.unwrap() as f64 / (10 * MILLISECOND) as f64
+}
+
+#[test]
+fn cores_that_wait_for_memory_share_that_of_their_socket() {
+    let near = |value: f64, expected: f64| assert!((value / expected - 1.0).abs() < 0.05, "{value}, not {expected}");
+    // Two cores' worth for eight, and for each four.
+    near(slowed(1, 2_000, 1_000), 4.0);
+    near(slowed(2, 2_000, 1_000), 2.0);
+    // Who waits half of the time asks for half as much, and needs a half of twice as long for it.
+    near(slowed(1, 2_000, 500), 2.0);
+    near(slowed(1, 4_000, 500), 1.0);
+    near(slowed(1, 2_000, 0), 1.0);
+}

@@ -51,6 +51,7 @@ fn scenario(seed: u64) -> Written {
         sleep: 0,
         quota: None,
         nice: 0,
+        memory: 0,
         repeat: false,
         file: None,
         scale: None,

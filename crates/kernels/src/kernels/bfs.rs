@@ -8,8 +8,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -27,6 +30,11 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the graph, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["nodes"],
+        rule: "nodes: width and serial; the first frontiers grow as well, and their number does not",
+        extents,
+    }),
 };
 
 /// At 20 million nodes and more edges than this, the graph would not fit in the memory of a small machine.
@@ -49,6 +57,11 @@ fn prepare(parameters: &Parameters) -> Result<Bfs, ParameterError> {
         )));
     }
     Ok(Bfs::new(Graph::random(nodes, degree, seed as u64), grain))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let nodes = parameters.number("nodes", 1..=20_000_000)? as f64;
+    Ok(Scale { width: nodes, serial: nodes, ..Scale::default() })
 }
 
 struct Bfs {

@@ -13,8 +13,11 @@ mod phase;
 
 use std::ops::Range;
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
-use crate::{ForkJoin, Kernel, Parameter, Verdict};
+use crate::scaling::Scaling;
+use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use makea::{Matrix, make_matrix};
 use phase::sum_rows;
 
@@ -31,9 +34,14 @@ pub const ROW: Row = Row {
         },
     ],
     prepare: |parameters| {
-        let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
-        Ok(Box::new(Cg::new(class, parameters.number("grain", 1..=1_000_000)?)))
+        let (class, grain) = size(parameters)?;
+        Ok(Box::new(Cg::new(class, grain)))
     },
+    scaling: Ok(Scaling {
+        keys: &["class"],
+        rule: "class: repeats by the steps, width by the tasks of the matrix's rows, length by the nonzeros of a row, serial by rows",
+        extents,
+    }),
 };
 
 /// A row of the matrix costs as much as dozens of vector elements, and leaves should cost about the same.
@@ -46,6 +54,21 @@ const GRADIENT_STEPS: usize = 25;
 const TOLERANCE: f64 = 1e-10;
 
 /// A problem class and its published result.
+/// The class, and rows of the matrix in a leaf.
+fn size(parameters: &Parameters) -> Result<(&'static Class, usize), ParameterError> {
+    let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
+    Ok((class, parameters.number("grain", 1..=1_000_000)?))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (class, grain) = size(parameters)?;
+    let (rows, tasks) = (class.rows as f64, class.rows.div_ceil(grain) as f64);
+    // As many are in a row of the sum of outer products.
+    let nonzeros = ((class.nonzeros + 1) as f64).powi(2);
+    let length = rows / tasks * nonzeros;
+    Ok(Scale { repeats: class.steps as f64, width: tasks, length, serial: rows, ..Scale::default() })
+}
+
 struct Class {
     name: &'static str,
     rows: usize,

@@ -13,9 +13,12 @@
 mod block;
 mod tree;
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::difference::{largest, largest_difference};
 use crate::random::SplitMix;
+use crate::scaling::{Scaling, quarters_on_path};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use tree::{Recursion, Tree};
 
@@ -39,6 +42,12 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the matrix, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["class", "n", "nonzeros"],
+        rule: "n: phases by the parts on the longest path, width by all parts over those; nonzeros: nothing, for most of the \
+               factor is filled in",
+        extents,
+    }),
 };
 
 /// Rows and random entries by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a
@@ -55,12 +64,26 @@ const CHECK_VECTORS: usize = 3;
 const TOLERANCE: f64 = 1e-12;
 
 fn prepare(parameters: &Parameters) -> Result<Cholesky, ParameterError> {
+    let (n, nonzeros, grain) = size(parameters)?;
+    let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
+    Ok(Cholesky::random(n, nonzeros, grain, seed as u64))
+}
+
+/// Rows, random entries, and rows of a serial part.
+fn size(parameters: &Parameters) -> Result<(usize, usize, usize), ParameterError> {
     let (n, nonzeros) = parameters.class(&SIZES)?;
     let n = parameters.number_or("n", n, 1..=MOST_ROWS)?;
     let nonzeros = parameters.number_or("nonzeros", nonzeros, 0..=1_000_000)?;
-    let grain = parameters.number("grain", 1..=MOST_ROWS)?;
-    let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
-    Ok(Cholesky::random(n, nonzeros, grain, seed as u64))
+    Ok((n, nonzeros, parameters.number("grain", 1..=MOST_ROWS)?))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (n, _, grain) = size(parameters)?;
+    let side = n.div_ceil(grain);
+    // Those that are solved for, and the products of pairs of them.
+    let parts = side * (side - 1) / 2 + side * (side * side - 1) / 6;
+    let phases = quarters_on_path(side as f64);
+    Ok(Scale { phases, width: (parts as f64 / phases).max(1.0), ..Scale::default() })
 }
 
 /// An entry of the matrix on the diagonal or below it.

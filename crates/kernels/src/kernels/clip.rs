@@ -16,8 +16,11 @@ use i_overlay::core::overlay_rule::OverlayRule;
 use i_overlay::i_shape::flat::buffer::FlatContoursBuffer;
 
 use self::polygon::{Polygon, twice_area};
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -30,6 +33,7 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the polygons, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling { keys: &["pairs"], rule: "pairs: width", extents }),
 };
 
 /// Of so many pairs, one has an answer that is known exactly.
@@ -40,6 +44,11 @@ fn prepare(parameters: &Parameters) -> Result<Clip, ParameterError> {
     let grain = parameters.number("grain", 1..=100_000)?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     Ok(Clip::random(pairs, grain, seed as u64))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (pairs, grain) = (parameters.number("pairs", 1..=100_000)?, parameters.number("grain", 1..=100_000)?);
+    Ok(Scale { width: pairs.div_ceil(grain) as f64, ..Scale::default() })
 }
 
 struct Clip {

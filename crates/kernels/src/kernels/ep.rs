@@ -5,9 +5,12 @@
 //! is the addition of their tallies. Deviation: the numbers of a batch are stored in blocks that a cache holds, not all of
 //! them first.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::randlc::Randlc;
-use crate::{ForkJoin, Kernel, Parameter, Verdict};
+use crate::scaling::{Scaling, halved};
+use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -22,9 +25,10 @@ pub const ROW: Row = Row {
         Parameter { key: "grain", default: "1", help: "batches of 65536 pairs in a leaf, 1 to 16384" },
     ],
     prepare: |parameters| {
-        let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
-        Ok(Box::new(Ep { class, grain: parameters.number("grain", 1..=1 << (30 - BATCH_BITS))? }))
+        let (class, grain) = size(parameters)?;
+        Ok(Box::new(Ep { class, grain }))
     },
+    scaling: Ok(Scaling { keys: &["class"], rule: "class: width by the batches", extents }),
 };
 
 const SEED: u64 = 271_828_183;
@@ -39,6 +43,17 @@ const ANNULI: usize = 10;
 const TOLERANCE: f64 = 1e-8;
 
 /// A problem class and its published results.
+/// The class, and batches in a leaf.
+fn size(parameters: &Parameters) -> Result<(&'static Class, usize), ParameterError> {
+    let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
+    Ok((class, parameters.number("grain", 1..=1 << (30 - BATCH_BITS))?))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (class, grain) = size(parameters)?;
+    Ok(Scale { width: halved(class.batches(), grain) as f64, ..Scale::default() })
+}
+
 struct Class {
     name: &'static str,
     /// log₂ of the pairs that are tried.
@@ -47,6 +62,12 @@ struct Class {
     sum_y: f64,
     /// Pairs per annulus. They add up to the number of accepted pairs.
     counts: [u64; ANNULI],
+}
+
+impl Class {
+    fn batches(&self) -> usize {
+        1 << (self.pair_bits - BATCH_BITS)
+    }
 }
 
 static CLASSES: [Class; 4] = [
@@ -114,9 +135,8 @@ impl Kernel for Ep {
     type Output = Tally;
 
     fn compute<J: ForkJoin>(&self, fork_join: J) -> Tally {
-        let batches = 1 << (self.class.pair_bits - BATCH_BITS);
         fork_join.reduce_range(
-            0..batches,
+            0..self.class.batches(),
             self.grain,
             &|leaf| leaf.map(batch).fold(Tally::EMPTY, Tally::and),
             &Tally::and,

@@ -10,9 +10,12 @@
 
 use std::f64::consts::{PI, TAU};
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::difference::largest;
 use crate::random::SplitMix;
+use crate::scaling::{Scaling, forked};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Serial, Verdict};
 
 /// The catalog row.
@@ -30,6 +33,7 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the points, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling { keys: &["class", "n"], rule: "n: width by the leaves of all levels, serial by n", extents }),
 };
 
 /// Points by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a standard and as a
@@ -59,13 +63,33 @@ const BETWEEN_TOLERANCE: f64 = 1e-12;
 type Complex = [f64; 2];
 
 fn prepare(parameters: &Parameters) -> Result<Fft, ParameterError> {
-    let n = parameters.number_or("n", parameters.class(&POINTS)?, 1..=MOST_POINTS)?;
-    let grain = parameters.number("grain", 1..=MOST_POINTS)?;
+    let (n, grain) = size(parameters)?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
+    Ok(Fft::random(n, grain, seed as u64))
+}
+
+/// Points, and those of a leaf.
+fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
+    let n = parameters.number_or("n", parameters.class(&POINTS)?, 1..=MOST_POINTS)?;
     if !n.is_power_of_two() {
         return Err(ParameterError::new(format!("fft: n={n} is not a power of two")));
     }
-    Ok(Fft::random(n, grain, seed as u64))
+    Ok((n, parameters.number("grain", 1..=MOST_POINTS)?))
+}
+
+/// Pairs that a leaf of a linear pass deals or combines.
+fn linear_leaf(grain: usize) -> usize {
+    grain * LINEAR_POINTS_PER_POINT / 2
+}
+
+/// Those that transform and those of the linear passes.
+fn leaves(n: usize, grain: usize) -> usize {
+    if n <= grain { 1 } else { 2 * leaves(n / 2, grain) + 2 * forked(n / 2, linear_leaf(grain)) }
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (n, grain) = size(parameters)?;
+    Ok(Scale { width: leaves(n, grain) as f64, serial: n as f64, ..Scale::default() })
 }
 
 struct Fft {
@@ -102,7 +126,7 @@ impl Fft {
             self.transform_serially(input, output);
             return;
         }
-        let (half, leaf) = (output.len() / 2, self.grain * LINEAR_POINTS_PER_POINT / 2);
+        let (half, leaf) = (output.len() / 2, linear_leaf(self.grain));
         // The halves swap their places: what is dealt to the output is transformed back into the input.
         let (even, odd) = output.split_at_mut(half);
         deal(fork_join, input, even, odd, leaf);

@@ -1,15 +1,30 @@
 //! Fibonacci numbers without a cutoff: one join per node and next to no work, so the time is the price of a join.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
-use crate::{ForkJoin, Kernel, Parameter, Verdict};
+use crate::scaling::Scaling;
+use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "fib",
     summary: "the n-th Fibonacci number by double recursion, no cutoff: measures the cost of a join",
     parameters: &[Parameter { key: "n", default: "32", help: "which Fibonacci number, 0 to 50" }],
-    prepare: |parameters| Ok(Box::new(Fib { n: parameters.number("n", 0..=50)? as u32 })),
+    prepare: |parameters| Ok(Box::new(Fib { n: n(parameters)? })),
+    scaling: Ok(Scaling { keys: &["n"], rule: "one more of n: width by the golden ratio, as the calls grow", extents }),
 };
+
+fn n(parameters: &Parameters) -> Result<u32, ParameterError> {
+    Ok(parameters.number("n", 0..=50)? as u32)
+}
+
+/// A call has two calls of the next smaller numbers under it, so one more of n has as many more of them.
+const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    Ok(Scale { width: GOLDEN_RATIO.powi(n(parameters)? as i32), ..Scale::default() })
+}
 
 struct Fib {
     n: u32,

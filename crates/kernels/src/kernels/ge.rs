@@ -10,9 +10,12 @@
 //! A leaf updates 32768 entries in 10 to 20 µs, in the more rows the shorter they have become. In small systems and at
 //! the end of all, a phase is a single leaf.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::difference::largest_difference;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -30,6 +33,11 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the system, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["class", "n"],
+        rule: "n: phases by the pivots whose rows are more than one task, width by their tasks",
+        extents,
+    }),
 };
 
 /// Unknowns by class. The paper gives no size: its class takes about a second on one core.
@@ -42,10 +50,29 @@ const MOST_UNKNOWNS: usize = 4096;
 const TOLERANCE: f64 = 1e-13;
 
 fn prepare(parameters: &Parameters) -> Result<Ge, ParameterError> {
-    let n = parameters.number_or("n", parameters.class(&UNKNOWNS)?, 1..=MOST_UNKNOWNS)?;
-    let grain = parameters.number("grain", 1..=MOST_UNKNOWNS * MOST_UNKNOWNS)?;
+    let (n, grain) = size(parameters)?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     Ok(Ge { n, system: dominant_system(n, seed as u64), grain })
+}
+
+/// Unknowns, and entries per task.
+fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
+    let n = parameters.number_or("n", parameters.class(&UNKNOWNS)?, 1..=MOST_UNKNOWNS)?;
+    Ok((n, parameters.number("grain", 1..=MOST_UNKNOWNS * MOST_UNKNOWNS)?))
+}
+
+/// Rows per task, each with so many entries that are left.
+fn rows_per_leaf(entries: usize, grain: usize) -> usize {
+    (grain / entries).max(1)
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (n, grain) = size(parameters)?;
+    let tasks = (0..n).map(|column| (n - 1 - column).div_ceil(rows_per_leaf(n + 1 - column, grain)));
+    let forked: Vec<usize> = tasks.filter(|tasks| *tasks > 1).collect();
+    let phases = forked.len().max(1) as f64;
+    let tasks = forked.iter().sum::<usize>().max(1) as f64;
+    Ok(Scale { phases, width: tasks / phases, ..Scale::default() })
 }
 
 struct Ge {
@@ -94,7 +121,7 @@ impl Ge {
         let width = self.width();
         let (above, below) = system.split_at_mut((column + 1) * width);
         let pivot_row = &above[column * width + column..];
-        let rows_per_leaf = (self.grain / pivot_row.len()).max(1);
+        let rows_per_leaf = rows_per_leaf(pivot_row.len(), self.grain);
         fork_join.for_chunks_mut(below, rows_per_leaf * width, &|_, rows| {
             for row in rows.chunks_exact_mut(width) {
                 subtract_multiple(&mut row[column..], pivot_row);

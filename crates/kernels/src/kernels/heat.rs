@@ -10,9 +10,12 @@
 
 use std::f64::consts::PI;
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::difference::largest_difference;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -36,6 +39,11 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the temperatures, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["class", "rows", "columns", "steps"],
+        rule: "steps: repeats; rows and columns: width by the bands of rows, length by a band's cells, serial by all cells",
+        extents,
+    }),
 };
 
 /// Rows, columns and steps by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a
@@ -59,13 +67,25 @@ const MOST_HALF_WAVES: usize = 32;
 const TOLERANCE: f64 = 1e-11;
 
 fn prepare(parameters: &Parameters) -> Result<Heat, ParameterError> {
+    let (plate, steps, grain) = size(parameters)?;
+    let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
+    Ok(Heat::new(plate, steps, grain, seed as u64))
+}
+
+/// The plate, steps, and cells per task.
+fn size(parameters: &Parameters) -> Result<(Plate, usize, usize), ParameterError> {
     let (rows, columns, steps) = parameters.class(&SIZES)?;
     let rows = parameters.number_or("rows", rows, 1..=LONGEST_SIDE)?;
     let columns = parameters.number_or("columns", columns, 1..=LONGEST_SIDE)?;
     let steps = parameters.number_or("steps", steps, 1..=100_000)?;
-    let grain = parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?;
-    let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
-    Ok(Heat::new(Plate { rows, columns }, steps, grain, seed as u64))
+    Ok((Plate { rows, columns }, steps, parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (plate, steps, grain) = size(parameters)?;
+    let bands = plate.rows.div_ceil(plate.band(grain)) as f64;
+    let cells = (plate.rows * plate.columns) as f64;
+    Ok(Scale { repeats: steps as f64, width: bands, length: cells / bands, serial: cells, ..Scale::default() })
 }
 
 /// The cells whose temperature changes. A grid has a border of one more cell on each side.
@@ -79,6 +99,11 @@ impl Plate {
     /// Cells in a row of a grid, with the border.
     fn width(self) -> usize {
         self.columns + 2
+    }
+
+    /// Rows per task of so many cells.
+    fn band(self, grain: usize) -> usize {
+        (grain / self.columns).max(1)
     }
 
     /// A grid with the sum of the waves in it, each with the given amplitude.
@@ -145,7 +170,7 @@ impl Heat {
         let waves: Vec<Wave> = (0..WAVES).map(|_| Wave::random(plate, &mut random)).collect();
         let amplitudes: Vec<_> = waves.iter().map(|wave| (*wave, wave.amplitude)).collect();
         let start = plate.sum_of_waves(&amplitudes);
-        Heat { plate, steps, waves, start, band: (grain / plate.columns).max(1) }
+        Heat { plate, steps, waves, start, band: plate.band(grain) }
     }
 
     /// Fills `new` with the temperatures that follow those of `old`.

@@ -24,6 +24,7 @@ pub const ROW: Row = Row {
         },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Err("it forks no tasks that could be recorded"),
 };
 
 fn prepare(parameters: &Parameters) -> Result<Io, ParameterError> {

@@ -31,6 +31,7 @@ pub const ROW: Row = Row {
         let spins = parameters.number("spins", 0..=1_000_000_000_000)? as u64;
         Ok(Box::new(Loop { threads, spins }))
     },
+    scaling: Err("it forks no tasks that could be recorded"),
 };
 
 struct Loop {

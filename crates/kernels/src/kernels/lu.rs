@@ -9,9 +9,13 @@
 //!
 //! A leaf is one operation on tiles of 64 x 64 entries: 20 to 50 µs.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::difference::largest_difference;
+use crate::fork_join::COPY_GRAIN;
 use crate::random::SplitMix;
+use crate::scaling::{Scaling, quarters_on_path};
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -29,6 +33,11 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the matrix, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["class", "n"],
+        rule: "n: phases by the operations on tiles on the longest path, width by all operations over those",
+        extents,
+    }),
 };
 
 /// Rows by class. The paper gives no size: its class has that of Cilk 5.4.6's example as a long benchmark. As a
@@ -43,10 +52,31 @@ const CHECK_VECTORS: usize = 3;
 const TOLERANCE: f64 = 1e-12;
 
 fn prepare(parameters: &Parameters) -> Result<Lu, ParameterError> {
-    let n = parameters.number_or("n", parameters.class(&ROWS)?, 1..=4_096)?;
-    let grain = parameters.number("grain", 1..=1_024)?;
+    let (n, side) = size(parameters)?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
-    Ok(Lu::random(n, grain.min(n), seed as u64))
+    Ok(Lu::random(n, side, seed as u64))
+}
+
+/// Rows, and those of a tile.
+fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
+    let n = parameters.number_or("n", parameters.class(&ROWS)?, 1..=4_096)?;
+    Ok((n, parameters.number("grain", 1..=1_024)?.min(n)))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (n, side) = size(parameters)?;
+    let tiles = n.div_ceil(side);
+    if !tiles.is_power_of_two() {
+        return Err(ParameterError::new(format!(
+            "lu: n={n} is {tiles} tiles along a side; only powers of two have quarters of one size, so record the size that is \
+             wanted"
+        )));
+    }
+    // Solutions, products of 1 to `tiles` - 1 tiles along each side, and copies.
+    let squares = tiles * (tiles - 1) * (2 * tiles - 1) / 6;
+    let operations = tiles * (tiles - 1) + squares + (tiles * side).pow(2).div_ceil(COPY_GRAIN);
+    let phases = quarters_on_path(tiles as f64);
+    Ok(Scale { phases, width: operations as f64 / phases, ..Scale::default() })
 }
 
 struct Lu {

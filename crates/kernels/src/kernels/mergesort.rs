@@ -6,9 +6,12 @@
 //!
 //! It is also Mergesort of the DWS paper (Table III, p-8, data-intensive), which sorts 4 million numbers.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::random::SplitMix;
-use crate::{ForkJoin, Kernel, Parameter, Verdict};
+use crate::scaling::{Scaling, halved};
+use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -29,17 +32,33 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the random keys" },
     ],
     prepare: |parameters| {
-        let class = CLASSES[parameters.choice("class", &["small", "medium", "paper", "large"])?];
-        let n = parameters.number_or("n", class, 0..=100_000_000_000)?;
-        let grain = parameters.number("grain", 1..=1_000_000_000)?;
+        let (n, grain) = size(parameters)?;
         let seed = parameters.number("seed", 0..=usize::MAX)? as u64;
         parameters.must_fit(24 * n as u64)?;
         Ok(Box::new(MergeSort { keys: random_keys(n, seed), grain }))
     },
+    scaling: Ok(Scaling { keys: &["class", "n"], rule: "n: width by the leaves of all levels, serial by n", extents }),
 };
 
 /// Keys by class. The largest one is the default, because it is what the results in `docs/results` were measured on.
 const CLASSES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 10_000_000];
+
+/// Keys, and those of a leaf.
+fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
+    let class = CLASSES[parameters.choice("class", &["small", "medium", "paper", "large"])?];
+    let n = parameters.number_or("n", class, 0..=100_000_000_000)?;
+    Ok((n, parameters.number("grain", 1..=1_000_000_000)?))
+}
+
+/// Those that sort and those that merge.
+fn leaves(n: usize, grain: usize) -> usize {
+    if n <= grain { 1 } else { 2 * leaves(n / 2, grain) + halved(n, grain) }
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (n, grain) = size(parameters)?;
+    Ok(Scale { width: leaves(n, grain) as f64, serial: n as f64, ..Scale::default() })
+}
 
 struct MergeSort {
     keys: Vec<u64>,

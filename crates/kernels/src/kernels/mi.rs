@@ -6,8 +6,11 @@
 //! section 2.1). For each column, the pivot is found and its row scaled serially, then all other rows are reduced in
 //! parallel.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -20,6 +23,7 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the matrix, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling { keys: &["n"], rule: "n: repeats, width by the tasks of n rows, length and serial", extents }),
 };
 
 /// The largest entry of A A^-1 - I that passes. The generated matrices are so well conditioned that rounding alone
@@ -27,10 +31,20 @@ pub const ROW: Row = Row {
 const TOLERANCE: f64 = 1e-10;
 
 fn prepare(parameters: &Parameters) -> Result<Mi, ParameterError> {
-    let n = parameters.number("n", 1..=2_000)?;
-    let grain = parameters.number("grain", 1..=2_000)?;
+    let (n, grain) = size(parameters)?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     Ok(Mi { n, matrix: well_conditioned(n, seed as u64), grain })
+}
+
+/// Rows, and rows per task.
+fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
+    Ok((parameters.number("n", 1..=2_000)?, parameters.number("grain", 1..=2_000)?))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (rows, grain) = size(parameters)?;
+    let (n, tasks) = (rows as f64, rows.div_ceil(grain) as f64);
+    Ok(Scale { repeats: n, width: tasks, length: n * n / tasks, serial: n, ..Scale::default() })
 }
 
 struct Mi {

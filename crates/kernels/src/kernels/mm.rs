@@ -5,8 +5,11 @@
 //! order in which the recursion visits them: a half of the work is then a half of the slice, and no two tasks share
 //! memory. The recursion stops at one tile of the product, which is the sum over a row and a column of tiles.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 use std::ops::Range;
 
@@ -24,6 +27,11 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the matrices, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["n"],
+        rule: "n: width and serial by the product's tiles, length by those along a side",
+        extents,
+    }),
 };
 
 /// Entries are whole numbers from minus this to this. Every partial sum is then a whole number below 2^53 (n * 64 for
@@ -34,10 +42,21 @@ const LARGEST_ENTRY: u64 = 8;
 const CHECK_VECTORS: u64 = 20;
 
 fn prepare(parameters: &Parameters) -> Result<Mm, ParameterError> {
-    let n = parameters.number("n", 1..=4_096)?;
-    let grain = parameters.number("grain", 1..=1_024)?;
+    let (n, tile) = size(parameters)?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
-    Ok(Mm::random(n, grain.min(n), seed as u64))
+    Ok(Mm::random(n, tile, seed as u64))
+}
+
+/// Rows, and those of a tile.
+fn size(parameters: &Parameters) -> Result<(usize, usize), ParameterError> {
+    let n = parameters.number("n", 1..=4_096)?;
+    Ok((n, parameters.number("grain", 1..=1_024)?.min(n)))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (n, tile) = size(parameters)?;
+    let tiles = n.div_ceil(tile) as f64;
+    Ok(Scale { width: tiles * tiles, length: tiles, serial: tiles * tiles, ..Scale::default() })
 }
 
 struct Mm {

@@ -4,8 +4,11 @@
 //! because an irregular search tree is what the program is for. The candidate squares of a row are halved by joins;
 //! below `cutoff` rows the search is serial.
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
-use crate::{ForkJoin, Kernel, Parameter, Verdict};
+use crate::scaling::Scaling;
+use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
 pub const ROW: Row = Row {
@@ -19,17 +22,48 @@ pub const ROW: Row = Row {
             help: "rows placed in parallel, 0 to 16; below them the search is serial",
         },
     ],
-    prepare: |parameters| {
-        Ok(Box::new(Queens {
-            n: parameters.number("n", 1..=SOLUTIONS.len())?,
-            cutoff: parameters.number("cutoff", 0..=SOLUTIONS.len())?,
-        }))
-    },
+    prepare: |parameters| Ok(Box::new(queens(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["n"],
+        rule: "n: width by the ways to place the rows that fork, length by the nodes of the search tree under each",
+        extents,
+    }),
 };
 
 /// The number of solutions for n = 1, 2, …: OEIS A000170.
 const SOLUTIONS: [u64; 16] =
     [1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200, 73_712, 365_596, 2_279_184, 14_772_512];
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let Queens { n, cutoff } = queens(parameters)?;
+    let leaves = Board::empty(n).leaves(cutoff) as f64;
+    Ok(Scale { width: leaves, length: NODES[n - 1] as f64 / leaves, ..Scale::default() })
+}
+
+/// The partial placements that the serial search looks at, the empty one included: OEIS A140450.
+const NODES: [u64; 16] = [
+    2,
+    3,
+    6,
+    17,
+    54,
+    153,
+    552,
+    2_057,
+    8_394,
+    35_539,
+    166_926,
+    856_189,
+    4_674_890,
+    27_358_553,
+    171_129_072,
+    1_141_190_303,
+];
+
+fn queens(parameters: &Parameters) -> Result<Queens, ParameterError> {
+    let n = parameters.number("n", 1..=SOLUTIONS.len())?;
+    Ok(Queens { n, cutoff: parameters.number("cutoff", 0..=SOLUTIONS.len())? })
+}
 
 struct Queens {
     n: usize,
@@ -40,8 +74,7 @@ impl Kernel for Queens {
     type Output = u64;
 
     fn compute<J: ForkJoin>(&self, fork_join: J) -> u64 {
-        let board = Board { open: (1 << self.n) - 1, left: 0, right: 0 };
-        place_row(fork_join, board, self.cutoff)
+        place_row(fork_join, Board::empty(self.n), self.cutoff)
     }
 
     fn verify(&self, output: &u64) -> Verdict {
@@ -62,6 +95,25 @@ struct Board {
 }
 
 impl Board {
+    fn empty(n: usize) -> Board {
+        Board { open: (1 << n) - 1, left: 0, right: 0 }
+    }
+
+    /// How many placements of so many rows, or that come to an end before, are searched apart.
+    fn leaves(self, parallel_rows: usize) -> u64 {
+        let mut columns = self.candidates();
+        if parallel_rows == 0 || columns == 0 {
+            return 1;
+        }
+        let mut leaves = 0;
+        while columns != 0 {
+            let queen = columns & columns.wrapping_neg();
+            columns ^= queen;
+            leaves += self.with(queen).leaves(parallel_rows - 1);
+        }
+        leaves
+    }
+
     fn candidates(self) -> u32 {
         self.open & !(self.left | self.right)
     }
@@ -131,6 +183,22 @@ mod tests {
         let board = Board { open: (1 << SOLUTIONS.len()) - 1, left: 0, right: 0 };
         let corner = board.with(1 << 15).with(1 << 13).with(1 << 11);
         assert_eq!(corner.open.count_ones(), 13);
+    }
+
+    #[test]
+    fn the_search_tree_has_as_many_nodes() {
+        fn nodes(board: Board) -> u64 {
+            let (mut columns, mut found) = (board.candidates(), 1);
+            while columns != 0 {
+                let queen = columns & columns.wrapping_neg();
+                columns ^= queen;
+                found += nodes(board.with(queen));
+            }
+            found
+        }
+        for n in 1..=12 {
+            assert_eq!(nodes(Board::empty(n)), NODES[n - 1], "n={n}");
+        }
     }
 
     #[test]

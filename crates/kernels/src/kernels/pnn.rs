@@ -14,8 +14,11 @@
 
 mod fit;
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Serial, Verdict};
 use fit::{Polynomial, fit};
 
@@ -44,6 +47,11 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the samples, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["class", "variables", "samples", "layers"],
+        rule: "samples: length; variables: width and serial by their pairs; layers: repeats",
+        extents,
+    }),
 };
 
 /// Variables, samples and layers by class. The paper gives no size: its class takes about a second on one core.
@@ -65,13 +73,31 @@ const OTHER_COEFFICIENTS: f64 = 0.3;
 const ALLOWED_ERROR: f64 = 0.05;
 
 fn prepare(parameters: &Parameters) -> Result<Pnn, ParameterError> {
-    let (variables, samples, layers) = parameters.class(&SIZES)?;
-    let variables = parameters.number_or("variables", variables, 2 * TERMS..=MOST_VARIABLES)?;
-    let samples = parameters.number_or("samples", samples, 1_500..=100_000)?;
-    let layers = parameters.number_or("layers", layers, 4..=16)?;
+    let (variables, samples, layers) = size(parameters)?;
     let grain = parameters.number("grain", 1..=MOST_VARIABLES * (MOST_VARIABLES - 1) / 2)?;
     let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
     Ok(Pnn::new(Samples::random(variables, samples, seed as u64), layers, grain))
+}
+
+/// Variables, samples and layers.
+fn size(parameters: &Parameters) -> Result<(usize, usize, usize), ParameterError> {
+    let (variables, samples, layers) = parameters.class(&SIZES)?;
+    let variables = parameters.number_or("variables", variables, 2 * TERMS..=MOST_VARIABLES)?;
+    let samples = parameters.number_or("samples", samples, 1_500..=100_000)?;
+    Ok((variables, samples, parameters.number_or("layers", layers, 4..=16)?))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (variables, samples, layers) = size(parameters)?;
+    let pairs = (variables * (variables - 1) / 2) as f64;
+    Ok(Scale {
+        // What recurs begins with the second layer.
+        repeats: (layers - 1) as f64,
+        width: pairs,
+        length: samples as f64,
+        serial: pairs,
+        ..Scale::default()
+    })
 }
 
 /// What is known of the function to be learned.

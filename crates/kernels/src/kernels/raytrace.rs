@@ -12,7 +12,10 @@ mod vector;
 use std::path::{Path, PathBuf};
 
 use self::tracer::Tracer;
+use comity_graph::Scale;
+
 use crate::catalog::Row;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -27,6 +30,11 @@ pub const ROW: Row = Row {
         Parameter { key: "out", default: "", help: "path of a PNG file to write; empty for none" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["width", "height", "samples"],
+        rule: "width and height: width and serial; samples: length",
+        extents,
+    }),
 };
 
 /// Width, height, samples and hash of pictures as they were when they were looked at and found right: the default one,
@@ -50,6 +58,13 @@ fn prepare(parameters: &Parameters) -> Result<Raytrace, ParameterError> {
         grain,
         out: (!out.is_empty()).then(|| PathBuf::from(out)),
     })
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let pixels = parameters.number("width", 1..=8_192)? * parameters.number("height", 1..=8_192)?;
+    let tasks = pixels.div_ceil(parameters.number("grain", 1..=1_000_000)?);
+    let samples = parameters.number("samples", 1..=256)?;
+    Ok(Scale { width: tasks as f64, length: samples as f64, serial: pixels as f64, ..Scale::default() })
 }
 
 struct Raytrace {

@@ -13,9 +13,12 @@
 
 use std::f64::consts::PI;
 
+use comity_graph::Scale;
+
 use crate::catalog::Row;
 use crate::difference::largest_difference;
 use crate::random::SplitMix;
+use crate::scaling::Scaling;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -39,6 +42,11 @@ pub const ROW: Row = Row {
         Parameter { key: "seed", default: "1", help: "seed of the start, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Ok(Scaling {
+        keys: &["class", "rows", "columns", "sweeps"],
+        rule: "sweeps: repeats; rows and columns: width by the bands of rows, length by a band's cells, serial by all cells",
+        extents,
+    }),
 };
 
 /// Rows, columns and sweeps by class. The paper gives no size: its class outgrows the caches and takes about a second
@@ -58,13 +66,25 @@ const MOST_HALF_WAVES: usize = 32;
 const TOLERANCE: f64 = 1e-11;
 
 fn prepare(parameters: &Parameters) -> Result<Sor, ParameterError> {
+    let (grid, sweeps, grain) = size(parameters)?;
+    let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
+    Ok(Sor::new(grid, sweeps, grain, seed as u64))
+}
+
+/// The grid, sweeps, and cells per task.
+fn size(parameters: &Parameters) -> Result<(Grid, usize, usize), ParameterError> {
     let (rows, columns, sweeps) = parameters.class(&SIZES)?;
     let rows = parameters.number_or("rows", rows, 1..=LONGEST_SIDE)?;
     let columns = parameters.number_or("columns", columns, 1..=LONGEST_SIDE)?;
     let sweeps = parameters.number_or("sweeps", sweeps, 1..=100_000)?;
-    let grain = parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?;
-    let seed = parameters.number("seed", 0..=u32::MAX as usize)?;
-    Ok(Sor::new(Grid { rows, columns }, sweeps, grain, seed as u64))
+    Ok((Grid { rows, columns }, sweeps, parameters.number("grain", 1..=LONGEST_SIDE * LONGEST_SIDE)?))
+}
+
+fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
+    let (grid, sweeps, grain) = size(parameters)?;
+    let bands = grid.rows.div_ceil(grid.band(grain)) as f64;
+    let cells = (grid.rows * grid.columns) as f64;
+    Ok(Scale { repeats: sweeps as f64, width: bands, length: cells / bands, serial: cells, ..Scale::default() })
 }
 
 /// The two kinds of cells: red ones have an even sum of row and column.
@@ -92,6 +112,11 @@ impl Grid {
     /// Cells of one colour in a row with its border. Of an odd number of cells, one colour has a place left, unused.
     fn half_width(self) -> usize {
         (self.columns + 2).div_ceil(2)
+    }
+
+    /// Rows of one colour per task of so many cells.
+    fn band(self, grain: usize) -> usize {
+        (grain / self.half_width()).max(1)
     }
 
     /// Where the cells between the borders are among those of one colour in a row that starts at `first_column`.
@@ -213,7 +238,7 @@ struct Sor {
 impl Sor {
     fn new(grid: Grid, sweeps: usize, grain: usize, seed: u64) -> Sor {
         let theory = Theory::random(grid, seed);
-        Sor { start: theory.after(0), theory, sweeps, band: (grain / grid.half_width()).max(1) }
+        Sor { start: theory.after(0), theory, sweeps, band: grid.band(grain) }
     }
 
     /// Relaxes all cells of a colour, given those of the other.

@@ -26,6 +26,7 @@ pub const ROW: Row = Row {
         let tree = &TREES[parameters.choice("tree", &["T1", "T3", "T5", "T1L"])?];
         Ok(Box::new(Uts { tree }))
     },
+    scaling: Err("its tree is drawn node by node, and no part of one tree tells of another"),
 };
 
 /// The most children that any node has, except the root of a binomial tree.

@@ -42,6 +42,7 @@ pub const ROW: Row = Row {
         Parameter { key: "sweeps", default: "20", help: "sweeps over all cells, 1 to 100000" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
+    scaling: Err("it forks no tasks that could be recorded"),
 };
 
 const LONGEST_SIDE: usize = 8_192;

@@ -15,7 +15,7 @@ use comity_sim::availability::Profile;
 use comity_sim::program::{Fork, ForkJoin};
 use comity_sim::quanta::{ThreadScheduler, run_alone};
 use comity_sim::random::stream;
-use comity_sim::scenario::Model;
+use comity_sim::threads::linux::{Linux, Version};
 use comity_sim::threads::{Costs, Host};
 use serde::{Deserialize, Serialize};
 
@@ -23,12 +23,13 @@ use super::course::{self, Block, Course};
 use super::quartiles::Quartiles;
 use crate::figure::{Axis, Figure, Marks, Series};
 
-/// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors, and on hosts of 8 to
-/// 1024 cores
+/// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors, on hosts of 8 to 1024
+/// cores, and with a pair of programs on 32 cores
 ///
 /// On the machine of the A-STEAL paper an event is the end of a strand or one cycle of a thief, under abp-mug; on a host it is whatever
-/// has a time of its own, under comity, with what costs little looked at after each. The sizes take turns. The job has four times
-/// as many strands in a parallel phase as the machine has processors, and they come into being by a tree.
+/// has a time of its own, with what costs little looked at after each. The sizes take turns. The job has four times as many strands
+/// in a parallel phase as the machine has processors, and they come into being by a tree. The pair runs for two simulated seconds, 32
+/// workers each, on the machine of the BWS paper with its kernel, under each of four policies.
 #[derive(Args)]
 pub struct Arguments {
     /// Rounds per size, 1 to 1000
@@ -42,9 +43,20 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The machines.
-const SIZES: [(Model, u32); 11] = {
-    use Model::{ASteal, Host};
+/// What runs.
+#[derive(Clone, Copy)]
+enum Subject {
+    /// A job on the machine of A-STEAL.
+    ASteal,
+    /// A program on a host of its own, under comity.
+    Host,
+    /// Two programs on a host, under this policy.
+    Pair(&'static str),
+}
+
+/// On so many processors.
+const SIZES: [(Subject, u32); 15] = {
+    use Subject::{ASteal, Host, Pair};
     [
         (ASteal, 100),
         (ASteal, 300),
@@ -57,11 +69,18 @@ const SIZES: [(Model, u32); 11] = {
         (Host, 64),
         (Host, 256),
         (Host, 1_024),
+        (Pair("abp"), 32),
+        (Pair("bws"), 32),
+        (Pair("dws"), 32),
+        (Pair("comity"), 32),
     ]
 };
 
 /// Events of a round, about: a small machine runs several jobs.
 const EVENTS: u64 = 2_000_000;
+
+/// A pair is simulated for so long, in nanoseconds.
+const PAIR: u64 = 2_000_000_000;
 
 #[derive(Serialize)]
 struct Report {
@@ -87,7 +106,9 @@ struct Sample {
 
 #[derive(Serialize)]
 struct Size {
-    model: Model,
+    /// `a-steal`, `host` or `pair`.
+    machine: &'static str,
+    policy: &'static str,
     processors: u32,
     /// Fewer than were asked for where this is a part.
     rounds: usize,
@@ -96,6 +117,8 @@ struct Size {
     nanoseconds_per_event: Quartiles,
     /// Of resident memory that the job took, over the processors; `null` where it took too little to be seen.
     bytes_per_processor: Option<f64>,
+    /// What a second of the pair takes to be simulated.
+    seconds_per_second: Option<f64>,
 }
 
 /// Runs the bench.
@@ -111,10 +134,10 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         out,
     };
     let measure = |turn: course::Turn| {
-        let (model, processors) = SIZES[size(turn.round)];
+        let (subject, processors) = SIZES[size(turn.round)];
         let before = resident();
         let start = Instant::now();
-        let (events, most) = one_round(model, processors, turn.block as u64);
+        let (events, most) = one_round(subject, processors, turn.block as u64);
         let nanoseconds_per_event = start.elapsed().as_secs_f64() * 1e9 / events as f64;
         Ok(Sample { events, nanoseconds_per_event, bytes: most.saturating_sub(before) })
     };
@@ -140,13 +163,23 @@ fn size(turn: usize) -> usize {
 }
 
 /// None if it was not measured.
-fn described((model, processors): (Model, u32), samples: &[&Sample]) -> Option<Size> {
+fn described((subject, processors): (Subject, u32), samples: &[&Sample]) -> Option<Size> {
     let first = samples.first()?;
     let times: Vec<f64> = samples.iter().map(|sample| sample.nanoseconds_per_event).collect();
     // Pages are coarse.
     let bytes = (first.bytes > 4 << 20).then(|| first.bytes as f64 / f64::from(processors));
+    let seconds = samples.iter().map(|sample| sample.nanoseconds_per_event * sample.events as f64 / PAIR as f64);
+    let seconds_per_second =
+        matches!(subject, Subject::Pair(_)).then(|| Quartiles::of(&seconds.collect::<Vec<f64>>()).median);
+    let (machine, policy) = match subject {
+        Subject::ASteal => ("a-steal", "abp-mug"),
+        Subject::Host => ("host", "comity"),
+        Subject::Pair(policy) => ("pair", policy),
+    };
     Some(Size {
-        model,
+        machine,
+        policy,
+        seconds_per_second,
         processors,
         rounds: samples.len(),
         events: first.events,
@@ -157,8 +190,8 @@ fn described((model, processors): (Model, u32), samples: &[&Sample]) -> Option<S
 
 impl Report {
     fn figure(&self) -> Figure {
-        let series = [(Model::ASteal, "the machine of A-STEAL"), (Model::Host, "a host")].map(|(model, name)| {
-            let own = self.sizes.iter().filter(|size| size.model == model);
+        let series = [("a-steal", "the machine of A-STEAL"), ("host", "a host")].map(|(machine, name)| {
+            let own = self.sizes.iter().filter(|size| size.machine == machine);
             let points = own.clone().map(|size| (size.processors.into(), size.nanoseconds_per_event.median)).collect();
             let intervals = own.map(|size| size.nanoseconds_per_event.interval(size.processors.into()));
             Series::new(name, Marks::Line, points).with_intervals(intervals)
@@ -178,25 +211,26 @@ impl course::Report for Report {
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_header([
             "machine",
+            "policy",
             "processors",
             "events/round",
             "ns/event (quartiles)",
             "million events/s",
             "bytes/processor",
+            "s/simulated s",
         ]);
-        for Size { model, processors, events, nanoseconds_per_event, bytes_per_processor, .. } in &self.sizes {
-            let Quartiles { lower, median, upper } = nanoseconds_per_event;
-            let model = match model {
-                Model::ASteal => "a-steal",
-                Model::Host => "host",
-            };
+        for size in &self.sizes {
+            let Size { machine, policy, processors, events, bytes_per_processor, seconds_per_second, .. } = size;
+            let Quartiles { lower, median, upper } = size.nanoseconds_per_event;
             table.add_row([
-                model.to_owned(),
+                (*machine).to_owned(),
+                (*policy).to_owned(),
                 processors.to_string(),
                 events.to_string(),
                 format!("{median:.1} ({lower:.1} to {upper:.1})"),
                 format!("{:.1}", 1e3 / median),
                 bytes_per_processor.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}")),
+                seconds_per_second.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2}")),
             ]);
         }
         format!("{table}\n")
@@ -208,32 +242,51 @@ impl course::Report for Report {
 }
 
 /// Jobs on a machine of so many processors: the events, and the resident memory at the end of one.
-fn one_round(model: Model, processors: u32, seed: u64) -> (u64, u64) {
-    let profile = Profile::constant(processors);
+fn one_round(subject: Subject, processors: u32, seed: u64) -> (u64, u64) {
     let (mut events, mut most) = (0, 0);
     for nth in 0.. {
-        match model {
-            Model::ASteal => {
+        events += match subject {
+            Subject::ASteal => {
                 let program = ForkJoin::new(20, 100, 4 * processors, 2, Fork::Tree);
                 let mut client = ThreadScheduler::abp_mug().submit(Box::new(program), processors, stream(seed, nth));
-                run_alone(&mut client, processors, &profile, 200, u64::MAX, |_| ());
-                events += client.job.events();
+                run_alone(&mut client, processors, &Profile::constant(processors), 200, u64::MAX, |_| ());
                 most = resident().max(most);
+                client.job.events()
             }
-            Model::Host => {
-                let program = ForkJoin::new(2_000, 10_000, 4 * processors, 20, Fork::Tree);
+            Subject::Host => {
                 let mut host = Host::new(processors as usize, Costs::default(), seed);
+                let program = ForkJoin::new(2_000, 10_000, 4 * processors, 20, Fork::Tree);
                 host.submit(0, Box::new(program), Policy::default(), processors, nth);
-                host.run(u64::MAX, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
-                events += host.events();
+                let events = finished(&mut host, u64::MAX);
                 most = resident().max(most);
+                events
             }
-        }
+            Subject::Pair(policy) => {
+                let mut host = Host::new(processors as usize, Costs::default(), seed);
+                host.use_linux(Linux { compat_yield: true, hz: 1_000, sockets: 4, ..Linux::new(Version::V2_6_36) });
+                let policy: Policy = policy.parse().expect("it is in the catalog");
+                // CG and MM of BWS §2.3.2, as `sim/examples/kernel_mechanisms.rs` has them.
+                let programs = [
+                    ForkJoin::new(3_560_000, 177_000, 275, u32::MAX, Fork::Tree),
+                    ForkJoin::new(63_000, 215_000, 1_302, u32::MAX, Fork::Tree),
+                ];
+                for (program, seed) in programs.into_iter().zip(0..) {
+                    host.submit(0, Box::new(program), policy, processors, seed);
+                }
+                return (finished(&mut host, PAIR), resident().max(most));
+            }
+        };
         if events >= EVENTS {
             break;
         }
     }
     (events, most)
+}
+
+/// The events of a host until then.
+fn finished(host: &mut Host, until: u64) -> u64 {
+    host.run(until, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+    host.events()
 }
 
 /// Bytes of this process in memory.

@@ -216,8 +216,11 @@ fn the_simulator_is_measured_on_machines_of_all_sizes() {
     assert_eq!(report["schema"], "comity-bench-simulator/1");
     let sizes = report["sizes"].as_array().unwrap();
     let processors: Vec<u64> = sizes.iter().map(|size| size["processors"].as_u64().unwrap()).collect();
-    assert_eq!(processors, [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 8, 64, 256, 1_024]);
-    assert!(sizes.iter().all(|size| size["events"].as_u64().unwrap() >= 2_000_000), "{report}");
+    assert_eq!(processors, [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 8, 64, 256, 1_024, 32, 32, 32, 32]);
+    let (alone, pairs) = sizes.split_at(11);
+    assert!(alone.iter().all(|size| size["events"].as_u64().unwrap() >= 2_000_000), "{report}");
+    assert_eq!(values(pairs, "policy"), ["abp", "bws", "dws", "comity"]);
+    assert!(pairs.iter().all(|size| size["seconds_per_second"].as_f64().unwrap() > 0.0), "{report}");
     assert!(sizes[6]["bytes_per_processor"].as_f64().unwrap() > 50.0, "{report}");
     assert!(std::fs::read_to_string(svg).unwrap().contains("nanoseconds per event"));
 }

@@ -24,6 +24,13 @@ fn a_kernel_is_recorded_and_shown() {
     }
     let wider = json(lab().args(["record", "--show", file, "--json", "--scale", "width=2,repeats=3"]));
     assert!(number(&wider, "leaves") > 5.0 * number(&shown, "leaves"), "{wider}");
+    let larger = json(lab().args(["record", "--show", file, "--json", "--scale", "cg:class=W"]));
+    assert_eq!((&larger["scale"]["width"], &larger["scale"]["phases"]), (&5.0.into(), &1.0.into()), "{larger}");
+    assert!(number(&larger, "work_s") > 5.0 * number(&shown, "work_s"), "{larger}");
+    let output =
+        lab().args(["record", "--show", file, "--scale", "cg:class=W"]).assert().success().get_output().clone();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("scale = { repeats = 1, phases = 1, width = 5,"), "{text}");
     let output = lab().args(["record", "--show", file]).assert().success().get_output().clone();
     let text = String::from_utf8(output.stdout).unwrap();
     for part in ["cg, for 8 workers", "work T₁", "not recorded", "leaves, p10", "are part of their parents", "% more"]
@@ -58,7 +65,10 @@ fn what_is_no_recording_gets_a_sentence() {
         ("repeats=2", "nothing recurs in this recording"),
         ("width=0.5", "record a smaller input"),
         ("depth=2", "no factor is called 'depth'"),
-        ("width", "not of the form key=factor"),
+        ("width", "'width' is neither of the form factor=N nor a kernel's name"),
+        ("phases=2", "nothing is forked in this recording"),
+        ("mm:n=100", "a recording of fib cannot be scaled to mm"),
+        ("fib:m=3", "fib has no key 'm'"),
     ] {
         let said = answer(&["record", "--show", file, "--scale", scale]);
         assert!(said.contains(part), "{said}");

@@ -180,6 +180,7 @@ impl Scenario {
                 }
             };
             host.set_nice(number, self.written.programs[submission].nice);
+            host.set_memory(number, self.written.programs[submission].memory);
             if repeat {
                 host.repeat(number);
             }

@@ -64,6 +64,9 @@ impl Check<'_> {
         if served != self.used {
             return Err(format!("the cores were in use for {} ns, and threads were served for {served}", self.used));
         }
+        for core in 0..self.kernel.len() {
+            linux.check_demand(core, self.kernel.demand(core, self.pools))?;
+        }
         linux.check(&self.kernel.cores, self.pools, self.now)
     }
 
@@ -205,11 +208,12 @@ impl Check<'_> {
         }
         // Where another program has left meanwhile, frames have become shorter, and its turn may come later than it was to: it is open then from
         // a frame of before on, at its next look, four quanta later at most.
-        let out = share.out_since.filter(|_| !is_told).map_or(0, |since| now - since);
-        let frame = TURN.as_nanos() as u64 * share.among.max(self.table.population()) as u64;
-        let most = if self.table.may_probe() { 2 * frame } else { frame };
-        if out > most + 6 * share.quantum {
-            return Err(format!("the pool has been out of turn for {out} ns"));
+        if let Some(since) = share.out_since.filter(|_| !is_told) {
+            let frame = TURN.as_nanos() as u64 * share.among.max(self.table.population()) as u64;
+            let most = if self.table.may_probe() { 2 * frame } else { frame };
+            if now - since > most + 6 * share.quantum {
+                return Err(format!("the pool has been out of turn for {} ns", now - since));
+            }
         }
         if !share.obeys(now) {
             return Ok(());

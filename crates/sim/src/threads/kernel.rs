@@ -11,7 +11,7 @@ use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Effect, Step};
 use serde::{Deserialize, Serialize};
 
-use super::linux::{Balance, Joins, Queues};
+use super::linux::{Balance, Demand, Joins, Queues};
 use super::pool::Pools;
 use super::worker::{Doing, Worker};
 use super::{Due, Host, Thread};
@@ -171,6 +171,26 @@ impl Kernel {
             all.min_by_key(|core| (self.cores[*core].queue.len(), away(core)))
         });
         found.expect("there is always a core")
+    }
+
+    /// How fast the core's thread is, in thousandths of its speed alone.
+    fn speed(&self, core: usize) -> u64 {
+        let Some(linux) = &self.linux else { return WHOLE };
+        (self.smt_speed(linux, core) * linux.memory_speed(core) / WHOLE).max(1)
+    }
+
+    fn smt_speed(&self, linux: &Queues, core: usize) -> u64 {
+        linux.smt_speed(core, |sibling| self.cores[sibling].running.is_some())
+    }
+
+    /// What the core's thread asks of memory.
+    pub(super) fn demand(&self, core: usize, pools: &Pools) -> Demand {
+        let (Some(linux), Some(thread)) = (&self.linux, self.cores[core].running) else { return Demand::default() };
+        let part = u64::from(pools.of(thread.program).memory);
+        match pools.worker(thread).doing {
+            Doing::Strand(_) if part > 0 => Demand { part, speed: self.smt_speed(linux, core) },
+            _ => Demand::default(),
+        }
     }
 
     /// Core time in which a thread ran, those whose turn is not accounted for yet included. Only where the kernel is one of Linux.
@@ -362,7 +382,7 @@ impl Host {
 
     /// Brings the time of the thread that runs up to date.
     pub(super) fn charge(&mut self, core: usize) {
-        let speed = self.speed(core);
+        let speed = self.kernel.speed(core);
         let now = self.now;
         let state = &mut self.kernel.cores[core];
         let Some(thread) = state.running else { return };
@@ -379,10 +399,23 @@ impl Host {
         }
     }
 
-    /// How fast the core's thread is, in thousandths of its speed alone.
-    fn speed(&self, core: usize) -> u64 {
-        let Some(linux) = &self.kernel.linux else { return WHOLE };
-        linux.speed(core, |sibling| self.kernel.cores[sibling].running.is_some())
+    /// The core's thread may ask another share of its socket's memory: then what the others have done until now was done at the old
+    /// speed, and what follows takes as long as it does now.
+    fn share_memory(&mut self, core: usize) {
+        let Host { kernel, pools, .. } = self;
+        let demand = kernel.demand(core, pools);
+        let Some(linux) = &mut kernel.linux else { return };
+        if linux.demand(core).is_none_or(|noted| noted == demand) {
+            return;
+        }
+        let Some(factor) = linux.note_demand(core, demand) else { return };
+        let asks = |other: &usize| *other != core && linux.demand(*other) != Some(Demand::default());
+        let others: Vec<usize> = linux.socket(core).filter(asks).collect();
+        others.iter().for_each(|other| self.charge(*other));
+        if let Some(linux) = &mut self.kernel.linux {
+            linux.set_factor(core, factor);
+        }
+        others.iter().for_each(|other| self.plan_core(*other));
     }
 
     /// The other hardware thread of the core, if it is in use.
@@ -406,9 +439,10 @@ impl Host {
     }
 
     pub(super) fn plan_core(&mut self, core: usize) {
+        self.share_memory(core);
         let Some(thread) = self.kernel.cores[core].running else { return };
         let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
-        let speed = self.speed(core);
+        let speed = self.kernel.speed(core);
         let worker = self.worker(thread);
         let left = worker.time_left(speed).min(may_run);
         let Host { kernel, pools, now, .. } = self;
@@ -499,6 +533,7 @@ impl Host {
             Place::Queued(core) => self.kernel.remove(core, thread),
             Place::On(core) => {
                 self.kernel.set_running(core, None);
+                self.share_memory(core);
                 self.plan_sibling(core);
             }
         }

@@ -4,6 +4,7 @@
 //! ```text
 //! linux.rs      which kernel, and its constants
 //! topology.rs   sockets, cores and hardware threads
+//! memory.rs     what a socket's cores get of its memory together
 //! entity.rs     how a thread, or a group of them, stands in a queue
 //! cfs.rs        the rules up to 6.5: the least virtual run time is next
 //! eevdf.rs      the rules from 6.6 on: of those that have not had their part the earliest deadline
@@ -19,6 +20,7 @@ mod cfs;
 mod check;
 mod eevdf;
 mod entity;
+mod memory;
 mod moves;
 mod queues;
 mod topology;
@@ -26,6 +28,7 @@ mod topology;
 use serde::{Deserialize, Serialize};
 
 pub(super) use entity::Entity;
+pub(super) use memory::Demand;
 pub(super) use moves::Balance;
 pub(super) use queues::{Joins, Queues};
 
@@ -82,6 +85,9 @@ pub struct Linux {
     /// How fast a hardware thread is while the other of its core runs too, in thousandths of its speed alone.
     #[serde(default = "smt_speed")]
     pub smt_speed: u32,
+    /// How many cores a socket's memory serves that do nothing but wait for it, in thousandths; without, all that there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<u32>,
     /// For how many processors its constants are, if not for those of the host: as where a program is confined to a part of a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_for: Option<u32>,
@@ -112,6 +118,7 @@ impl Linux {
             sockets: 1,
             threads_per_core: 1,
             smt_speed: smt_speed(),
+            bandwidth: None,
             scaled_for: None,
         }
     }
@@ -121,7 +128,8 @@ impl Linux {
     /// # Errors
     /// Says in a sentence what cannot.
     pub fn check(&self, processors: u32) -> Result<(), String> {
-        let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, scaled_for, .. } = *self;
+        let Linux { version, compat_yield, hz, sockets, threads_per_core, smt_speed, bandwidth, scaled_for, .. } =
+            *self;
         if compat_yield && version > Version::V2_6_36 {
             return Err(
                 "machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into()
@@ -135,6 +143,10 @@ impl Linux {
         }
         if !(100..=1_000).contains(&smt_speed) {
             return Err(format!("machine.linux.smt_speed is {smt_speed}; it must be at least 100 and at most 1000"));
+        }
+        if bandwidth.is_some_and(|cores| !(100..=1_024_000).contains(&cores)) {
+            let cores = bandwidth.unwrap_or_default();
+            return Err(format!("machine.linux.bandwidth is {cores}; it must be at least 100 and at most 1024000"));
         }
         if scaled_for == Some(0) {
             return Err("machine.linux.scaled_for is 0; it must be at least 1".into());
@@ -232,6 +244,7 @@ mod tests {
             (Linux { hz: 1, ..base }, 8, "hz is 1;"),
             (Linux { threads_per_core: 3, ..base }, 9, "threads_per_core is 3;"),
             (Linux { smt_speed: 2_000, ..base }, 8, "smt_speed is 2000;"),
+            (Linux { bandwidth: Some(10), ..base }, 8, "bandwidth is 10;"),
             (Linux { scaled_for: Some(0), ..base }, 8, "scaled_for is 0;"),
             (Linux { sockets: 3, ..base }, 8, "8 processors cannot be divided evenly among 3 sockets"),
             (Linux { sockets: 0, ..base }, 8, "among 0 sockets"),

@@ -64,6 +64,8 @@ pub(super) struct Pool {
     pub(super) quota: Option<Quota>,
     /// Of its threads.
     pub(super) nice: i8,
+    /// The part of a strand's time alone that it waits for memory, in thousandths.
+    pub(super) memory: u32,
     /// Tasks not begun while as many workers rest for want of a core, as after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
@@ -112,6 +114,7 @@ impl Pool {
             share: None,
             quota: None,
             nice: 0,
+            memory: 0,
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),

@@ -4,6 +4,7 @@ use super::super::Thread;
 use super::super::kernel::{Core, WHOLE};
 use super::super::pool::Pools;
 use super::entity::{Entity, UNIT};
+use super::memory::{Demand, Memory};
 use super::topology::Topology;
 use super::{Constants, Groups, Linux, cfs, eevdf};
 
@@ -48,6 +49,8 @@ pub(in super::super) struct Queues {
     pub(super) roots: Vec<Root>,
     /// The weights of each group's threads, on all cores.
     pub(super) loads: Vec<i64>,
+    /// If it has bounds.
+    memory: Option<Memory>,
 }
 
 /// How a thread comes to a queue.
@@ -61,9 +64,12 @@ pub(in super::super) enum Joins {
 
 impl Queues {
     pub(in super::super) fn new(linux: Linux, processors: usize) -> Queues {
+        let topology = Topology::new(&linux, processors);
+        let per_socket = topology.socket(0).len();
         Queues {
             linux,
-            topology: Topology::new(&linux, processors),
+            topology,
+            memory: linux.bandwidth.map(|cores| Memory::new(cores.into(), processors, per_socket)),
             constants: Constants::of(linux.version, linux.scaled_for.unwrap_or(processors as u32)),
             roots: (0..processors).map(|_| Root::default()).collect(),
             loads: Vec::new(),
@@ -82,10 +88,40 @@ impl Queues {
         self.topology.sibling(core)
     }
 
-    /// How fast a core's thread is, in thousandths of its speed alone.
-    pub(in super::super) fn speed(&self, core: usize, is_used: impl Fn(usize) -> bool) -> u64 {
+    /// How fast a core's thread is beside that of the other hardware thread, in thousandths of its speed alone.
+    pub(in super::super) fn smt_speed(&self, core: usize, is_used: impl Fn(usize) -> bool) -> u64 {
         let is_shared = self.topology.sibling(core).is_some_and(is_used);
         if is_shared { self.linux.smt_speed.into() } else { WHOLE }
+    }
+
+    /// What memory leaves of a core's speed, in thousandths.
+    pub(in super::super) fn memory_speed(&self, core: usize) -> u64 {
+        self.memory.as_ref().map_or(WHOLE, |memory| memory.speed(core))
+    }
+
+    /// What is noted that the core asks of memory, if that has bounds.
+    pub(in super::super) fn demand(&self, core: usize) -> Option<Demand> {
+        self.memory.as_ref().map(|memory| memory.demand(core))
+    }
+
+    /// From now on the core asks for that. The factor by which its socket's cores wait longer, if it is another from now on.
+    pub(in super::super) fn note_demand(&mut self, core: usize, demand: Demand) -> Option<u64> {
+        self.memory.as_mut()?.note(core, demand)
+    }
+
+    pub(in super::super) fn set_factor(&mut self, core: usize, factor: u64) {
+        if let Some(memory) = &mut self.memory {
+            memory.set_factor(core, factor);
+        }
+    }
+
+    pub(in super::super) fn check_demand(&self, core: usize, demand: Demand) -> Result<(), String> {
+        self.memory.as_ref().map_or(Ok(()), |memory| memory.check(core, demand))
+    }
+
+    /// Those that share its memory.
+    pub(in super::super) fn socket(&self, core: usize) -> std::ops::Range<usize> {
+        self.topology.socket(core)
     }
 
     pub(super) fn has_groups(&self) -> bool {

@@ -1,0 +1,116 @@
+//! From the graph of a program's small input to that of a larger one: by which parameters, and by which factors.
+//!
+//! Each program's row of the catalog has its rule: how much of each factor of [`Scale`] an input has, in units of the program's
+//! own. What a larger input has over a smaller one is the factor. Counts are those of the program's own halving, so tasks and leaves
+//! come out as they are. Lengths are those of what a leaf does, and a rule knows no cache: of two inputs, one that fits and one that
+//! does not, it foretells too little.
+
+use comity_graph::Scale;
+
+use crate::catalog::{self, Row};
+use crate::{ParameterError, Parameters};
+
+/// How a program's graph is scaled.
+#[derive(Clone, Copy, Debug)]
+pub struct Scaling {
+    /// The parameters that may differ, and `seed`.
+    pub keys: &'static [&'static str],
+    /// The rule, for a person.
+    pub rule: &'static str,
+    /// How much there is of each.
+    pub extents: fn(&Parameters) -> Result<Scale, ParameterError>,
+}
+
+/// The factors from the graph of `recorded` to that of `wanted`, both written `NAME[:key=value,…]`.
+///
+/// # Errors
+/// They are not the same program, or differ in what its rule does not scale; or it has no rule. Says so in a sentence, and
+/// what to do.
+pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
+    let ((row, small), (other, large)) = (catalog::parse(recorded)?, catalog::parse(wanted)?);
+    if row.name != other.name {
+        let (recorded, wanted) = (row.name, other.name);
+        return Err(ParameterError::new(format!(
+            "a recording of {recorded} cannot be scaled to {wanted}; record that"
+        )));
+    }
+    let scaling = row.scaling.map_err(|why| {
+        ParameterError::new(format!("{} cannot be scaled: {why}; record the size that is wanted", row.name))
+    })?;
+    let differs = |row: &Row| {
+        let mut keys = row.parameters.iter().map(|parameter| parameter.key);
+        keys.find(|key| *key != "seed" && !scaling.keys.contains(key) && small.text(key) != large.text(key))
+    };
+    if let Some(key) = differs(row) {
+        return Err(ParameterError::new(format!(
+            "{}: {key} is {} in the recording; only {} can be scaled, so record {key}={}",
+            row.name,
+            small.text(key),
+            scaling.keys.join(", "),
+            large.text(key)
+        )));
+    }
+    Ok((scaling.extents)(&large)?.over(&(scaling.extents)(&small)?))
+}
+
+/// The leaves of a range that is halved until none is longer than `grain`, as [`ForkJoin`](crate::ForkJoin) does.
+pub(crate) fn halved(length: usize, grain: usize) -> usize {
+    if length <= grain.max(1) { 1 } else { halved(length / 2, grain) + halved(length.div_ceil(2), grain) }
+}
+
+/// The same, but none where nothing is forked.
+pub(crate) fn forked(length: usize, grain: usize) -> usize {
+    if length <= grain.max(1) { 0 } else { halved(length, grain) }
+}
+
+/// The operations on the longest path through a triangular decomposition by quarters, of a matrix of so many parts along a side.
+///
+/// With t parts, a product takes p(t) = 2 p(t/2) = t, a solution s(t) = 2 s(t/2) + p(t/2), a decomposition d(t) = 2 d(t/2) +
+/// s(t/2) + p(t/2), and p(1) = s(1) = d(1) = 1. This is d.
+pub(crate) fn quarters_on_path(side: f64) -> f64 {
+    let levels = side.log2();
+    side * (1.0 + levels * (7.0 + levels) / 8.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_through_quarters_is_that_of_its_recursion() {
+        let (mut product, mut solution, mut path) = (1.0, 1.0, 1.0);
+        for levels in 0..12 {
+            assert_eq!(quarters_on_path(f64::from(1 << levels)), path);
+            (product, solution, path) = (2.0 * product, 2.0 * solution + product, 2.0 * path + solution + product);
+        }
+    }
+
+    #[test]
+    fn what_has_no_rule_is_said() {
+        for (recorded, wanted, part) in [
+            ("mm:n=100", "lu:n=200", "a recording of mm cannot be scaled to lu"),
+            ("uts", "uts:tree=T3", "uts cannot be scaled: its tree is drawn node by node"),
+            (
+                "mm:n=100",
+                "mm:n=200,grain=32",
+                "mm: grain is 64 in the recording; only n can be scaled, so record grain=32",
+            ),
+            ("lu:n=320", "lu:n=512", "lu: n=320 is 5 tiles"),
+            ("mm:n=100", "mm:n=5000", "n=5000 is not a whole number"),
+            ("none", "mm", "no program is called 'none'"),
+        ] {
+            let answer = factors(recorded, wanted).unwrap_err().to_string();
+            assert!(answer.contains(part), "{answer}");
+        }
+        assert_eq!(factors("mm:seed=1", "mm:seed=2"), Ok(Scale::default()));
+    }
+
+    #[test]
+    fn leaves_are_those_of_halving() {
+        assert_eq!(
+            [(1, 1), (64, 64), (65, 64), (1_000, 10)].map(|(length, grain)| halved(length, grain)),
+            [1, 1, 2, 128]
+        );
+        assert_eq!([(64, 64), (65, 64)].map(|(length, grain)| forked(length, grain)), [0, 2]);
+    }
+}
