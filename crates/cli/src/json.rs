@@ -166,6 +166,8 @@ pub struct RayonCore {
     pub kind: &'static str,
     /// A folder, or a source as cargo names it.
     pub from: String,
+    /// Whether it is Comity's for runs that are recorded.
+    pub records: bool,
 }
 
 /// `comity-table/1`: the core table at one moment. Programs change it while it is read.

@@ -30,11 +30,16 @@ const EXAMPLES: &str = "Examples:
   COMITY_POLICY=bws cargo run --release
   comity rayon status ../project
   comity rayon disable
+  comity rayon enable --record
+  comity-lab record --out FILE -- target/release/program
 
 `enable` writes an entry for rayon-core into [patch.crates-io] of the
 workspace's Cargo.toml, brings Cargo.lock up to it and asks cargo whether it
 has worked; `disable` brings both files back. Without a Cargo.lock, neither
 leaves one behind.
+
+With --record the program is built to run serially and to write its task graph,
+where comity-lab record asks for it; plain `enable` goes from there to Comity.
 
 Exit codes: 0 done, or there was nothing to do; 1 the project or cargo is at
 fault, and its files are as they were; 2 the command line is at fault.";
@@ -68,6 +73,9 @@ struct Enable {
     /// A commit, branch or tag of the repository
     #[arg(long, value_name = "REV", requires = "git")]
     rev: Option<String>,
+    /// The one that records task graphs, of a folder: of a repository cargo would take the ordinary one, which has the same name
+    #[arg(long, conflicts_with = "git")]
+    record: bool,
 }
 
 /// Say which rayon-core a project links; changes no file
@@ -113,10 +121,10 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
         }
         // Somebody chose a repository; only a named source takes its place.
         Entry::Git => named,
-        Entry::Folder => Some(named.map_or_else(Source::built_in, Ok)?),
+        Entry::Folder => Some(named.map_or_else(|| Source::built_in(false), Ok)?),
         Entry::None => {
-            let source = named.map_or_else(Source::built_in, Ok)?;
-            if is_settled(&project, &turn.look()?)? {
+            let source = named.map_or_else(|| Source::built_in(false), Ok)?;
+            if is_settled(&project, &turn.look()?, source.records())? {
                 return Ok(());
             }
             Some(source)
@@ -130,7 +138,12 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     };
     let locked_before = Lock::read(&project.lock())?;
     let (tree, changed) = put_in(&turn, &project, &manifest, source.as_ref(), before)?;
-    let done = if changed { "runs on Comity now" } else { "runs on Comity already" };
+    let done = match (tree.records(), changed) {
+        (false, true) => "runs on Comity now",
+        (false, false) => "runs on Comity already",
+        (true, true) => "is built to be recorded now",
+        (true, false) => "is built to be recorded already",
+    };
     let mut text = format!("'{place}' ({}) {done}: it links {} and no other.\n", tree.rayon(), tree.cores_in_words());
     if let (Some(before), Some(now)) = (locked_before, Lock::read(&project.lock())?) {
         let [moved, new] = lock::changes(&before.packages, &now.packages);
@@ -139,9 +152,14 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
             text += &format!("Cargo.lock {what} {}.\n", packages.join(", "));
         }
     }
-    if let Some(Source::Folder(folder)) = &source {
+    if tree.records() {
+        text += "Build it, and `comity-lab record --out FILE -- COMMAND` writes the task graph of a run, which is serial. \
+                 `comity rayon enable` goes to Comity, `comity rayon disable` goes back.\n";
+        return output::print(&text);
+    }
+    if let Some(Source::Folder { path, .. }) = &source {
         text += &format!(
-            "Cargo.toml names the folder '{folder}' of this machine: for all who build from it, give a repository instead, as \
+            "Cargo.toml names the folder '{path}' of this machine: for all who build from it, give a repository instead, as \
              in `comity rayon enable --git URL`.\n"
         );
     }
@@ -152,17 +170,24 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
 
 fn named_source(arguments: &Enable) -> Result<Option<Source>, Failure> {
     match (&arguments.source, &arguments.git) {
-        (Some(folder), _) => Source::in_folder(folder).map(Some),
+        (Some(folder), _) => Source::in_folder(folder, arguments.record).map(Some),
         (None, Some(url)) => Ok(Some(Source::Git { url: url.clone(), rev: arguments.rev.clone() })),
+        (None, None) if arguments.record => Source::built_in(true).map(Some),
         (None, None) => Ok(None),
     }
 }
 
-/// Whether a project without an entry of ours has Comity's rayon-core all the same. Fails where there is no rayon-core.
-fn is_settled(project: &Project, tree: &Tree) -> Result<bool, Failure> {
+/// Whether a project without an entry of ours has Comity's rayon-core all the same. Fails where there is no rayon-core, and where
+/// that does not record although it should.
+fn is_settled(project: &Project, tree: &Tree, records: bool) -> Result<bool, Failure> {
     let place = project.manifest().display();
     match tree.links() {
         Links::None => Err(Failure::Run(format!("{} (nothing was changed)", no_core(project, tree)))),
+        Links::One(Kind::Comity) if records && !tree.records() => Err(Failure::Run(format!(
+            "'{place}' links {}, through something else than its own [patch.crates-io], and that does not record; take it out \
+             there first (nothing was changed)",
+            tree.cores_in_words()
+        ))),
         Links::One(Kind::Comity) => {
             output::print(&format!(
                 "'{place}' ({}) runs on Comity already: it links {}, through something else than its own \
@@ -203,11 +228,19 @@ fn put_in(
         || {
             let first = manifest.with_entry(source, memory.as_ref())?;
             manifest.write(&first)?;
+            let records = source.is_some_and(Source::records);
             let tree = match &before {
                 None => look(project)?,
                 Some(before) => update_lock(project, before)?,
             };
             verify(project, &tree)?;
+            if records && !tree.records() {
+                return Err(Failure::Run(format!(
+                    "'{}' links {}, which does not record; another patch may be in the way",
+                    project.manifest().display(),
+                    tree.cores_in_words()
+                )));
+            }
             if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)
                 && before.stock_core().is_some()
             {
@@ -413,6 +446,10 @@ fn status(arguments: &Status) -> Result<(), Failure> {
     let place = project.manifest().display();
     let then = match (tree.links(), enabled) {
         (Links::None, _) => return output::print(&format!("{}.\n", no_core(&project, &tree))),
+        (Links::One(Kind::Comity), true) if tree.records() => {
+            "`comity-lab record --out FILE -- COMMAND` writes a run's task graph; `comity rayon enable` goes to Comity, `comity rayon \
+             disable` goes back."
+        }
         (Links::One(Kind::Comity), true) => "`comity rayon disable` goes back.",
         (Links::One(Kind::Comity), false) => "That is not the work of its own [patch.crates-io].",
         (Links::Several, _) => "More than one: each has threads of its own.",
@@ -429,6 +466,7 @@ fn report(project: &Project, enabled: bool, tree: &Tree) -> RayonReport {
         version: core.version.clone(),
         kind: core.kind.word(),
         from: core.from.clone(),
+        records: core.records,
     };
     RayonReport {
         schema: "comity-rayon/1",

@@ -13,8 +13,20 @@ mod imports;
 use imports::{Imports, cycle, upward};
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 13] = [
-    "policy", "protocol", "record", "graph", "sim", "os", "table", "runtime", "flow", "kernels", "console", "cli",
+const ORDER: [&str; 14] = [
+    "policy",
+    "protocol",
+    "record",
+    "graph",
+    "sim",
+    "os",
+    "table",
+    "runtime",
+    "recording",
+    "flow",
+    "kernels",
+    "console",
+    "cli",
     "lab",
 ];
 
@@ -220,6 +232,22 @@ fn the_drop_in_depends_on_the_runtime_alone() {
     let [(folder, dependencies)] = packages.as_slice() else { panic!("{packages:?}") };
     let names: Vec<&str> = dependencies.iter().map(|dependency| dependency["name"].as_str().unwrap()).collect();
     assert_eq!((folder.as_str(), names.as_slice()), ("rayon-core", ["comity"].as_slice()));
+}
+
+/// And its twin that records on what has the runtime's names; all else is as in the ordinary one.
+#[test]
+fn the_drop_in_that_records_is_the_same_source_over_another_comity() {
+    let folder = workspace().join("crates/rayon-core");
+    let packages = packages_at(folder.join("recording"));
+    let [(_, dependencies)] = packages.as_slice() else { panic!("{packages:?}") };
+    let [only] = dependencies.as_slice() else { panic!("{dependencies:?}") };
+    assert_eq!((&only["name"], &only["rename"]), (&"comity-recording".into(), &"comity".into()));
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
+    let (ordinary, recording) = (read("Cargo.toml"), read("recording/Cargo.toml"));
+    for line in ["version = \"1.13.0\"", "links = \"rayon-core\"", "web_spin_lock = []", "publish = false"] {
+        assert!(ordinary.contains(line) && recording.contains(line), "{line}");
+    }
+    assert!(recording.contains("path = \"../src/lib.rs\"") && !folder.join("recording/src").exists());
 }
 
 /// They would only be in its way: it stands before programs that end in a millisecond, and is built by who only shares cores.

@@ -138,52 +138,101 @@ pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
         }
         shapes.push(shape);
     }
-    let root = raws.len() as u32 - 1;
     let mut fold = Fold { raws, shapes, plans, tasks: Tasks::default() };
-    fold.task(&[root]);
+    fold.all();
     fold.tasks.into_tasks()
+}
+
+/// A list of items whose steps are made.
+struct List {
+    plan: Vec<Item>,
+    /// Where it begins, in each repetition: in which raw task, with which of its forks.
+    at: Vec<(u32, usize)>,
+    /// Whether it is a whole task, and not what recurs in one.
+    is_task: bool,
+    steps: Vec<Step>,
+    /// So many items and forks of it are done.
+    items: usize,
+    forks: usize,
+    /// Of the fork that is its next item: the instances of each child, and the children that are done.
+    each: Vec<Vec<u32>>,
+    children: Vec<TaskId>,
+}
+
+impl List {
+    fn new(plan: Vec<Item>, at: Vec<(u32, usize)>, is_task: bool) -> List {
+        let (each, children) = (Vec::new(), Vec::new());
+        List { plan, at, is_task, steps: Vec::new(), items: 0, forks: 0, each, children }
+    }
+
+    /// A child of the next item is done, or what recurs in it.
+    fn has(&mut self, task: TaskId) {
+        if let Item::Loop { times, .. } = &self.plan[self.items] {
+            let times = *times;
+            return self.push(Step::Repeat { task, times });
+        }
+        self.children.push(task);
+        if self.children.len() == self.each.len() {
+            self.each.clear();
+            let children = std::mem::take(&mut self.children);
+            self.push(Step::Fork(children));
+        }
+    }
+
+    /// The next item is done.
+    fn push(&mut self, step: Step) {
+        self.steps.push(step);
+        self.forks += self.plan[self.items].forks();
+        self.items += 1;
+    }
 }
 
 impl Fold<'_> {
     /// The task of which these are all instances, in the order of the repetitions.
-    fn task(&mut self, instances: &[u32]) -> TaskId {
+    fn task(&self, instances: &[u32]) -> List {
         let plan = self.plans[self.shapes[instances[0] as usize] as usize].clone();
-        let at: Vec<(u32, usize)> = instances.iter().map(|raw| (*raw, 0)).collect();
-        let mut steps = self.steps(&plan, &at);
-        let forks = self.raws[instances[0] as usize].forks.len();
-        self.run(&mut steps, &at, forks);
-        self.tasks.add(Task(steps))
+        List::new(plan, instances.iter().map(|raw| (*raw, 0)).collect(), true)
     }
 
-    /// The steps of a list of items that begins, in each of these raw tasks, with this fork.
-    fn steps(&mut self, plan: &[Item], at: &[(u32, usize)]) -> Vec<Step> {
-        let (mut steps, mut offset) = (Vec::new(), 0);
-        for item in plan {
-            match item {
-                Item::Fork => {
-                    self.run(&mut steps, at, offset);
-                    let children = |(raw, from): &(u32, usize)| &self.raws[*raw as usize].forks[from + offset];
-                    let width = children(&at[0]).len();
-                    let each: Vec<Vec<u32>> =
-                        (0..width).map(|nth| at.iter().map(|at| children(at)[nth]).collect()).collect();
-                    steps.push(Step::Fork(each.iter().map(|instances| self.task(instances)).collect()));
-                }
-                Item::Loop { times, body, forks } => {
-                    let before = at.iter().map(|(raw, from)| self.split_off(*raw, from + offset, *times, *forks));
-                    let before: Vec<u64> = before.collect();
-                    if steps.is_empty() || before.iter().any(|length| *length > 0) {
-                        steps.push(Step::Run(Stretch::distributed(before, 0)));
+    /// All tasks, children before their parents. A run may be nested deeper than a stack is.
+    fn all(&mut self) {
+        let mut lists = vec![self.task(&[self.raws.len() as u32 - 1])];
+        while let Some(mut list) = lists.pop() {
+            let inner = match list.plan.get(list.items) {
+                Some(Item::Fork) => {
+                    let children = |(raw, from): &(u32, usize)| &self.raws[*raw as usize].forks[from + list.forks];
+                    if list.each.is_empty() {
+                        self.run(&mut list.steps, &list.at, list.forks);
+                        let width = children(&list.at[0]).len();
+                        list.each =
+                            (0..width).map(|nth| list.at.iter().map(|at| children(at)[nth]).collect()).collect();
                     }
-                    let all = at.iter().flat_map(|(raw, from)| {
-                        (0..*times as usize).map(move |nth| (*raw, from + offset + nth * forks))
-                    });
-                    let body = self.steps(body, &all.collect::<Vec<_>>());
-                    steps.push(Step::Repeat { task: self.tasks.add(Task(body)), times: *times });
+                    self.task(&list.each[list.children.len()])
                 }
-            }
-            offset += item.forks();
+                Some(Item::Loop { times, body, forks }) => {
+                    let split = |(raw, from): &(u32, usize)| self.split_off(*raw, from + list.forks, *times, *forks);
+                    let before: Vec<u64> = list.at.iter().map(split).collect();
+                    if list.steps.is_empty() || before.iter().any(|length| *length > 0) {
+                        list.steps.push(Step::Run(Stretch::distributed(before, 0)));
+                    }
+                    let all = list.at.iter().flat_map(|(raw, from)| {
+                        (0..*times as usize).map(move |nth| (*raw, from + list.forks + nth * forks))
+                    });
+                    List::new(body.clone(), all.collect(), false)
+                }
+                None => {
+                    if list.is_task {
+                        self.run(&mut list.steps, &list.at, list.forks);
+                    }
+                    let done = self.tasks.add(Task(list.steps));
+                    if let Some(outer) = lists.last_mut() {
+                        outer.has(done);
+                    }
+                    continue;
+                }
+            };
+            lists.extend([list, inner]);
         }
-        steps
     }
 
     /// What comes before a list that recurs is in its first stretch, if that is longer the first time than ever after: what it is

@@ -1,7 +1,5 @@
 //! What a graph is, and what it may not be.
 
-use serde::{Deserialize, Serialize};
-
 use crate::measure::times;
 
 /// A task of a graph, by its place in it.
@@ -17,8 +15,8 @@ pub struct Graph {
 }
 
 /// Which run a graph is of, and how that was recorded.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize), serde(deny_unknown_fields))]
 pub struct About {
     /// What ran.
     pub program: String,
@@ -98,6 +96,7 @@ impl Stretch {
     }
 
     /// With these parts of its distribution.
+    #[cfg(feature = "read")]
     pub(crate) fn with_parts(lengths: Vec<u64>, joins: u64) -> Stretch {
         Stretch { lengths: lengths.into(), joins }
     }

@@ -12,11 +12,13 @@
 //! fold.rs      from a run's tree to a graph: what recurs becomes a repetition
 //! merge.rs     short tasks become part of their parents
 //! scale.rs     the graph of a larger input
+//! beside.rs    several graphs that begin together
 //! ```
 //!
 //! All lengths are in nanoseconds of processor time.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod file;
 mod fold;
 mod graph;

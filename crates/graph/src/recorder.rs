@@ -86,6 +86,11 @@ impl Recorder {
         self.open.last_mut().expect("a run has a task")
     }
 
+    /// In how many forks the task is.
+    pub fn nesting(&self) -> usize {
+        self.open.len() - 1
+    }
+
     /// Whether the fork that comes should be quiet.
     pub fn wants_quiet(&self) -> bool {
         self.depths.get(self.open.len()).is_some_and(|depth| depth.short >= depth.patience)
@@ -139,11 +144,11 @@ impl Recorder {
         top.work += work;
         let all_short = children.iter().all(|child| matches!(child, Closed::Short { .. }));
         if all_short {
+            top.joins += children.len() as u64 - 1;
             for child in children {
                 let Closed::Short { length, joins } = child else { continue };
                 (top.run, top.joins, top.work) = (top.run + length as i64, top.joins + joins, top.work - length);
             }
-            top.joins += 1;
         } else {
             top.end_stretch();
             let children = children.into_iter().map(|child| self.keep(child)).collect();

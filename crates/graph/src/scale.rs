@@ -25,15 +25,13 @@
 //!
 //! Which parameter of a program is which factor is in that program's row of the catalog of kernels.
 
-use serde::{Deserialize, Serialize};
-
 use crate::fold::Tasks;
 use crate::graph::{Graph, Step, Stretch, Task, TaskId};
 use crate::merge::keep;
 
 /// By which factors a graph is scaled. What is left out is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "read", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct Scale {
     /// Of how often what recurs does.
     pub repeats: f64,

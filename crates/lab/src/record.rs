@@ -1,5 +1,9 @@
 //! `comity-lab record`: the task graph of a real run, in a file, for the simulator.
 
+mod command;
+mod kernel;
+
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs::File;
 use std::io::BufReader;
@@ -10,22 +14,26 @@ use clap::Args;
 use comfy_table::{Table, presets};
 use comity_console::{Failure, machine, output};
 use comity_graph::{About, Graph, Leaves, Measures, Scale};
-use comity_kernels::record::{Costs, MERGE_NS};
-use comity_kernels::{Verdict, catalog, scaling};
+use comity_kernels::record::MERGE_NS;
+use comity_kernels::{catalog, scaling};
 
-use crate::backend::{default_workers, workers_range};
-use crate::choices;
+use crate::backend::workers_range;
 use crate::json::{RecordReport, Spread};
-use crate::progress::Progress;
 
 const EXAMPLES: &str = "Examples:
   comity-lab record cg:class=W --workers 8 --out cg.graph
   comity-lab record --show cg.graph
   comity-lab record --show cg.graph --scale cg:class=A
   comity-lab record --show cg.graph --scale repeats=2,width=4
+  comity rayon enable --record && cargo build --release
+  comity-lab record --workers 8 --out mine.graph -- target/release/mine ARGUMENTS
 
 A kernel is run serially, in turns with and without being measured; kept is the
-recording whose work is the median. scenarios/README.md says how a recording is
+recording whose work is the median. So is any rayon program that was built after
+`comity rayon enable --record`. A program whose tasks wait for one another, as
+at a barrier or for a message, stands still when it is run serially: it cannot
+be recorded. What a recording has of each way of forking is told in
+crates/recording/src/lib.rs; scenarios/README.md says how a recording is
 simulated. comity-lab kernel --list has the rule by which each kernel is scaled,
 docs/results/recorded.md what the factors do and how near a rule comes.
 
@@ -39,12 +47,17 @@ command line is at fault, or the file is no recording.";
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The kernel and its parameters; comity-lab kernel --list has them all
-    #[arg(value_name = "NAME[:key=value,…]", required_unless_present = "show")]
+    #[arg(value_name = "NAME[:key=value,…]", required_unless_present_any = ["show", "command"])]
     name: Option<String>,
+    /// A program that was built after `comity rayon enable --record`, with its arguments
+    ///
+    /// Its standard input is empty. What it prints in its first run, which does not count, goes to standard error.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "show"])]
+    command: Vec<OsString>,
     /// The recording to write
     #[arg(long, value_name = "FILE", required_unless_present = "show")]
     out: Option<PathBuf>,
-    /// For how many workers, 1 to 1024; no kernel of today divides its work by them [default: as in kernel]
+    /// For how many workers, 1 to 1024: a COMMAND divides its work by them, no kernel of today does [default: as in kernel]
     #[arg(long, value_name = "N", value_parser = workers_range(), conflicts_with = "show")]
     workers: Option<u16>,
     /// Merge shorter tasks into their parents
@@ -56,7 +69,7 @@ pub struct Arguments {
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Tell of a recording that there is
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "out", "command"])]
     show: Option<PathBuf>,
     /// With --show: of a larger input, by the kernel's rule; or by factors of repeats, phases, width, length, serial
     #[arg(long, value_name = "NAME:key=value,… | factor=N,…", requires = "show")]
@@ -72,9 +85,6 @@ impl Arguments {
         self.show.is_some()
     }
 }
-
-/// Programs whose tasks wait: in a series-parallel graph none does.
-const WAITING: [&str; 3] = ["loop", "wavefront", "io"];
 
 /// The factors that a command line wants of a graph: those that it says, or those to the kernel that it names.
 fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
@@ -102,16 +112,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let (graph, scale) = scaled.map_err(|why| Failure::Usage(format!("--scale: {why}")))?;
         return tell(&graph, Some(scale), None, arguments.json);
     }
-    let (Some(name), Some(out)) = (&arguments.name, &arguments.out) else {
-        return Err(Failure::Usage("name a kernel and, with --out, a file".into()));
+    let Some(out) = &arguments.out else { return Err(Failure::Usage("name a file with --out".into())) };
+    let (graph, rounds) = match &arguments.name {
+        Some(name) => kernel::record(name, arguments)?,
+        None => command::record(&arguments.command, arguments)?,
     };
-    let workers = match arguments.workers {
-        Some(workers) => workers,
-        None => default_workers()?,
-    };
-    choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
-    choices::tell_workers(workers, arguments.workers.is_some());
-    let (graph, rounds) = record(name, workers, arguments)?;
     write(&graph, out).map_err(|error| Failure::Run(format!("cannot write '{}': {error}", out.display())))?;
     tell(&graph, None, Some(&rounds), arguments.json)
 }
@@ -141,39 +146,8 @@ struct Rounds {
     work: Vec<u64>,
 }
 
-fn record(name: &str, workers: u16, arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
-    let program = catalog::prepare(name).map_err(|error| Failure::Usage(error.to_string()))?;
-    let right = |verdict: Verdict| match verdict.verified {
-        true => Ok(()),
-        false => Err(Failure::Run(format!("{name} gave a wrong result: {}", verdict.detail))),
-    };
-    if WAITING.contains(&name.split(':').next().unwrap_or_default()) {
-        return Err(Failure::Usage(format!(
-            "{name} cannot be recorded: its tasks wait or have threads of their own; in a scenario kind = \"loop\" is that \
-             program, and sleep and kind = \"scatter-gather\" are tasks that wait"
-        )));
-    }
-    let costs = Costs::calibrated();
-    let progress = Progress::new(2 * arguments.rounds as usize + 1, 0, "runs");
-    progress.doing(|| format!("{name}, for the first time"));
-    // What is allocated and mapped once only is not in what is compared.
-    right(program.run_plain().1)?;
-    progress.inc();
-    let about = About { program: name.to_owned(), workers: workers.into(), ..About::default() };
-    let (mut plain, mut graphs) = (Vec::new(), Vec::new());
-    for _ in 0..arguments.rounds {
-        progress.doing(|| format!("{name}, as it is"));
-        let (used, verdict) = program.run_plain();
-        right(verdict)?;
-        plain.push(used.as_nanos() as u64);
-        progress.inc();
-        progress.doing(|| format!("{name}, recorded"));
-        let (graph, verdict) = program.record(arguments.merge_ns, costs, about.clone());
-        right(verdict)?;
-        graphs.push(graph.map_err(|why| Failure::Run(format!("{name} cannot be recorded: {why}")))?);
-        progress.inc();
-    }
-    progress.end();
+/// The recording whose work is the median, with the medians of both times.
+fn choose(plain: Vec<u64>, mut graphs: Vec<Graph>) -> (Graph, Rounds) {
     graphs.sort_by_key(|graph| graph.measure(0).work);
     let rounds = Rounds {
         plain,
@@ -183,7 +157,7 @@ fn record(name: &str, workers: u16, arguments: &Arguments) -> Result<(Graph, Rou
     let mut graph = graphs.swap_remove(graphs.len() / 2);
     graph.about.plain_ns = median(&rounds.plain);
     graph.about.recorded_ns = median(&rounds.recorded);
-    Ok((graph, rounds))
+    (graph, rounds)
 }
 
 fn median(times: &[u64]) -> u64 {

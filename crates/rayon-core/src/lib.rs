@@ -18,6 +18,12 @@
 //!
 //! A bad value fails a builder; the global pool that is built by itself says so in a line and takes the default.
 //!
+//! # Recorded
+//!
+//! The folder `recording` is this same source over another crate, which has the names of `comity` (`crates/recording`):
+//! what `comity rayon enable --record` puts in. There every pool has one thread, the program runs serially and writes
+//! its task graph, and what follows differs again, as told there.
+//!
 //! # Where it differs
 //!
 //! - After a fork the child has a global pool of its own, with as many workers, as large stacks and the same policy, but without

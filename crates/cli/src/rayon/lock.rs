@@ -238,6 +238,13 @@ mod tests {
     }
 
     #[test]
+    fn the_one_that_records_is_made_of_the_same() {
+        let packages = |text: &str| text.parse::<Lock>().unwrap().packages;
+        let ordinary = packages(include_str!("../../../rayon-core/Cargo.lock"));
+        assert_eq!(packages(include_str!("../../../rayon-core/recording/Cargo.lock")), ordinary);
+    }
+
+    #[test]
     fn what_has_changed_is_told() {
         let locked = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Locked>>();
         let before = locked(&["libc 0.2.1", "rayon-core 1.12.1", "same 1.0.0"]);

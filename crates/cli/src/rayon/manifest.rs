@@ -87,7 +87,7 @@ impl Manifest {
             return foreign();
         }
         match (text("path").map(|path| source::inspect(&self.folder().join(path))), text("git")) {
-            (Some(Found::Comity), _) => Entry::Folder,
+            (Some(Found::Comity { .. }), _) => Entry::Folder,
             // A checkout that has gone and a repository show no mark.
             (Some(Found::Nothing), _) if self.memory().is_some() => Entry::Folder,
             (None, Some(_)) if self.memory().is_some() => Entry::Git,
@@ -377,7 +377,8 @@ mod tests {
         let path = folder.path().join("core").canonicalize().unwrap().to_str().unwrap().to_owned();
         let manifest = read(&folder);
         let memory = memory(&manifest);
-        let enabled = manifest.with_entry(Some(&Source::Folder(path.clone())), Some(&memory)).unwrap();
+        let enabled =
+            manifest.with_entry(Some(&Source::Folder { path: path.clone(), records: false }), Some(&memory)).unwrap();
         manifest.write(&enabled).unwrap();
         let manifest = read(&folder);
         assert_eq!(manifest.entry(), Entry::Folder, "{enabled}");
@@ -445,7 +446,7 @@ mod tests {
         there_and_back("[package]\r\nname = \"x\"\r\n[dependencies]\r\nrayon = \"1\"");
         let mixed = folder("[package]\r\nname = \"x\"\n");
         let manifest = read(&mixed);
-        let refused = manifest.with_entry(Some(&Source::Folder("/c".to_owned())), None);
+        let refused = manifest.with_entry(Some(&Source::Folder { path: "/c".to_owned(), records: false }), None);
         assert!(matches!(refused, Err(Failure::Run(why)) if why.contains("line ends")));
     }
 
@@ -453,7 +454,7 @@ mod tests {
     fn what_others_put_beside_the_entry_meanwhile_stays() {
         let folder = folder("[package]\nname = \"x\"\n");
         let manifest = read(&folder);
-        let source = Source::Folder(folder.path().join("core").to_str().unwrap().to_owned());
+        let source = Source::Folder { path: folder.path().join("core").to_str().unwrap().to_owned(), records: false };
         let enabled = manifest.with_entry(Some(&source), Some(&memory(&manifest))).unwrap();
         manifest.write(&format!("{enabled}foo = {{ path = \"foo\" }} # dear\n\n[profile.dev]\ndebug = 1\n")).unwrap();
         let text = "[package]\nname = \"x\"\n\n[patch.crates-io]\nfoo = { path = \"foo\" } # dear\n\n[profile.dev]\ndebug = 1\n";
@@ -498,7 +499,8 @@ mod tests {
         let git = Source::Git { url: "u".to_owned(), rev: Some("r".to_owned()) };
         let enabled = read(&folder).with_entry(Some(&git), None).unwrap();
         assert!(enabled.contains("rayon-core = { git = \"u\", rev = \"r\" } # ours\n"), "{enabled}");
-        let moved = read(&folder).with_entry(Some(&Source::Folder("/c".to_owned())), None).unwrap();
+        let moved =
+            read(&folder).with_entry(Some(&Source::Folder { path: "/c".to_owned(), records: false }), None).unwrap();
         assert!(moved.contains("rayon-core = { path = \"/c\" } # ours\n"), "{moved}");
     }
 }

@@ -9,11 +9,19 @@ use toml_edit::DocumentMut;
 /// Where this command was built from. It need not be there any more.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core");
 
+/// Where in Comity's rayon-core the one is that records.
+const RECORDING: &str = "recording";
+
 /// What a `[patch]` entry points to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// An absolute path, because a manifest's relative ones break when it moves.
-    Folder(String),
+    /// A folder of this machine.
+    Folder {
+        /// Absolute, because a manifest's relative paths break when it moves.
+        path: String,
+        /// Whether what is built from it records.
+        records: bool,
+    },
     /// A repository; cargo finds the package in it.
     Git {
         /// As cargo takes it.
@@ -27,22 +35,28 @@ impl Source {
     /// The keys of the entry, with their values.
     pub fn fields(&self) -> Vec<(&'static str, &str)> {
         match self {
-            Source::Folder(path) => vec![("path", path)],
+            Source::Folder { path, .. } => vec![("path", path)],
             Source::Git { url, rev } => {
                 [Some(("git", url.as_str())), rev.as_deref().map(|rev| ("rev", rev))].into_iter().flatten().collect()
             }
         }
     }
 
-    /// The rayon-core beside the sources of this command.
-    pub fn built_in() -> Result<Source, Failure> {
-        Source::beside_the_command(Path::new(BUILT_FROM))
+    /// Whether what is built from it records.
+    pub fn records(&self) -> bool {
+        matches!(self, Source::Folder { records: true, .. })
     }
 
-    fn beside_the_command(folder: &Path) -> Result<Source, Failure> {
+    /// The rayon-core beside the sources of this command; the one that records, or the ordinary one.
+    pub fn built_in(records: bool) -> Result<Source, Failure> {
+        Source::beside_the_command(Path::new(BUILT_FROM), records)
+    }
+
+    fn beside_the_command(folder: &Path, records: bool) -> Result<Source, Failure> {
+        let folder = &if records { folder.join(RECORDING) } else { folder.to_owned() };
         match inspect(folder) {
-            Found::Comity => absolute(folder),
-            Found::Nothing | Found::Other(_) => Err(Failure::Usage(format!(
+            Found::Comity { records: found } if found == records => absolute(folder, records),
+            Found::Comity { .. } | Found::Nothing | Found::Other(_) => Err(Failure::Usage(format!(
                 "'{}', where this command was built from, has no rayon-core of Comity's any more; name a folder that has \
                  it with --source DIR, or a repository with --git URL",
                 folder.display()
@@ -50,10 +64,14 @@ impl Source {
         }
     }
 
-    /// The rayon-core in a folder that somebody named.
-    pub fn in_folder(folder: &Path) -> Result<Source, Failure> {
+    /// The rayon-core in a folder that the user named, or the one in it that records.
+    pub fn in_folder(folder: &Path, records: bool) -> Result<Source, Failure> {
         let why = match inspect(folder) {
-            Found::Comity => return absolute(folder),
+            Found::Comity { records: found } if found || !records => return absolute(folder, found),
+            Found::Comity { .. } => match inspect(&folder.join(RECORDING)) {
+                Found::Comity { records: true } => return absolute(&folder.join(RECORDING), true),
+                _ => format!("has no rayon-core that records in '{RECORDING}'"),
+            },
             Found::Nothing => "has no Cargo.toml".to_owned(),
             Found::Other(what) => what,
         };
@@ -64,18 +82,22 @@ impl Source {
     }
 }
 
-fn absolute(folder: &Path) -> Result<Source, Failure> {
+fn absolute(folder: &Path, records: bool) -> Result<Source, Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("cannot use '{}': {why}", folder.display()));
     let path: PathBuf = fs::canonicalize(folder).map_err(|error| refuse(&error))?;
     let path = path.into_os_string().into_string();
-    path.map(Source::Folder).map_err(|_| refuse(&"its path is not UTF-8, which a Cargo.toml must be"))
+    path.map(|path| Source::Folder { path, records })
+        .map_err(|_| refuse(&"its path is not UTF-8, which a Cargo.toml must be"))
 }
 
 /// What a folder turned out to be.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// Comity's rayon-core.
-    Comity,
+    Comity {
+        /// Whether it is the one that records.
+        records: bool,
+    },
     /// Something else; the words go on from its name.
     Other(String),
     /// No folder with a manifest.
@@ -90,10 +112,11 @@ pub fn inspect(folder: &Path) -> Found {
     };
     let package = manifest.get("package");
     let name = package.and_then(|package| package.get("name")).and_then(|name| name.as_str()).unwrap_or("no package");
-    let marked = package.and_then(|package| package.get("metadata")).is_some_and(|data| data.get("comity").is_some());
-    match (name, marked) {
-        ("rayon-core", true) => Found::Comity,
-        ("rayon-core", false) => Found::Other("has a rayon-core that is not Comity's".to_owned()),
+    let mark = package.and_then(|package| package.get("metadata")).and_then(|data| data.get("comity"));
+    let records = mark.and_then(|mark| mark.get("records")?.as_bool()).unwrap_or(false);
+    match (name, mark) {
+        ("rayon-core", Some(_)) => Found::Comity { records },
+        ("rayon-core", None) => Found::Other("has a rayon-core that is not Comity's".to_owned()),
         (name, _) => Found::Other(format!("has {name}, not rayon-core")),
     }
 }
@@ -117,17 +140,21 @@ mod tests {
             ("[package\n", "no TOML"),
         ] {
             let folder = folder(manifest);
-            let Err(Failure::Usage(why)) = Source::in_folder(folder.path()) else { panic!("{manifest}") };
+            let Err(Failure::Usage(why)) = Source::in_folder(folder.path(), false) else { panic!("{manifest}") };
             assert!(why.contains(part) && why.contains("crates/rayon-core"), "{why}");
         }
         let ours = folder("[package]\nname = \"rayon-core\"\n[package.metadata.comity]\n");
-        assert!(matches!(Source::in_folder(ours.path()), Ok(Source::Folder(path)) if path.starts_with('/')));
+        let found = Source::in_folder(ours.path(), false);
+        assert!(matches!(found, Ok(Source::Folder { path, records: false }) if path.starts_with('/')));
+        let Err(Failure::Usage(why)) = Source::in_folder(ours.path(), true) else { panic!() };
+        assert!(why.contains("has no rayon-core that records in 'recording'"), "{why}");
     }
 
     #[test]
     fn a_checkout_that_is_gone_is_said_with_the_way_out() {
-        assert!(Source::built_in().is_ok());
-        let Err(Failure::Usage(why)) = Source::beside_the_command(Path::new("/no/such/rayon-core")) else { panic!() };
+        assert!(!Source::built_in(false).unwrap().records() && Source::built_in(true).unwrap().records());
+        let gone = Source::beside_the_command(Path::new("/no/such/rayon-core"), false);
+        let Err(Failure::Usage(why)) = gone else { panic!() };
         assert!(why.contains("'/no/such/rayon-core'") && why.contains("--source DIR"), "{why}");
     }
 }

@@ -22,6 +22,8 @@ pub struct Core {
     pub kind: Kind,
     /// A folder, or a source as cargo names it.
     pub from: String,
+    /// Whether it is the one of Comity's that records.
+    pub records: bool,
 }
 
 /// Whose a rayon-core is.
@@ -70,6 +72,11 @@ impl Tree {
         self.cores.iter().any(|core| core.kind == Kind::Comity)
     }
 
+    /// Whether what it links records.
+    pub fn records(&self) -> bool {
+        self.cores.iter().any(|core| core.records)
+    }
+
     /// The folder of a rayon-core that is neither Comity's nor from a registry or repository.
     pub fn core_in_a_folder(&self) -> Option<&str> {
         let is_folder = |core: &&Core| core.kind == Kind::Other && core.from.starts_with('/');
@@ -101,13 +108,18 @@ impl Core {
         };
         let folder = package.manifest_path.parent().unwrap_or(&package.manifest_path);
         let from = package.source.as_ref().map_or_else(|| folder.to_string(), |source| source.repr.clone());
-        Core { version: package.version.to_string(), kind, from }
+        let mark = package.metadata.get("comity").and_then(|mark| mark.get("records")?.as_bool());
+        let records = kind == Kind::Comity && mark == Some(true);
+        Core { version: package.version.to_string(), kind, from, records }
     }
 }
 
 impl fmt::Display for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
+            Kind::Comity if self.records => {
+                write!(f, "Comity's rayon-core {} that records ({})", self.version, self.from)
+            }
             Kind::Comity => write!(f, "Comity's rayon-core {} ({})", self.version, self.from),
             Kind::Stock => write!(f, "the stock rayon-core {}", self.version),
             Kind::Other => write!(f, "the rayon-core {} of {}", self.version, self.from),

@@ -171,7 +171,7 @@ fn manifest(name: &str, dependency: &str) -> String {
     )
 }
 
-/// A package that passes for Comity's rayon-core and depends on nothing.
+/// A package that passes for Comity's rayon-core and depends on nothing, and in it one that passes for the one that records.
 fn core(version: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
@@ -179,9 +179,15 @@ fn core(version: &str) -> TempDir {
          build = \"src/build.rs\"\n[package.metadata.comity]\n[features]\nweb_spin_lock = []\n[workspace]\n"
     );
     fs::create_dir(folder.path().join("src")).unwrap();
-    fs::write(folder.path().join("Cargo.toml"), text).unwrap();
+    fs::write(folder.path().join("Cargo.toml"), &text).unwrap();
     fs::write(folder.path().join("src/lib.rs"), "").unwrap();
     fs::write(folder.path().join("src/build.rs"), "fn main() {}").unwrap();
+    let recording = text
+        .replace("\"src/build.rs\"", "\"../src/build.rs\"\npublish = false")
+        .replace("metadata.comity]\n", "metadata.comity]\nrecords = true\n")
+        .replace("[workspace]", "[lib]\npath = \"../src/lib.rs\"\n[workspace]");
+    fs::create_dir(folder.path().join("recording")).unwrap();
+    fs::write(folder.path().join("recording/Cargo.toml"), recording).unwrap();
     folder
 }
 
@@ -304,6 +310,39 @@ fn a_package_that_builds_with_no_new_libc_still_builds() {
     assert!(patch <= 171, "0.2.{patch}");
     project.says(&["disable"]);
     assert_eq!(project.both(), before);
+}
+
+#[test]
+fn the_one_that_records_comes_and_goes() {
+    for forgets in [false, true] {
+        let project = Project::locked();
+        let before = project.both();
+        let said = project.says(&["enable", "--record"]);
+        assert!(said.contains("is built to be recorded now") && said.contains("comity-lab record --out"), "{said}");
+        let records = || project.status()["rayon_core"][0]["records"].as_bool().unwrap();
+        assert!(records() && project.status()["links"] == "comity");
+        assert!(project.says(&["status"]).contains("that records ("));
+        assert!(project.read("Cargo.toml").contains("rayon-core/recording\""));
+        assert!(project.says(&["enable", "--record"]).contains("is built to be recorded already"));
+        assert!(project.says(&["enable"]).contains("runs on Comity now") && !records());
+        assert!(!project.read("Cargo.lock").contains("comity-recording"));
+        assert!(project.says(&["enable", "--record"]).contains("recorded now") && records());
+        if forgets {
+            project.forget();
+        }
+        project.says(&["disable"]);
+        assert_eq!(project.both(), before);
+    }
+}
+
+#[test]
+fn what_links_comity_through_something_else_must_record_itself() {
+    let core = core("1.13.0");
+    let project = Project::package("rayon = \"1\"");
+    project
+        .write(".cargo/config.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", core.path().display()));
+    let why = project.fails(1, &["enable", "--record"]);
+    assert!(why.contains("does not record") && why.contains("something else"), "{why}");
 }
 
 #[test]
@@ -681,6 +720,8 @@ fn a_repository_serves_as_the_source() {
     let enabled = project.read("Cargo.toml");
     assert!(enabled.contains(&format!("rayon-core = {{ git = \"{url}\", rev = \"{rev}\" }}")), "{enabled}");
     assert_eq!(project.status()["links"], "comity");
+    // Of two packages of one name cargo takes the one that is less deep.
+    assert_eq!(project.status()["rayon_core"][0]["records"], false);
     // Whoever has such a manifest and asks again does not mean the own folder.
     project.says(&["enable"]);
     assert_eq!(project.read("Cargo.toml"), enabled);
@@ -811,6 +852,8 @@ fn options_that_exclude_each_other() {
     for (words, part) in [
         (&["enable", "--git", "u", "--source", "s"][..], "cannot be used with"),
         (&["enable", "--rev", "r"], "--git <URL>"),
+        (&["enable", "--record", "--git", "u"], "cannot be used with"),
+        (&["enable", "--record", "--source", "src"], "--source 'src' has no Cargo.toml"),
         (&["enable", "--source", "src"], "--source 'src' has no Cargo.toml"),
         (&["status", "--source", "s"], "unexpected argument"),
     ] {

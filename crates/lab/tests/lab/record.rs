@@ -1,10 +1,12 @@
 //! `comity-lab record`: what a recording says, and what a file is answered that is none.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::{json, lab};
+use crate::{executable, json, lab};
 
 #[test]
 fn a_kernel_is_recorded_and_shown() {
@@ -76,4 +78,163 @@ fn what_is_no_recording_gets_a_sentence() {
     assert!(answer(&["record", "--show", "nowhere.graph"]).contains("nowhere.graph"));
     assert!(answer(&["record", "loop", "--out", file]).contains("kind = \"loop\""));
     assert!(answer(&["record", "fib"]).contains("--out"));
+}
+
+/// A user's program; its argument says how it ends.
+const PROGRAM: &str = r#"
+use rayon::prelude::*;
+
+fn sort(items: &mut [u64]) {
+    if items.len() <= 1_000 {
+        return items.sort_unstable();
+    }
+    let (left, right) = items.split_at_mut(items.len() / 2);
+    rayon::join(|| sort(left), || sort(right));
+    items.sort();
+}
+
+fn main() {
+    let end = std::env::args().nth(1).unwrap_or_default();
+    if end == "none" {
+        return;
+    }
+    let mut items: Vec<u64> = (0..64_000).map(|item: u64| item.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    sort(&mut items);
+    assert!(items.is_sorted());
+    rayon::scope(|scope| items.chunks_mut(8_000).for_each(|chunk| scope.spawn(|_| chunk.reverse())));
+    let sum: u64 = items.par_iter().map(|item| item.rotate_left(7) >> 32).sum();
+    // Threads of its own, and a task that nothing of rayon's waits for.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| assert!(items.par_iter().any(|item| *item == 0)));
+        }
+    });
+    let (sender, receiver) = std::sync::mpsc::channel();
+    rayon::spawn(move || sender.send(rayon::current_num_threads()).unwrap());
+    println!("{sum} on {}", receiver.recv().unwrap());
+    match end.as_str() {
+        "abort" => std::process::abort(),
+        "within" => drop(rayon::join(|| std::process::exit(0), || ())),
+        "fails" => std::process::exit(3),
+        _ => {}
+    }
+}
+"#;
+
+/// A project of a user's, which is built anew after each change of its rayon-core.
+struct Project {
+    folder: TempDir,
+}
+
+impl Project {
+    fn new() -> Project {
+        let folder = TempDir::new().unwrap();
+        fs::create_dir(folder.path().join("src")).unwrap();
+        let manifest = "[package]\nname = \"mine\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nrayon = \"1.12\"\n\
+                        [profile.dev]\nopt-level = 1\n[workspace]\n";
+        fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+        fs::write(folder.path().join("src/main.rs"), PROGRAM).unwrap();
+        Project { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn done(&self, command: &mut Command) -> Output {
+        let output = command.current_dir(&self.folder).output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output
+    }
+
+    /// `comity rayon` with words, and a build.
+    fn built(&self, words: &[&str]) {
+        let comity = Path::new(env!("CARGO_BIN_EXE_comity-lab")).with_file_name("comity");
+        assert!(comity.exists(), "this test needs the other command too: cargo build -p comity-cli");
+        let mut command = Command::new(comity);
+        self.done(command.arg("rayon").args(words).env("XDG_STATE_HOME", self.path("state")));
+        self.build();
+    }
+
+    fn build(&self) {
+        let mut command = Command::new(env!("CARGO"));
+        self.done(
+            command.args(["build", "--quiet"]).env("CARGO_TARGET_DIR", self.path("target")).env_remove("RUSTFLAGS"),
+        );
+    }
+
+    /// `comity-lab record` of it, which ends in this way.
+    fn record(&self, options: &[&str], end: &str) -> assert_cmd::Command {
+        let mut command = lab();
+        command.args(["record", "--out"]).arg(self.path("mine.graph")).args(options).arg("--");
+        command.arg(self.path("target/debug/mine")).arg(end);
+        command
+    }
+
+    #[track_caller]
+    fn fails(&self, end: &str) -> String {
+        let output = self.record(&["--rounds", "1"], end).assert().code(1).get_output().clone();
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn a_users_program_is_recorded_shown_and_simulated() {
+    let project = Project::new();
+    project.build();
+    assert!(project.fails("").contains("links the stock rayon; run `comity rayon enable --record`"));
+    project.built(&["enable"]);
+    assert!(project.fails("").contains("was enabled without --record"));
+    project.built(&["enable", "--record"]);
+
+    let report =
+        json(&mut project.record(&["--workers", "16", "--rounds", "3", "--merge-ns", "500", "--json"], "well"));
+    assert_eq!((&report["workers"], &report["merge_ns"]), (&16.into(), &500.into()));
+    assert!(report["name"].as_str().unwrap().ends_with("mine well"), "{report}");
+    let number = |key: &str| report[key].as_f64().unwrap();
+    // The sort has 64 leaves; all else adds to them.
+    assert!(number("leaves") > 64.0 && number("span_s") > 0.0 && number("work_s") > number("span_s"), "{report}");
+    assert!(number("plain_s") > 0.0 && report["slowdown"].is_number() && number("clock_ns") > 0.0, "{report}");
+    let shown = json(lab().args(["record", "--json", "--show"]).arg(project.path("mine.graph")));
+    assert_eq!((&shown["tasks"], &shown["work_s"]), (&report["tasks"], &report["work_s"]));
+
+    let scenario = "[machine]\nmodel = \"host\"\nprocessors = 16\nsteps = 10_000_000_000\n[[programs]]\nname = \"mine\"\n\
+                    policy = \"comity\"\nkind = \"recorded\"\nfile = \"mine.graph\"\n";
+    fs::write(project.path("mine.toml"), scenario).unwrap();
+    let simulated = json(lab().arg("simulate").arg(project.path("mine.toml")).arg("--json"));
+    let steps = simulated["summary"]["programs"][0]["time"]["mean"].as_f64().unwrap();
+    assert!(steps >= 1e9 * number("span_s") && steps < 1e9 * number("work_s"), "{steps} of {report}");
+
+    // Another way out of the program is as good.
+    project.record(&["--rounds", "1"], "within").assert().success();
+    for (end, part) in [
+        ("none", "before it called anything of rayon's that forks"),
+        ("abort", "without writing its recording"),
+        ("fails", "failed (exit status: 3)"),
+    ] {
+        let said = project.fails(end);
+        assert!(said.contains(part), "{said}");
+    }
+    // What it prints in its first run is seen, once.
+    let output = project.record(&["--rounds", "2"], "well").assert().success().get_output().clone();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.matches(" on ").count(), 1, "{errors}");
+    project.built(&["disable"]);
+    assert!(project.fails("").contains("links the stock rayon"));
+}
+
+#[test]
+fn a_command_that_records_nothing_gets_a_sentence() {
+    let folder = TempDir::new().unwrap();
+    let script = executable(&folder, "script", "exit 0");
+    let out = folder.path().join("out.graph");
+    let answer = |words: &[&str], code: i32| {
+        let output = lab().args(["record", "--out"]).arg(&out).args(words).assert().code(code).get_output().clone();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(answer(&["--", script.to_str().unwrap()], 1).contains("is a script"));
+    assert!(answer(&["--", "true"], 1).contains("links no rayon"));
+    assert!(answer(&["--", "/nowhere/mine"], 2).contains("cannot run '/nowhere/mine'"));
+    assert!(answer(&["fib", "--", "true"], 2).contains("cannot be used with"));
+    assert!(!out.exists());
 }

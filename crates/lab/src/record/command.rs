@@ -1,0 +1,201 @@
+//! A user's program, which records itself: it was built after `comity rayon enable --record`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use comity_console::Failure;
+use comity_console::loudness::hint;
+use comity_graph::Graph;
+use comity_os::{cpu_clock, process};
+
+use super::{Arguments, Rounds, choose};
+use crate::choices;
+use crate::progress::Progress;
+
+/// Runs a program in turns with and without being measured. The first run does not count: it shows what the program prints, and that
+/// it records.
+pub fn record(command: &[OsString], arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
+    let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
+    let program = Program { name, command, arguments };
+    let progress = Progress::new(2 * arguments.rounds as usize + 1, 0, "runs");
+    progress.doing(|| format!("{}, for the first time", program.name));
+    progress.aside(|| program.recorded(true))?;
+    progress.inc();
+    let (mut plain, mut graphs) = (Vec::new(), Vec::new());
+    for _ in 0..arguments.rounds {
+        progress.doing(|| format!("{}, as it is", program.name));
+        plain.push(program.plain()?);
+        progress.inc();
+        progress.doing(|| format!("{}, recorded", program.name));
+        graphs.push(program.recorded(false)?);
+        progress.inc();
+    }
+    progress.end();
+    let (mut graph, rounds) = choose(plain, graphs);
+    graph.about.program = program.name;
+    Ok((graph, rounds))
+}
+
+struct Program<'a> {
+    /// As in a sentence.
+    name: String,
+    /// Not empty.
+    command: &'a [OsString],
+    arguments: &'a Arguments,
+}
+
+/// What a run is asked to write, each process that has begun to fork its own.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Graph,
+    Time,
+}
+
+impl Program<'_> {
+    fn recorded(&self, is_first: bool) -> Result<Graph, Failure> {
+        let text = self.run(Wanted::Graph, is_first)?;
+        Graph::read(&mut text.as_slice()).map_err(|why| self.failed(&format!("wrote a bad recording: {why}")))
+    }
+
+    /// The processor time of a run that is not measured, in nanoseconds.
+    fn plain(&self) -> Result<u64, Failure> {
+        let text = self.run(Wanted::Time, false)?;
+        let time = String::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        time.ok_or_else(|| self.failed("wrote no number of nanoseconds"))
+    }
+
+    fn failed(&self, why: &str) -> Failure {
+        Failure::Run(format!("{} {why}", self.name))
+    }
+
+    /// One run; what it wrote.
+    fn run(&self, wanted: Wanted, is_loud: bool) -> Result<Vec<u8>, Failure> {
+        let folder =
+            tempfile::tempdir().map_err(|error| Failure::Run(format!("cannot make a temporary folder: {error}")))?;
+        let [program, words @ ..] = self.command else { return Err(Failure::Usage("name a COMMAND".into())) };
+        let mut command = Command::new(program);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if is_loud {
+            let errors = io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(errors.map_or_else(|_| Stdio::null(), Stdio::from)).stderr(Stdio::inherit());
+        }
+        for variable in ["COMITY_RECORD", "COMITY_RECORD_TIME"] {
+            command.env_remove(variable);
+        }
+        let variable = match wanted {
+            Wanted::Graph => "COMITY_RECORD",
+            Wanted::Time => "COMITY_RECORD_TIME",
+        };
+        command
+            .env(variable, folder.path().join("%p"))
+            .env("COMITY_RECORD_MERGE_NS", self.arguments.merge_ns.to_string());
+        if let Some(workers) = self.arguments.workers {
+            command.env("COMITY_NUM_THREADS", workers.to_string());
+        }
+        let cannot = |error: io::Error| Failure::Usage(format!("cannot run '{}': {error}", program.display()));
+        let child = process::die_with_this_thread(&mut command).spawn().map_err(cannot)?;
+        let status = self.wait(child.id())?;
+        let written =
+            written(folder.path()).map_err(|error| self.failed(&format!("wrote what cannot be read: {error}")))?;
+        match written.as_slice() {
+            [] => Err(self.failed(&why_nothing(program, status))),
+            [text] if text.is_empty() => Err(self.failed(&why_not_all(status))),
+            [_] if !status.success() => {
+                Err(self.failed(&format!("failed ({status}): only a run that succeeds is kept")))
+            }
+            [text] => Ok(text.clone()),
+            several => {
+                Err(self
+                    .failed(&format!("started {} processes that record; record one of them by itself", several.len())))
+            }
+        }
+    }
+
+    /// Waits for a run, however long it takes, and says once if it seems to stand still.
+    fn wait(&self, child: u32) -> Result<ExitStatus, Failure> {
+        let (mut used, mut since, mut is_said) = (cpu_clock::of_process(child), Instant::now(), false);
+        loop {
+            if let Some(status) = process::wait_at_most(child, LOOK) {
+                return Ok(status);
+            }
+            let now = cpu_clock::of_process(child);
+            if now.is_none() {
+                return Err(self.failed("cannot be waited for"));
+            }
+            if now != used {
+                (used, since) = (now, Instant::now());
+            }
+            if since.elapsed() > STILL && !is_said {
+                is_said = true;
+                hint(format!(
+                    "{} has used no processor time for {STILL:?}. If its tasks wait for one another it stands still, for it is \
+                     run serially, and cannot be recorded: stop this command",
+                    self.name
+                ));
+            }
+        }
+    }
+}
+
+/// So often a run is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A program that has computed nothing for so long may stand still.
+const STILL: Duration = Duration::from_secs(10);
+
+/// What the processes of a run have written.
+fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        // What was being written when the process was ended.
+        if path.extension().is_none() {
+            found.push(fs::read(path)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Why a process that has begun to record has written nothing in the end.
+fn why_not_all(status: ExitStatus) -> String {
+    format!(
+        "ended ({status}) without writing its recording: it does so when it returns from main or calls exit, and not when it is \
+         killed, aborts, calls _exit or becomes another program; what it said is above"
+    )
+}
+
+/// Why no process has begun to record.
+fn why_nothing(program: &OsString, status: ExitStatus) -> String {
+    let Some(path) = find(program) else { return format!("ended ({status}) and recorded nothing") };
+    let bytes = fs::read(&path).unwrap_or_default();
+    let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    let place = path.display();
+    let mend = "run `comity rayon enable --record` in its project and build it again";
+    if has("COMITY_RECORD_TIME") {
+        format!("ended ({status}) before it called anything of rayon's that forks, so it has no task graph")
+    } else if bytes.starts_with(b"#!") {
+        format!("recorded nothing: '{place}' is a script; if it starts a program that uses rayon, {mend}")
+    } else if has("COMITY_POLICY") {
+        format!("recorded nothing: '{place}' was enabled without --record; {mend}")
+    } else if has("RAYON_NUM_THREADS") {
+        format!("recorded nothing: '{place}' links the stock rayon; {mend}")
+    } else {
+        format!("recorded nothing: '{place}' links no rayon; if it starts a program that does, {mend}")
+    }
+}
+
+/// Where the program is, as the shell would find it.
+fn find(program: &OsString) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return Some(path.to_owned());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
+}

@@ -1,0 +1,144 @@
+//! How a pool is built.
+
+use std::any::Any;
+use std::io;
+
+use comity::{BuildError, MAX_THREADS, Policy, ThreadBuilder};
+
+use crate::pool::{self, ThreadPool};
+use crate::process;
+
+/// What a pool is to be like: as in `comity`, but for the number of its threads, which is only told.
+#[derive(Default)]
+pub struct ThreadPoolBuilder {
+    inner: comity::ThreadPoolBuilder,
+    /// 0: not chosen.
+    num_threads: usize,
+    use_current_thread: bool,
+    start_handler: Option<Box<dyn Fn(usize) + Send + Sync>>,
+}
+
+impl ThreadPoolBuilder {
+    /// All defaults.
+    pub fn new() -> ThreadPoolBuilder {
+        ThreadPoolBuilder::default()
+    }
+
+    /// How many threads the pool says that it has. 0, or not set: as in `comity`.
+    pub fn num_threads(self, num_threads: usize) -> Self {
+        ThreadPoolBuilder { num_threads, ..self }
+    }
+
+    /// Makes the thread that builds the pool its first worker. A second takes what comes from other threads, where more than one was
+    /// asked for.
+    pub fn use_current_thread(self) -> Self {
+        ThreadPoolBuilder { inner: self.inner.use_current_thread(), use_current_thread: true, ..self }
+    }
+
+    /// Its worker takes the oldest of the tasks that it has spawned first.
+    pub fn breadth_first(self) -> Self {
+        ThreadPoolBuilder { inner: self.inner.breadth_first(), ..self }
+    }
+
+    /// Names the worker's thread by its index.
+    pub fn thread_name<F>(self, name: F) -> Self
+    where
+        F: FnMut(usize) -> String + 'static,
+    {
+        ThreadPoolBuilder { inner: self.inner.thread_name(name), ..self }
+    }
+
+    /// Bytes of stack of the worker's thread.
+    pub fn stack_size(self, bytes: usize) -> Self {
+        ThreadPoolBuilder { inner: self.inner.stack_size(bytes), ..self }
+    }
+
+    /// Called with a panic that nothing waits for. Not set, or if it panics itself: the process aborts.
+    pub fn panic_handler<F>(self, handler: F) -> Self
+    where
+        F: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
+    {
+        ThreadPoolBuilder { inner: self.inner.panic_handler(handler), ..self }
+    }
+
+    /// Called by the worker's thread with its index, before anything else runs on it.
+    pub fn start_handler<F>(self, handler: F) -> Self
+    where
+        F: Fn(usize) + Send + Sync + 'static,
+    {
+        ThreadPoolBuilder { start_handler: Some(Box::new(handler)), ..self }
+    }
+
+    /// Called by the worker's thread with its index, after everything else has run on it.
+    pub fn exit_handler<F>(self, handler: F) -> Self
+    where
+        F: Fn(usize) + Send + Sync + 'static,
+    {
+        ThreadPoolBuilder { inner: self.inner.exit_handler(handler), ..self }
+    }
+
+    /// Builds the pool on the thread that `spawn` provides.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build_with<F>(self, spawn: F) -> Result<ThreadPool, BuildError>
+    where
+        F: FnMut(ThreadBuilder) -> io::Result<()>,
+    {
+        let (inner, threads, is_worker) = self.ready()?;
+        let pool = inner.build_with(spawn)?;
+        is_worker();
+        Ok(ThreadPool::new(pool, threads))
+    }
+
+    /// Builds the pool that the free functions use outside of any other.
+    ///
+    /// # Errors
+    /// See [`BuildError`]; the global pool is built at most once.
+    pub fn build_global(self) -> Result<(), BuildError> {
+        let (inner, _, is_worker) = self.ready()?;
+        inner.build_global()?;
+        is_worker();
+        Ok(())
+    }
+
+    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`].
+    ///
+    /// # Errors
+    /// As both.
+    pub fn build_global_with<F>(self, spawn: F) -> Result<(), BuildError>
+    where
+        F: FnMut(ThreadBuilder) -> io::Result<()>,
+    {
+        let (inner, _, is_worker) = self.ready()?;
+        inner.build_global_with(spawn)?;
+        is_worker();
+        Ok(())
+    }
+
+    /// What builds it, how many threads it says that it has, and what is to be done when it is built.
+    fn ready(self) -> Result<(comity::ThreadPoolBuilder, usize, impl FnOnce()), BuildError> {
+        let ThreadPoolBuilder { inner, num_threads, use_current_thread, start_handler } = self;
+        let threads = match num_threads {
+            0 => comity::default_num_threads()?,
+            number if number > MAX_THREADS => return Err(BuildError::TooManyThreads(number)),
+            number => number,
+        };
+        let inner = inner
+            .num_threads(if use_current_thread && threads > 1 { 2 } else { 1 })
+            .policy(Policy::plain())
+            .start_handler(move |index| {
+                pool::is_worker_of(threads);
+                if let Some(handler) = &start_handler {
+                    handler(index);
+                }
+            });
+        let is_built = move || {
+            process::has_pool(threads);
+            if use_current_thread {
+                pool::is_worker_of(threads);
+            }
+        };
+        Ok((inner, threads, is_built))
+    }
+}

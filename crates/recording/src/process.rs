@@ -1,0 +1,228 @@
+//! What the process is asked to record, and what is written when it ends.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use comity_graph::{About, Graph, Recorder};
+use comity_os::at_exit::call_at_exit;
+use comity_os::cpu_clock::{ThreadId, of_process};
+use comity_os::lock;
+
+use crate::costs::Costs;
+use crate::session;
+
+/// The merge length where none is chosen: a steal costs less than a tenth of it.
+pub const MERGE_NS: u64 = 2_000;
+
+/// So long a program that ends waits for threads that are ending too.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the environment asks for.
+#[derive(Debug)]
+struct Request {
+    /// A process that was forked from this one writes nothing.
+    process: u32,
+    wanted: Wanted,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Nothing,
+    /// The processor time of the run that is not measured.
+    Time(PathBuf),
+    Graph {
+        file: PathBuf,
+        merge_ns: u64,
+        costs: Costs,
+        /// The processor time in which the costs were measured.
+        calibrating: Duration,
+    },
+}
+
+static REQUEST: OnceLock<Request> = OnceLock::new();
+
+/// The most threads that a pool of the process would have.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many sessions have begun, in all, and how many of them are over.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+/// What threads have recorded that are over.
+static ENDED_THREADS: Mutex<Vec<Recorder>> = Mutex::new(Vec::new());
+
+/// Of detached tasks: recorders between two of them. In each, the tasks are children of one fork.
+static DETACHED: Mutex<Vec<Recorder>> = Mutex::new(Vec::new());
+
+fn wanted() -> &'static Wanted {
+    let request = REQUEST.get_or_init(|| {
+        let process = std::process::id();
+        Request { process, wanted: from_environment(process) }
+    });
+    &request.wanted
+}
+
+fn from_environment(process: u32) -> Wanted {
+    let file = |name| {
+        let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+        Some(PathBuf::from(text.replace("%p", &process.to_string())))
+    };
+    let wanted = match (file("COMITY_RECORD"), file("COMITY_RECORD_TIME")) {
+        (Some(file), _) => {
+            let before = processor_time(process);
+            let costs = Costs::calibrated();
+            let calibrating = processor_time(process).saturating_sub(before);
+            Wanted::Graph { file, merge_ns: merge_ns(), costs, calibrating }
+        }
+        (None, Some(file)) => Wanted::Time(file),
+        (None, None) => return Wanted::Nothing,
+    };
+    // Found empty, it says that the program has begun and was ended from outside, or has aborted.
+    if let Wanted::Graph { file, .. } | Wanted::Time(file) = &wanted
+        && let Err(error) = fs::write(file, "")
+    {
+        say(&format!("'{}' cannot be written: {error}; nothing is recorded", file.display()));
+        return Wanted::Nothing;
+    }
+    if let Err(error) = call_at_exit(at_exit) {
+        say(&format!("cannot be told when the program ends: {error}; nothing is recorded"));
+        return Wanted::Nothing;
+    }
+    wanted
+}
+
+fn merge_ns() -> u64 {
+    let Ok(text) = std::env::var("COMITY_RECORD_MERGE_NS") else { return MERGE_NS };
+    text.parse().ok().filter(|ns| *ns <= 1_000_000_000).unwrap_or_else(|| {
+        say(&format!("COMITY_RECORD_MERGE_NS is '{text}', and not 0 to 10^9 nanoseconds; {MERGE_NS} is taken"));
+        MERGE_NS
+    })
+}
+
+/// A program whose standard error is closed goes on too.
+pub(crate) fn say(sentence: &str) {
+    let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
+}
+
+fn processor_time(process: u32) -> Duration {
+    of_process(process).unwrap_or_default()
+}
+
+fn recorder() -> Option<(Recorder, u64)> {
+    let Wanted::Graph { merge_ns, costs, .. } = wanted() else { return None };
+    Some((Recorder::new(0, *merge_ns, costs.clock_ns, costs.quiet_ns), BEGUN.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// For a thread that forks for the first time: a recorder, what its clock says now, and its number. `None`: nothing is recorded.
+pub(crate) fn begin() -> Option<(Recorder, u64, u64)> {
+    if let Some(Request { wanted: Wanted::Nothing | Wanted::Time(_), .. }) = REQUEST.get() {
+        return None;
+    }
+    // Before the costs are measured, which the thread may have to do.
+    let used = ThreadId::current().cpu_time().unwrap_or_default();
+    let (recorder, number) = recorder()?;
+    Some((recorder, used.as_nanos() as u64, number))
+}
+
+/// What a thread has recorded that is over.
+pub(crate) fn keep(recorder: Recorder) {
+    lock(&ENDED_THREADS).push(recorder);
+    ENDED.fetch_add(1, Ordering::Release);
+}
+
+/// A recorder in which a detached task begins, with its number. `None`: nothing is recorded.
+pub(crate) fn begin_detached() -> Option<(Recorder, u64)> {
+    let before = lock(&DETACHED).pop();
+    match before {
+        Some(mut recorder) => {
+            recorder.next();
+            Some((recorder, BEGUN.fetch_add(1, Ordering::Relaxed)))
+        }
+        None => {
+            let (mut recorder, number) = recorder()?;
+            recorder.fork();
+            Some((recorder, number))
+        }
+    }
+}
+
+/// Such a task is over.
+pub(crate) fn keep_detached(recorder: Recorder) {
+    lock(&DETACHED).push(recorder);
+    ENDED.fetch_add(1, Ordering::Release);
+}
+
+/// A pool would have so many threads.
+pub(crate) fn has_pool(threads: usize) {
+    THREADS.fetch_max(threads, Ordering::Relaxed);
+}
+
+extern "C" fn at_exit() {
+    let Some(Request { process, wanted }) = REQUEST.get() else { return };
+    if *process != std::process::id() {
+        return;
+    }
+    let used = processor_time(*process);
+    let (file, written) = match wanted {
+        Wanted::Nothing => return,
+        Wanted::Time(file) => (file, put(file, used.as_nanos().to_string().as_bytes())),
+        Wanted::Graph { file, calibrating, .. } => {
+            // What panics here must not unwind into the C library.
+            let graph = std::panic::catch_unwind(|| graph(used.saturating_sub(*calibrating)));
+            match graph.unwrap_or_else(|_| Err("the recorder panicked, which is a bug in comity".into())) {
+                Ok(text) => (file, put(file, &text)),
+                Err(why) => return say(&format!("the program cannot be recorded: {why}")),
+            }
+        }
+    };
+    if let Err(error) = written {
+        say(&format!("the recording '{}' cannot be written: {error}", file.display()));
+    }
+}
+
+/// The file as it is written, of all that was recorded.
+fn graph(used: Duration) -> Result<Vec<u8>, String> {
+    if let Some(recorder) = session::end() {
+        keep(recorder);
+    }
+    let running = || BEGUN.load(Ordering::Relaxed) - ENDED.load(Ordering::Acquire);
+    // A scoped thread may be done with its closure and still be ending.
+    let began = Instant::now();
+    while running() > 0 && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if running() > 0 {
+        say(&format!(
+            "{} threads or tasks had not ended when the program did; what they have done is not in the recording",
+            running()
+        ));
+    }
+    let mut recorders = std::mem::take(&mut *lock(&ENDED_THREADS));
+    recorders.append(&mut lock(&DETACHED));
+    let finish = |mut recorder: Recorder| {
+        while recorder.nesting() > 0 {
+            recorder.join();
+        }
+        recorder.finish(About::default())
+    };
+    let graphs = recorders.into_iter().map(finish).collect::<Result<Vec<Graph>, String>>()?;
+    let program = std::env::args_os().next().unwrap_or_default();
+    let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let workers = THREADS.load(Ordering::Relaxed) as u32;
+    let about = About { program, workers, recorded_ns: used.as_nanos() as u64, ..About::default() };
+    let mut text = Vec::new();
+    Graph::beside(about, graphs)?.write(&mut text).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// Replaces a file as a whole.
+fn put(file: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".part");
+    fs::write(&beside, text)?;
+    fs::rename(&beside, file)
+}

@@ -1,0 +1,330 @@
+//! What is measured on this thread.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use comity_graph::{About, Graph, Recorder};
+use comity_os::stopwatch::Stopwatch;
+
+use crate::costs::Costs;
+use crate::process;
+
+/// A recorder and the clock that it is told: that of the thread on which it is now.
+pub(crate) struct Session {
+    watch: Stopwatch,
+    /// What the recorder is told beyond what the stopwatch says, modulo 2^64: its clock goes on where it stood on another thread.
+    ahead: u64,
+    recorder: Recorder,
+    /// No other session of the process has it.
+    number: u64,
+    /// When the quiet fork began, if there is one.
+    quiet_since: u64,
+    /// Whether the process gets it when the thread ends.
+    is_kept: bool,
+}
+
+/// The session of a thread, which goes to the process when the thread ends.
+struct Slot(RefCell<Option<Session>>);
+
+thread_local! {
+    static SLOT: Slot = const { Slot(RefCell::new(None)) };
+    /// In a quiet fork, or where nothing is measured, one more than the joins that there were; elsewhere 0.
+    static QUIET: Cell<u64> = const { Cell::new(0) };
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take()
+            && session.is_kept
+        {
+            process::keep(session.end());
+        }
+    }
+}
+
+/// A session on its way from one thread to another, and whether it is quiet.
+#[derive(Default)]
+pub(crate) struct Baggage {
+    packed: Option<Packed>,
+    quiet: u64,
+}
+
+struct Packed {
+    now: u64,
+    recorder: Recorder,
+    number: u64,
+    quiet_since: u64,
+    is_kept: bool,
+}
+
+/// Where in a run a task is: in which session, and how many forks deep. Not said of what is quiet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    session: u64,
+    depth: usize,
+}
+
+/// What was begun with [`fork`].
+#[derive(Debug)]
+pub(crate) enum Fork {
+    /// It is in the graph.
+    Loud,
+    /// It is the outermost of which only the joins are counted.
+    Quiet,
+    /// It is within such a one, or nothing is measured.
+    Silent,
+}
+
+impl Session {
+    /// One whose clock says `at`, where `recorder` goes on.
+    fn new(recorder: Recorder, at: u64, number: u64, is_kept: bool) -> Session {
+        let mut watch = Stopwatch::start();
+        let ahead = at.wrapping_sub(watch.now());
+        Session { watch, ahead, recorder, number, quiet_since: 0, is_kept }
+    }
+
+    fn now(&mut self) -> u64 {
+        self.watch.now().wrapping_add(self.ahead)
+    }
+
+    fn stop(&mut self) {
+        let now = self.now();
+        self.recorder.stop(now);
+    }
+
+    fn go(&mut self) {
+        let now = self.now();
+        self.recorder.go(now);
+    }
+
+    fn end_quiet(&mut self, joins: u64) {
+        let now = self.now();
+        self.recorder.was_quiet(self.quiet_since, now, joins);
+    }
+
+    /// What it has recorded; its last stretch is over.
+    fn end(mut self) -> Recorder {
+        let joins = QUIET.try_with(|quiet| quiet.replace(0)).unwrap_or(0);
+        if joins > 0 {
+            self.end_quiet(joins - 1)
+        } else {
+            self.stop()
+        }
+        self.recorder
+    }
+
+    fn pack(mut self) -> Packed {
+        let Session { number, quiet_since, is_kept, .. } = self;
+        Packed { now: self.now(), recorder: self.recorder, number, quiet_since, is_kept }
+    }
+}
+
+impl Packed {
+    fn unpack(self) -> Session {
+        let Packed { now, recorder, number, quiet_since, is_kept } = self;
+        Session { quiet_since, ..Session::new(recorder, now, number, is_kept) }
+    }
+}
+
+/// `None`: this thread has no session, or has ended.
+fn with<R>(what: impl FnOnce(&mut Session) -> R) -> Option<R> {
+    SLOT.try_with(|slot| slot.0.borrow_mut().as_mut().map(what)).ok().flatten()
+}
+
+impl Baggage {
+    /// What is quiet without a session: nothing is measured.
+    pub(crate) fn is_quiet_alone(&self) -> u64 {
+        if self.packed.is_none() { self.quiet } else { 0 }
+    }
+
+    /// The same, which comes back to a thread that was so quiet, where there is no session.
+    pub(crate) fn or_quiet(self, quiet: u64) -> Baggage {
+        if self.packed.is_none() { Baggage { quiet, ..self } } else { self }
+    }
+}
+
+/// This thread's session leaves it.
+pub(crate) fn take() -> Baggage {
+    let session = SLOT.try_with(|slot| slot.0.take()).ok().flatten();
+    Baggage { packed: session.map(Session::pack), quiet: QUIET.replace(0) }
+}
+
+/// A session goes on on this thread, which has none.
+pub(crate) fn put(baggage: Baggage) {
+    QUIET.set(baggage.quiet);
+    place_here(baggage.packed.map(Packed::unpack));
+}
+
+/// A thread that is ending has no place for one.
+fn place_here(session: Option<Session>) {
+    let _ = SLOT.try_with(|slot| slot.0.replace(session));
+}
+
+/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did.
+pub(crate) fn begin() {
+    if QUIET.get() > 0 || with(|_| ()).is_some() {
+        return;
+    }
+    if let Some((recorder, used, number)) = process::begin() {
+        place_here(Some(Session::new(recorder, used, number, true)));
+    }
+}
+
+/// The same on a worker. Where nothing is measured, joins are only counted there.
+pub(crate) fn begin_on_worker() {
+    begin();
+    count_only();
+}
+
+/// This thread has a session of this recorder from now on.
+pub(crate) fn go_on(mut recorder: Recorder, number: u64) {
+    QUIET.set(0);
+    recorder.go(0);
+    place_here(Some(Session::new(recorder, 0, number, false)));
+}
+
+/// Ends this thread's session; what it has recorded.
+pub(crate) fn end() -> Option<Recorder> {
+    SLOT.try_with(|slot| slot.0.take()).ok().flatten().map(Session::end)
+}
+
+/// Counts joins on this thread and measures nothing, if its run is not measured.
+pub(crate) fn count_only() {
+    if QUIET.get() == 0 && with(|_| ()).is_none() {
+        QUIET.set(1);
+    }
+}
+
+/// Whether joins are only counted.
+#[inline]
+pub(crate) fn is_quiet() -> bool {
+    QUIET.get() > 0
+}
+
+/// Where this thread's run is.
+pub(crate) fn place() -> Option<Place> {
+    if is_quiet() {
+        return None;
+    }
+    with(|session| Place { session: session.number, depth: session.recorder.nesting() })
+}
+
+/// The stretch is over, and the first child begins. With `may_be_quiet` all may be quiet from now on.
+pub(crate) fn fork(may_be_quiet: bool) -> Fork {
+    if is_quiet() {
+        return Fork::Silent;
+    }
+    let begun = with(|session| {
+        session.stop();
+        if may_be_quiet && session.recorder.wants_quiet() {
+            session.quiet_since = session.now();
+            QUIET.set(1);
+            return Fork::Quiet;
+        }
+        session.recorder.fork();
+        session.go();
+        Fork::Loud
+    });
+    begun.unwrap_or(Fork::Silent)
+}
+
+/// The child is over, and the next begins.
+pub(crate) fn next(fork: &Fork) {
+    match fork {
+        Fork::Loud => {
+            with(|session| {
+                session.stop();
+                session.recorder.next();
+                session.go();
+            });
+        }
+        Fork::Quiet | Fork::Silent if is_quiet() => QUIET.set(QUIET.get() + 1),
+        Fork::Quiet | Fork::Silent => {}
+    }
+}
+
+/// The last child is over, and the task goes on.
+pub(crate) fn join(fork: Fork) {
+    match fork {
+        Fork::Loud => {
+            with(|session| {
+                session.stop();
+                session.recorder.join();
+                session.go();
+            });
+        }
+        Fork::Quiet => {
+            let joins = QUIET.replace(0) - 1;
+            with(|session| {
+                session.end_quiet(joins);
+                session.go();
+            });
+        }
+        Fork::Silent => {}
+    }
+}
+
+/// `a` and then `b`, as two tasks of this thread's run.
+///
+/// # Panics
+/// With the panic of `a` or of `b`, after both have ended. If both panic, with that of `a`.
+#[inline]
+pub fn fork_join<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+    let quiet = QUIET.get();
+    if quiet > 0 {
+        QUIET.set(quiet + 1);
+        return serial(a, b, || ());
+    }
+    loud(a, b)
+}
+
+/// A join that is measured, or one that begins to be quiet.
+#[inline(never)]
+fn loud<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+    let forked = fork(true);
+    let results = catch_unwind(AssertUnwindSafe(|| serial(a, b, || next(&forked))));
+    join(forked);
+    results.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+#[inline(always)]
+fn serial<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB, between: impl FnOnce()) -> (RA, RB) {
+    match catch_unwind(AssertUnwindSafe(a)) {
+        Ok(left) => {
+            between();
+            (left, b())
+        }
+        Err(payload) => {
+            between();
+            // Of two panics the first counts; what the other left may not be dropped, which could panic again.
+            if let Err(lost) = catch_unwind(AssertUnwindSafe(b)) {
+                std::mem::forget(lost);
+            }
+            resume_unwind(payload)
+        }
+    }
+}
+
+/// Runs `body` on this thread, where each [`fork_join`] is recorded, and makes its graph. Of `about` it fills in what it knows. A
+/// panic of `body` reaches the caller.
+///
+/// # Errors
+/// The run has more tasks than a graph may have; says so in a sentence.
+pub fn record<R>(merge_ns: u64, costs: Costs, about: About, body: impl FnOnce() -> R) -> (R, Result<Graph, String>) {
+    let outer = take();
+    go_on(Recorder::new(0, merge_ns, costs.clock_ns, costs.quiet_ns), 0);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    let now = with(Session::now).unwrap_or(0);
+    let recorder = end().expect("it was begun above");
+    put(outer);
+    let result = result.unwrap_or_else(|payload| resume_unwind(payload));
+    (result, recorder.finish(About { recorded_ns: now, ..about }))
+}
+
+/// As if this thread were in a quiet fork.
+pub(crate) fn in_quiet<R>(body: impl FnOnce() -> R) -> R {
+    let before = QUIET.replace(1);
+    let result = body();
+    QUIET.set(before);
+    result
+}
