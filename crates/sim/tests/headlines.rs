@@ -1,6 +1,5 @@
 //! The headlines of the papers hold for the policies that ship, and each test is one headline: `crates/policy/mutations/` has for each a
-//! policy that is broken on purpose, and `checks/mutations.sh` expects the test to fail. Three have none yet: `waste-typical`, `waste-parallel` and
-//! `waste-128-introduction`. Desires that grow when they should shrink, and thieves that try one victim alone, leave these as they are.
+//! policy that is broken on purpose. `checks/mutations.sh` expects the test to fail, and with `--reproduce` the command's own check.
 //!
 //! Each measures what its claims speak of, by fewer runs than the paper, and asks the claims files what counts as the paper's.
 

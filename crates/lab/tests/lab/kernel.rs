@@ -47,9 +47,13 @@ fn a_policy_says_what_it_cannot_accelerate_here() {
         assert!(line.contains(part), "{line}");
         assert_eq!(told(&["-q"]), "");
     }
-    let report = json(lab().args(["kernel", "fib:n=15", "--policy", "robinhood-s", "--json"]));
+    // A thief of bws pulls a preempted peer that it yields to, so on a busy machine only the plain yield moves no thread.
+    let report = json(lab().args(["kernel", "fib:n=15", "--policy", "robinhood-s:yield_to=plain", "--json"]));
     let counters = &report["rounds"][0]["counters"];
-    assert_eq!((&counters["accelerations"], &counters["refused"]["running"]), (&0.into(), &0.into()));
+    assert_eq!(counters["accelerations"], 0);
+    for (reason, count) in counters["refused"].as_object().unwrap() {
+        assert!(count == 0 || reason == "no_hypervisor", "{reason}: {count}");
+    }
 }
 
 #[test]

@@ -149,12 +149,12 @@ impl Pool {
         self.quota.as_ref().is_some_and(Quota::is_throttled)
     }
 
-    /// Its program rests: no worker begins a task.
     /// Whether it is closed because its program is to rest, and not because that is out of turn.
     pub(super) fn is_paused(&self) -> bool {
         self.share.as_ref().is_some_and(|share| share.activation.is_closed() && share.told.paused_until.is_some())
     }
 
+    /// Its program rests: no worker begins a task.
     pub(super) fn is_closed(&self) -> bool {
         self.share.as_ref().is_some_and(|share| share.activation.is_closed())
     }

@@ -77,29 +77,6 @@ impl Kernel {
         let whole = free.find(|core| linux.topology.sibling(*core).is_none_or(|other| self.is_idle(other)));
         Some(whole.unwrap_or(any))
     }
-
-    /// The busiest of some cores from which a thread can be pulled, and that thread: the one that waits longest, unless it ran just now.
-    fn pullable(&self, host: &Host, linux: &Queues, core: usize, from: impl Iterator<Item = usize>) -> Pull {
-        let own = self.threads_on(core);
-        let (mut best, mut hot) = (None, false);
-        for other in from.filter(|other| *other != core) {
-            let threads = self.threads_on(other);
-            let is_busier = threads > own && 100 * threads > IMBALANCE * own && !self.cores[other].queue.is_empty();
-            if !is_busier || best.is_some_and(|(most, _)| threads <= most) {
-                continue;
-            }
-            let may = |thread: &&Thread| self.cores_of(host.pools.worker(**thread))(self, core);
-            let ran_just_now = |thread: &&Thread| {
-                host.now - host.pools.worker(**thread).entity.seen < linux.constants.migration_cost
-                    && host.kernel.balance.failed.get(core).copied().unwrap_or(0) <= TRIES
-            };
-            match self.cores[other].queue.iter().filter(may).find(|thread| !ran_just_now(thread)) {
-                Some(thread) => best = Some((threads, *thread)),
-                None => hot |= self.cores[other].queue.iter().any(|thread| may(&thread)),
-            }
-        }
-        Pull { thread: best.map(|(_, thread)| thread), hot }
-    }
 }
 
 /// What balancing found.
@@ -132,10 +109,34 @@ impl Host {
         }
     }
 
+    /// The busiest of some cores from which a thread can be pulled, and that thread: the one that waits longest, unless it ran just now.
+    fn pullable(&self, linux: &Queues, core: usize, from: impl Iterator<Item = usize>) -> Pull {
+        let kernel = &self.kernel;
+        let own = kernel.threads_on(core);
+        let (mut best, mut hot) = (None, false);
+        for other in from.filter(|other| *other != core) {
+            let threads = kernel.threads_on(other);
+            let is_busier = threads > own && 100 * threads > IMBALANCE * own && !kernel.cores[other].queue.is_empty();
+            if !is_busier || best.is_some_and(|(most, _)| threads <= most) {
+                continue;
+            }
+            let may = |thread: &&Thread| kernel.cores_of(self.worker(**thread))(kernel, core);
+            let ran_just_now = |thread: &&Thread| {
+                self.now - self.worker(**thread).entity.seen < linux.constants.migration_cost
+                    && kernel.balance.failed.get(core).copied().unwrap_or(0) <= TRIES
+            };
+            match kernel.cores[other].queue.iter().filter(may).find(|thread| !ran_just_now(thread)) {
+                Some(thread) => best = Some((threads, *thread)),
+                None => hot |= kernel.cores[other].queue.iter().any(|thread| may(&thread)),
+            }
+        }
+        Pull { thread: best.map(|(_, thread)| thread), hot }
+    }
+
     /// Whether a thread was pulled to the core from the busiest of those.
     fn pull(&mut self, core: usize, from: Range<usize>) -> bool {
         let Some(linux) = &self.kernel.linux else { return false };
-        let Pull { thread, hot } = self.kernel.pullable(self, linux, core, from);
+        let Pull { thread, hot } = self.pullable(linux, core, from);
         let failed = &mut self.kernel.balance.failed;
         if failed.len() <= core {
             failed.resize(core + 1, 0);
