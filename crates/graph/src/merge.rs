@@ -1,13 +1,15 @@
-//! Short tasks become part of their parents.
+//! Short tasks become part of their parents, and of many short ones of a fork some become one.
 
 use crate::fold::Tasks;
 use crate::graph::{Step, Stretch, Task, TaskId};
 use crate::measure::times;
 
-/// The tasks without those that take less than `least` in the mean: their parents do what they did, before what is
-/// forked there.
+/// The tasks without those that take less than `least` in the mean. As many of a fork's as take that together are one task, of which there
+/// must be others beside it; what is left the parent does, before what is forked there.
 pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     let mut works: Vec<f64> = Vec::with_capacity(tasks.len());
+    // Where each is among the merged, which have more.
+    let mut places: Vec<TaskId> = Vec::with_capacity(tasks.len());
     let (mut merged, mut kept) = (Vec::with_capacity(tasks.len()), Tasks::default());
     for (task, of) in tasks.iter().zip(times(tasks)) {
         let of = u64::try_from(of).unwrap_or(u64::MAX);
@@ -20,38 +22,63 @@ pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
                     work += stretch.mean(of);
                 }
                 Step::Fork(children) => {
-                    let (long, short): (Vec<TaskId>, Vec<TaskId>) =
-                        children.iter().partition(|child| works[**child as usize] >= least as f64);
-                    for child in &short {
-                        steps.splice(&merged[*child as usize]);
+                    let mut forked = Vec::new();
+                    let (mut group, mut length) = (Vec::new(), 0.0);
+                    for child in children {
+                        let (place, of_child) = (places[*child as usize], works[*child as usize]);
+                        if of_child >= least as f64 {
+                            forked.push(place);
+                            continue;
+                        }
+                        group.push(place);
+                        length += of_child;
+                        if length >= least as f64 {
+                            forked.push(one_of(&mut merged, &group));
+                            (group, length) = (Vec::new(), 0.0);
+                        }
                     }
-                    let gone = if long.is_empty() { short.len() - 1 } else { short.len() };
+                    group.iter().for_each(|short| steps.splice(&merged[*short as usize]));
+                    let gone = if forked.is_empty() { group.len() - 1 } else { group.len() };
                     steps.joins(gone as u64);
-                    match long.as_slice() {
+                    match forked.as_slice() {
                         [] => {}
                         [only] => steps.splice(&merged[*only as usize]),
-                        _ => steps.0.push(Step::Fork(long)),
+                        _ => steps.0.push(Step::Fork(forked)),
                     }
                     work += children.iter().map(|child| works[*child as usize]).sum::<f64>();
                 }
                 Step::Repeat { task, times } => {
-                    match merged[*task as usize].leaf() {
+                    let place = places[*task as usize];
+                    match merged[place as usize].leaf() {
                         Some(stretch) => {
                             let length =
                                 (stretch.mean(of.saturating_mul((*times).into())) * f64::from(*times)).round() as u64;
                             steps.run(&Stretch::of(length, stretch.joins * u64::from(*times)));
                         }
-                        None => steps.0.push(step.clone()),
+                        None => steps.0.push(Step::Repeat { task: place, times: *times }),
                     }
                     work += works[*task as usize] * f64::from(*times);
                 }
             }
         }
         works.push(work);
+        places.push(merged.len() as TaskId);
         merged.push(Task(steps.0));
     }
-    keep(&merged, tasks.len() as TaskId - 1, &mut kept);
+    keep(&merged, merged.len() as TaskId - 1, &mut kept);
     kept.into_tasks()
+}
+
+/// A task that does what these do, one after another.
+fn one_of(merged: &mut Vec<Task>, group: &[TaskId]) -> TaskId {
+    if let [only] = group {
+        return *only;
+    }
+    let mut steps = Steps::default();
+    group.iter().for_each(|short| steps.splice(&merged[*short as usize]));
+    steps.joins(group.len() as u64 - 1);
+    merged.push(Task(steps.0));
+    merged.len() as TaskId - 1
 }
 
 /// Graphs of more tasks are rounded.

@@ -142,13 +142,10 @@ impl Recorder {
         let children = std::mem::take(&mut top.children);
         let work: u64 = children.iter().map(Closed::work).sum();
         top.work += work;
-        let all_short = children.iter().all(|child| matches!(child, Closed::Short { .. }));
-        if all_short {
-            top.joins += children.len() as u64 - 1;
-            for child in children {
-                let Closed::Short { length, joins } = child else { continue };
-                (top.run, top.joins, top.work) = (top.run + length as i64, top.joins + joins, top.work - length);
-            }
+        let children = together(children, self.merge_ns);
+        let top = self.top();
+        if let [Closed::Short { length, joins }] = children.as_slice() {
+            (top.run, top.joins, top.work) = (top.run + *length as i64, top.joins + joins, top.work - length);
         } else {
             top.end_stretch();
             let children = children.into_iter().map(|child| self.keep(child)).collect();
@@ -202,6 +199,32 @@ impl Recorder {
         let about = About { merge_ns: self.merge_ns, clock_ns: self.clock_ns, span_ns, ..about };
         Graph::new(about, tasks)
     }
+}
+
+/// A fork's children, of which as many short ones in a row as take `least` together have become one, and what is left at an end is part of
+/// that. So two are one.
+fn together(children: Vec<Closed>, least: u64) -> Vec<Closed> {
+    let mut all: Vec<Closed> = Vec::new();
+    for child in children {
+        match (all.last_mut(), child) {
+            (Some(Closed::Short { length, joins }), Closed::Short { length: more, joins: within })
+                if *length < least =>
+            {
+                (*length, *joins) = (*length + more, *joins + within + 1);
+            }
+            (_, child) => all.push(child),
+        }
+    }
+    if let [.., Closed::Short { length, .. }] = all.as_slice()
+        && *length < least
+        && let Some(Closed::Short { length: more, joins: within }) = all.pop()
+    {
+        match all.last_mut() {
+            Some(Closed::Short { length, joins }) => (*length, *joins) = (*length + more, *joins + within + 1),
+            _ => all.push(Closed::Short { length: more, joins: within }),
+        }
+    }
+    all
 }
 
 impl Open {

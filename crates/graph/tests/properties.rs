@@ -241,3 +241,26 @@ fn a_large_graph_is_rounded_and_has_the_same_work() {
     assert!(found.work.abs_diff(work) < 100_000, "{found:?}, {work}");
     assert!(found.span.abs_diff(span) < span / 50, "{found:?}, {span}");
 }
+
+#[test]
+fn many_short_tasks_of_one_fork_become_fewer_and_stay_beside_each_other() {
+    // Fewer than are kept until the end, and more, of which those at the end of a run are merged at once.
+    for count in [10_000, 700_000] {
+        let mut teller = Teller::new(2_000, 0);
+        teller.tell(
+            &[
+                Part::Run(5_000),
+                Part::Fork(vec![vec![Part::Run(300)]; 2]),
+                Part::Fork(vec![vec![Part::Run(300)]; count]),
+            ],
+            0,
+        );
+        let graph = teller.graph();
+        let (found, leaves) = (graph.measure(0), graph.leaves());
+        assert_eq!(found.work, 5_600 + 300 * count as u64);
+        assert!(found.span <= 5_600 + 2 * 2_400, "{found:?}");
+        // Of seven each.
+        assert!((leaves.count as i64 - count as i64 / 7).abs() < 2 && leaves.median == 2_100, "{leaves:?}");
+        assert_eq!(u128::from(graph.merged_joins()) + graph.count_tasks(), 1 + 1 + count as u128);
+    }
+}
