@@ -22,7 +22,7 @@ pub struct About {
     pub program: String,
     /// For how many workers it was recorded: a program may divide its work by that.
     pub workers: u32,
-    /// Tasks shorter than this are part of their parents.
+    /// Tasks shorter than this are part of their parents, or several of one fork are one.
     pub merge_ns: u64,
     /// What reading the clock costs, which is in no length.
     pub clock_ns: u64,

@@ -10,7 +10,7 @@
 //! file.rs      a graph in a file, and what is said of a file that has none
 //! recorder.rs  what a run says while it forks and joins
 //! fold.rs      from a run's tree to a graph: what recurs becomes a repetition
-//! merge.rs     short tasks become part of their parents
+//! merge.rs     short tasks become part of their parents, or several of one fork become one
 //! scale.rs     the graph of a larger input
 //! beside.rs    several graphs that begin together
 //! ```

@@ -5,7 +5,8 @@ use crate::graph::{Step, Stretch, Task, TaskId};
 use crate::measure::times;
 
 /// The tasks without those that take less than `least` in the mean. As many of a fork's as take that together are one task, of which there
-/// must be others beside it; what is left the parent does, before what is forked there.
+/// must be others beside it; what is left the parent does, before what is forked there. A recorder that keeps no short tasks any more does
+/// the same at once.
 pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     let mut works: Vec<f64> = Vec::with_capacity(tasks.len());
     // Where each is among the merged, which have more.

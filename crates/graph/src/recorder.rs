@@ -19,6 +19,8 @@ pub struct Recorder {
     since: u64,
     open: Vec<Open>,
     raws: Vec<Raw>,
+    /// How many tasks were kept already where what is recorded here will be added.
+    kept_before: usize,
     depths: Vec<Depth>,
 }
 
@@ -38,10 +40,17 @@ struct Open {
 /// A task that is over.
 #[derive(Debug)]
 enum Closed {
-    /// Too short to be kept.
-    Short { length: u64, joins: u64 },
+    /// Too short to be kept by itself.
+    Short(Short),
     /// By its place, with its work.
     Kept(u32, u64),
+}
+
+/// What tasks do that are too short, one after another.
+#[derive(Debug, Default)]
+struct Short {
+    length: u64,
+    joins: u64,
 }
 
 /// What is known of the forks at a depth.
@@ -57,8 +66,8 @@ impl Recorder {
     /// So many tasks are kept, however short: then what recurs is alike each time, although short tasks are not equally short.
     const KEPT: usize = 500_000;
 
-    /// A recorder whose run begins at `now`. Tasks shorter than `merge_ns` become part of their parents; a reading of the clock
-    /// costs `clock_ns`, and a join in quiet `quiet_ns`.
+    /// A recorder whose run begins at `now`. Tasks shorter than `merge_ns` become part of their parents, or several of one fork
+    /// become one; a reading of the clock costs `clock_ns`, and a join in quiet `quiet_ns`.
     pub fn new(now: u64, merge_ns: u64, clock_ns: u64, quiet_ns: f64) -> Recorder {
         Recorder {
             merge_ns,
@@ -67,8 +76,46 @@ impl Recorder {
             since: now,
             open: vec![Open::default()],
             raws: Vec::new(),
+            kept_before: 0,
             depths: Vec::new(),
         }
+    }
+
+    /// A recorder of a task that runs apart, to be [added](Recorder::add) here when the task is over. Its run begins at 0. It knows
+    /// which forks have been short, and keeps no more tasks than this one would.
+    pub fn apart(&self) -> Recorder {
+        Recorder {
+            since: 0,
+            open: vec![Open::default()],
+            raws: Vec::new(),
+            kept_before: self.kept_before + self.raws.len(),
+            depths: self.depths.clone(),
+            ..*self
+        }
+    }
+
+    /// What a recorder has that was taken [apart](Recorder::apart) is a child of the fork that this task is in, after those that were
+    /// added before. The first begins the fork.
+    ///
+    /// # Panics
+    /// If in the other a child has begun that is not over.
+    pub fn add(&mut self, other: Recorder) {
+        let Recorder { mut open, raws, depths, .. } = other;
+        let mut task = open.pop().expect("a run has a task");
+        assert!(open.is_empty(), "a child has begun that is not over");
+        match self.nesting() {
+            0 => self.fork(),
+            _ => self.next(),
+        }
+        let first = self.raws.len() as u32;
+        let moved = |mut raw: Raw| {
+            raw.forks.iter_mut().flatten().for_each(|child| *child += first);
+            raw
+        };
+        self.raws.extend(raws.into_iter().map(moved));
+        task.raw = moved(task.raw);
+        *self.top() = task;
+        self.depths = depths;
     }
 
     /// The stretch is over.
@@ -109,6 +156,11 @@ impl Recorder {
         }
     }
 
+    /// Whether tasks are kept, however short.
+    fn keeps_all(&self) -> bool {
+        self.kept_before + self.raws.len() < Recorder::KEPT
+    }
+
     fn depth(&mut self) -> &mut Depth {
         let depth = self.open.len();
         if self.depths.len() <= depth {
@@ -137,22 +189,20 @@ impl Recorder {
     /// If no child has begun.
     pub fn join(&mut self) {
         self.close();
-        let kept = self.raws.len() < Recorder::KEPT;
-        let top = self.top();
-        let children = std::mem::take(&mut top.children);
+        let keeps_all = self.keeps_all();
+        let children = std::mem::take(&mut self.top().children);
         let work: u64 = children.iter().map(Closed::work).sum();
-        top.work += work;
-        let children = together(children, self.merge_ns);
+        let (forked, own) = together(children, self.merge_ns);
         let top = self.top();
-        if let [Closed::Short { length, joins }] = children.as_slice() {
-            (top.run, top.joins, top.work) = (top.run + *length as i64, top.joins + joins, top.work - length);
-        } else {
+        (top.run, top.joins, top.work) =
+            (top.run + own.length as i64, top.joins + own.joins, top.work + work - own.length);
+        if !forked.is_empty() {
             top.end_stretch();
-            let children = children.into_iter().map(|child| self.keep(child)).collect();
+            let children = forked.into_iter().map(|child| self.keep(child)).collect();
             self.top().raw.forks.push(children);
         }
         // While all is kept, what recurs is alike each time, which it would not be if some were quiet.
-        let is_short = !kept && work < self.merge_ns / 2;
+        let is_short = !keeps_all && work < self.merge_ns / 2;
         let depth = self.depth();
         depth.short = if is_short { depth.short.saturating_add(1) } else { 0 };
     }
@@ -160,7 +210,7 @@ impl Recorder {
     fn keep(&mut self, child: Closed) -> u32 {
         match child {
             Closed::Kept(raw, _) => raw,
-            Closed::Short { length, joins } => self.push(Raw { runs: vec![(length, joins)], forks: Vec::new() }),
+            Closed::Short(Short { length, joins }) => self.push(Raw { runs: vec![(length, joins)], forks: Vec::new() }),
         }
     }
 
@@ -171,9 +221,9 @@ impl Recorder {
 
     fn close(&mut self) {
         let mut open = self.open.pop().expect("a child has begun");
-        let may_merge = self.raws.len() >= Recorder::KEPT && open.raw.forks.is_empty();
+        let may_merge = !self.keeps_all() && open.raw.forks.is_empty();
         let closed = if may_merge && open.run < self.merge_ns as i64 {
-            Closed::Short { length: open.run.max(0) as u64, joins: open.joins }
+            Closed::Short(Short { length: open.run.max(0) as u64, joins: open.joins })
         } else {
             open.end_stretch();
             let work = open.work;
@@ -201,30 +251,35 @@ impl Recorder {
     }
 }
 
-/// A fork's children, of which as many short ones in a row as take `least` together have become one, and what is left at an end is part of
-/// that. So two are one.
-fn together(children: Vec<Closed>, least: u64) -> Vec<Closed> {
-    let mut all: Vec<Closed> = Vec::new();
+/// What remains of a fork's children, and what the parent does before them, by the rule of `merge`: as many short ones as take `least`
+/// together are one, of which there must be others beside it.
+fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
+    let (mut forked, mut group, mut members) = (Vec::new(), Short::default(), 0);
     for child in children {
-        match (all.last_mut(), child) {
-            (Some(Closed::Short { length, joins }), Closed::Short { length: more, joins: within })
-                if *length < least =>
-            {
-                (*length, *joins) = (*length + more, *joins + within + 1);
-            }
-            (_, child) => all.push(child),
+        let Closed::Short(short) = child else {
+            forked.push(child);
+            continue;
+        };
+        group = group.and(&short);
+        members += 1;
+        if group.length >= least {
+            group.joins += members - 1;
+            forked.push(Closed::Short(std::mem::take(&mut group)));
+            members = 0;
         }
     }
-    if let [.., Closed::Short { length, .. }] = all.as_slice()
-        && *length < least
-        && let Some(Closed::Short { length: more, joins: within }) = all.pop()
-    {
-        match all.last_mut() {
-            Some(Closed::Short { length, joins }) => (*length, *joins) = (*length + more, *joins + within + 1),
-            _ => all.push(Closed::Short { length: more, joins: within }),
-        }
+    // Each that the parent does is a join less; where it does all, the first is none.
+    group.joins += if forked.is_empty() { members - 1 } else { members };
+    if let [Closed::Short(only)] = forked.as_slice() {
+        return (Vec::new(), only.and(&group));
     }
-    all
+    (forked, group)
+}
+
+impl Short {
+    fn and(&self, next: &Short) -> Short {
+        Short { length: self.length + next.length, joins: self.joins + next.joins }
+    }
 }
 
 impl Open {
@@ -238,7 +293,7 @@ impl Open {
 impl Closed {
     fn work(&self) -> u64 {
         match self {
-            Closed::Short { length, .. } => *length,
+            Closed::Short(Short { length, .. }) => *length,
             Closed::Kept(_, work) => *work,
         }
     }

@@ -264,3 +264,47 @@ fn many_short_tasks_of_one_fork_become_fewer_and_stay_beside_each_other() {
         assert_eq!(u128::from(graph.merged_joins()) + graph.count_tasks(), 1 + 1 + count as u128);
     }
 }
+
+#[test]
+fn short_tasks_beside_long_ones_are_merged_alike_whether_at_once_or_at_the_end() {
+    let of = |length| vec![Part::Run(length)];
+    let mixed = [vec![of(300); 3], vec![of(5_000)], vec![of(300); 6], vec![of(7_000)]].concat();
+    let told = |parts: &[Part]| {
+        let mut teller = Teller::new(2_000, 0);
+        teller.tell(parts, 0);
+        let graph = teller.graph();
+        let (found, leaves) = (graph.measure(0), graph.leaves());
+        [found.work, found.span, leaves.count, graph.count_tasks() as u64 - 1, graph.merged_joins()]
+    };
+    let many = [Part::Run(5_000), Part::Fork(vec![of(300); 600_000])];
+    let few = [Part::Run(5_000), Part::Fork(mixed)];
+    let alone = told(&few);
+    // Seven are one, two are the parent's.
+    assert_eq!(alone, [19_700, 5_600 + 7_000, 3, 3, 8]);
+    let before = told(&many);
+    let both = told(&[many, few].concat());
+    assert_eq!(both, std::array::from_fn(|nth| before[nth] + alone[nth]));
+}
+
+#[test]
+fn what_is_recorded_apart_is_as_if_it_was_told_in_one_fork() {
+    let forks = |length| vec![Part::Run(length), Part::Fork(vec![vec![Part::Run(3_000)], vec![Part::Run(length)]])];
+    let tasks =
+        |count: u64| (0..count).map(move |nth| if nth % 50 == 0 { forks(nth % 900) } else { vec![Part::Run(300)] });
+    for count in [1, 30, 600_000] {
+        let mut together = Teller::new(2_000, 0);
+        together.tell(&[Part::Fork(tasks(count).collect())], 0);
+        let mut apart = Teller::new(2_000, 0);
+        // One that does not end takes nothing along.
+        let _endless = apart.recorder.apart();
+        for task in tasks(count) {
+            let other = apart.recorder.apart();
+            let mut teller = Teller { now: 0, recorder: other, work: 0, tasks: 0, drift: 0 };
+            teller.tell(&task, 0);
+            teller.recorder.stop(teller.now);
+            apart.recorder.add(teller.recorder);
+        }
+        apart.recorder.join();
+        assert_eq!(apart.graph(), together.graph());
+    }
+}
