@@ -85,9 +85,9 @@ impl ThreadPoolBuilder {
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
     {
-        let (inner, threads, is_worker) = self.ready()?;
+        let (inner, threads, is_built) = self.ready(false)?;
         let pool = inner.build_with(spawn)?;
-        is_worker();
+        is_built();
         Ok(ThreadPool::new(pool, threads))
     }
 
@@ -96,10 +96,8 @@ impl ThreadPoolBuilder {
     /// # Errors
     /// See [`BuildError`]; the global pool is built at most once.
     pub fn build_global(self) -> Result<(), BuildError> {
-        let (inner, _, is_worker) = self.ready()?;
-        inner.build_global()?;
-        is_worker();
-        Ok(())
+        let (inner, _, is_built) = self.ready(true)?;
+        pool::building_global(|| inner.build_global().map(|()| is_built()))
     }
 
     /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`].
@@ -110,31 +108,37 @@ impl ThreadPoolBuilder {
     where
         F: FnMut(ThreadBuilder) -> io::Result<()>,
     {
-        let (inner, _, is_worker) = self.ready()?;
-        inner.build_global_with(spawn)?;
-        is_worker();
-        Ok(())
+        let (inner, _, is_built) = self.ready(true)?;
+        pool::building_global(|| inner.build_global_with(spawn).map(|()| is_built()))
     }
 
     /// What builds it, how many threads it says that it has, and what is to be done when it is built.
-    fn ready(self) -> Result<(comity::ThreadPoolBuilder, usize, impl FnOnce()), BuildError> {
+    fn ready(self, is_global: bool) -> Result<(comity::ThreadPoolBuilder, usize, impl FnOnce()), BuildError> {
         let ThreadPoolBuilder { inner, num_threads, use_current_thread, start_handler } = self;
         let threads = match num_threads {
             0 => comity::default_num_threads()?,
             number if number > MAX_THREADS => return Err(BuildError::TooManyThreads(number)),
             number => number,
         };
+        let tell = move || {
+            if is_global {
+                pool::is_global(threads);
+            }
+        };
         let inner = inner
             .num_threads(if use_current_thread && threads > 1 { 2 } else { 1 })
             .policy(Policy::plain())
             .start_handler(move |index| {
                 pool::is_worker_of(threads);
+                // Before the handler, which may wait for a thread that asks.
+                tell();
                 if let Some(handler) = &start_handler {
                     handler(index);
                 }
             });
         let is_built = move || {
             process::has_pool(threads);
+            tell();
             if use_current_thread {
                 pool::is_worker_of(threads);
             }

@@ -9,7 +9,7 @@
 //! | variable | |
 //! |---|---|
 //! | `COMITY_RECORD=FILE` | the task graph is written there when the program ends; `%p` stands for the process's number |
-//! | `COMITY_RECORD_MERGE_NS` | tasks shorter than this become part of their parents; else 2000 |
+//! | `COMITY_RECORD_MERGE_NS` | tasks shorter than this become part of their parents, or several of one fork become one; else 2000 |
 //! | `COMITY_RECORD_TIME=FILE` | nothing is measured but the program's processor time, which is written there when it ends |
 //! | `COMITY_NUM_THREADS`, `RAYON_NUM_THREADS` | for how many workers the program divides its work, as on a pool that has them |
 //!
@@ -33,7 +33,8 @@
 //!
 //! A program whose tasks wait for one another (barriers, channels, a lock that another task lets go) stands still here, as it would
 //! on a pool of one thread. So does a search of a range that only ends because threads look at several ends of it. A scope within a
-//! scope runs its own tasks before those of the outer. [`yield_now()`] runs nothing that a scope holds back. Handlers are called for the one thread that there is.
+//! scope runs its own tasks before those of the outer. [`yield_now()`] runs nothing that a scope holds back. Handlers are called for the
+//! one thread that there is.
 #![forbid(unsafe_code)]
 
 mod broadcast;

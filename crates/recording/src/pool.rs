@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use comity::{BuildError, Yield};
 
@@ -19,28 +19,61 @@ thread_local! {
     static INDEX: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// How many threads the global pool would have.
-static GLOBAL: OnceLock<usize> = OnceLock::new();
+/// How many threads the global pool would have. 0: it is not built.
+static GLOBAL: AtomicUsize = AtomicUsize::new(0);
+
+/// How many threads are trying to build it.
+static BUILDERS: AtomicUsize = AtomicUsize::new(0);
 
 /// This thread is a worker of a pool that would have so many threads.
 pub(crate) fn is_worker_of(threads: usize) {
     THREADS.set(threads);
 }
 
+/// The global pool would have so many threads.
+pub(crate) fn is_global(threads: usize) {
+    GLOBAL.store(threads, Ordering::Release);
+}
+
+/// Calls what builds the global pool.
+pub(crate) fn building_global(build: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
+    BUILDERS.fetch_add(1, Ordering::Relaxed);
+    let outcome = build();
+    BUILDERS.fetch_sub(1, Ordering::Release);
+    outcome
+}
+
 /// How many threads the global pool would have, which is built at its first use. For threads outside of any pool.
 pub(crate) fn global() -> usize {
-    *GLOBAL.get_or_init(|| {
-        let threads = comity::default_num_threads().unwrap_or_else(|error| {
-            process::say(&format!("{error}; the default is taken"));
-            std::thread::available_parallelism().map_or(1, usize::from)
-        });
-        match ThreadPoolBuilder::new().num_threads(threads).build_global() {
-            Ok(()) => threads,
-            // The program has built it.
-            Err(BuildError::GlobalPoolExists) => comity::on_worker(|_| THREADS.get()),
-            Err(error) => panic!("the global pool cannot be built: {error}"),
+    match GLOBAL.load(Ordering::Acquire) {
+        0 => build_global(),
+        threads => threads,
+    }
+}
+
+#[cold]
+fn build_global() -> usize {
+    let threads = comity::default_num_threads().unwrap_or_else(|error| {
+        process::say(&format!("{error}; the default is taken"));
+        std::thread::available_parallelism().map_or(1, usize::from)
+    });
+    match ThreadPoolBuilder::new().num_threads(threads).build_global() {
+        Ok(()) | Err(BuildError::GlobalPoolExists) => {}
+        Err(error) => panic!("the global pool cannot be built: {error}"),
+    }
+    // Where another thread has built it, its worker says the number as soon as it begins.
+    loop {
+        let builders = BUILDERS.load(Ordering::Acquire);
+        let threads = GLOBAL.load(Ordering::Acquire);
+        if threads > 0 {
+            return threads;
         }
-    })
+        assert!(
+            builders > 0,
+            "the global pool is not this recorder's: a program that uses comity itself is not recorded"
+        );
+        std::thread::yield_now();
+    }
 }
 
 /// Whether this thread is a worker of some pool.
@@ -85,7 +118,8 @@ fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (
     there(&mut || {
         let outer = session::take();
         session::put(std::mem::take(moving));
-        session::begin_on_worker();
+        // Nothing was taken along where nothing is measured, or from a thread that is ending.
+        session::count_only();
         let body = body.take().expect("a pool runs it once");
         outcome = Some(catch_unwind(AssertUnwindSafe(body)));
         *moving = session::take();

@@ -55,8 +55,8 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 /// What threads have recorded that are over.
 static ENDED_THREADS: Mutex<Vec<Recorder>> = Mutex::new(Vec::new());
 
-/// Of detached tasks: recorders between two of them. In each, the tasks are children of one fork.
-static DETACHED: Mutex<Vec<Recorder>> = Mutex::new(Vec::new());
+/// What detached tasks have recorded that are over, as children of one fork.
+static DETACHED: Mutex<Option<Recorder>> = Mutex::new(None);
 
 fn wanted() -> &'static Wanted {
     let request = REQUEST.get_or_init(|| {
@@ -112,9 +112,14 @@ fn processor_time(process: u32) -> Duration {
     of_process(process).unwrap_or_default()
 }
 
-fn recorder() -> Option<(Recorder, u64)> {
+fn recorder() -> Option<Recorder> {
     let Wanted::Graph { merge_ns, costs, .. } = wanted() else { return None };
-    Some((Recorder::new(0, *merge_ns, costs.clock_ns, costs.quiet_ns), BEGUN.fetch_add(1, Ordering::Relaxed)))
+    Some(Recorder::new(0, *merge_ns, costs.clock_ns, costs.quiet_ns))
+}
+
+/// One more session begins: its number.
+fn count() -> u64 {
+    BEGUN.fetch_add(1, Ordering::Relaxed)
 }
 
 /// For a thread that forks for the first time: a recorder, what its clock says now, and its number. `None`: nothing is recorded.
@@ -124,8 +129,7 @@ pub(crate) fn begin() -> Option<(Recorder, u64, u64)> {
     }
     // Before the costs are measured, which the thread may have to do.
     let used = ThreadId::current().cpu_time().unwrap_or_default();
-    let (recorder, number) = recorder()?;
-    Some((recorder, used.as_nanos() as u64, number))
+    Some((recorder()?, used.as_nanos() as u64, count()))
 }
 
 /// What a thread has recorded that is over.
@@ -134,25 +138,19 @@ pub(crate) fn keep(recorder: Recorder) {
     ENDED.fetch_add(1, Ordering::Release);
 }
 
-/// A recorder in which a detached task begins, with its number. `None`: nothing is recorded.
+/// A recorder of a detached task that begins, with its number. `None`: nothing is recorded.
 pub(crate) fn begin_detached() -> Option<(Recorder, u64)> {
-    let before = lock(&DETACHED).pop();
-    match before {
-        Some(mut recorder) => {
-            recorder.next();
-            Some((recorder, BEGUN.fetch_add(1, Ordering::Relaxed)))
-        }
-        None => {
-            let (mut recorder, number) = recorder()?;
-            recorder.fork();
-            Some((recorder, number))
-        }
-    }
+    // Before the lock: the costs may have to be measured first.
+    let first = recorder()?;
+    let recorder = lock(&DETACHED).get_or_insert(first).apart();
+    Some((recorder, count()))
 }
 
 /// Such a task is over.
 pub(crate) fn keep_detached(recorder: Recorder) {
-    lock(&DETACHED).push(recorder);
+    if let Some(all) = &mut *lock(&DETACHED) {
+        all.add(recorder);
+    }
     ENDED.fetch_add(1, Ordering::Release);
 }
 
@@ -189,20 +187,24 @@ fn graph(used: Duration) -> Result<Vec<u8>, String> {
     if let Some(recorder) = session::end() {
         keep(recorder);
     }
-    let running = || BEGUN.load(Ordering::Relaxed) - ENDED.load(Ordering::Acquire);
+    let running = || {
+        // In this order: of each that has ended, it is seen that it had begun.
+        let ended = ENDED.load(Ordering::Acquire);
+        BEGUN.load(Ordering::Relaxed) - ended
+    };
     // A scoped thread may be done with its closure and still be ending.
     let began = Instant::now();
     while running() > 0 && began.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(1));
     }
-    if running() > 0 {
+    let left = running();
+    if left > 0 {
         say(&format!(
-            "{} threads or tasks had not ended when the program did; what they have done is not in the recording",
-            running()
+            "{left} threads or tasks had not ended when the program did; what they have done is not in the recording"
         ));
     }
     let mut recorders = std::mem::take(&mut *lock(&ENDED_THREADS));
-    recorders.append(&mut lock(&DETACHED));
+    recorders.extend(lock(&DETACHED).take().filter(|detached| detached.nesting() > 0));
     let finish = |mut recorder: Recorder| {
         while recorder.nesting() > 0 {
             recorder.join();

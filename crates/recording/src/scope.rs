@@ -145,7 +145,8 @@ struct Group<T> {
 /// The body that runs.
 struct Open<T> {
     waiting: VecDeque<T>,
-    /// Where it began: what is spawned from there splits its stretch. `None` between bodies, and of what is not measured.
+    /// Where it began: what is spawned from there splits its stretch, or in quiet is taken to be. `None` between bodies, and of what is
+    /// not measured.
     place: Option<Place>,
     /// The fork whose first child is the rest of the body.
     fork: Option<Fork>,
@@ -166,7 +167,7 @@ impl<T> Group<T> {
     fn push(&self, task: T) {
         let mut open = lock(&self.open);
         if open.fork.is_none() && open.place.is_some() && open.place == session::place() {
-            // What is quiet stays on workers.
+            // What begins to be quiet stays on workers.
             open.fork = Some(session::fork(pool::is_worker()));
         }
         open.waiting.push_back(task);

@@ -57,11 +57,11 @@ struct Packed {
     is_kept: bool,
 }
 
-/// Where in a run a task is: in which session, and how many forks deep. Not said of what is quiet.
+/// Where in a run a task is: in which session, and how many forks deep. `None`: in a quiet one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     session: u64,
-    depth: usize,
+    depth: Option<usize>,
 }
 
 /// What was begun with [`fork`].
@@ -160,9 +160,11 @@ fn place_here(session: Option<Session>) {
     let _ = SLOT.try_with(|slot| slot.0.replace(session));
 }
 
-/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did.
+/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did. A thread that is ending
+/// has no place for one.
 pub(crate) fn begin() {
-    if QUIET.get() > 0 || with(|_| ()).is_some() {
+    let has_place = SLOT.try_with(|slot| slot.0.borrow().is_none()).unwrap_or(false);
+    if QUIET.get() > 0 || !has_place {
         return;
     }
     if let Some((recorder, used, number)) = process::begin() {
@@ -201,12 +203,9 @@ pub(crate) fn is_quiet() -> bool {
     QUIET.get() > 0
 }
 
-/// Where this thread's run is.
+/// Where this thread's run is, if it is measured.
 pub(crate) fn place() -> Option<Place> {
-    if is_quiet() {
-        return None;
-    }
-    with(|session| Place { session: session.number, depth: session.recorder.nesting() })
+    with(|session| Place { session: session.number, depth: (!is_quiet()).then(|| session.recorder.nesting()) })
 }
 
 /// The stretch is over, and the first child begins. With `may_be_quiet` all may be quiet from now on.

@@ -1,0 +1,141 @@
+//! What a process says of its pool, and what it writes when it ends. Each test runs itself again, in a process of its own.
+
+use std::cell::Cell;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use comity_graph::Graph;
+use comity_recording::{ThreadPoolBuilder, current_num_threads, in_place_scope, join, spawn, spawn_fifo};
+
+/// In the process that is recorded.
+const WITHIN: &str = "COMITY_TEST_WITHIN";
+
+/// For what never comes where something is wrong.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// The recording of a process that runs `body` and exits, in which every task is kept, and what it says on standard error. `test` is
+/// the caller.
+fn recorded(test: &str, body: impl FnOnce()) -> (Graph, String) {
+    if std::env::var_os(WITHIN).is_some() {
+        body();
+        std::process::exit(0);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("graph");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(WITHIN, "1").env_remove("COMITY_RECORD_TIME");
+    let output =
+        command.env("COMITY_RECORD", &file).env("COMITY_RECORD_MERGE_NS", "0").env("COMITY_NUM_THREADS", "3").output();
+    let output = output.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{}{said}", String::from_utf8_lossy(&output.stdout));
+    (Graph::read(&mut std::fs::read(&file).unwrap().as_slice()).unwrap(), said)
+}
+
+fn fork() {
+    let ((), ()) = join(|| (), || ());
+}
+
+#[test]
+fn a_detached_task_that_does_not_end_takes_no_other_along() {
+    // One begins before the others, and one after them.
+    let (graph, said) = recorded("a_detached_task_that_does_not_end_takes_no_other_along", || {
+        let (sender, receiver) = mpsc::channel();
+        ThreadPoolBuilder::new().num_threads(2).build_global().unwrap();
+        let endless = |sender: mpsc::Sender<()>| {
+            move || {
+                sender.send(()).unwrap();
+                loop {
+                    thread::park();
+                }
+            }
+        };
+        let other =
+            ThreadPoolBuilder::new().build_with(|worker| worker.spawn(thread::Builder::new()).map(drop)).unwrap();
+        other.spawn(endless(sender.clone()));
+        receiver.recv().unwrap();
+        for _ in 0..100 {
+            spawn(fork);
+        }
+        // On one worker: the others have ended when it begins.
+        spawn_fifo(endless(sender));
+        receiver.recv().unwrap();
+    });
+    // A root, this thread, all detached ones, each of them, and its two.
+    assert_eq!(graph.count_tasks(), 1 + 1 + 1 + 100 * 3, "{said}");
+    assert!(said.contains("comity: 2 threads or tasks had not ended"), "{said}");
+}
+
+#[test]
+fn a_thread_that_forks_while_it_is_ending_is_not_waited_for() {
+    struct Last(Cell<bool>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            assert_eq!(in_place_scope(|_| join(|| 1, || 2)), (1, 2));
+        }
+    }
+    thread_local! {
+        static LAST: Last = const { Last(Cell::new(false)) };
+    }
+    let (graph, said) = recorded("a_thread_that_forks_while_it_is_ending_is_not_waited_for", || {
+        for is_before in [false, true] {
+            let thread = thread::spawn(move || {
+                // What is used first is destroyed last, or the other way round: the recorder's is so once.
+                if is_before {
+                    LAST.with(|last| last.0.set(true));
+                }
+                fork();
+                LAST.with(|last| last.0.set(true));
+            });
+            thread.join().unwrap();
+        }
+    });
+    assert!(graph.count_tasks() >= 1 + 2 * 3, "{said}");
+    assert!(!said.contains("had not ended"), "{said}");
+}
+
+#[test]
+fn a_thread_outside_is_told_the_number_of_threads_while_the_worker_waits_for_it() {
+    recorded("a_thread_outside_is_told_the_number_of_threads_while_the_worker_waits_for_it", || {
+        let ask = || {
+            let (sender, receiver) = mpsc::channel();
+            thread::spawn(move || sender.send(current_num_threads()).unwrap());
+            assert_eq!(receiver.recv_timeout(PATIENCE), Ok(5));
+        };
+        // The handler too is on the worker.
+        ThreadPoolBuilder::new().num_threads(5).start_handler(move |_| ask()).build_global().unwrap();
+        assert_eq!(current_num_threads(), 5);
+        let (sender, receiver) = mpsc::channel();
+        spawn(move || {
+            ask();
+            sender.send(()).unwrap();
+        });
+        receiver.recv().unwrap();
+        assert!(ThreadPoolBuilder::new().num_threads(6).build_global().is_err());
+        ask();
+    });
+}
+
+#[test]
+fn a_thread_that_has_become_the_global_pools_first_waits_for_one_that_asks() {
+    recorded("a_thread_that_has_become_the_global_pools_first_waits_for_one_that_asks", || {
+        ThreadPoolBuilder::new().num_threads(4).use_current_thread().build_global().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(current_num_threads()).unwrap());
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(4));
+        fork();
+    });
+}
+
+#[test]
+fn threads_that_ask_at_once_are_told_the_same() {
+    recorded("threads_that_ask_at_once_are_told_the_same", || {
+        thread::scope(|scope| {
+            let asked: Vec<_> = (0..8).map(|_| scope.spawn(current_num_threads)).collect();
+            asked.into_iter().for_each(|asked| assert_eq!(asked.join().unwrap(), 3));
+        });
+        fork();
+    });
+}
