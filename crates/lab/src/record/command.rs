@@ -1,8 +1,8 @@
 //! A user's program, which records itself: it was built after `comity rayon enable --record`.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -22,8 +22,8 @@ use crate::progress::Progress;
 pub fn record(command: &[OsString], arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
     let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
-    let program = Program { name, command, arguments };
-    let progress = Progress::new(2 * arguments.rounds as usize + 1, 0, "runs");
+    let progress = &Progress::new(2 * arguments.rounds as usize + 1, 0, "runs");
+    let program = Program { name, command, arguments, progress };
     progress.doing(|| format!("{}, for the first time", program.name));
     progress.aside(|| program.recorded(true))?;
     progress.inc();
@@ -48,6 +48,7 @@ struct Program<'a> {
     /// Not empty.
     command: &'a [OsString],
     arguments: &'a Arguments,
+    progress: &'a Progress,
 }
 
 /// What a run is asked to write, each process that has begun to fork its own.
@@ -76,14 +77,18 @@ impl Program<'_> {
 
     /// One run; what it wrote.
     fn run(&self, wanted: Wanted, is_loud: bool) -> Result<Vec<u8>, Failure> {
-        let folder =
-            tempfile::tempdir().map_err(|error| Failure::Run(format!("cannot make a temporary folder: {error}")))?;
+        let no_place = |error: io::Error| Failure::Run(format!("cannot make a temporary folder or file: {error}"));
+        let folder = tempfile::tempdir().map_err(no_place)?;
         let [program, words @ ..] = self.command else { return Err(Failure::Usage("name a COMMAND".into())) };
         let mut command = Command::new(program);
-        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(words).stdin(Stdio::null());
+        let mut said = None;
         if is_loud {
             let errors = io::stderr().as_fd().try_clone_to_owned();
             command.stdout(errors.map_or_else(|_| Stdio::null(), Stdio::from)).stderr(Stdio::inherit());
+        } else {
+            let file = said.insert(tempfile::tempfile().map_err(no_place)?);
+            command.stdout(Stdio::null()).stderr(file.try_clone().map_err(no_place)?);
         }
         for variable in ["COMITY_RECORD", "COMITY_RECORD_TIME"] {
             command.env_remove(variable);
@@ -101,8 +106,17 @@ impl Program<'_> {
         let cannot = |error: io::Error| Failure::Usage(format!("cannot run '{}': {error}", program.display()));
         let child = process::die_with_this_thread(&mut command).spawn().map_err(cannot)?;
         let status = self.wait(child.id())?;
-        let written =
-            written(folder.path()).map_err(|error| self.failed(&format!("wrote what cannot be read: {error}")))?;
+        let outcome = self.outcome(program, status, folder.path());
+        if let Some(said) = said {
+            // Standard error may be gone, as when the terminal is closed. What is recorded is as good.
+            let _ = self.progress.aside(|| pass_on(said, outcome.is_err()));
+        }
+        outcome
+    }
+
+    /// What a run that is over has written.
+    fn outcome(&self, program: &OsString, status: ExitStatus, folder: &Path) -> Result<Vec<u8>, Failure> {
+        let written = written(folder).map_err(|error| self.failed(&format!("wrote what cannot be read: {error}")))?;
         match written.as_slice() {
             [] => Err(self.failed(&why_nothing(program, status))),
             [text] if text.is_empty() => Err(self.failed(&why_not_all(status))),
@@ -134,8 +148,9 @@ impl Program<'_> {
             if since.elapsed() > STILL && !is_said {
                 is_said = true;
                 hint(format!(
-                    "{} has used no processor time for {STILL:?}. If its tasks wait for one another it stands still, for it is \
-                     run serially, and cannot be recorded: stop this command",
+                    "{} has used no processor time itself for {STILL:?}; what it starts, as a script does, is not looked at. If its \
+                     tasks wait for one another it stands still, for it is run serially, and cannot be recorded: stop this \
+                     command",
                     self.name
                 ));
             }
@@ -148,6 +163,18 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// A program that has computed nothing for so long may stand still.
 const STILL: Duration = Duration::from_secs(10);
+
+/// Passes on what a run has said on standard error: what the recorder has, or with `all` everything.
+fn pass_on(mut said: File, all: bool) -> io::Result<()> {
+    said.rewind()?;
+    for line in BufReader::new(said).split(b'\n') {
+        let line = line?;
+        if all || line.starts_with(b"comity:") {
+            io::stderr().write_all(&[&line[..], b"\n"].concat())?;
+        }
+    }
+    Ok(())
+}
 
 /// What the processes of a run have written.
 fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
@@ -166,7 +193,7 @@ fn written(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
 fn why_not_all(status: ExitStatus) -> String {
     format!(
         "ended ({status}) without writing its recording: it does so when it returns from main or calls exit, and not when it is \
-         killed, aborts, calls _exit or becomes another program; what it said is above"
+         killed, aborts, calls _exit or becomes another program; what it said on standard error is above"
     )
 }
 

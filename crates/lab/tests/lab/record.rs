@@ -222,6 +222,32 @@ fn a_users_program_is_recorded_shown_and_simulated() {
 }
 
 #[test]
+fn of_later_runs_the_recorders_lines_are_passed_on_and_of_one_that_fails_all() {
+    let folder = TempDir::new().unwrap();
+    let kept = folder.path().join("kept.graph");
+    lab().args(["record", "fib:n=12", "--rounds", "1", "--out"]).arg(&kept).assert().success();
+    // As a recorded program does. Its argument is the first run that fails.
+    let script = "cd \"$(dirname \"$0\")\"\n\
+                  echo run >> runs\n\
+                  echo 'its own' >&2\n\
+                  echo 'comity: a line of the recorder' >&2\n\
+                  [ $(wc -l < runs) -lt $1 ] || exit 3\n\
+                  if [ -n \"$COMITY_RECORD\" ]; then cp kept.graph \"$COMITY_RECORD\"; fi\n\
+                  if [ -n \"$COMITY_RECORD_TIME\" ]; then printf 1000000 > \"$COMITY_RECORD_TIME\"; fi";
+    let script = executable(&folder, "script", script);
+    let said = |fails_at: &str, code: i32| {
+        let _ = fs::remove_file(folder.path().join("runs"));
+        let mut command = lab();
+        command.args(["record", "--rounds", "2", "--out"]).arg(folder.path().join("out.graph"));
+        let output = command.arg("--").arg(&script).arg(fails_at).assert().code(code).get_output().clone();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (text.matches("its own\n").count(), text.matches("comity: a line of the recorder\n").count())
+    };
+    assert_eq!(said("100", 0), (1, 5));
+    assert_eq!(said("3", 1), (2, 3));
+}
+
+#[test]
 fn a_command_that_records_nothing_gets_a_sentence() {
     let folder = TempDir::new().unwrap();
     let script = executable(&folder, "script", "exit 0");
