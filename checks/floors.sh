@@ -61,6 +61,7 @@ build_and_run() {
 manifest "$PWD"
 COMITY_TABLE=$program/table build_and_run
 manifest "$PWD/recording"
-COMITY_RECORD=$program/graph build_and_run
+# One that is exported would have the program wait for a table, which it never makes while it is recorded.
+(unset COMITY_TABLE && COMITY_RECORD=$program/graph build_and_run)
 grep -q '"format":"comity-graph"' "$program/graph"
 echo "floors: both build and run"
