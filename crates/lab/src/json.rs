@@ -228,7 +228,7 @@ pub struct RecordReport {
     pub workers: u32,
     /// The factors by which it is scaled in what follows, where it is; plain runs are those of the recorded input.
     pub scale: Option<Scale>,
-    /// Tasks shorter than this, in nanoseconds, are part of their parents.
+    /// Tasks shorter than this, in nanoseconds, are part of their parents, or several of one fork are one.
     pub merge_ns: u64,
     /// What reading the clock costs, in nanoseconds, which is in no length.
     pub clock_ns: u64,

@@ -51,7 +51,8 @@ pub struct Arguments {
     name: Option<String>,
     /// A program that was built after `comity rayon enable --record`, with its arguments
     ///
-    /// Its standard input is empty. What it prints in its first run, which does not count, goes to standard error.
+    /// Its standard input is empty. What it prints in its first run, which does not count, goes to standard error; of later runs what the
+    /// recorder says does, and of one that fails its standard error.
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "show"])]
     command: Vec<OsString>,
     /// The recording to write
@@ -60,7 +61,7 @@ pub struct Arguments {
     /// For how many workers, 1 to 1024: a COMMAND divides its work by them, no kernel of today does [default: as in kernel]
     #[arg(long, value_name = "N", value_parser = workers_range(), conflicts_with = "show")]
     workers: Option<u16>,
-    /// Merge shorter tasks into their parents
+    /// Merge shorter tasks into their parents, or several of one fork into one
     #[arg(long, value_name = "NS", default_value_t = MERGE_NS, conflicts_with = "show",
         value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
     merge_ns: u64,
@@ -246,7 +247,7 @@ fn table(graph: &Graph, scale: Option<Scale>, found: Measures, leaves: Leaves, r
     }
     let _ = writeln!(
         text,
-        "Tasks shorter than {} are part of their parents; {} per reading of the clock are subtracted.",
+        "Tasks shorter than {} are part of their parents, or several of one fork are one; {} per reading of the clock are subtracted.",
         in_words(about.merge_ns),
         in_words(about.clock_ns)
     );

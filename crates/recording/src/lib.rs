@@ -29,7 +29,7 @@
 //!   taken to be there from the first on. What is spawned from within a join in the body is a fork after the body.
 //! - **[`broadcast()`]** is a fork with a child for each thread that the pool would have; all run on its one worker, each under its index.
 //! - **[`spawn()`]**: a detached task is in a graph of its own beside the others, as children of one fork.
-//! - A thread that is still running when the program ends is not in the graph; how many there are is said in a line.
+//! - A thread or a detached task that is still running when the program ends is not in the graph; how many there are is said in a line.
 //!
 //! A program whose tasks wait for one another (barriers, channels, a lock that another task lets go) stands still here, as it would
 //! on a pool of one thread. So does a search of a range that only ends because threads look at several ends of it. A scope within a
