@@ -178,21 +178,23 @@ fn named_source(arguments: &Enable) -> Result<Option<Source>, Failure> {
 }
 
 /// Whether a project without an entry of ours has Comity's rayon-core all the same. Fails where there is no rayon-core, and where
-/// that does not record although it should.
+/// it is the other of the two.
 fn is_settled(project: &Project, tree: &Tree, records: bool) -> Result<bool, Failure> {
     let place = project.manifest().display();
     match tree.links() {
         Links::None => Err(Failure::Run(format!("{} (nothing was changed)", no_core(project, tree)))),
-        Links::One(Kind::Comity) if records && !tree.records() => Err(Failure::Run(format!(
-            "'{place}' links {}, through something else than its own [patch.crates-io], and that does not record; take it out \
-             there first (nothing was changed)",
-            tree.cores_in_words()
+        Links::One(Kind::Comity) if records != tree.records() => Err(Failure::Run(format!(
+            "'{place}' links {}, through something else than its own [patch.crates-io], and that {}; take it out there first \
+             (nothing was changed)",
+            tree.cores_in_words(),
+            if records { "does not record" } else { "is built to be recorded" }
         ))),
         Links::One(Kind::Comity) => {
             output::print(&format!(
-                "'{place}' ({}) runs on Comity already: it links {}, through something else than its own \
-                 [patch.crates-io]; nothing was changed.\n",
+                "'{place}' ({}) {} already: it links {}, through something else than its own [patch.crates-io]; nothing was \
+                 changed.\n",
                 tree.rayon(),
+                if records { "is built to be recorded" } else { "runs on Comity" },
                 tree.cores_in_words()
             ))?;
             Ok(true)
@@ -234,11 +236,12 @@ fn put_in(
                 Some(before) => update_lock(project, before)?,
             };
             verify(project, &tree)?;
-            if records && !tree.records() {
+            if records != tree.records() {
                 return Err(Failure::Run(format!(
-                    "'{}' links {}, which does not record; another patch may be in the way",
+                    "'{}' links {}, which {}; another patch may be in the way",
                     project.manifest().display(),
-                    tree.cores_in_words()
+                    tree.cores_in_words(),
+                    if records { "does not record" } else { "is built to be recorded" }
                 )));
             }
             if let (Some(before), Some(memory), Some(now)) = (&before, &mut memory, Lock::read(&path)?)

@@ -10,6 +10,9 @@ use comity_graph::Scale;
 use crate::catalog::{self, Row};
 use crate::{ParameterError, Parameters};
 
+/// Why a program has no rule that cannot be recorded: its tasks wait, or it has threads of its own.
+pub const FORKS_NOTHING: &str = "it forks no tasks that could be recorded";
+
 /// How a program's graph is scaled.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling {
@@ -55,7 +58,18 @@ pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
 
 /// The leaves of a range that is halved until none is longer than `grain`, as [`ForkJoin`](crate::ForkJoin) does.
 pub(crate) fn halved(length: usize, grain: usize) -> usize {
-    if length <= grain.max(1) { 1 } else { halved(length / 2, grain) + halved(length.div_ceil(2), grain) }
+    let grain = grain.max(1);
+    // The parts of a level are of two lengths, the shorter and one more.
+    let (mut shorter, mut short, mut long) = (length, 1, 0);
+    let mut leaves = 0;
+    while shorter + 1 > grain && short + long > 0 {
+        if shorter <= grain {
+            leaves += std::mem::take(&mut short);
+        }
+        (short, long) = if shorter % 2 == 0 { (2 * short + long, long) } else { (short, short + 2 * long) };
+        shorter /= 2;
+    }
+    leaves + short + long
 }
 
 /// The same, but none where nothing is forked.
@@ -107,6 +121,13 @@ mod tests {
 
     #[test]
     fn leaves_are_those_of_halving() {
+        fn by_hand(length: usize, grain: usize) -> usize {
+            if length <= grain { 1 } else { by_hand(length / 2, grain) + by_hand(length.div_ceil(2), grain) }
+        }
+        for (length, grain) in (1..600).flat_map(|length| (1..40).map(move |grain| (length, grain))) {
+            assert_eq!(halved(length, grain), by_hand(length, grain), "{length}, {grain}");
+        }
+        assert_eq!(halved(100_000_000_000, 1), 100_000_000_000);
         assert_eq!(
             [(1, 1), (64, 64), (65, 64), (1_000, 10)].map(|(length, grain)| halved(length, grain)),
             [1, 1, 2, 128]

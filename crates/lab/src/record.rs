@@ -58,7 +58,7 @@ pub struct Arguments {
     /// The recording to write
     #[arg(long, value_name = "FILE", required_unless_present = "show")]
     out: Option<PathBuf>,
-    /// For how many workers, 1 to 1024: a COMMAND divides its work by them, no kernel of today does [default: as in kernel]
+    /// For how many workers, 1 to 1024: a COMMAND divides its work by them, kernels do not [default: as in kernel]
     #[arg(long, value_name = "N", value_parser = workers_range(), conflicts_with = "show")]
     workers: Option<u16>,
     /// Merge shorter tasks into their parents, or several of one fork into one
@@ -89,14 +89,21 @@ impl Arguments {
 
 /// The factors that a command line wants of a graph: those that it says, or those to the kernel that it names.
 fn factors(graph: &Graph, text: &str) -> Result<Scale, String> {
-    if text.contains(':') || catalog::ROWS.iter().any(|row| row.name == text) {
-        return scaling::factors(&graph.about.program, text).map_err(|error| error.to_string());
+    let is_kernel = |name: &str| catalog::ROWS.iter().any(|row| row.name == name);
+    let recorded = &graph.about.program;
+    if text.contains(':') || is_kernel(text) {
+        if !is_kernel(recorded.split(':').next().unwrap_or_default()) {
+            return Err(format!(
+                "the recording is of '{recorded}', which is no kernel and has no rule; write factors, as in width=4"
+            ));
+        }
+        return scaling::factors(recorded, text).map_err(|error| error.to_string());
     }
     let mut scale = Scale::default();
     for piece in text.split(',') {
         let (key, value) = piece
             .split_once('=')
-            .ok_or_else(|| format!("'{piece}' is neither of the form factor=N nor a kernel's name"))?;
+            .ok_or_else(|| format!("'{piece}' is not of the form factor=N; of a kernel it is NAME:key=value,…"))?;
         let names = Scale::NAMES.join(", ");
         let factor = scale.factor(key).ok_or_else(|| format!("no factor is called '{key}'; choose of {names}"))?;
         *factor = value.parse().map_err(|_| format!("'{value}' is not a number"))?;

@@ -235,6 +235,22 @@ fn main() {
         }
         println!();
     }
+    if is_chosen("bandwidth") {
+        let work: u64 = phases("bfs").iter().map(|phase| phase.serial + u64::from(phase.leaves) * phase.leaf).sum();
+        for bandwidth in [None, Some(5_700), Some(5_000), Some(4_000)] {
+            let variant = with("bandwidth", Linux { bandwidth, ..bws });
+            let mut slowdowns: Vec<f64> = Vec::new();
+            let mut speedup = 0.0;
+            for seed in 1..=seeds {
+                let alone = run(variant, "abp", seed, &[("bfs", 32)])[0];
+                speedup = work as f64 / 1e9 / alone;
+                slowdowns.push(100.0 * (run(variant, "abp", seed, &[("bfs", 32), ("ep", 32)])[0] / alone - 1.0));
+            }
+            println!(
+                "memory for {bandwidth:?} thousandths of a core in a socket: BFS alone {speedup:.1}, beside EP {slowdowns:.0?}"
+            );
+        }
+    }
     if is_chosen("lockstep") {
         for is_disturbed in [false, true] {
             let (none, all, least, most) = cores_of_cg(Variant { is_disturbed, ..with("lockstep", bws) });

@@ -58,8 +58,9 @@ impl Source {
             Found::Comity { records: found } if found == records => absolute(folder, records),
             Found::Comity { .. } | Found::Nothing | Found::Other(_) => Err(Failure::Usage(format!(
                 "'{}', where this command was built from, has no rayon-core of Comity's any more; name a folder that has \
-                 it with --source DIR, or a repository with --git URL",
-                folder.display()
+                 it with --source DIR{}",
+                folder.display(),
+                if records { "" } else { ", or a repository with --git URL" }
             ))),
         }
     }

@@ -336,13 +336,17 @@ fn the_one_that_records_comes_and_goes() {
 }
 
 #[test]
-fn what_links_comity_through_something_else_must_record_itself() {
+fn what_links_comity_through_something_else_must_be_the_wanted_one_itself() {
     let core = core("1.13.0");
     let project = Project::package("rayon = \"1\"");
     project
         .write(".cargo/config.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", core.path().display()));
     let why = project.fails(1, &["enable", "--record"]);
     assert!(why.contains("does not record") && why.contains("something else"), "{why}");
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rayon-core/recording");
+    project.write(".cargo/config.toml", &format!("[patch.crates-io]\nrayon-core.path = \"{}\"\n", recording.display()));
+    let why = project.fails(1, &["enable"]);
+    assert!(why.contains("is built to be recorded") && why.contains("something else"), "{why}");
 }
 
 #[test]

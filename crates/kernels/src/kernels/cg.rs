@@ -53,7 +53,6 @@ const GRADIENT_STEPS: usize = 25;
 /// Greatest error of ζ.
 const TOLERANCE: f64 = 1e-10;
 
-/// A problem class and its published result.
 /// The class, and rows of the matrix in a leaf.
 fn size(parameters: &Parameters) -> Result<(&'static Class, usize), ParameterError> {
     let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
@@ -69,6 +68,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     Ok(Scale { repeats: class.steps as f64, width: tasks, length, serial: rows, ..Scale::default() })
 }
 
+/// A problem class and its published result.
 struct Class {
     name: &'static str,
     rows: usize,

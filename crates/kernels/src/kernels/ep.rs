@@ -42,7 +42,6 @@ const ANNULI: usize = 10;
 /// Greatest relative error of a sum.
 const TOLERANCE: f64 = 1e-8;
 
-/// A problem class and its published results.
 /// The class, and batches in a leaf.
 fn size(parameters: &Parameters) -> Result<(&'static Class, usize), ParameterError> {
     let class = &CLASSES[parameters.choice("class", &["S", "W", "A", "B"])?];
@@ -54,6 +53,7 @@ fn extents(parameters: &Parameters) -> Result<Scale, ParameterError> {
     Ok(Scale { width: halved(class.batches(), grain) as f64, ..Scale::default() })
 }
 
+/// A problem class and its published results.
 struct Class {
     name: &'static str,
     /// log₂ of the pairs that are tried.

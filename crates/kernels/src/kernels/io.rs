@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::catalog::Row;
 use crate::recurrence::{Step, spin};
+use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -24,7 +25,7 @@ pub const ROW: Row = Row {
         },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
-    scaling: Err("it forks no tasks that could be recorded"),
+    scaling: Err(FORKS_NOTHING),
 };
 
 fn prepare(parameters: &Parameters) -> Result<Io, ParameterError> {

@@ -9,6 +9,7 @@ use std::thread;
 
 use crate::catalog::Row;
 use crate::recurrence::{Step, spin};
+use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, Verdict};
 
 /// The catalog row.
@@ -31,7 +32,7 @@ pub const ROW: Row = Row {
         let spins = parameters.number("spins", 0..=1_000_000_000_000)? as u64;
         Ok(Box::new(Loop { threads, spins }))
     },
-    scaling: Err("it forks no tasks that could be recorded"),
+    scaling: Err(FORKS_NOTHING),
 };
 
 struct Loop {

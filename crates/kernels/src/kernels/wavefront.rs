@@ -19,6 +19,7 @@ use std::{hint, thread};
 
 use crate::catalog::Row;
 use crate::difference::largest_difference;
+use crate::scaling::FORKS_NOTHING;
 use crate::{ForkJoin, Kernel, Parameter, ParameterError, Parameters, Verdict};
 
 /// The catalog row.
@@ -42,7 +43,7 @@ pub const ROW: Row = Row {
         Parameter { key: "sweeps", default: "20", help: "sweeps over all cells, 1 to 100000" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
-    scaling: Err("it forks no tasks that could be recorded"),
+    scaling: Err(FORKS_NOTHING),
 };
 
 const LONGEST_SIDE: usize = 8_192;

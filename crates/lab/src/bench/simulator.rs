@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Draw the figure here
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
-    /// Print JSON (schema comity-bench-simulator/1)
+    /// Print JSON (schema comity-bench-simulator/2)
     #[arg(long)]
     json: bool,
 }
@@ -145,7 +145,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let of = |nth: usize| done.iter().filter_map(|round| round.get(size(nth))).collect::<Vec<&Sample>>();
         let measured = (0..SIZES.len()).filter_map(|nth| described(SIZES[nth], &of(nth)));
         Report {
-            schema: "comity-bench-simulator/1",
+            schema: "comity-bench-simulator/2",
             machine: machine::describe(None),
             versions: machine::versions(),
             partial,

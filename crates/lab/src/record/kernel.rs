@@ -3,15 +3,13 @@
 use comity_console::Failure;
 use comity_graph::{About, Graph};
 use comity_kernels::record::Costs;
+use comity_kernels::scaling::FORKS_NOTHING;
 use comity_kernels::{Verdict, catalog};
 
 use super::{Arguments, Rounds, choose};
 use crate::backend::default_workers;
 use crate::choices;
 use crate::progress::Progress;
-
-/// Programs whose tasks wait: in a series-parallel graph none does.
-const WAITING: [&str; 3] = ["loop", "wavefront", "io"];
 
 /// Runs a kernel in turns with and without being measured.
 pub fn record(name: &str, arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
@@ -26,7 +24,8 @@ pub fn record(name: &str, arguments: &Arguments) -> Result<(Graph, Rounds), Fail
         true => Ok(()),
         false => Err(Failure::Run(format!("{name} gave a wrong result: {}", verdict.detail))),
     };
-    if WAITING.contains(&name.split(':').next().unwrap_or_default()) {
+    let (row, _) = catalog::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
+    if row.scaling.err() == Some(FORKS_NOTHING) {
         return Err(Failure::Usage(format!(
             "{name} cannot be recorded: its tasks wait or have threads of their own; in a scenario kind = \"loop\" is that \
              program, and sleep and kind = \"scatter-gather\" are tasks that wait"

@@ -213,7 +213,7 @@ fn the_simulator_is_measured_on_machines_of_all_sizes() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("cost.svg");
     let report = json(lab().args(["bench", "simulator", "--rounds", "1", "--json", "--svg", svg.to_str().unwrap()]));
-    assert_eq!(report["schema"], "comity-bench-simulator/1");
+    assert_eq!(report["schema"], "comity-bench-simulator/2");
     let sizes = report["sizes"].as_array().unwrap();
     let processors: Vec<u64> = sizes.iter().map(|size| size["processors"].as_u64().unwrap()).collect();
     assert_eq!(processors, [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 8, 64, 256, 1_024, 32, 32, 32, 32]);

@@ -446,16 +446,16 @@ impl Host {
         let worker = self.worker(thread);
         let left = worker.time_left(speed).min(may_run);
         let Host { kernel, pools, now, .. } = self;
-        let slice_end = match &kernel.linux {
-            None => kernel.cores[core].slice_end,
-            Some(linux) => linux.turn_end(core, &kernel.cores[core], pools, *now),
-        };
-        let state = &mut self.kernel.cores[core];
-        state.slice_end = slice_end;
-        let mut at = state.since.max(self.now).saturating_add(left);
+        let state = &kernel.cores[core];
+        let mut at = state.since.max(*now).saturating_add(left);
         if !state.queue.is_empty() {
-            at = at.min(state.slice_end.max(self.now));
+            let turn_end = match &kernel.linux {
+                None => state.slice_end,
+                Some(linux) => linux.turn_end(core, state, pools, *now, at),
+            };
+            at = at.min(turn_end.max(*now));
         }
+        let state = &mut self.kernel.cores[core];
         state.plan = state.plan.wrapping_add(1);
         let plan = state.plan;
         self.plan(at, Due::Core { core: core as u32, plan });

@@ -144,10 +144,6 @@ impl Linux {
         if !(100..=1_000).contains(&smt_speed) {
             return Err(format!("machine.linux.smt_speed is {smt_speed}; it must be at least 100 and at most 1000"));
         }
-        if bandwidth.is_some_and(|cores| !(100..=1_024_000).contains(&cores)) {
-            let cores = bandwidth.unwrap_or_default();
-            return Err(format!("machine.linux.bandwidth is {cores}; it must be at least 100 and at most 1024000"));
-        }
         if scaled_for == Some(0) {
             return Err("machine.linux.scaled_for is 0; it must be at least 1".into());
         }
@@ -157,6 +153,16 @@ impl Linux {
                 "machine.linux: {processors} processors cannot be divided evenly among {sockets} sockets of cores with {threads_per_core} \
                  hardware threads"
             ));
+        }
+        if let Some(cores) = bandwidth {
+            // Below, speeds of whole thousandths are too coarse.
+            let least = (10 * processors / sockets).max(100);
+            if !(least..=1_024_000).contains(&cores) {
+                return Err(format!(
+                    "machine.linux.bandwidth is {cores}; with {} processors in a socket it must be at least {least} and at most 1024000",
+                    processors / sockets
+                ));
+            }
         }
         Ok(())
     }

@@ -474,14 +474,19 @@ impl Queues {
         self.roots[core].resched = true;
     }
 
-    /// When the thread's turn on the core may be over, if others wait there: at a tick, or now.
-    pub(in super::super) fn turn_end(&self, nth: usize, core: &Core, pools: &Pools, now: u64) -> u64 {
+    /// When the thread's turn on the core may be over, if others wait there: at a tick, or now. What is not before `at` may be any time
+    /// that is not.
+    pub(in super::super) fn turn_end(&self, nth: usize, core: &Core, pools: &Pools, now: u64, at: u64) -> u64 {
         let root = &self.roots[nth];
         if root.resched || core.queue.is_empty() {
             return if root.resched { now } else { u64::MAX };
         }
         if let Some((_, until)) = root.granted {
             return until.max(now);
+        }
+        let soonest = self.tick_from(nth, now + 1);
+        if soonest >= at {
+            return soonest;
         }
         let left = self.left_of_turn(nth, core, pools);
         self.tick_from(nth, now + left.max(1))
