@@ -184,7 +184,7 @@ fn a_run_goes_to_other_pools_and_comes_back() {
     assert_eq!(shape(&graph), ".(.|.).");
     let found = graph.measure(0);
     // All four parts are in it.
-    assert!(found.work >= 7_000_000 && found.work - found.span < 1_000_000, "{found:?}");
+    assert!(found.work >= 6_500_000 && found.work - found.span < 1_000_000, "{found:?}");
 }
 
 #[test]
