@@ -150,7 +150,7 @@ page pairs 3 pairs.json
 page faults 3 faults.json
 page host 3 host.json
 page a-steal 10 a-steal.json
-page ws-last 10 ws-last.json
+page ws-last 9 ws-last.json
 page command 1 command.json
 page all 30 pair.json pairs.json faults.json host.json a-steal.json ws-last.json command.json first.trace second.trace fib.trace
 page long 3 long.trace
