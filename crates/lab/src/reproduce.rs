@@ -1,6 +1,7 @@
 //! `comity-lab reproduce`: a paper's experiments, beside what the paper claims.
 
 mod a_steal;
+mod bws;
 mod findings;
 mod options;
 mod settings;
@@ -19,6 +20,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Paper {
     ASteal(a_steal::Arguments),
+    Bws(bws::Arguments),
     WsLast(ws_last::Arguments),
 }
 
@@ -26,6 +28,7 @@ enum Paper {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.paper {
         Paper::ASteal(arguments) => a_steal::run(arguments),
+        Paper::Bws(arguments) => bws::run(arguments),
         Paper::WsLast(arguments) => ws_last::run(arguments),
     }
 }
