@@ -164,8 +164,8 @@ impl Setting {
         Some(match benchmark {
             // 10 million nodes, of 250,000. Its distances are set before it is timed.
             Benchmark::Bfs => programs::recorded("bfs", Scale { serial: 1.0, ..wider(40.0) }),
-            // A sixteenth of class B.
-            Benchmark::Ep => programs::recorded("ep", wider(4.0)),
+            // A quarter of class B, of class S.
+            Benchmark::Ep => programs::recorded("ep", wider(16.0)),
             Benchmark::Mm => programs::recorded("mm", plain),
             // 800 × 600, of 400 × 300.
             Benchmark::RayTracer => programs::recorded("raytrace", wider(4.0)),
@@ -192,7 +192,7 @@ impl Setting {
 }
 
 /// Steps of CG in an execution.
-const CG_STEPS: u32 = 6;
+const CG_STEPS: u32 = 12;
 
 /// Batches of CLIP's polygons in an execution.
 const CLIP_BATCHES: u32 = 100;

@@ -46,7 +46,7 @@ pub struct Entry {
 /// How long programs run together.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// Until each has so many whole executions,
+    /// Until each has so many whole executions, but for those that never end,
     pub executions: usize,
     /// or for so many nanoseconds.
     pub most: u64,
@@ -134,8 +134,10 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
         .iter()
         .map(|entry| submit(&mut host, entry, 1 + random.random_range(0..starts), random.random()))
         .collect();
+    let ends = entries.iter().any(|entry| entry.graph.is_some());
     let is_done = |ran: &[Ran]| {
-        entries.iter().zip(ran).all(|(entry, ran)| entry.graph.is_none() || ran.times.len() >= length.executions)
+        let has_enough = |(entry, ran): (&Entry, &Ran)| entry.graph.is_none() || ran.times.len() >= length.executions;
+        ends && entries.iter().zip(ran).all(has_enough)
     };
     // Where programs repeat in place none ends, and it is looked so often.
     let step = if again == Again::InPlace { GAP } else { length.most };
