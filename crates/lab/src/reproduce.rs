@@ -2,6 +2,7 @@
 
 mod a_steal;
 mod bws;
+mod dws;
 mod findings;
 mod options;
 mod settings;
@@ -21,6 +22,7 @@ pub struct Arguments {
 enum Paper {
     ASteal(a_steal::Arguments),
     Bws(bws::Arguments),
+    Dws(dws::Arguments),
     WsLast(ws_last::Arguments),
 }
 
@@ -29,6 +31,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.paper {
         Paper::ASteal(arguments) => a_steal::run(arguments),
         Paper::Bws(arguments) => bws::run(arguments),
+        Paper::Dws(arguments) => dws::run(arguments),
         Paper::WsLast(arguments) => ws_last::run(arguments),
     }
 }

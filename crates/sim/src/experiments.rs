@@ -7,6 +7,7 @@ pub mod a_steal;
 pub mod bws;
 pub mod claims;
 pub mod corun;
+pub mod dws;
 pub mod fit;
 pub mod measure;
 pub mod programs;
