@@ -134,17 +134,21 @@ impl Setting {
         Machine { cores: PROCESSORS, linux, costs: self.costs, directed_yield: false }
     }
 
-    /// What p-`number` does. Of what recurs in data-intensive programs there is less than in the paper's, probably: ten steps of heat, five
-    /// sweeps of SOR, twenty pivots of GE.
+    /// What p-`number` does. The phases of data-intensive programs are longer than T, the coordinator's quantum, and fewer than in the
+    /// paper's, probably.
     fn graph(&self, number: usize) -> Arc<Graph> {
         let plain = Scale { length: self.slow, serial: self.slow, ..Scale::default() };
+        let larger = |width: f64, length: f64| Scale { width, length: length * self.slow, ..plain };
         let name = PROGRAMS[number - 1];
         let scale = match name {
-            "ge" => Scale { phases: 0.02, ..plain },
-            "heat" => Scale { repeats: 0.25, ..plain },
-            "sor" => Scale { repeats: 0.05, ..plain },
+            // n = 4096, of 1024, and of 1023 pivots twenty.
+            "ge" => Scale { phases: 0.02, ..larger(4.0, 4.0) },
+            // 4096 × 2048, of 4096 × 512, and ten steps.
+            "heat" => Scale { repeats: 0.25, ..larger(1.0, 4.0) },
+            // 4096 × 4096, of 1024 × 1024, and ten phases.
+            "sor" => Scale { repeats: 0.05, ..larger(4.0, 4.0) },
             // 4,000,000 numbers, of 500,000, with three more levels of seven.
-            "mergesort" => Scale { width: 8.0 * 10.0 / 7.0, ..plain },
+            "mergesort" => larger(8.0 * 10.0 / 7.0, 1.0),
             _ => plain,
         };
         programs::recorded(name, scale)
