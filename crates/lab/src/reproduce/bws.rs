@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::{Failure, output};
 use comity_sim::experiments::bws::pairs::{self, CoRun, CoRuns, PairKind};
-use comity_sim::experiments::bws::{Benchmark, ORIGINAL, PAPER, Programs, Setting, examples, solo};
+use comity_sim::experiments::bws::{Benchmark, ORIGINAL, PAPER, Programs, Setting, beyond, examples, solo};
 use comity_sim::experiments::claims::Claim;
 use comity_sim::experiments::corun::Ran;
 use comity_sim::experiments::measure::Measure;
@@ -38,7 +38,7 @@ model was fitted to.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Which experiments [default: all]
+    /// Which experiments [default: the paper's]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
     /// Choose otherwise what the paper leaves unsaid: slow, cg (factors of the recorded lengths), bandwidth, cg-memory, bfs-memory
@@ -68,6 +68,8 @@ enum Experiment {
     Fig6,
     /// §5.5: waking by busy workers, and global information
     Ablations,
+    /// What the authors had no machine for: 64 and 128 cores under EEVDF, and dws and comity
+    Beyond,
 }
 
 impl Experiment {
@@ -82,6 +84,7 @@ impl Experiment {
             Experiment::Fig5 => "fig5",
             Experiment::Fig6 => "fig6",
             Experiment::Ablations => "ablations",
+            Experiment::Beyond => "beyond",
         }
     }
 }
@@ -91,6 +94,7 @@ impl Experiment {
 struct Extra {
     alone: Vec<Alone>,
     pairs: Vec<Paired>,
+    beyond: Vec<beyond::Point>,
 }
 
 /// A program alone under the original.
@@ -125,7 +129,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
     let is_asked = |experiment: Experiment| match &asked {
         Some(asked) => asked.contains(&experiment.name()),
-        None => experiments.is_empty() || experiments.contains(&experiment),
+        None if experiments.is_empty() => experiment != Experiment::Beyond,
+        None => experiments.contains(&experiment),
     };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
@@ -144,6 +149,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             extra = found.extra();
         }
         findings.measured.push((swept.name.clone(), measures));
+    }
+    if is_asked(Experiment::Beyond) {
+        for machine in beyond::MACHINES {
+            extra.beyond.extend(here(beyond::run(seed, machine, &sweep))?.unwrap_or_default());
+        }
     }
     if sweep.shard().is_some() {
         return output::print(&sweep.elsewhere());
@@ -461,6 +471,36 @@ impl Extra {
                     slowdowns(bws),
                     format!("{:.2}", abp.co_run.throughput),
                     format!("{:.2}", bws.co_run.throughput),
+                ]);
+            }
+            let _ = writeln!(text, "{table}");
+        }
+        if !self.beyond.is_empty() {
+            let mut table = Table::new();
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+                "cores",
+                "groups",
+                "policy",
+                "unfairness, % (most)",
+                "throughput (least)",
+                "alone over abp",
+                "barriers",
+                "fences",
+                "wake-ups",
+                "switches a core and s",
+            ]);
+            for point in &self.beyond {
+                table.add_row([
+                    point.cores.to_string(),
+                    format!("{:?}", point.groups).to_lowercase(),
+                    point.policy.to_owned(),
+                    format!("{:.0} ({:.0})", point.unfairness, point.most_unfair),
+                    format!("{:.2} ({:.2})", point.throughput, point.least_throughput),
+                    format!("{:.3}", point.alone),
+                    format!("{:.1}", point.barriers),
+                    format!("{:.0}", point.fences),
+                    format!("{:.0}", point.wakeups),
+                    format!("{:.0}", point.switches),
                 ]);
             }
             let _ = writeln!(text, "{table}");

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Benchmark, CORES, Programs, named, solo};
+use super::{Benchmark, Programs, named, solo};
 use crate::experiments::Runner;
 use crate::experiments::corun::Ran;
 use crate::experiments::measure::{Measure, average, part};
@@ -94,7 +94,8 @@ pub type CoRuns = Vec<Vec<Ran>>;
 pub fn run<R: Runner>(programs: &Programs<'_>, policy: &str, runner: &R) -> Result<CoRuns, R::Stop> {
     let pairs = all();
     let name = format!("pairs-{}", named(policy));
-    runner.run(&name, pairs.len(), |nth| programs.run(&pairs[nth].map(|one| (one, CORES)), policy, nth))
+    runner
+        .run(&name, pairs.len(), |nth| programs.run(&pairs[nth].map(|one| (one, programs.setting.cores)), policy, nth))
 }
 
 /// A pair under a policy, beside both programs alone under the original.
@@ -225,7 +226,7 @@ pub fn slowdowns(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
 fn executions(alone: &Ran, ran: &Ran) -> f64 {
     match ran.times.is_empty() {
         // LOOP has no executions: so much work as it does alone in a second.
-        true => ran.worked as f64 / (solo::rate(alone) * f64::from(CORES) * 1e9),
+        true => ran.worked as f64 / (solo::rate(alone) * 1e9),
         false => ran.there as f64 / ran.mean(),
     }
 }
