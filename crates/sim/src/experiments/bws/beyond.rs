@@ -76,7 +76,7 @@ fn point(
         times.filter(|(benchmark, _)| *benchmark != Benchmark::Loop).map(|(_, (own, abp))| own.mean() / abp.mean());
     // What both programs of a pair did, over how long the longer of them was there.
     let rate = |what: fn(&Ran) -> u64| {
-        average(found.iter().map(|pair| {
+        average(found.iter().map(|(_, pair)| {
             let there = pair.iter().map(|ran| ran.there).max().unwrap_or(0);
             pair.iter().map(what).sum::<u64>() as f64 * 1e9 / there as f64 / f64::from(cores)
         }))
