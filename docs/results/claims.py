@@ -12,6 +12,9 @@ three of its number; of a part of comparisons, on the same side of a half. "no" 
 import json
 import sys
 
+# Whose numbers are told from 1.
+RATIOS = ("mix-", "throughput-all", "selective-throughput", "threshold-32-t", "threshold-256-t", "threshold-4096-t")
+
 KINDS = ["calibrated", "known", "held-out"]
 
 
@@ -36,6 +39,8 @@ def is_order(claim):
         number = (least + most) / 2
         if most <= 1.0:
             return (here > 0.5) == (number > 0.5)
+    if claim["what"].startswith(RATIOS):
+        here, number = here - 1, number - 1
     if number == 0:
         return False
     return here * number > 0 and 1 / 3 <= here / number <= 3

@@ -41,7 +41,7 @@ pub struct Arguments {
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
     /// Choose otherwise what the paper leaves unsaid: slow (a factor of the recorded lengths), bandwidth, memory, smt (thousandths),
-    /// compat-yield (0 or 1), hz, or a cost in nanoseconds: steal, yield, refill; can be repeated
+    /// first-touch, compat-yield (0 or 1), hz, or a cost in nanoseconds: steal, yield, refill; can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     #[command(flatten)]

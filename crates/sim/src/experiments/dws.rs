@@ -59,6 +59,8 @@ pub struct Setting {
     pub bandwidth: u32,
     /// The part of its time alone in which a data-intensive program waits for memory, in thousandths.
     pub memory: u32,
+    /// Whether a program's memory is that of the socket on which it began.
+    pub first_touch: bool,
     /// How fast a hardware thread is beside another, in thousandths.
     pub smt: u32,
     /// Whether a thread that yields goes behind all others.
@@ -80,6 +82,7 @@ impl Setting {
             slow: 100.0,
             bandwidth: 2_500,
             memory: 600,
+            first_touch: false,
             smt: 625,
             compat_yield: true,
             costs: Costs { steal: 500, yield_core: 700, refill: 30_000, ..Costs::default() },
@@ -105,6 +108,7 @@ impl Setting {
             }
             "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
             "memory" => self.memory = whole(0, 1_000)? as u32,
+            "first-touch" => self.first_touch = whole(0, 1)? == 1,
             "smt" => self.smt = whole(100, 1_000)? as u32,
             "compat-yield" => self.compat_yield = whole(0, 1)? == 1,
             "hz" => self.hz = whole(10, 10_000)? as u32,
@@ -113,7 +117,7 @@ impl Setting {
             "refill" => self.costs.refill = whole(0, 1_000_000)?,
             _ => {
                 return Err(format!(
-                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), compat-yield (0 or 1), hz, or steal, \
+                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, compat-yield (0 or 1), hz, or steal, \
                      yield, refill (nanoseconds)=VALUE"
                 ));
             }
@@ -129,6 +133,7 @@ impl Setting {
             threads_per_core: 2,
             smt_speed: self.smt,
             bandwidth: Some(self.bandwidth),
+            first_touch: self.first_touch,
             ..Linux::new(Version::V2_6_32)
         };
         Machine { cores: PROCESSORS, linux, costs: self.costs, directed_yield: false }

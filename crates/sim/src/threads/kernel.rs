@@ -186,9 +186,14 @@ impl Kernel {
     /// What the core's thread asks of memory.
     pub(super) fn demand(&self, core: usize, pools: &Pools) -> Demand {
         let (Some(linux), Some(thread)) = (&self.linux, self.cores[core].running) else { return Demand::default() };
-        let part = u64::from(pools.of(thread.program).memory);
+        let pool = pools.of(thread.program);
+        let part = u64::from(pool.memory);
         match pools.worker(thread).doing {
-            Doing::Strand(_) if part > 0 => Demand { part, speed: self.smt_speed(linux, core) },
+            Doing::Strand(_) if part > 0 => {
+                // Its first task is the first that asks.
+                let began = |own: usize| *pool.began.get_or_init(|| own);
+                Demand { part, speed: self.smt_speed(linux, core), of: linux.asks(core, began) }
+            }
             _ => Demand::default(),
         }
     }
@@ -415,14 +420,19 @@ impl Host {
         if linux.demand(core).is_none_or(|noted| noted == demand) {
             return;
         }
-        let Some(factor) = linux.note_demand(core, demand) else { return };
-        let asks = |other: &usize| *other != core && linux.demand(*other) != Some(Demand::default());
-        let others: Vec<usize> = linux.socket(core).filter(asks).collect();
-        others.iter().for_each(|other| self.charge(*other));
-        if let Some(linux) = &mut self.kernel.linux {
-            linux.set_factor(core, factor);
+        let changed = linux.note_demand(core, demand);
+        for (socket, factor) in changed.into_iter().flatten() {
+            let Some(linux) = &self.kernel.linux else { return };
+            let asks = |other: &usize| {
+                *other != core && linux.demand(*other).is_some_and(|demand| demand.part > 0 && demand.of == socket)
+            };
+            let others: Vec<usize> = (0..self.kernel.len()).filter(asks).collect();
+            others.iter().for_each(|other| self.charge(*other));
+            if let Some(linux) = &mut self.kernel.linux {
+                linux.set_factor(socket, factor);
+            }
+            others.iter().for_each(|other| self.plan_core(*other));
         }
-        others.iter().for_each(|other| self.plan_core(*other));
     }
 
     /// The other hardware thread of the core, if it is in use.

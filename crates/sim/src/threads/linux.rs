@@ -88,6 +88,10 @@ pub struct Linux {
     /// How many cores a socket's memory serves that do nothing but wait for it, in thousandths; without, all that there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<u32>,
+    /// Whether a program asks the memory of the socket on which its first task ran, as where one thread touches all pages first, and not
+    /// those of the sockets on which its threads run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_touch: bool,
     /// For how many processors its constants are, if not for those of the host: as where a program is confined to a part of a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_for: Option<u32>,
@@ -119,6 +123,7 @@ impl Linux {
             threads_per_core: 1,
             smt_speed: smt_speed(),
             bandwidth: None,
+            first_touch: false,
             scaled_for: None,
         }
     }

@@ -1,6 +1,6 @@
 //! A program: its tasks, its workers, and what these do with a task. Without one they are thieves (`spell.rs`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 
 use comity_policy::{Policy, WorkerId};
@@ -66,6 +66,8 @@ pub(super) struct Pool {
     pub(super) nice: i8,
     /// The part of a strand's time alone that it waits for memory, in thousandths.
     pub(super) memory: u32,
+    /// The socket on which its first task ran.
+    pub(super) began: OnceCell<usize>,
     /// Tasks not begun while as many workers rest for want of a core, as after the last event.
     pub(super) starved: u64,
     pub(super) ledger: Ledger,
@@ -117,6 +119,7 @@ impl Pool {
             quota: None,
             nice: 0,
             memory: 0,
+            began: OnceCell::new(),
             starved: 0,
             ledger: Ledger::default(),
             spent: Cycles::default(),

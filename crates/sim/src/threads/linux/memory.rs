@@ -2,7 +2,8 @@
 //!
 //! Of a strand's time alone a part is spent waiting for memory. Where the cores of a socket ask for more than its memory serves, that
 //! part takes longer for all by one factor, the least with which they ask for no more: the bound that a roofline has at its slope
-//! (Williams, Waterman and Patterson, 2009), for cores that share it.
+//! (Williams, Waterman and Patterson, 2009), for cores that share it. A core asks its own socket's memory or, where pages lie where they
+//! were first touched, that of the socket on which its program began.
 
 use super::super::kernel::WHOLE;
 
@@ -13,6 +14,8 @@ pub(in super::super) struct Demand {
     pub(in super::super) part: u64,
     /// How fast its core is otherwise, in thousandths.
     pub(in super::super) speed: u64,
+    /// The socket whose memory it asks.
+    pub(in super::super) of: usize,
 }
 
 /// The memories of all sockets.
@@ -22,16 +25,22 @@ pub(super) struct Memory {
     /// Of each core.
     demands: Vec<Demand>,
     per_socket: usize,
-    /// By which factor waiting takes longer on each socket, in thousandths.
+    /// Cores ask memories of other sockets, too.
+    crosses: bool,
+    /// By which factor waiting for each takes longer, in thousandths.
     factors: Vec<u64>,
 }
 
+/// Memories for which waiting takes longer by another factor from now on: the socket and the factor.
+pub(in super::super) type Changed = [Option<(usize, u64)>; 2];
+
 impl Memory {
-    pub(super) fn new(capacity: u64, processors: usize, per_socket: usize) -> Memory {
+    pub(super) fn new(capacity: u64, processors: usize, per_socket: usize, crosses: bool) -> Memory {
         Memory {
             capacity,
             demands: vec![Demand::default(); processors],
             per_socket,
+            crosses,
             factors: vec![WHOLE; processors / per_socket],
         }
     }
@@ -42,32 +51,41 @@ impl Memory {
 
     /// What memory leaves of a core's speed, in thousandths.
     pub(super) fn speed(&self, core: usize) -> u64 {
-        speed(self.demands[core].part, self.factors[core / self.per_socket])
+        let Demand { part, of, .. } = self.demands[core];
+        speed(part, self.factors[of])
     }
 
-    /// From now on the core asks for that. The factor of its socket, if that is another from now on.
-    pub(super) fn note(&mut self, core: usize, demand: Demand) -> Option<u64> {
-        self.demands[core] = demand;
-        let factor = self.factor(core / self.per_socket);
-        (factor != self.factors[core / self.per_socket]).then_some(factor)
+    /// From now on the core asks for that: which factors are others from now on.
+    pub(super) fn note(&mut self, core: usize, demand: Demand) -> Changed {
+        let before = std::mem::replace(&mut self.demands[core], demand);
+        let changed = |socket: usize| {
+            let factor = self.factor(socket);
+            (factor != self.factors[socket]).then_some((socket, factor))
+        };
+        let is_asked = |demand: &Demand| demand.part > 0;
+        let first = is_asked(&before).then(|| changed(before.of)).flatten();
+        let second = Some(demand).filter(is_asked).filter(|demand| !is_asked(&before) || demand.of != before.of);
+        [first, second.and_then(|demand| changed(demand.of))]
     }
 
-    pub(super) fn set_factor(&mut self, core: usize, factor: u64) {
-        self.factors[core / self.per_socket] = factor;
+    pub(super) fn set_factor(&mut self, socket: usize, factor: u64) {
+        self.factors[socket] = factor;
     }
 
-    /// The least factor with which the socket's cores ask for no more than there is.
+    /// The least factor with which those that ask a socket's memory ask for no more than there is.
     fn factor(&self, socket: usize) -> u64 {
-        let demands = &self.demands[socket * self.per_socket..][..self.per_socket];
+        let near =
+            if self.crosses { 0..self.demands.len() } else { socket * self.per_socket..(socket + 1) * self.per_socket };
+        let demands = self.demands[near].iter().filter(|demand| demand.part > 0 && demand.of == socket);
         let fits = |factor: u64| {
-            let asked = demands.iter().map(|demand| demand.part * demand.speed * speed(demand.part, factor));
+            let asked = demands.clone().map(|demand| demand.part * demand.speed * speed(demand.part, factor));
             asked.sum::<u64>() <= self.capacity * WHOLE * WHOLE
         };
         if fits(WHOLE) {
             return WHOLE;
         }
         // Waiting for memory alone, all would be as much slower as they ask for more; then they fit.
-        let all: u64 = demands.iter().map(|demand| demand.part * demand.speed).sum();
+        let all: u64 = demands.clone().map(|demand| demand.part * demand.speed).sum();
         let (mut too_low, mut enough) = (WHOLE, 2 * all / self.capacity + 1);
         while !fits(enough) {
             enough *= 2;
@@ -84,7 +102,7 @@ impl Memory {
         if self.demands[core] != demand {
             return Err(format!("core {core} asks memory for {demand:?}, and {:?} is noted", self.demands[core]));
         }
-        let (factor, noted) = (self.factor(core / self.per_socket), self.factors[core / self.per_socket]);
+        let (factor, noted) = (self.factor(demand.of), self.factors[demand.of]);
         if factor != noted {
             return Err(format!("memory makes core {core} wait {factor} thousandths as long, and {noted} is noted"));
         }
@@ -101,22 +119,24 @@ fn speed(part: u64, factor: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn asking(part: u64) -> Demand {
-        Demand { part, speed: WHOLE }
+    fn asking(part: u64, of: usize) -> Demand {
+        Demand { part, speed: WHOLE, of }
     }
 
-    /// Has this many cores of the first socket ask for that.
-    fn with(memory: &mut Memory, cores: usize, part: u64) {
-        for core in 0..cores {
-            if let Some(factor) = memory.note(core, asking(part)) {
-                memory.set_factor(core, factor);
-            }
+    fn note(memory: &mut Memory, core: usize, demand: Demand) {
+        for (socket, factor) in memory.note(core, demand).into_iter().flatten() {
+            memory.set_factor(socket, factor);
         }
+    }
+
+    /// Has this many cores, the first ones, ask the first socket for that.
+    fn with(memory: &mut Memory, cores: usize, part: u64) {
+        (0..cores).for_each(|core| note(memory, core, asking(part, 0)));
     }
 
     #[test]
     fn cores_that_only_wait_share_what_there_is() {
-        let mut memory = Memory::new(2_000, 16, 8);
+        let mut memory = Memory::new(2_000, 16, 8, false);
         with(&mut memory, 2, 1_000);
         assert_eq!(memory.speed(0), 1_000);
         with(&mut memory, 8, 1_000);
@@ -126,21 +146,32 @@ mod tests {
 
     #[test]
     fn what_waits_less_is_slowed_less() {
-        let mut memory = Memory::new(2_000, 8, 8);
+        let mut memory = Memory::new(2_000, 8, 8, false);
         with(&mut memory, 8, 500);
         // 8 cores that wait for half of their time ask for 4: at half their speed for 2.
         assert!((498..=500).contains(&memory.speed(0)), "{}", memory.speed(0));
-        assert_eq!(memory.note(7, Demand::default()).map(|factor| factor < 3_000), Some(true));
+        assert!(matches!(memory.note(7, Demand::default()), [Some((0, ..3_000)), None]));
         assert_eq!(memory.speed(7), 1_000);
     }
 
     #[test]
+    fn cores_of_two_sockets_share_the_memory_that_both_ask() {
+        let mut memory = Memory::new(2_000, 16, 8, true);
+        with(&mut memory, 16, 1_000);
+        assert_eq!((memory.speed(0), memory.speed(15), memory.factor(1)), (125, 125, 1_000));
+        // What asks the other from now on has that for itself, and leaves more to the rest.
+        note(&mut memory, 15, asking(1_000, 1));
+        assert_eq!((memory.speed(15), memory.speed(0)), (1_000, 133));
+        memory.check(15, asking(1_000, 1)).unwrap();
+    }
+
+    #[test]
     fn what_is_not_as_noted_is_noticed() {
-        let mut memory = Memory::new(1_000, 2, 2);
+        let mut memory = Memory::new(1_000, 2, 2, false);
         with(&mut memory, 2, 1_000);
-        memory.check(0, asking(1_000)).unwrap();
-        assert!(memory.check(0, asking(999)).unwrap_err().contains("asks memory"));
+        memory.check(0, asking(1_000, 0)).unwrap();
+        assert!(memory.check(0, asking(999, 0)).unwrap_err().contains("asks memory"));
         memory.set_factor(0, 1_500);
-        assert!(memory.check(1, asking(1_000)).unwrap_err().contains("1500 is noted"));
+        assert!(memory.check(1, asking(1_000, 0)).unwrap_err().contains("1500 is noted"));
     }
 }

@@ -4,7 +4,7 @@ use super::super::Thread;
 use super::super::kernel::{Core, WHOLE};
 use super::super::pool::Pools;
 use super::entity::{Entity, UNIT};
-use super::memory::{Demand, Memory};
+use super::memory::{Changed, Demand, Memory};
 use super::topology::Topology;
 use super::{Constants, Groups, Linux, cfs, eevdf};
 
@@ -69,7 +69,7 @@ impl Queues {
         Queues {
             linux,
             topology,
-            memory: linux.bandwidth.map(|cores| Memory::new(cores.into(), processors, per_socket)),
+            memory: linux.bandwidth.map(|cores| Memory::new(cores.into(), processors, per_socket, linux.first_touch)),
             constants: Constants::of(linux.version, linux.scaled_for.unwrap_or(processors as u32)),
             roots: (0..processors).map(|_| Root::default()).collect(),
             loads: Vec::new(),
@@ -104,14 +104,14 @@ impl Queues {
         self.memory.as_ref().map(|memory| memory.demand(core))
     }
 
-    /// From now on the core asks for that. The factor by which its socket's cores wait longer, if it is another from now on.
-    pub(in super::super) fn note_demand(&mut self, core: usize, demand: Demand) -> Option<u64> {
-        self.memory.as_mut()?.note(core, demand)
+    /// From now on the core asks for that. The factors by which waiting takes longer that are others from now on.
+    pub(in super::super) fn note_demand(&mut self, core: usize, demand: Demand) -> Changed {
+        self.memory.as_mut().map_or([None, None], |memory| memory.note(core, demand))
     }
 
-    pub(in super::super) fn set_factor(&mut self, core: usize, factor: u64) {
+    pub(in super::super) fn set_factor(&mut self, socket: usize, factor: u64) {
         if let Some(memory) = &mut self.memory {
-            memory.set_factor(core, factor);
+            memory.set_factor(socket, factor);
         }
     }
 
@@ -119,9 +119,10 @@ impl Queues {
         self.memory.as_ref().map_or(Ok(()), |memory| memory.check(core, demand))
     }
 
-    /// Those that share its memory.
-    pub(in super::super) fn socket(&self, core: usize) -> std::ops::Range<usize> {
-        self.topology.socket(core)
+    /// The socket whose memory a core asks for a program that began on such a socket.
+    pub(in super::super) fn asks(&self, core: usize, began: impl FnOnce(usize) -> usize) -> usize {
+        let own = self.topology.socket_of(core);
+        if self.linux.first_touch { began(own) } else { own }
     }
 
     pub(super) fn has_groups(&self) -> bool {

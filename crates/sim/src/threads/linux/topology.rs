@@ -32,6 +32,11 @@ impl Topology {
         })
     }
 
+    /// Its socket.
+    pub(super) fn socket_of(&self, processor: usize) -> usize {
+        processor / self.per_socket
+    }
+
     /// Those that share the last cache with it.
     pub(super) fn socket(&self, processor: usize) -> std::ops::Range<usize> {
         let first = processor / self.per_socket * self.per_socket;
@@ -50,7 +55,7 @@ mod tests {
         let topology = Topology::new(&linux, 16);
         assert_eq!(topology.domains(11).collect::<Vec<_>>(), [10..12, 8..16, 0..16]);
         assert_eq!((topology.sibling(11), topology.sibling(4)), (Some(10), Some(5)));
-        assert_eq!(topology.socket(3), 0..8);
+        assert_eq!((topology.socket(3), topology.socket_of(11)), (0..8, 1));
         let plain = Topology::new(&Linux::new(Version::V6_18), 4);
         assert!(plain.domains(2).eq([(0, 4)].map(|(first, end)| first..end)));
         assert_eq!(plain.sibling(2), None);
