@@ -233,7 +233,7 @@ fn sound_with_waits(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
     outcome(host, submitted)
 }
 
-/// A kernel for a host of so many cores: any version, with any task groups, ticks, sockets, hardware threads and bandwidth.
+/// A kernel for a host of so many cores: any version, with any task groups, ticks, sockets, hardware threads, bandwidth and places of memory.
 fn linux(cores: usize, seed: u64) -> Linux {
     let mut random = stream(seed, 3);
     let version = *[Version::V2_6_32, Version::V2_6_36, Version::V3_9, Version::V6_18].choose(&mut random).unwrap();
@@ -246,6 +246,7 @@ fn linux(cores: usize, seed: u64) -> Linux {
         threads_per_core: if cores.is_multiple_of(4) && random.random() { 2 } else { 1 },
         smt_speed: random.random_range(300..=1_000),
         bandwidth: if random.random() { Some(random.random_range(200..=1_000) * cores as u32) } else { None },
+        first_touch: random.random(),
         ..Linux::new(version)
     }
 }
