@@ -1,0 +1,23 @@
+"""A HyperQueue server and workers of one core each, from the package of PyPI: `hyperqueue.py FOLDER WORKERS`.
+
+Prints the workers' process numbers, and stays until it is ended. A worker looks in FOLDER for its server, so each can be a process of
+its own, which the package by itself does not offer.
+"""
+import os
+import signal
+import sys
+
+from hyperqueue import LocalCluster
+from hyperqueue.cluster import WorkerConfig
+
+server = LocalCluster(sys.argv[1])
+workers = []
+for _ in range(int(sys.argv[2])):
+    worker = os.fork()
+    if worker == 0:
+        server.start_worker(WorkerConfig(cores=1))
+        signal.pause()
+    workers.append(worker)
+with open(os.path.join(sys.argv[1], "workers"), "w") as file:
+    print(*workers, file=file)
+signal.pause()
