@@ -63,6 +63,13 @@ wait_for() {
     done
 }
 
+# Whether there is what the process that was started last makes, which is not if it has died.
+has_made() {
+    [ -e "$2" ] && return
+    kill -0 "${started[-1]}" 2>/dev/null || { cat "$1" >&2; fail "$engine did not start, above"; }
+    return 1
+}
+
 # Whether processes have ended. One whose parent has not looked yet has, too.
 have_ended() {
     local process
@@ -109,7 +116,7 @@ start_hyperqueue() {
         echo "hyperqueue: $(hq --version), by its command"
         hq --server-dir "$server" server start >"$desk/server.log" 2>&1 &
         started+=($!)
-        wait_for "HyperQueue's server" test -e "$server/hq-current/access.json"
+        wait_for "HyperQueue's server" has_made "$desk/server.log" "$server/hq-current/access.json"
         for _ in 1 2 3 4; do
             hq --server-dir "$server" worker start --cpus=1 >>"$desk/workers.log" 2>&1 &
             started+=($!)
@@ -122,9 +129,9 @@ start_hyperqueue() {
         }
         export PATH=$desk/venv/bin:$PATH
         echo "hyperqueue: $(pip show hyperqueue 2>/dev/null | sed -n 's/^Version: //p'), the package of PyPI"
-        python3 checks/hyperqueue.py "$server" 4 >"$desk/server.log" 2>&1 &
+        python3 checks/campaign-workers.py "$server" 4 >"$desk/server.log" 2>&1 &
         started+=($!)
-        wait_for "HyperQueue's workers" test -s "$server/workers"
+        wait_for "HyperQueue's workers" has_made "$desk/server.log" "$server/workers"
         started+=($(cat "$server/workers"))
     fi
     printf '[hyperqueue]\nserver_dir = "%s"\n' "$server" >>"$desk/hyperqueue/sweep.toml"
@@ -184,7 +191,7 @@ CONF
     munged --foreground --force --key-file="$slurm/key" --socket="$slurm/munge" --pid-file="$slurm/munge.pid" \
         --log-file="$slurm/munge.log" --seed-file="$slurm/seed" >"$slurm/munge.out" 2>&1 &
     started+=($!)
-    wait_for munge test -S "$slurm/munge"
+    wait_for munge has_made "$slurm/munge.out" "$slurm/munge"
     slurmctld -D -f "$SLURM_CONF" >"$slurm/controller.log" 2>&1 &
     started+=($!)
     daemons=()
@@ -213,6 +220,8 @@ strike_slurm() {
                     kill -KILL "$child"
                     struck "shard $shard" "$child"
                 else
+                    # Of its end the shell need not tell.
+                    disown "${daemons[node]}"
                     kill -KILL "${daemons[node]}" "$(ps -o ppid= -p "$script" | tr -d ' ')" "$script" "$child"
                     struck "node n$node with shard $shard" "$child"
                 fi

@@ -201,6 +201,31 @@ fn a_shard_that_is_started_again_waits_for_the_one_before() {
 }
 
 #[test]
+fn interrupted_and_resumed_is_uninterrupted() {
+    let long = SWEEP.replace("[\"machine.cores=2,4\"]", "[\"machine.cores=2,4\", \"runs=400\"]");
+    let whole = whole(&long);
+    let desk = Desk::new(&long);
+    let mut first = std::process::Command::new(env!("CARGO_BIN_EXE_comity-lab"))
+        .args(["sweep", &desk.path("sweep.toml"), "--workers", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = |part: &str| {
+        let file = desk.0.path().join("out/varied").join(part).join("runs/simulate.jsonl");
+        fs::read_to_string(file).map_or(0, |text| text.lines().count())
+    };
+    wait_until("a run of the first part is filed", || lines("one") > 1);
+    send("KILL", first.id());
+    first.wait().unwrap();
+    let filed = lines("one");
+    assert!(filed <= 1_600 && lines("two") == 0, "it had ended before it was killed");
+    desk.done(&[]);
+    assert_eq!([lines("one"), lines("two")], [1_601, 1_601], "each run is filed once");
+    assert!(results(&desk.0.path().join("out")) == whole);
+}
+
+#[test]
 fn what_cannot_be_run_is_said_before_anything_is() {
     let bad = |text: &str, words: &[&str], part: &str| {
         let desk = Desk::new(text);

@@ -1,6 +1,6 @@
-"""A HyperQueue server and workers of one core each, from the package of PyPI: `hyperqueue.py FOLDER WORKERS`.
+"""A HyperQueue server and workers of one core each, from the package of PyPI: `campaign-workers.py FOLDER WORKERS`.
 
-Prints the workers' process numbers, and stays until it is ended. A worker looks in FOLDER for its server, so each can be a process of
+Writes the workers' process numbers to FOLDER/workers, and stays until it is ended. A worker looks in FOLDER for its server, so each can be a process of
 its own, which the package by itself does not offer.
 """
 import os
@@ -18,6 +18,8 @@ for _ in range(int(sys.argv[2])):
         server.start_worker(WorkerConfig(cores=1))
         signal.pause()
     workers.append(worker)
-with open(os.path.join(sys.argv[1], "workers"), "w") as file:
+told = os.path.join(sys.argv[1], "workers")
+with open(told + ".new", "w") as file:
     print(*workers, file=file)
+os.rename(told + ".new", told)
 signal.pause()
