@@ -16,7 +16,10 @@ for _ in range(int(sys.argv[2])):
     worker = os.fork()
     if worker == 0:
         server.start_worker(WorkerConfig(cores=1))
-        signal.pause()
+        # The worker has taken the signal for itself, and would stop without ending its process.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        while True:
+            signal.pause()
     workers.append(worker)
 told = os.path.join(sys.argv[1], "workers")
 with open(told + ".new", "w") as file:

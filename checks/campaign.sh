@@ -17,8 +17,8 @@ for engine in "${engines[@]}"; do
     *) echo "usage: checks/campaign.sh [hyperqueue] [slurm]" >&2; exit 2 ;;
     esac
 done
-# What is run, last of all this paper.
-paper=ws-last
+# What is run, last of all this paper: the 28 pairs of BWS's figure 2, and each program alone.
+paper=bws
 shards=12
 sweep() {
     cat <<TOML
@@ -32,7 +32,7 @@ csv = true
 plot = true
 [[reproduce]]
 paper = "$paper"
-options = ["--one-in", "4"]
+experiments = ["fig2"]
 TOML
 }
 
@@ -143,6 +143,8 @@ strike_hyperqueue() {
     for worker in $(cat "$desk/server/workers"); do
         for child in $(pgrep -P "$worker"); do
             shard_of "$child" || continue
+            # Of its end the shell need not tell.
+            disown "$worker" 2>/dev/null || true
             kill -KILL "$worker"
             struck "worker $worker with shard $shard" "$child"
             return
@@ -220,7 +222,6 @@ strike_slurm() {
                     kill -KILL "$child"
                     struck "shard $shard" "$child"
                 else
-                    # Of its end the shell need not tell.
                     disown "${daemons[node]}"
                     kill -KILL "${daemons[node]}" "$(ps -o ppid= -p "$script" | tr -d ' ')" "$script" "$child"
                     struck "node n$node with shard $shard" "$child"

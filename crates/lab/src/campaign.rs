@@ -20,11 +20,11 @@ use file::Campaign;
 use part::{Part, Role};
 
 const EXAMPLES: &str = "Examples:
-  comity-lab sweep scenarios/sweep.toml
-  comity-lab sweep scenarios/sweep.toml --engine hyperqueue
-  comity-lab sweep scenarios/sweep.toml --engine slurm
-  comity-lab sweep scenarios/sweep.toml --shard 3/8
-  comity-lab sweep scenarios/sweep.toml --merge first --merge second
+  comity-lab sweep sweep.toml
+  comity-lab sweep sweep.toml --engine hyperqueue
+  comity-lab sweep sweep.toml --engine slurm
+  comity-lab sweep sweep.toml --shard 3/8
+  comity-lab sweep sweep.toml --merge first --merge second
 
 docs/clusters.md documents the file, and what each engine needs.";
 

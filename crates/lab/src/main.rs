@@ -114,3 +114,13 @@ fn main() -> ExitCode {
         Err(failure) => failure.report(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_verbs_say_of_their_options_is_about_options_that_they_have() {
+        Arguments::command().debug_assert();
+    }
+}
