@@ -55,6 +55,8 @@ pub struct Setting {
     pub slow: f64,
     /// The same of CG alone, of whose code and memory the paper says nothing.
     pub cg: f64,
+    /// The part of its time alone in which each process is serial, in thousandths: it begins, reads, makes its input, and writes.
+    pub setup: u32,
     /// How many cores a socket's memory serves, in thousandths.
     pub bandwidth: u32,
     /// The part of its time alone in which CG waits for memory, in thousandths,
@@ -80,10 +82,11 @@ impl Setting {
             seed,
             bws: "bws",
             slow: 10.0,
-            cg: 55.0,
+            cg: 15.0,
+            setup: 200,
             bandwidth: 4_000,
             cg_memory: 1_000,
-            bfs_memory: 750,
+            bfs_memory: 600,
             clip_serial: 65,
             costs: Costs { steal: 500, yield_core: 700, bell: 500, count: 500, ..Costs::default() },
             hz: 1_000,
@@ -109,6 +112,7 @@ impl Setting {
         match key {
             "slow" => self.slow = factor()?,
             "cg" => self.cg = factor()?,
+            "setup" => self.setup = whole(0, 900)? as u32,
             "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
             "cg-memory" => self.cg_memory = whole(0, 1_000)? as u32,
             "bfs-memory" => self.bfs_memory = whole(0, 1_000)? as u32,
@@ -133,7 +137,7 @@ impl Setting {
                     "count" => &mut costs.count,
                     _ => {
                         return Err(format!(
-                            "'{text}' is none of slow, cg (factors), bandwidth, cg-memory, bfs-memory (thousandths), clip-serial \
+                            "'{text}' is none of slow, cg (factors), setup, bandwidth, cg-memory, bfs-memory (thousandths), clip-serial \
                              (µs), hz, again (process or in-place), or steal, yield, switch, refill, queue, bell, count \
                              (nanoseconds)=VALUE"
                         ));
@@ -161,7 +165,7 @@ impl Setting {
         let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
         let plain = slow(self.slow);
         let wider = |width: f64| Scale { width, ..plain };
-        Some(match benchmark {
+        let graph = match benchmark {
             // 10 million nodes, of 250,000. Its distances are set before it is timed.
             Benchmark::Bfs => programs::recorded("bfs", Scale { serial: 1.0, ..wider(40.0) }),
             // A quarter of class B, of class S.
@@ -182,7 +186,10 @@ impl Setting {
             }
             Benchmark::Mi => programs::recorded("mi", plain),
             Benchmark::Loop => return None,
-        })
+        };
+        let alone = graph.measure(self.seed).work as f64 / benchmark.parallel_speedup();
+        let part = f64::from(self.setup) / 1e3;
+        Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
     }
 
     /// The programs, to be run.

@@ -71,10 +71,20 @@ pub fn clip_in_batches(batches: u32, serial: u64, scale: Scale) -> Arc<Graph> {
     again(&graph, tasks, batches)
 }
 
+/// A program that has a serial stretch of so many nanoseconds before everything else.
+pub fn set_up(graph: &Graph, serial: u64) -> Arc<Graph> {
+    after(serial, graph, graph.tasks().to_vec(), 1)
+}
+
 /// The last of these tasks so often.
-fn again(of: &Graph, mut tasks: Vec<Task>, times: u32) -> Arc<Graph> {
+fn again(of: &Graph, tasks: Vec<Task>, times: u32) -> Arc<Graph> {
+    after(1, of, tasks, times)
+}
+
+/// The same after a serial stretch.
+fn after(serial: u64, of: &Graph, mut tasks: Vec<Task>, times: u32) -> Arc<Graph> {
     let task = tasks.len() as TaskId - 1;
-    tasks.push(Task(vec![Step::Run(Stretch::of(1, 0)), Step::Repeat { task, times }]));
+    tasks.push(Task(vec![Step::Run(Stretch::of(serial, 0)), Step::Repeat { task, times }]));
     Arc::new(Graph::new(of.about.clone(), tasks).expect("its tasks are those of a graph"))
 }
 
@@ -101,5 +111,8 @@ mod tests {
         let batches = |batches| clip_in_batches(batches, 1_000, Scale::default()).measure(1);
         let (one, ten) = (batches(1), batches(10));
         assert_eq!((ten.work - 1, ten.span - 1), (10 * (one.work - 1), 10 * (one.span - 1)));
+        let plain = recorded("mm", Scale::default());
+        let (late, plain) = (set_up(&plain, 1_000_000).measure(1), plain.measure(1));
+        assert_eq!((late.work, late.span), (plain.work + 1_000_000, plain.span + 1_000_000));
     }
 }
