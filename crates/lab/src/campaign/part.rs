@@ -140,7 +140,7 @@ impl Part {
         fs::read(self.note(shard)).is_ok_and(|told| told == self.told_of().as_bytes())
     }
 
-    /// The file that says so, beside the runs: who removes those removes it too.
+    /// The file that says so, beside the runs, so that it goes with their folder.
     fn note(&self, shard: Shard) -> PathBuf {
         self.out.join(RUNS).join(format!("shard-{}.done", shard.name()))
     }

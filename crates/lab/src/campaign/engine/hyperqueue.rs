@@ -9,7 +9,7 @@ use comity_console::Failure;
 
 use super::{Array, answers};
 
-/// The part of `hq submit` that is used here, for who has no more than the package of PyPI.
+/// The part of `hq submit` that is used here, where there is no more than the package of PyPI.
 const PACKAGE: &str = include_str!("hyperqueue.py");
 
 /// What gives the array to the server and waits.
