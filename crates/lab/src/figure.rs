@@ -26,17 +26,34 @@ pub struct Axis {
     pub log: bool,
     /// Whether zero is on it, where it is not logarithmic.
     pub has_zero: bool,
+    /// What stands at 1, 2 and so on in the place of these numbers, if anything does.
+    pub names: Vec<String>,
 }
 
 impl Axis {
     /// An axis that begins at zero, if the data do not begin below.
     pub fn linear(label: impl Into<String>) -> Axis {
-        Axis { label: label.into(), log: false, has_zero: true }
+        Axis { label: label.into(), log: false, has_zero: true, names: Vec::new() }
     }
 
     /// A logarithmic axis; what is not above zero is left out.
     pub fn log(label: impl Into<String>) -> Axis {
-        Axis { label: label.into(), log: true, has_zero: false }
+        Axis { label: label.into(), log: true, has_zero: false, names: Vec::new() }
+    }
+
+    /// An axis of things that have names: the first is at 1.
+    pub fn named(label: impl Into<String>, names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
+        Axis { names: names.into_iter().map(Into::into).collect(), ..Axis::linear(label) }
+    }
+
+    /// What stands at a number.
+    fn told(&self, at: f64) -> String {
+        if self.names.is_empty() {
+            return number(&at);
+        }
+        let is_place = (at - at.round()).abs() < 1e-6 && at >= 1.0;
+        let name = is_place.then(|| self.names.get(at.round() as usize - 1)).flatten();
+        name.cloned().unwrap_or_default()
     }
 
     /// From the least number on, where zero says nothing.
@@ -205,22 +222,36 @@ impl Figure {
         X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
+        let names = &self.x.names;
+        // Names stand upright where there are many.
+        let (longest, upright) = (names.iter().map(|name| name.chars().count()).max().unwrap_or(0), names.len() > 8);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 20))
             .margin(14)
-            .x_label_area_size(48)
+            .x_label_area_size(if upright { 40 + 8 * longest as u32 } else { 48 })
             .y_label_area_size(72)
             .build_cartesian_2d(x, y)
             .expect(CANNOT_FAIL);
-        chart
-            .configure_mesh()
-            .light_line_style(RGBColor(240, 240, 240))
+        let mut mesh = chart.configure_mesh();
+        if !names.is_empty() {
+            mesh.x_labels(names.len() + 2).x_max_light_lines(1);
+        }
+        if upright {
+            mesh.x_label_style(("sans-serif", 13).into_font().transform(FontTransform::Rotate90));
+        }
+        // An upright name is centred on the axis: as much room before it brings it below.
+        let room = |name: &str| "\u{a0}".repeat(if upright { name.chars().count() * 3 / 2 + 1 } else { 0 });
+        let told = |at: &f64| {
+            let name = self.x.told(*at);
+            room(&name) + &name
+        };
+        mesh.light_line_style(RGBColor(240, 240, 240))
             .bold_line_style(RGBColor(215, 215, 215))
             .x_desc(self.label(&self.x, |point| point.0))
             .y_desc(self.label(&self.y, |point| point.1))
             .axis_desc_style(("sans-serif", 16))
-            .label_style(("sans-serif", 13))
-            .x_label_formatter(&number)
+            .y_label_style(("sans-serif", 13))
+            .x_label_formatter(&told)
             .y_label_formatter(&number)
             .draw()
             .expect(CANNOT_FAIL);

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::{Failure, output};
 use comity_sim::experiments::bws::pairs::{self, CoRun, CoRuns, PairKind};
-use comity_sim::experiments::bws::{Benchmark, ORIGINAL, PAPER, Programs, Setting, examples, solo};
+use comity_sim::experiments::bws::{Benchmark, ORIGINAL, PAPER, Programs, Setting, beyond, examples, solo};
 use comity_sim::experiments::claims::Claim;
 use comity_sim::experiments::corun::Ran;
 use comity_sim::experiments::measure::Measure;
@@ -38,7 +38,7 @@ model was fitted to.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Which experiments [default: all]
+    /// Which experiments [default: the paper's]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
     /// Choose otherwise what the paper leaves unsaid: slow, cg (factors of the recorded lengths), bandwidth, cg-memory, bfs-memory
@@ -68,6 +68,8 @@ enum Experiment {
     Fig6,
     /// §5.5: waking by busy workers, and global information
     Ablations,
+    /// What the authors had no machine for: 64 and 128 cores under EEVDF, and dws and comity
+    Beyond,
 }
 
 impl Experiment {
@@ -82,6 +84,7 @@ impl Experiment {
             Experiment::Fig5 => "fig5",
             Experiment::Fig6 => "fig6",
             Experiment::Ablations => "ablations",
+            Experiment::Beyond => "beyond",
         }
     }
 }
@@ -91,6 +94,7 @@ impl Experiment {
 struct Extra {
     alone: Vec<Alone>,
     pairs: Vec<Paired>,
+    beyond: Vec<beyond::Point>,
 }
 
 /// A program alone under the original.
@@ -125,7 +129,8 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
     let is_asked = |experiment: Experiment| match &asked {
         Some(asked) => asked.contains(&experiment.name()),
-        None => experiments.is_empty() || experiments.contains(&experiment),
+        None if experiments.is_empty() => experiment != Experiment::Beyond,
+        None => experiments.contains(&experiment),
     };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
@@ -144,6 +149,11 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             extra = found.extra();
         }
         findings.measured.push((swept.name.clone(), measures));
+    }
+    if is_asked(Experiment::Beyond) {
+        for machine in beyond::MACHINES {
+            extra.beyond.extend(here(beyond::run(seed, machine, &sweep))?.unwrap_or_default());
+        }
     }
     if sweep.shard().is_some() {
         return output::print(&sweep.elsewhere());
@@ -276,7 +286,7 @@ impl<'a> Found<'a> {
         if let (Some(abp), Some(bws)) = (abp, bws) {
             if runs(Experiment::Fig2) {
                 figures.push(("figure-2-slowdowns", slowdowns(abp, bws, claims)));
-                let title = "BWS figure 2: unfairness of pairs of group 1 (1), of group 2 (2), of both (3), of all (4)";
+                let title = "BWS figure 2: average unfairness";
                 let ids = [
                     ["unfair-1-abp", "unfair-2-abp", "unfair-mixed-abp", "unfair-all-abp"],
                     ["unfair-1-bws", "unfair-2-bws", "unfair-mixed-bws", "unfair-all-bws"],
@@ -284,7 +294,7 @@ impl<'a> Found<'a> {
                 figures.push(("figure-2", by_kind(title, "unfairness, %", pairs::unfairness, [abp, bws], ids, claims)));
             }
             if runs(Experiment::Fig3) {
-                let title = "BWS figure 3: throughput of pairs of group 1 (1), of group 2 (2), of both (3), of all (4)";
+                let title = "BWS figure 3: average throughput";
                 let ids = [["", "", "", "throughput-all-abp"], ["", "", "", "throughput-all-bws"]];
                 let figure = by_kind(title, "weighted speedup", pairs::throughput, [abp, bws], ids, claims);
                 figures.push(("figure-3", figure));
@@ -306,14 +316,23 @@ impl<'a> Found<'a> {
                     ["unfair-all-abp", "", "selective-unfair", "unfair-all-bws"],
                     ["throughput-all-abp", "", "selective-throughput", "throughput-all-bws"],
                 ];
-                let title = "BWS figure 5: the original (1), delayed (2) and selective yields (3), BWS (4)";
-                figures.extend(two(["figure-5-unfairness", "figure-5-throughput"], title, x, &averages, ids, claims));
+                let title = "BWS figure 5: other ways to yield";
+                let axis = || Axis::named("", ["the original", "delayed yields", "selective yields", "BWS"]);
+                figures.extend(two(
+                    ["figure-5-unfairness", "figure-5-throughput"],
+                    title,
+                    (&axis, x),
+                    &averages,
+                    ids,
+                    claims,
+                ));
             }
         }
         if runs(Experiment::Fig6)
             && let Some(averages) = averages(&pairs::threshold_policies(self.programs.bws()))
         {
-            let x = pairs::SLEEP_THRESHOLDS.map(|threshold| f64::from(threshold).log2());
+            let x = pairs::SLEEP_THRESHOLDS.map(f64::from);
+            let axis = || Axis::log("SleepThreshold");
             let ids = [
                 ["threshold-32-unfair", "unfair-all-bws", "threshold-256-unfair", "threshold-4096-unfair"],
                 [
@@ -323,8 +342,15 @@ impl<'a> Found<'a> {
                     "threshold-4096-throughput",
                 ],
             ];
-            let title = "BWS figure 6: over log₂ of SleepThreshold";
-            figures.extend(two(["figure-6-unfairness", "figure-6-throughput"], title, x, &averages, ids, claims));
+            let title = "BWS figure 6: over SleepThreshold";
+            figures.extend(two(
+                ["figure-6-unfairness", "figure-6-throughput"],
+                title,
+                (&axis, x),
+                &averages,
+                ids,
+                claims,
+            ));
         }
         figures
     }
@@ -360,7 +386,7 @@ fn slowdowns(abp: &[CoRun], bws: &[CoRun], claims: &[Claim]) -> Figure {
     }
     Figure {
         title: "BWS figure 2: slowdowns of the 28 pairs".into(),
-        x: Axis::linear("pair, in the order of table 1: BFS and EP first, CLIP and MI last"),
+        x: Axis::named("pair", pairs::all().into_iter().map(|pair| pair.map(Benchmark::name).join(", "))),
         y: Axis::linear("slowdown, %"),
         series: all,
     }
@@ -388,7 +414,8 @@ fn by_kind(
         let points = ids.into_iter().zip(1..).filter_map(|(id, x)| Some((f64::from(x), number(claims, id)?))).collect();
         series.push(Series::of_paper(format!("{}: the paper's", series[of].name), of, points));
     }
-    Figure { title: title.into(), x: Axis::linear("kind of pair"), y: Axis::linear(y), series }
+    let x = Axis::named("pairs", ["of group 1", "of group 2", "of both", "all"]);
+    Figure { title: title.into(), x, y: Axis::linear(y), series }
 }
 
 /// Figure 4: by program and, behind them, by type.
@@ -398,6 +425,8 @@ fn variations(abp: &[CoRun], bws: &[CoRun], claims: &[Claim]) -> Figure {
         Series::new(name, Marks::Points, (1..).zip(each).map(|(x, y)| (f64::from(x), y)).collect())
     };
     let mut all = vec![series("ABP", abp), series("BWS", bws)];
+    let programs = pairs::by_benchmark(abp).into_iter().map(|(benchmark, _)| benchmark.name());
+    let names = programs.chain(["type 1", "type 2", "type 3", "type 4"]);
     // Type 2 is the second behind seven programs.
     for (of, id) in [(0, "cv-type-2-abp"), (1, "cv-type-2-bws")] {
         if let Some(number) = number(claims, id) {
@@ -405,18 +434,18 @@ fn variations(abp: &[CoRun], bws: &[CoRun], claims: &[Claim]) -> Figure {
         }
     }
     Figure {
-        title: "BWS figure 4: BFS, EP, MM, RayTracer, CG, CLIP, MI (1 to 7), types 1 to 4 (8 to 11)".into(),
-        x: Axis::linear("program or type"),
+        title: "BWS figure 4: how much times vary".into(),
+        x: Axis::named("program, or type of execution", names),
         y: Axis::linear("coefficient of variation of its times, %"),
         series: all,
     }
 }
 
-/// Average unfairness and throughput over `x`, a figure each.
+/// Average unfairness and throughput over `x` on such an axis, a figure each.
 fn two(
     names: [&'static str; 2],
     title: &str,
-    x: [f64; 4],
+    (axis, x): (&dyn Fn() -> Axis, [f64; 4]),
     averages: &[(f64, f64)],
     ids: [[&str; 4]; 2],
     claims: &[Claim],
@@ -427,7 +456,7 @@ fn two(
         let of_paper = x.into_iter().zip(ids[nth]).filter_map(|(x, id)| Some((x, number(claims, id)?))).collect();
         Figure {
             title: title.into(),
-            x: Axis::linear(""),
+            x: axis(),
             y: Axis::linear(y),
             series: vec![Series::new("here", Marks::Line, points), Series::of_paper("the paper's", 0, of_paper)],
         }
@@ -461,6 +490,36 @@ impl Extra {
                     slowdowns(bws),
                     format!("{:.2}", abp.co_run.throughput),
                     format!("{:.2}", bws.co_run.throughput),
+                ]);
+            }
+            let _ = writeln!(text, "{table}");
+        }
+        if !self.beyond.is_empty() {
+            let mut table = Table::new();
+            table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+                "cores",
+                "groups",
+                "policy",
+                "unfairness, % (most)",
+                "throughput (least)",
+                "alone over abp",
+                "barriers",
+                "fences",
+                "wake-ups",
+                "switches a core and s",
+            ]);
+            for point in &self.beyond {
+                table.add_row([
+                    point.cores.to_string(),
+                    format!("{:?}", point.groups).to_lowercase(),
+                    point.policy.to_owned(),
+                    format!("{:.0} ({:.0})", point.unfairness, point.most_unfair),
+                    format!("{:.2} ({:.2})", point.throughput, point.least_throughput),
+                    format!("{:.3}", point.alone),
+                    format!("{:.1}", point.barriers),
+                    format!("{:.0}", point.fences),
+                    format!("{:.0}", point.wakeups),
+                    format!("{:.0}", point.switches),
                 ]);
             }
             let _ = writeln!(text, "{table}");

@@ -339,8 +339,7 @@ fn ratios(title: &str, policies: &[(&str, &Vec<Mix>)], of_paper: OfPaper, claims
         }
     }
     let mixes: Vec<String> = first.iter().map(|mix| format!("({}, {})", mix.of[0], mix.of[1])).collect();
-    let label = format!("mix, from {} to {}", mixes[0], mixes[mixes.len() - 1]);
-    Figure { title: title.into(), x: Axis::linear(label), y: Axis::linear("slow-down ratio, T / B"), series }
+    Figure { title: title.into(), x: Axis::named("mix", mixes), y: Axis::linear("slow-down ratio, T / B"), series }
 }
 
 impl Extra {

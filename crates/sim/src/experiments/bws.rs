@@ -4,6 +4,7 @@
 //! all experiments; `docs/claims/bws.toml` says what fixes each choice, and which values are swept.
 
 mod benchmark;
+pub mod beyond;
 pub mod examples;
 pub mod pairs;
 pub mod solo;
@@ -18,7 +19,7 @@ use super::claims::Paper;
 use super::corun::{Again, Entry, Length, Machine, Ran, together};
 use super::{Runner, programs};
 use crate::threads::Costs;
-use crate::threads::linux::{Linux, Version};
+use crate::threads::linux::{Groups, Linux, Version};
 
 /// The paper's claims, and what is measured of them.
 pub static PAPER: Paper = Paper {
@@ -73,6 +74,14 @@ pub struct Setting {
     pub again: Again,
     /// Of each program in a pair so many executions are measured at least.
     pub executions: usize,
+    /// Cores, and workers of each program; with more than the paper's 32 programs have as many more tasks.
+    pub cores: u32,
+    /// Sockets.
+    pub sockets: u32,
+    /// The kernel,
+    pub kernel: Version,
+    /// and whether the threads of each program are a task group of it.
+    pub groups: Groups,
 }
 
 impl Setting {
@@ -92,6 +101,30 @@ impl Setting {
             hz: 1_000,
             again: Again::Process,
             executions: 4,
+            cores: CORES,
+            sockets: 4,
+            kernel: Version::V2_6_36,
+            groups: Groups::Same,
+        }
+    }
+
+    /// The same programs on a machine of today, the one on which they were recorded but with so many cores: EEVDF, costs that were fitted
+    /// to no machine, and a socket for each 64 cores.
+    pub fn today(seed: u64, cores: u32, groups: Groups) -> Setting {
+        let sockets = cores.div_ceil(64);
+        Setting {
+            slow: 1.0,
+            // What class B takes here over what its recording, scaled, says.
+            cg: 1.5,
+            // Memory for half of the cores, as there.
+            bandwidth: 500 * cores / sockets,
+            costs: Costs::default(),
+            hz: 250,
+            cores,
+            sockets,
+            kernel: Version::V6_18,
+            groups,
+            ..Setting::new(seed)
         }
     }
 
@@ -150,26 +183,29 @@ impl Setting {
     }
 
     fn machine(&self) -> Machine {
+        let is_papers = self.kernel == Version::V2_6_36;
         let linux = Linux {
-            compat_yield: true,
+            compat_yield: is_papers,
             hz: self.hz,
-            sockets: 4,
+            groups: self.groups,
+            sockets: self.sockets,
             bandwidth: Some(self.bandwidth),
-            ..Linux::new(Version::V2_6_36)
+            ..Linux::new(self.kernel)
         };
-        Machine { cores: CORES, linux, costs: self.costs, directed_yield: true }
+        Machine { cores: self.cores, linux, costs: self.costs, directed_yield: is_papers }
     }
 
     /// What a program does, at the paper's size but for the repetitions of phases and tasks that are all alike; `None`: LOOP.
     fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
         let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
-        let plain = slow(self.slow);
-        let wider = |width: f64| Scale { width, ..plain };
+        let more = f64::from(self.cores) / f64::from(CORES);
+        let plain = Scale { width: more, ..slow(self.slow) };
+        let wider = |width: f64| Scale { width: width * more, ..plain };
         let graph = match benchmark {
             // 10 million nodes, of 250,000. Its distances are set before it is timed.
             Benchmark::Bfs => programs::recorded("bfs", Scale { serial: 1.0, ..wider(40.0) }),
-            // A quarter of class B, of class S.
-            Benchmark::Ep => programs::recorded("ep", wider(16.0)),
+            // A sixteenth of class B, of class S.
+            Benchmark::Ep => programs::recorded("ep", wider(4.0)),
             Benchmark::Mm => programs::recorded("mm", plain),
             // 800 × 600, of 400 × 300.
             Benchmark::RayTracer => programs::recorded("raytrace", wider(4.0)),
@@ -177,7 +213,8 @@ impl Setting {
             Benchmark::Cg => {
                 let Scale { length, serial, .. } = slow(self.cg);
                 let (rows, nonzeros) = (75_000.0 / 14_000.0, 182.6 / 132.3);
-                let scale = Scale { width: rows, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
+                let scale =
+                    Scale { width: rows * more, length: length * nonzeros, serial: serial * rows, ..Scale::default() };
                 programs::conjugate_gradients(CG_STEPS, scale)
             }
             Benchmark::Clip => {
@@ -187,7 +224,7 @@ impl Setting {
             Benchmark::Mi => programs::recorded("mi", plain),
             Benchmark::Loop => return None,
         };
-        let alone = graph.measure(self.seed).work as f64 / benchmark.parallel_speedup();
+        let alone = graph.measure(self.seed).work as f64 / (benchmark.parallel_speedup() * more);
         let part = f64::from(self.setup) / 1e3;
         Some(programs::set_up(&graph, (alone * part / (1.0 - part)) as u64 + 1))
     }
@@ -199,7 +236,7 @@ impl Setting {
 }
 
 /// Steps of CG in an execution.
-const CG_STEPS: u32 = 12;
+const CG_STEPS: u32 = 6;
 
 /// Batches of CLIP's polygons in an execution.
 const CLIP_BATCHES: u32 = 100;
@@ -250,7 +287,9 @@ impl Programs<'_> {
     /// If not all of the runs are done.
     pub fn alone<R: Runner>(&self, policy: &str, runner: &R) -> Result<Vec<Ran>, R::Stop> {
         let name = format!("solo-{}", named(policy));
-        runner.run(&name, Benchmark::ALL.len(), |nth| self.run(&[(Benchmark::ALL[nth], CORES)], policy, nth).remove(0))
+        runner.run(&name, Benchmark::ALL.len(), |nth| {
+            self.run(&[(Benchmark::ALL[nth], self.setting.cores)], policy, nth).remove(0)
+        })
     }
 }
 

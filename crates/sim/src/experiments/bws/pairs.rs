@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Benchmark, CORES, Programs, named, solo};
+use super::{Benchmark, Programs, named, solo};
 use crate::experiments::Runner;
 use crate::experiments::corun::Ran;
 use crate::experiments::measure::{Measure, average, part};
@@ -84,17 +84,34 @@ pub fn all() -> Vec<Pair> {
     (0..programs.len()).flat_map(second).collect()
 }
 
-/// What came of all pairs under one policy.
-pub type CoRuns = Vec<Vec<Ran>>;
+/// What came of pairs under one policy.
+pub type CoRuns = Vec<(Pair, Vec<Ran>)>;
 
 /// Runs all pairs under a policy.
 ///
 /// # Errors
 /// If not all of the runs are done.
 pub fn run<R: Runner>(programs: &Programs<'_>, policy: &str, runner: &R) -> Result<CoRuns, R::Stop> {
-    let pairs = all();
+    run_some(programs, policy, &all(), runner)
+}
+
+/// Runs some.
+///
+/// # Errors
+/// If not all of the runs are done.
+pub fn run_some<R: Runner>(
+    programs: &Programs<'_>,
+    policy: &str,
+    pairs: &[Pair],
+    runner: &R,
+) -> Result<CoRuns, R::Stop> {
     let name = format!("pairs-{}", named(policy));
-    runner.run(&name, pairs.len(), |nth| programs.run(&pairs[nth].map(|one| (one, CORES)), policy, nth))
+    let ran = runner.run(&name, pairs.len(), |nth| {
+        let pair = pairs[nth];
+        let place = all().iter().position(|one| *one == pair).expect("it is one of all");
+        programs.run(&pair.map(|one| (one, programs.setting.cores)), policy, place)
+    })?;
+    Ok(pairs.iter().copied().zip(ran).collect())
 }
 
 /// A pair under a policy, beside both programs alone under the original.
@@ -145,7 +162,8 @@ impl PairKind {
 
 /// What the paper plots of all pairs, from what came of them, and of the programs alone under the original.
 pub fn co_runs(original: &[Ran], of: &CoRuns) -> Vec<CoRun> {
-    let one = |(pair, ran): (Pair, &Vec<Ran>)| {
+    let one = |(pair, ran): &(Pair, Vec<Ran>)| {
+        let pair = *pair;
         let ratio = |nth: usize| {
             let (alone, together) = (&original[pair[nth] as usize], &ran[nth]);
             match pair[nth] {
@@ -161,7 +179,7 @@ pub fn co_runs(original: &[Ran], of: &CoRuns) -> Vec<CoRun> {
             variations: [0, 1].map(|nth| (pair[nth] != Benchmark::Loop).then(|| variation(&ran[nth].times))),
         }
     };
-    all().into_iter().zip(of).map(one).collect()
+    of.iter().map(one).collect()
 }
 
 /// The coefficient of variation, in per cent.
@@ -182,12 +200,18 @@ pub fn throughput(of: &[CoRun], kind: Option<PairKind>) -> f64 {
     average(of.iter().filter(|one| kind.is_none_or(|kind| one.kind() == kind)).map(|one| one.throughput))
 }
 
-fn place(pair: Pair) -> usize {
-    all().iter().position(|one| *one == pair).expect("it is one of all")
+/// What came of one pair.
+///
+/// # Panics
+/// If it was not run.
+fn at(of: &CoRuns, pair: Pair) -> &[Ran] {
+    &of.iter().find(|(own, _)| *own == pair).expect("the pair was run").1
 }
 
-const CLIP_MM: Pair = [Benchmark::Mm, Benchmark::Clip];
-const MI_EP: Pair = [Benchmark::Ep, Benchmark::Mi];
+/// The examples of §5.2.
+pub const CLIP_MM: Pair = [Benchmark::Mm, Benchmark::Clip];
+/// And the other.
+pub const MI_EP: Pair = [Benchmark::Ep, Benchmark::Mi];
 
 /// Figure 2, and what is said of switches, under the original and BWS.
 pub fn slowdowns(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
@@ -204,73 +228,98 @@ pub fn slowdowns(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
         measures.push(Measure::new(with_abp, unfairness(&by_abp, kind)));
         measures.push(Measure::new(with_bws, unfairness(&by_bws, kind)));
     }
-    // In a pair the program of group 2 is the second.
-    let examples = [
-        (&by_abp, CLIP_MM, "clip-mm-abp-mm", "clip-mm-abp-clip"),
-        (&by_bws, CLIP_MM, "clip-mm-bws-mm", "clip-mm-bws-clip"),
-        (&by_abp, MI_EP, "mi-ep-abp-ep", "mi-ep-abp-mi"),
-        (&by_bws, MI_EP, "mi-ep-bws-ep", "mi-ep-bws-mi"),
-    ];
-    for (by, pair, first, second) in examples {
-        let slowdowns = by[place(pair)].slowdowns;
-        measures.extend([Measure::new(first, slowdowns[0]), Measure::new(second, slowdowns[1])]);
-    }
     let mixed = by_abp.iter().filter(|one| one.kind() == PairKind::Mixed);
     measures.push(Measure::new("less-scalable-slower", part(mixed, |one| one.slowdowns[1] > one.slowdowns[0])));
     measures.extend(switches(original, abp, bws));
+    measures.extend(clip_mm(original, abp, bws));
+    measures.extend(mi_ep(original, abp, bws));
     measures
+}
+
+/// The slowdowns of a pair's programs.
+fn slowdowns_of(original: &[Ran], of: &CoRuns, pair: Pair) -> [f64; 2] {
+    co_runs(original, of).iter().find(|one| one.pair == pair).expect("the pair was run").slowdowns
+}
+
+/// What is said of CLIP beside MM.
+pub fn clip_mm(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
+    let [by_abp, by_bws] = [abp, bws].map(|of| slowdowns_of(original, of, CLIP_MM));
+    let to_thieves = |nth: usize| {
+        let switches = at(abp, CLIP_MM)[nth].switches;
+        100.0 * switches.to_thieves as f64 / switches.all as f64
+    };
+    // The program of group 2 is the second.
+    vec![
+        Measure::new("clip-mm-abp-clip", by_abp[1]),
+        Measure::new("clip-mm-abp-mm", by_abp[0]),
+        Measure::new("clip-mm-bws-clip", by_bws[1]),
+        Measure::new("clip-mm-bws-mm", by_bws[0]),
+        Measure::new("switches-clip-mm", fewer_switches(original, abp, bws, CLIP_MM)),
+        Measure::new("to-thief-clip", to_thieves(1)),
+        Measure::new("to-thief-mm", to_thieves(0)),
+    ]
+}
+
+/// What is said of MI beside EP.
+pub fn mi_ep(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
+    let [by_abp, by_bws] = [abp, bws].map(|of| slowdowns_of(original, of, MI_EP));
+    vec![
+        Measure::new("mi-ep-abp-mi", by_abp[1]),
+        Measure::new("mi-ep-abp-ep", by_abp[0]),
+        Measure::new("mi-ep-bws-mi", by_bws[1]),
+        Measure::new("mi-ep-bws-ep", by_bws[0]),
+        Measure::new("switches-mi-ep", fewer_switches(original, abp, bws, MI_EP)),
+        Measure::new("external-mi", fewer_external(original, abp, bws, (MI_EP, 1))),
+    ]
 }
 
 /// How many executions of a program a run has, the last as far as it came.
 fn executions(alone: &Ran, ran: &Ran) -> f64 {
     match ran.times.is_empty() {
         // LOOP has no executions: so much work as it does alone in a second.
-        true => ran.worked as f64 / (solo::rate(alone) * f64::from(CORES) * 1e9),
+        true => ran.worked as f64 / (solo::rate(alone) * 1e9),
         false => ran.there as f64 / ran.mean(),
     }
 }
 
-/// §5.2: switches in an execution, of pairs of different groups alone.
-fn switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
-    let alone = |pair: Pair, nth: usize| &original[pair[nth] as usize];
-    let in_all = |of: &CoRuns, pair: Pair| -> f64 {
-        let ran = &of[place(pair)];
-        (0..2).map(|nth| ran[nth].switches.all as f64 / executions(alone(pair, nth), &ran[nth])).sum()
+/// By how many per cent BWS reduces the switches in an execution of both programs.
+fn fewer_switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns, pair: Pair) -> f64 {
+    let in_all = |of: &CoRuns| -> f64 {
+        let each = at(of, pair).iter().zip(pair);
+        each.map(|(ran, own)| ran.switches.all as f64 / executions(&original[own as usize], ran)).sum()
     };
-    let fewer = |pair: Pair| 100.0 * (1.0 - in_all(bws, pair) / in_all(abp, pair));
+    100.0 * (1.0 - in_all(bws) / in_all(abp))
+}
+
+/// By how many per cent it reduces the switches in an execution from one of a pair's programs to the other.
+fn fewer_external(original: &[Ran], abp: &CoRuns, bws: &CoRuns, (pair, nth): (Pair, usize)) -> f64 {
+    let external = |of: &CoRuns| {
+        let ran = &at(of, pair)[nth];
+        ran.switches.between_programs as f64 / executions(&original[pair[nth] as usize], ran)
+    };
+    100.0 * (1.0 - external(bws) / external(abp))
+}
+
+/// §5.2: switches of pairs of different groups.
+fn switches(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     let mixed: Vec<Pair> = all().into_iter().filter(|pair| PairKind::of(*pair) == PairKind::Mixed).collect();
     let to_thieves = |of: &CoRuns| {
-        let sum =
-            |what: fn(&Ran) -> u64| -> u64 { mixed.iter().flat_map(|pair| &of[place(*pair)]).map(what).sum::<u64>() };
+        let sum = |what: fn(&Ran) -> u64| -> u64 { mixed.iter().flat_map(|pair| at(of, *pair)).map(what).sum() };
         100.0 * sum(|ran| ran.switches.to_thieves) as f64 / sum(|ran| ran.switches.all) as f64
     };
-    let of_clip_mm = |nth: usize| {
-        let switches = abp[place(CLIP_MM)][nth].switches;
-        100.0 * switches.to_thieves as f64 / switches.all as f64
-    };
-    let external = |of: &CoRuns, pair: Pair, nth: usize| {
-        let ran = &of[place(pair)][nth];
-        ran.switches.between_programs as f64 / executions(alone(pair, nth), ran)
-    };
-    let reduced = |pair: Pair, nth: usize| 100.0 * (1.0 - external(bws, pair, nth) / external(abp, pair, nth));
     // Of BFS and of the programs of group 2.
-    let all_reduced: Vec<f64> = mixed
+    let external: Vec<f64> = mixed
         .iter()
         .flat_map(|pair| [(*pair, 0), (*pair, 1)])
         .filter(|(pair, nth)| pair[*nth] == Benchmark::Bfs || !pair[*nth].is_scalable())
-        .map(|(pair, nth)| reduced(pair, nth))
+        .map(|one| fewer_external(original, abp, bws, one))
         .collect();
     vec![
-        Measure::new("switches-clip-mm", fewer(CLIP_MM)),
-        Measure::new("switches-mi-ep", fewer(MI_EP)),
-        Measure::new("switches-most", part(&mixed, |pair| fewer(*pair) > 70.0)),
+        Measure::new("switches-most", part(&mixed, |pair| fewer_switches(original, abp, bws, *pair) > 70.0)),
         Measure::new("to-thief-abp", to_thieves(abp)),
         Measure::new("to-thief-bws", to_thieves(bws)),
-        Measure::new("to-thief-clip", of_clip_mm(1)),
-        Measure::new("to-thief-mm", of_clip_mm(0)),
-        Measure::new("external-least", all_reduced.iter().copied().fold(f64::INFINITY, f64::min)),
-        Measure::new("external-most", all_reduced.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-        Measure::new("external-mi", reduced(MI_EP, 1)),
+        Measure::new("external-least", external.iter().copied().fold(f64::INFINITY, f64::min)),
+        Measure::new("external-most", external.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
     ]
 }
 
@@ -314,7 +363,7 @@ pub fn by_type(of: &[CoRun]) -> [f64; 4] {
 /// Figure 4, and CG's range beside MM.
 pub fn variations(original: &[Ran], abp: &CoRuns, bws: &CoRuns) -> Vec<Measure> {
     let range = |of: &CoRuns| {
-        let times = &of[place([Benchmark::Mm, Benchmark::Cg])][1].times;
+        let times = &at(of, [Benchmark::Mm, Benchmark::Cg])[1].times;
         *times.iter().max().unwrap_or(&0) as f64 / *times.iter().min().unwrap_or(&0) as f64
     };
     let (by_abp, by_bws) = (co_runs(original, abp), co_runs(original, bws));

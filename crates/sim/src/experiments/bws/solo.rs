@@ -1,6 +1,6 @@
 //! Programs alone: what the model is calibrated on (§5.1), BWS beside the original (§5.2, footnote 4), and its two ablations (§5.5).
 
-use super::{Benchmark, CORES, Programs};
+use super::{Benchmark, Programs};
 use crate::experiments::Runner;
 use crate::experiments::corun::Ran;
 use crate::experiments::measure::{Measure, average};
@@ -93,7 +93,7 @@ impl Programs<'_> {
     }
 }
 
-/// How fast LOOP is, of the cores.
+/// How many cores LOOP has.
 pub(super) fn rate(ran: &Ran) -> f64 {
-    ran.worked as f64 / ran.there as f64 / f64::from(CORES)
+    ran.worked as f64 / ran.there as f64
 }

@@ -139,11 +139,24 @@ pub fn run<R: Runner>(
     alone: &[Ran],
     runner: &R,
 ) -> Result<Vec<Mix>, R::Stop> {
-    let mixes = set.mixes();
+    run_some(programs, (set, &set.mixes()), policy, alone, runner)
+}
+
+/// Runs some of a set's mixes.
+///
+/// # Errors
+/// If not all of the runs are done.
+pub fn run_some<R: Runner>(
+    programs: &Programs<'_>,
+    (set, mixes): (Set, &[[usize; 2]]),
+    policy: &str,
+    alone: &[Ran],
+    runner: &R,
+) -> Result<Vec<Mix>, R::Stop> {
     let ran = runner.run(&format!("{}-{policy}", set.name()), mixes.len(), |nth| {
         programs.run(&mixes[nth], policy, mixes[nth][0] * 10 + mixes[nth][1])
     })?;
-    Ok(mixes.into_iter().zip(&ran).map(|(mix, ran)| told(mix, ran, alone)).collect())
+    Ok(mixes.iter().zip(&ran).map(|(mix, ran)| told(*mix, ran, alone)).collect())
 }
 
 fn told(of: [usize; 2], ran: &[Ran], alone: &[Ran]) -> Mix {
