@@ -27,7 +27,7 @@ use comity_os::{cores, task_group};
 use crate::backend::{Backend, BackendName, PolicyList, backends, default_workers, workers_range};
 use crate::choices;
 use crate::descendants;
-use crate::filing::{self, Filing, Header};
+use crate::filing::{self, Filing, Header, Meanwhile};
 use crate::json::{Corun, CorunReport};
 
 use pairs::Pairs;
@@ -327,7 +327,8 @@ fn filed(out: &Path, plans: &[Plan], records: &[Record]) -> Result<Filing, Failu
     let mut outcomes: Vec<OnceLock<Vec<Samples>>> = Vec::new();
     outcomes.resize_with(blocks, OnceLock::new);
     let path = Filing::folder(out)?.join("corun.jsonl");
-    let filing = Filing::open(&path, &Header::new(filing::measured(&what(plans)), blocks), &outcomes)?;
+    let filing =
+        Filing::open(&path, &Header::new(filing::measured(&what(plans)), blocks), &outcomes, Meanwhile::Refuse)?;
     let places =
         plans.iter().zip(records).flat_map(|(plan, record)| Place::all(plan).map(move |place| (record, place)));
     for ((record, place), samples) in places.zip(outcomes) {

@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn a_figure_names_its_axes_and_series_and_draws_each_point() {
         for (x, y) in [(false, false), (true, false), (false, true), (true, true)] {
-            let axis = |label: &str, log| Axis { label: label.into(), log, has_zero: !log, names: Vec::new() };
+            let axis = |label: &str, log| Axis { log, has_zero: !log, ..Axis::linear(label) };
             let points = Series::new("dots", Marks::Points, vec![(1.0, 2.0), (30.0, 4.0)]);
             let line = Series::new("rope", Marks::Curve, vec![(1.0, 2.0), (f64::NAN, 4.0)]);
             let figure =

@@ -8,7 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
 use comity_console::{Failure, loudness, machine};
 use comity_os::file_lock::LockFile;
@@ -40,6 +41,9 @@ struct Line<R> {
 /// Where the files are, within a results' folder.
 pub const RUNS: &str = "runs";
 
+/// How long until a lock is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// The name of the file with everything that came out, in a results' folder.
 pub const RESULT: &str = "result.json";
 
@@ -68,6 +72,15 @@ pub fn built(path: &Path) -> String {
     })
 }
 
+/// What to do where another command files its runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// Say so.
+    Refuse,
+    /// Wait until it has ended, and go on where it was.
+    Wait,
+}
+
 /// A file that takes lines. Nobody else does meanwhile: both would do the same runs.
 pub struct Filing {
     path: PathBuf,
@@ -90,6 +103,7 @@ impl Filing {
         path: &Path,
         header: &Header,
         outcomes: &[OnceLock<R>],
+        meanwhile: Meanwhile,
     ) -> Result<Filing, Failure> {
         let failed = |error: io::Error| {
             Failure::Usage(format!("cannot write '{}': {error}; choose another --out", path.display()))
@@ -97,9 +111,18 @@ impl Filing {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
         let lock = LockFile::open(path).map_err(failed)?;
         // Where locks are unknown, nobody is there.
-        if !lock.try_lock(0).unwrap_or(true) {
+        let mut is_locked = lock.try_lock(0).unwrap_or(true);
+        if !is_locked && meanwhile == Meanwhile::Refuse {
             let what = "another command files its runs there; let it end, or choose another --out";
             return Err(Failure::Run(format!("'{}': {what}", path.display())));
+        }
+        if !is_locked {
+            loudness::hint(format!("'{}': waiting for another command that files its runs there", path.display()));
+        }
+        // The kernel ends the lock with its process, so the wait ends too.
+        while !is_locked {
+            thread::sleep(AGAIN);
+            is_locked = lock.try_lock(0).unwrap_or(true);
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;

@@ -8,6 +8,7 @@
 mod backend;
 mod bench;
 mod beside;
+mod campaign;
 mod children;
 mod choices;
 mod corun;
@@ -53,6 +54,7 @@ enum Verb {
     Bench(bench::Arguments),
     Simulate(simulate::Arguments),
     Reproduce(reproduce::Arguments),
+    Sweep(campaign::Arguments),
     Plot(plot::Arguments),
     Report(report::Arguments),
     Completions(generate::Completions),
@@ -77,6 +79,7 @@ impl Verb {
             }
             Verb::Simulate(_) => ("simulate", Takes::Both),
             Verb::Reproduce(_) => ("reproduce", Takes::Both),
+            Verb::Sweep(_) => ("sweep", Takes::Both),
             Verb::Plot(_) => ("plot", Takes::Neither),
             Verb::Report(_) => ("report", Takes::Neither),
             Verb::Completions(_) => ("completions", Takes::Neither),
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::run(&arguments),
         Verb::Simulate(arguments) => simulate::run(arguments),
         Verb::Reproduce(arguments) => reproduce::run(arguments),
+        Verb::Sweep(arguments) => campaign::run(arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Completions(arguments) => generate::completions(&arguments, Arguments::command()),
@@ -108,5 +112,15 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_verbs_say_of_their_options_is_about_options_that_they_have() {
+        Arguments::command().debug_assert();
     }
 }

@@ -106,6 +106,12 @@ impl Arguments {
     }
 }
 
+/// Whether the scenario can be run, with all that is varied.
+pub fn check(arguments: &Arguments) -> Result<(), Failure> {
+    let path = arguments.scenario.as_deref().expect("there is a scenario");
+    read(path, arguments, &mut Recordings::beside(path)).map(|_points| ())
+}
+
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     if let Some(record) = &arguments.replay {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::backend::workers_range;
-use crate::filing::{Filing, Header, RUNS, take};
+use crate::filing::{Filing, Header, Meanwhile, RUNS, take};
 use crate::progress::Progress;
 
 /// How a verb's runs are done.
@@ -47,6 +47,20 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// The `nth` of so many, from 1.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn new(nth: usize, of: usize) -> Shard {
+        assert!((1..=of).contains(&nth), "shard {nth} of {of}");
+        Shard { nth: nth - 1, of }
+    }
+
+    /// Its part of a file's name.
+    pub fn name(self) -> String {
+        format!("{}-of-{}", self.nth + 1, self.of)
+    }
+
     fn has(self, run: usize) -> bool {
         run % self.of == self.nth
     }
@@ -64,7 +78,7 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Shard, &'static str> {
         let numbers = text.split_once('/').and_then(|(nth, of)| Some((nth.parse().ok()?, of.parse().ok()?)));
         match numbers {
-            Some((nth, of)) if (1..=of).contains(&nth) => Ok(Shard { nth: nth - 1, of }),
+            Some((nth, of)) if (1..=of).contains(&nth) => Ok(Shard::new(nth, of)),
             _ => Err("write it as I/N, from 1/N to N/N: 2/8 is the second of eight"),
         }
     }
@@ -133,7 +147,7 @@ impl Sweep {
     /// The name of this sweep's own file: shards may have one folder.
     fn file(&self, name: &str) -> String {
         match self.shard() {
-            Some(Shard { nth, of }) => format!("{name}{SHARD}{}-of-{of}.jsonl", nth + 1),
+            Some(shard) => format!("{name}{SHARD}{}.jsonl", shard.name()),
             None => format!("{name}.jsonl"),
         }
     }
@@ -168,7 +182,9 @@ impl Runner for Sweep {
         let file = match self.out() {
             Some(out) => {
                 let folder = out.join(RUNS);
-                let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes)?;
+                // An engine may start a shard again before the killed one has ended.
+                let meanwhile = if self.shard().is_some() { Meanwhile::Wait } else { Meanwhile::Refuse };
+                let own = Filing::open(&folder.join(self.file(name)), &header, &outcomes, meanwhile)?;
                 // What shards have filed there is done.
                 if self.shard().is_none() {
                     read(&folder, name, &header, &outcomes)?;

@@ -9,7 +9,7 @@ use comity_console::output::{self, ResultFile};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::filing::{self, Filing, Header};
+use crate::filing::{self, Filing, Header, Meanwhile};
 use crate::progress::Progress;
 use crate::{choices, descendants};
 
@@ -139,7 +139,8 @@ impl Course<'_> {
         let mut outcomes: Vec<OnceLock<S>> = Vec::new();
         outcomes.resize_with(self.all(), OnceLock::new);
         let folder = Filing::folder(out)?;
-        let filing = Filing::open(&folder.join(format!("bench-{}.jsonl", self.name)), &header, &outcomes)?;
+        let filing =
+            Filing::open(&folder.join(format!("bench-{}.jsonl", self.name)), &header, &outcomes, Meanwhile::Refuse)?;
         let result = ResultFile::check(&out.join(format!("bench-{}.json", self.name)), "--out")?;
         let mut outcomes = outcomes.into_iter().map(OnceLock::into_inner);
         // Rounds are filed in their order, so those of a block are its first.

@@ -68,7 +68,7 @@ pub struct Arguments {
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     /// Do one run of so many only, for a quick look, 1 to 100
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_in)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = one_in, conflicts_with = "full")]
     one_in: u32,
     #[command(flatten)]
     options: Options,

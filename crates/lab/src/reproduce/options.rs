@@ -16,7 +16,7 @@ pub struct Options {
     #[arg(long, conflicts_with = "shard")]
     pub check: bool,
     /// Run with each value of the parameters that no datum fixes, too: a claim holds only if it holds with all of them
-    #[arg(long, conflicts_with_all = ["vary", "one_in"])]
+    #[arg(long, conflicts_with = "vary")]
     pub full: bool,
     /// Only what this figure of the paper shows; can be repeated
     #[arg(long, value_name = "N", conflicts_with = "experiments")]

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bench;
+mod campaign;
 mod corun;
 mod interrupted;
 mod kernel;

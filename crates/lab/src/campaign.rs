@@ -1,0 +1,108 @@
+//! `comity-lab sweep`: what a file lists, on this machine or as an array of tasks on a cluster.
+//!
+//! The engine queues the shards, places them and starts those again whose machine was lost. This verb builds the array, waits for it,
+//! and merges what the shards filed: the results have the same bytes as those of a run here.
+
+mod engine;
+mod file;
+mod part;
+
+use std::path::{self, Path, PathBuf};
+
+use clap::Args;
+use comity_console::Failure;
+use comity_console::loudness::hint;
+
+use crate::backend::workers_range;
+use crate::sweep::Shard;
+use engine::{Array, Engine};
+use file::Campaign;
+use part::{Part, Role};
+
+const EXAMPLES: &str = "Examples:
+  comity-lab sweep sweep.toml
+  comity-lab sweep sweep.toml --engine hyperqueue
+  comity-lab sweep sweep.toml --engine slurm
+  comity-lab sweep sweep.toml --shard 3/8
+  comity-lab sweep sweep.toml --merge first --merge second
+
+docs/clusters.md documents the file, and what each engine needs.";
+
+/// Run all that a file lists, here or as a task array on a cluster
+///
+/// The file names scenarios with what is varied, papers to reproduce, a folder for results, and the number of shards. Each run that is
+/// done is filed there at once: the same command goes on where it was stopped. With an engine, the shards are the tasks of one array,
+/// which is waited for, and what they filed is merged. The results are those of a run here, to the byte.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// What is run
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// Where
+    #[arg(long, value_enum, default_value = "local")]
+    engine: Engine,
+    /// Do one shard of so many here, and file it: for a batch system that --engine does not know
+    #[arg(long, value_name = "I/N", conflicts_with = "engine")]
+    shard: Option<Shard>,
+    /// Take what is filed in this folder, a copy of the file's `out`, and do no run that is not; can be repeated
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["engine", "shard"])]
+    merge: Vec<PathBuf>,
+    /// Threads here [default: the usable cores]; a task of an engine has the file's `cpus`
+    #[arg(long, value_name = "N", value_parser = workers_range())]
+    workers: Option<u16>,
+}
+
+/// Runs the verb.
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let Arguments { file, engine, shard, merge, workers } = arguments;
+    // A task may have another current folder.
+    let file = path::absolute(&file).unwrap_or(file);
+    let campaign = Campaign::read(&file)?;
+    let parts = part::parts(&campaign)?;
+    // What is wrong with the last part is said before the first has run.
+    parts.iter().try_for_each(Part::check)?;
+    match (shard, engine) {
+        (Some(shard), _) => each(&parts, |part| part.run(&Role::Shard(shard), workers)),
+        (None, Engine::Local) => each(&parts, |part| part.run(&Role::of_merge(&merge, part), workers)),
+        (None, _) if workers.is_some() => Err(Failure::Usage(format!(
+            "--workers is for runs here; the threads of a shard are `cpus` in '{}', now {}",
+            file.display(),
+            campaign.cpus
+        ))),
+        (None, engine) => on_a_cluster(&file, &campaign, &parts, engine),
+    }
+}
+
+fn each(parts: &[Part], mut run: impl FnMut(&Part) -> Result<(), Failure>) -> Result<(), Failure> {
+    for (nth, part) in parts.iter().enumerate() {
+        if parts.len() > 1 {
+            hint(format!("{} ({} of {})", part.name, nth + 1, parts.len()));
+        }
+        run(part)?;
+    }
+    Ok(())
+}
+
+/// Has an engine do the shards that are not done, and merges all.
+fn on_a_cluster(file: &Path, campaign: &Campaign, parts: &[Part], engine: Engine) -> Result<(), Failure> {
+    let shards = missing(campaign, parts);
+    if !shards.is_empty() {
+        let array = Array::new(file, campaign, shards)?;
+        let ended = engine.run(&array)?;
+        let left = missing(campaign, parts);
+        if !left.is_empty() {
+            return Err(Failure::Run(array.not_done(&left, &ended)));
+        }
+    }
+    each(parts, |part| part.run(&Role::Merge(vec![part.out.clone()]), None))
+}
+
+/// The shards that have not ended well, from 1.
+fn missing(campaign: &Campaign, parts: &[Part]) -> Vec<usize> {
+    let is_done = |nth: usize| {
+        let shard = Shard::new(nth, campaign.shards);
+        parts.iter().all(|part| part.is_done(shard))
+    };
+    (1..=campaign.shards).filter(|nth| !is_done(*nth)).collect()
+}

@@ -1,0 +1,99 @@
+//! HyperQueue: a task array of a server that runs, by its command `hq` or by its Python package.
+//!
+//! A task whose worker is lost is started again, as often as its crash limit says. A task gets SIGTERM when its worker dies, and the
+//! one that takes its place waits until it has ended.
+
+use std::process::Command;
+
+use comity_console::Failure;
+
+use super::{Array, answers};
+
+/// The part of `hq submit` that is used here, where there is no more than the package of PyPI.
+const PACKAGE: &str = include_str!("hyperqueue.py");
+
+/// What gives the array to the server and waits.
+pub fn submission(array: &Array<'_>) -> Result<Command, Failure> {
+    if answers("hq", &["--version"]) {
+        return Ok(submit(Command::new("hq"), array));
+    }
+    if !answers("python3", &["-c", "import hyperqueue"]) {
+        return Err(Failure::Usage(
+            "--engine hyperqueue: there is no 'hq' on the PATH, and python3 has no module 'hyperqueue'; put HyperQueue's `hq` on the \
+             PATH, or `pip install hyperqueue` into the python3 that is there, in the version of the server"
+                .to_owned(),
+        ));
+    }
+    if let [option, ..] = &array.hyperqueue.options[..] {
+        return Err(Failure::Usage(format!(
+            "--engine hyperqueue: HyperQueue's Python package takes no '{option}'; put `hq` on the PATH, or leave out `options` of \
+             [hyperqueue]"
+        )));
+    }
+    let mut command = Command::new("python3");
+    command.args(["-c", PACKAGE]);
+    Ok(submit(command, array))
+}
+
+/// The words are the same for both.
+fn submit(mut command: Command, array: &Array<'_>) -> Command {
+    if let Some(folder) = &array.hyperqueue.server_dir {
+        command.arg("--server-dir").arg(folder);
+    }
+    command.args(["submit", "--wait", "--directives=off", "--stderr=none"]);
+    command.arg(format!("--name={}", array.name));
+    command.arg(format!("--array={}", array.ids()));
+    command.arg(format!("--cpus={}", array.cpus));
+    // It fails with the last of so many crashes.
+    command.arg(format!("--crash-limit={}", array.restarts.saturating_add(1)));
+    command.arg("--cwd").arg(&array.folder);
+    command.arg("--stdout").arg(array.logs.join("%{TASK_ID}.log"));
+    command.args(&array.hyperqueue.options);
+    // The shell becomes the shard, which so gets the signal that tells of a dead worker.
+    let script = format!("exec \"$@\" --shard \"$HQ_TASK_ID/{}\" 2>&1", array.of);
+    command.arg("--").args(["sh", "-c", &script, "sh"]).args(&array.command);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::file::Hyperqueue;
+    use super::super::tests::{array, words};
+    use super::*;
+
+    #[test]
+    fn the_array_is_the_engines_own() {
+        let slurm = Default::default();
+        let told = Hyperqueue { server_dir: Some("/hq".into()), options: vec!["--time-limit=1h".to_owned()] };
+        let words = words(&submit(Command::new("hq"), &array(&told, &slurm, &[1, 2, 5])));
+        assert_eq!(
+            words,
+            [
+                "hq",
+                "--server-dir",
+                "/hq",
+                "submit",
+                "--wait",
+                "--directives=off",
+                "--stderr=none",
+                "--name=comity-sweep",
+                "--array=1-2,5",
+                "--cpus=2",
+                "--crash-limit=5",
+                "--cwd",
+                "/here",
+                "--stdout",
+                "/a b/out/logs/%{TASK_ID}.log",
+                "--time-limit=1h",
+                "--",
+                "sh",
+                "-c",
+                "exec \"$@\" --shard \"$HQ_TASK_ID/8\" 2>&1",
+                "sh",
+                "/bin/lab",
+                "sweep",
+                "/a b/sweep.toml",
+            ]
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! The file of a sweep: what is run, in how many shards, and what an engine is asked for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use comity_console::Failure;
+use serde::Deserialize;
+
+/// More are refused: a mistake in writing should not fill a queue.
+const MOST_SHARDS: usize = 100_000;
+
+/// What a file says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Campaign {
+    /// The folder for results. In the file it is meant from the file's folder on; here it is from the current one.
+    pub out: PathBuf,
+    /// How many tasks the array has.
+    #[serde(default = "eight")]
+    pub shards: usize,
+    /// The threads of a shard, and the CPUs that the engine is asked for.
+    #[serde(default = "one")]
+    pub cpus: u16,
+    /// How often the engine starts a shard again that was killed.
+    #[serde(default = "four")]
+    pub restarts: u32,
+    /// Scenarios.
+    #[serde(default)]
+    pub simulate: Vec<Simulate>,
+    /// Papers.
+    #[serde(default)]
+    pub reproduce: Vec<Reproduce>,
+    /// What HyperQueue is told.
+    #[serde(default)]
+    pub hyperqueue: Hyperqueue,
+    /// What Slurm is told.
+    #[serde(default)]
+    pub slurm: Slurm,
+}
+
+/// Scenarios, each with all of the settings.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulate {
+    /// The folder of its results within `out`; with several scenarios, each has one there.
+    pub name: Option<String>,
+    /// Files, from that of the sweep on.
+    pub scenarios: Vec<PathBuf>,
+    /// As `--policy` of `comity-lab simulate`.
+    #[serde(default)]
+    pub policy: Vec<String>,
+    /// As `--set`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Whether there is a file of rows.
+    #[serde(default)]
+    pub csv: bool,
+    /// Whether there are pictures.
+    #[serde(default)]
+    pub plot: bool,
+}
+
+/// A paper.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reproduce {
+    /// The folder of its results within `out`.
+    pub name: Option<String>,
+    /// As after `comity-lab reproduce`.
+    pub paper: String,
+    /// Which experiments; all if there are none.
+    #[serde(default)]
+    pub experiments: Vec<String>,
+    /// As `--full`.
+    #[serde(default)]
+    pub full: bool,
+    /// As `--check`.
+    #[serde(default)]
+    pub check: bool,
+    /// Further options, each as one word.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+/// What HyperQueue is told.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hyperqueue {
+    /// Where the server's access file is, if not where HyperQueue looks by itself.
+    pub server_dir: Option<PathBuf>,
+    /// Further options of `hq submit`.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+/// What Slurm is told.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slurm {
+    /// Further options of `sbatch`.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn four() -> u32 {
+    4
+}
+
+fn eight() -> usize {
+    8
+}
+
+impl Campaign {
+    /// Reads a file, and looks at the numbers in it.
+    pub fn read(path: &Path) -> Result<Campaign, Failure> {
+        let refuse = |why: &str| Failure::Usage(format!("sweep '{}': {why}", path.display()));
+        let text = fs::read_to_string(path).map_err(|error| refuse(&error.to_string()))?;
+        // The parser's message shows the line.
+        let mut campaign: Campaign =
+            toml_edit::de::from_str(&text).map_err(|error| refuse(error.to_string().trim_end()))?;
+        campaign.refused().map_or(Ok(()), |why| Err(refuse(&why)))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let place = |path: &mut PathBuf| *path = folder.join(&*path);
+        place(&mut campaign.out);
+        campaign.simulate.iter_mut().flat_map(|simulate| &mut simulate.scenarios).for_each(place);
+        campaign.hyperqueue.server_dir.iter_mut().for_each(place);
+        Ok(campaign)
+    }
+
+    /// Why it cannot be run.
+    fn refused(&self) -> Option<String> {
+        if self.out.as_os_str().is_empty() {
+            return Some("out is empty; name a folder for results".to_owned());
+        }
+        if !(1..=MOST_SHARDS).contains(&self.shards) {
+            return Some(format!("shards is {}; write a number from 1 to {MOST_SHARDS}", self.shards));
+        }
+        if self.cpus == 0 {
+            return Some("cpus is 0; a shard has at least one thread".to_owned());
+        }
+        if self.simulate.is_empty() && self.reproduce.is_empty() {
+            return Some("nothing is run; write a [[simulate]] or a [[reproduce]]".to_owned());
+        }
+        let without = self.simulate.iter().position(|simulate| simulate.scenarios.is_empty());
+        without.map(|nth| format!("[[simulate]] {} names no scenarios", nth + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Campaign, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweep.toml");
+        fs::write(&path, text).unwrap();
+        let mut campaign = Campaign::read(&path).map_err(Failure::into_sentence)?;
+        campaign.out = campaign.out.strip_prefix(folder.path()).unwrap().to_owned();
+        Ok(campaign)
+    }
+
+    #[test]
+    fn paths_are_from_the_file_on_and_the_rest_has_defaults() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweep.toml");
+        let text =
+            "out = 'results'\n[[simulate]]\nscenarios = ['a.toml', '/b.toml']\n[hyperqueue]\nserver_dir = 'hq'\n";
+        fs::write(&path, text).unwrap();
+        let campaign = Campaign::read(&path).unwrap_or_else(|failure| panic!("{failure:?}"));
+        assert_eq!((campaign.shards, campaign.cpus, campaign.restarts), (8, 1, 4));
+        assert_eq!(campaign.out, folder.path().join("results"));
+        assert_eq!(campaign.simulate[0].scenarios, [folder.path().join("a.toml"), "/b.toml".into()]);
+        assert_eq!(campaign.hyperqueue.server_dir, Some(folder.path().join("hq")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let some = "[[reproduce]]\npaper = 'ws-last'\n";
+        for (text, part) in [
+            (some.to_owned(), "missing field `out`"),
+            ("out = 'x'\n".to_owned(), "nothing is run; write a [[simulate]] or a [[reproduce]]"),
+            (format!("out = ''\n{some}"), "out is empty"),
+            (format!("out = 'x'\nshards = 0\n{some}"), "shards is 0; write a number from 1 to 100000"),
+            (format!("out = 'x'\nshards = 1_000_000\n{some}"), "shards is 1000000"),
+            (format!("out = 'x'\ncpus = 0\n{some}"), "cpus is 0"),
+            (format!("out = 'x'\nshard = 2\n{some}"), "unknown field `shard`, expected one of"),
+            (format!("out = 'x'\n{some}papper = 1\n"), "unknown field `papper`"),
+            ("out = 'x'\n[[reproduce]]\nfull = true\n".to_owned(), "missing field `paper`"),
+            ("out = 'x'\n[[simulate]]\nscenarios = []\n".to_owned(), "[[simulate]] 1 names no scenarios"),
+            (format!("out = 'x'\n{some}[slurm]\npartition = 'short'\n"), "unknown field `partition`"),
+            ("out = ".to_owned(), "TOML parse error at line 1"),
+        ] {
+            let why = read(&text).err().unwrap_or_else(|| panic!("{text} is right"));
+            assert!(why.starts_with("sweep '") && why.contains(part), "{text}: {why}");
+        }
+        let missing = Campaign::read(Path::new("/no/such.toml")).unwrap_err().into_sentence();
+        assert!(missing.starts_with("sweep '/no/such.toml': No such file"), "{missing}");
+    }
+}

@@ -1,0 +1,181 @@
+//! A part of a sweep: one command of this program, with a folder of its own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use comity_console::{Failure, output};
+
+use super::file::{Campaign, Reproduce, Simulate};
+use crate::filing::RUNS;
+use crate::sweep::Shard;
+use crate::{reproduce, simulate};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Part {
+    /// The folder within that of the results.
+    pub name: String,
+    /// The folder.
+    pub out: PathBuf,
+    /// The command, without what says which of its runs are done.
+    words: Vec<OsString>,
+    /// Options that a shard has no use for.
+    told: Vec<OsString>,
+}
+
+/// Which of a part's runs are done.
+pub enum Role {
+    /// All that are not filed.
+    Whole,
+    /// Those of a shard that are not filed.
+    Shard(Shard),
+    /// None: all are filed in these folders.
+    Merge(Vec<PathBuf>),
+}
+
+impl Role {
+    /// With folders, copies of the results', what a part takes of each; all runs without.
+    pub fn of_merge(folders: &[PathBuf], part: &Part) -> Role {
+        match folders {
+            [] => Role::Whole,
+            _ => Role::Merge(folders.iter().map(|folder| folder.join(&part.name)).collect()),
+        }
+    }
+}
+
+/// The commands that parts are.
+#[derive(Parser)]
+#[command(name = "comity-lab")]
+enum Command {
+    Simulate(simulate::Arguments),
+    Reproduce(reproduce::Arguments),
+}
+
+/// The parts of a sweep, in the order of its file: scenarios, then papers.
+pub fn parts(campaign: &Campaign) -> Result<Vec<Part>, Failure> {
+    let simulated = campaign
+        .simulate
+        .iter()
+        .flat_map(|simulate| simulate.scenarios.iter().map(|scenario| of_scenario(&campaign.out, simulate, scenario)));
+    let reproduced = campaign.reproduce.iter().map(|reproduce| of_paper(&campaign.out, reproduce));
+    let parts: Vec<Part> = simulated.chain(reproduced).collect();
+    let mut names = BTreeMap::new();
+    for part in &parts {
+        if names.insert(&part.name, ()).is_some() {
+            let what = "give one of them another name: each has a folder of that name";
+            return Err(Failure::Usage(format!("two parts of the sweep are called '{}'; {what}", part.name)));
+        }
+        let is_plain = |name: &str| !name.is_empty() && name.split('/').all(|part| !["", ".", ".."].contains(&part));
+        if !is_plain(&part.name) {
+            return Err(Failure::Usage(format!(
+                "'{}' is no name of a part: it is that of a folder in `out`",
+                part.name
+            )));
+        }
+    }
+    Ok(parts)
+}
+
+fn of_scenario(out: &Path, simulate: &Simulate, scenario: &Path) -> Part {
+    let stem = scenario.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = match (&simulate.name, simulate.scenarios.len()) {
+        (Some(name), 1) => name.clone(),
+        (Some(name), _) => format!("{name}/{stem}"),
+        (None, _) => stem,
+    };
+    let out = out.join(&name);
+    let mut words: Vec<OsString> = vec!["simulate".into(), scenario.into()];
+    for (option, values) in [("--policy", &simulate.policy), ("--set", &simulate.set)] {
+        words.extend(values.iter().map(|value| format!("{option}={value}").into()));
+    }
+    let mut told = Vec::new();
+    if simulate.csv {
+        told.extend(["--csv".into(), out.join("runs.csv").into()]);
+    }
+    if simulate.plot {
+        told.extend(["--plot".into(), out.join("pictures").into()]);
+    }
+    Part { name, out, words, told }
+}
+
+fn of_paper(out: &Path, reproduce: &Reproduce) -> Part {
+    let name = reproduce.name.clone().unwrap_or_else(|| reproduce.paper.clone());
+    let mut words: Vec<OsString> = vec!["reproduce".into(), (&reproduce.paper).into()];
+    words.extend(reproduce.experiments.iter().map(OsString::from));
+    words.extend(reproduce.full.then(|| "--full".into()));
+    words.extend(reproduce.options.iter().map(OsString::from));
+    let told = reproduce.check.then(|| "--check".into()).into_iter().collect();
+    Part { out: out.join(&name), name, words, told }
+}
+
+impl Part {
+    /// Whether it can be run: its words, and the scenario with all that is varied.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self.parsed(&self.words(&Role::Whole, None))? {
+            Command::Simulate(arguments) => simulate::check(&arguments).map_err(|failure| self.named(failure)),
+            Command::Reproduce(_) => Ok(()),
+        }
+    }
+
+    /// Does its runs. Those of a shard are noted as done.
+    pub fn run(&self, role: &Role, workers: Option<u16>) -> Result<(), Failure> {
+        fs::create_dir_all(&self.out).map_err(|error| {
+            Failure::Usage(format!("cannot make the folder '{}': {error}; choose another out", self.out.display()))
+        })?;
+        match self.parsed(&self.words(role, workers))? {
+            Command::Simulate(arguments) => simulate::run(arguments)?,
+            Command::Reproduce(arguments) => reproduce::run(arguments)?,
+        }
+        let Role::Shard(shard) = role else { return Ok(()) };
+        let note = self.note(*shard);
+        output::replace(&note, self.told_of().as_bytes())
+            .map_err(|error| Failure::Run(format!("cannot write '{}': {error}", note.display())))
+    }
+
+    /// Whether the runs of a shard are filed, all that this very command asks for.
+    pub fn is_done(&self, shard: Shard) -> bool {
+        fs::read(self.note(shard)).is_ok_and(|told| told == self.told_of().as_bytes())
+    }
+
+    /// The file that says so, beside the runs, so that it goes with their folder.
+    fn note(&self, shard: Shard) -> PathBuf {
+        self.out.join(RUNS).join(format!("shard-{}.done", shard.name()))
+    }
+
+    fn told_of(&self) -> String {
+        let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
+        format!("{}, simulator {}\n", words.join(" "), comity_sim::REVISION)
+    }
+
+    fn words(&self, role: &Role, workers: Option<u16>) -> Vec<OsString> {
+        let mut words = self.words.clone();
+        words.extend(["--out".into(), self.out.clone().into()]);
+        match role {
+            Role::Shard(shard) => words.extend(["--shard".into(), shard.to_string().into()]),
+            Role::Merge(folders) => {
+                words.extend(folders.iter().flat_map(|folder| ["--merge".into(), folder.clone().into()]));
+                words.extend(self.told.clone());
+            }
+            Role::Whole => words.extend(self.told.clone()),
+        }
+        words.extend(workers.into_iter().flat_map(|workers| ["--workers".into(), workers.to_string().into()]));
+        words
+    }
+
+    fn parsed(&self, words: &[OsString]) -> Result<Command, Failure> {
+        let all = [OsString::from("comity-lab")].into_iter().chain(words.iter().cloned());
+        Command::try_parse_from(all).map_err(|error| {
+            let text = error.to_string();
+            // What follows is how the command is used, which the file's writer has not typed.
+            let first = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+            self.named(Failure::Usage(first.to_owned()))
+        })
+    }
+
+    fn named(&self, failure: Failure) -> Failure {
+        Failure::Usage(format!("part '{}' of the sweep: {}", self.name, failure.into_sentence()))
+    }
+}
