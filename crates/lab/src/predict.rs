@@ -4,13 +4,11 @@
 //! twin.rs       the machine: cores, kernel, ticks, task groups
 //! costs.rs      what things cost there
 //! programs.rs   what is co-run: kernels, which are recorded here, or recordings
-//! checked.rs    a program that checks what it has done each time, as those of a co-run do
 //! foretell.rs   the simulated rounds, alone and together
 //! report.rs     what is foretold beside what is measured
 //! table.rs      the same for people
 //! ```
 
-mod checked;
 mod costs;
 mod foretell;
 mod programs;

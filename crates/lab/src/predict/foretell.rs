@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use comity_policy::Policy;
-use comity_sim::program::Recorded as Unfolding;
+use comity_sim::program::{Fork, ForkJoin, Program, Recorded as Unfolding};
 use comity_sim::random::stream;
 use comity_sim::threads::Host;
 use rand::RngExt;
 
-use super::checked::Checked;
 use super::costs::Costs;
 use super::programs::Recorded;
 use super::twin::Twin;
@@ -78,31 +77,33 @@ impl Run<'_> {
         host.use_linux(self.twin.linux);
         let tick = 1_000_000_000 / u64::from(self.twin.linux.hz);
         let mut work = 0;
-        let came: Vec<u64> = (0..programs.len() as u64)
-            .map(|number| {
-                let graph = &programs[number as usize].graph;
-                let check_ns = graph.about.check_ns.unwrap_or(0);
-                let mut random = stream(seed, number);
-                // One order to begin follows the other, at any time between two ticks.
-                let came = random.random_range(0..tick);
-                let own = random.random();
-                let program = Unfolding::with_joins(Arc::clone(graph), self.costs.join, own);
-                let program = Checked::new(program, check_ns);
-                work += comity_sim::program::Program::work(&program) + check_ns;
-                let number = host.submit(came, Box::new(program), self.policy, self.workers, own);
-                host.repeat(number);
-                came
-            })
-            .collect();
-        // Rounds and checks take turns.
-        let wanted = 2 * self.rounds - 1;
+        let plain = Policy::plain();
+        let mut running: Vec<Running> = Vec::new();
+        for (nth, Recorded { graph, .. }) in (0..).zip(programs) {
+            let mut random = stream(seed, nth);
+            // One order to begin follows the other, at any time between two ticks.
+            let came = random.random_range(0..tick);
+            let own = random.random();
+            let program = Unfolding::with_joins(Arc::clone(graph), self.costs.join, own);
+            work += program.work();
+            let number = host.submit(came, Box::new(program), self.policy, self.workers, own);
+            let check = graph.about.check_ns.filter(|check| *check > 0).map(|check| {
+                work += check;
+                let check = ForkJoin::new(check, 1, 1, 1, Fork::AtOnce);
+                // The thread that has handed in the round.
+                host.submit(came, Box::new(check), plain, 1, own)
+            });
+            match check {
+                Some(check) => host.alternate(number, check),
+                None => host.repeat(number),
+            }
+            running.push(Running { came, number, check });
+        }
         let step = work.max(tick);
         for nth in 1..=MOST_TIMES * self.rounds as u64 {
             host.run(nth * step, CHECK_EVERY)?;
-            let ended = |program: usize| host.executions(program as u32);
-            if (0..programs.len()).all(|program| ended(program).len() >= wanted) {
-                let rounds = |(program, came): (usize, &u64)| Checked::rounds(*came, &ended(program)[..wanted]);
-                return Ok(came.iter().enumerate().map(rounds).collect());
+            if running.iter().all(|program| host.executions(program.number).len() >= self.rounds) {
+                return Ok(running.iter().map(|program| program.rounds(&host, self.rounds)).collect());
             }
         }
         let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
@@ -110,5 +111,23 @@ impl Run<'_> {
             "{} did not end their rounds in {MOST_TIMES} times the time that their work takes on one core",
             names.join(" + ")
         ))
+    }
+}
+
+/// A program of a simulated run.
+struct Running {
+    came: u64,
+    number: u32,
+    /// What checks its results, and runs between two rounds.
+    check: Option<u32>,
+}
+
+impl Running {
+    /// How long the first rounds took.
+    fn rounds(&self, host: &Host, number: usize) -> Vec<u64> {
+        let ended = host.executions(self.number);
+        let next = host.executions(self.check.unwrap_or(self.number));
+        let began = std::iter::once(&self.came).chain(next);
+        ended.iter().zip(began).take(number).map(|(ended, began)| ended - began).collect()
     }
 }
