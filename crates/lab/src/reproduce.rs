@@ -1,6 +1,8 @@
 //! `comity-lab reproduce`: a paper's experiments, beside what the paper claims.
 
 mod a_steal;
+mod bws;
+mod dws;
 mod findings;
 mod options;
 mod settings;
@@ -19,6 +21,8 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Paper {
     ASteal(a_steal::Arguments),
+    Bws(bws::Arguments),
+    Dws(dws::Arguments),
     WsLast(ws_last::Arguments),
 }
 
@@ -26,6 +30,8 @@ enum Paper {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.paper {
         Paper::ASteal(arguments) => a_steal::run(arguments),
+        Paper::Bws(arguments) => bws::run(arguments),
+        Paper::Dws(arguments) => dws::run(arguments),
         Paper::WsLast(arguments) => ws_last::run(arguments),
     }
 }

@@ -4,9 +4,13 @@
 //! which order, does not matter for what comes out.
 
 pub mod a_steal;
+pub mod bws;
 pub mod claims;
+pub mod corun;
+pub mod dws;
 pub mod fit;
 pub mod measure;
+pub mod programs;
 pub mod ws_last;
 
 use std::convert::Infallible;

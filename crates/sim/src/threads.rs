@@ -398,6 +398,16 @@ impl Host {
         self.kernel.switches
     }
 
+    /// The same of the switches to a program's threads, of which some are to thieves; and of those from its threads to another program's.
+    pub fn switches_of(&self, program: u32) -> Switches {
+        self.pool(program).switches
+    }
+
+    /// Nanoseconds in which the program's workers have had a task, on a core or not, summed over them.
+    pub fn busy_time(&self, program: u32) -> u64 {
+        self.pool(program).busy_time(self.now)
+    }
+
     /// From now on no program that comes shares cores, whatever its policy: as on threads with `COMITY_TABLE=off`.
     pub fn without_table(&mut self) {
         self.has_table = false;
@@ -520,8 +530,22 @@ impl Host {
     /// # Errors
     /// Names what did not hold, and when: a mistake of the shell, or of the policy.
     pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
+        self.run_down_to(0, end, check_every)
+    }
+
+    /// The same, but until one of the programs ends or dies at the latest.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    pub fn run_to_next_end(&mut self, end: u64, check_every: u64) -> Result<(), String> {
+        self.run_down_to(self.left.saturating_sub(1), end, check_every)
+    }
+
+    /// The same, until so many programs are left.
+    fn run_down_to(&mut self, left: usize, end: u64, check_every: u64) -> Result<(), String> {
         let waits_for_endless = self.pools.0.iter().all(Pool::is_endless);
-        while self.left > if waits_for_endless { 0 } else { self.endless }
+        let left = left.max(if waits_for_endless { 0 } else { self.endless });
+        while self.left > left
             && let Some(Planned { at, due, .. }) = self.due.peek().copied()
             && at <= end
         {
@@ -548,7 +572,7 @@ impl Host {
             }
             self.touched.clear();
         }
-        if self.left > if waits_for_endless { 0 } else { self.endless } {
+        if self.left > left {
             self.pass(self.now.max(end));
         }
         self.catch_up_all();

@@ -50,6 +50,9 @@ struct Row<'a> {
     section: &'a str,
     figure: Option<u32>,
     measure: &'a str,
+    /// The paper's number alone, if its text has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<f64>,
     kind: Kind,
     headline: bool,
     here: f64,
@@ -257,6 +260,7 @@ impl<'a> Row<'a> {
             section: &claim.section,
             figure: claim.figure,
             measure: &claim.measure,
+            number: claim.number,
             kind: claim.kind,
             headline: claim.headline,
             here: judged.here().value,

@@ -168,3 +168,49 @@ fn a_figure_is_asked_for_by_its_number_and_drawn_where_it_is_wanted() {
     let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
     assert!(errors.contains("--figure 7: the claims of ws-last are of figures 3, 4, 5, 6"), "{errors}");
 }
+
+/// BWS and DWS: what is interrupted goes on, and neither that nor the threads nor the shards show.
+#[test]
+fn pairs_of_programs_come_out_the_same_whoever_runs_them() {
+    for (paper, experiment) in [("bws", "examples"), ("dws", "solo")] {
+        let folders = [(); 4].map(|()| TempDir::new().unwrap());
+        let paths = folders.each_ref().map(|folder| folder.path().to_str().unwrap());
+        let [one, two, first, second] = paths;
+        let run = |words: &[&str]| {
+            lab().args(["reproduce", paper, experiment]).args(words).assert().success();
+        };
+        run(&["--out", one, "--workers", "1"]);
+        run(&["--out", two, "--workers", "2"]);
+        let expected = files(folders[0].path());
+        assert!(expected.iter().any(|(name, _)| name == "result.json"), "{expected:?}");
+        assert!(files(folders[1].path()) == expected, "{paper}: two threads differ from one");
+        run(&["--out", first, "--shard", "1/3"]);
+        run(&["--out", second, "--shard", "2/3"]);
+        // The rest is run here: as after an interruption, what is filed is not done again.
+        let third = TempDir::new().unwrap();
+        fs::create_dir_all(third.path().join("runs")).unwrap();
+        for from in [&folders[2], &folders[3]] {
+            for entry in fs::read_dir(from.path().join("runs")).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), third.path().join("runs").join(entry.file_name())).unwrap();
+            }
+        }
+        run(&["--out", third.path().to_str().unwrap()]);
+        assert!(files(third.path()) == expected, "{paper}: what went on differs");
+    }
+}
+
+#[test]
+fn what_cannot_be_varied_of_pairs_is_said() {
+    for (paper, varied, part) in [
+        ("bws", "slow=0", "slow=0: write a number from 0.1 to 1000"),
+        ("bws", "again=later", "again=later: write process or in-place"),
+        ("bws", "speed=3", "'speed=3' is none of slow, cg (factors), setup"),
+        ("dws", "memory=2000", "memory=2000: write a whole number from 0 to 1000"),
+        ("dws", "queue=1", "'queue=1' is none of slow (a factor), bandwidth"),
+    ] {
+        let refused = lab().args(["reproduce", paper, "solo", "--vary", varied]).assert().code(2);
+        let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(errors.contains(part), "{errors}");
+    }
+}

@@ -29,3 +29,13 @@ pub fn part<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f
     }
     f64::from(so) / f64::from(count)
 }
+
+/// The mean of all; not a number, if there is none.
+pub fn average(all: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for one in all {
+        sum += one;
+        count += 1.0;
+    }
+    sum / count
+}

@@ -341,7 +341,14 @@ impl Host {
             let switches = &mut self.kernel.switches;
             switches.all += 1;
             switches.between_programs += u64::from(is_between);
-            switches.to_thieves += u64::from(!self.pools.worker(thread).is_busy());
+            let to_thief = u64::from(!self.pools.worker(thread).is_busy());
+            switches.to_thieves += to_thief;
+            let own = &mut self.pool_mut(thread.program).switches;
+            own.all += 1;
+            own.to_thieves += to_thief;
+            if let Some(before) = before.filter(|_| is_between) {
+                self.pool_mut(before.program).switches.between_programs += 1;
+            }
         }
         let now = self.now;
         let state = &mut self.kernel.cores[core];

@@ -12,7 +12,7 @@ use super::ledger::Ledger;
 use super::platform::Cells;
 use super::quota::Quota;
 use super::worker::{Doing, Rest, Worker};
-use super::{Counts, Fate, Host, Thread};
+use super::{Counts, Fate, Host, Switches, Thread};
 use crate::conversation::Line;
 use crate::network::{Done, Network, Next};
 use crate::program::{Program, Strand};
@@ -73,6 +73,8 @@ pub(super) struct Pool {
     /// How long the threads waited for a core that are gone.
     waited: u64,
     pub(super) counts: Counts,
+    /// To its threads, and from them to another program's.
+    pub(super) switches: Switches,
     /// When its lock will have been given back by all who have come.
     pub(super) lock_free: u64,
     came: bool,
@@ -124,6 +126,7 @@ impl Pool {
             spent: Cycles::default(),
             waited: 0,
             counts: Counts::default(),
+            switches: Switches::default(),
             lock_free: 0,
             came: false,
             repeats: false,

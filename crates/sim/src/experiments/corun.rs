@@ -1,0 +1,180 @@
+//! Programs that run together on a host, each again and again, as the papers measure them.
+//!
+//! An execution is a process of its own: its threads are new, and the kernel places them. Executions count that are whole; each is
+//! overlapped by those of the others, since all go on until the last has enough.
+
+use std::sync::Arc;
+
+use comity_graph::Graph;
+use comity_policy::Policy;
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use crate::program::{Endless, Recorded};
+use crate::random::stream;
+use crate::threads::linux::Linux;
+use crate::threads::{Costs, Host, Switches};
+
+/// What programs run on.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// Its processors.
+    pub cores: u32,
+    /// Its kernel.
+    pub linux: Linux,
+    /// What things cost there.
+    pub costs: Costs,
+    /// Whether a yield to a peer gives it this core.
+    pub directed_yield: bool,
+}
+
+/// A program and how it is run.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What it does; `None`: LOOP, whose threads compute for themselves and never end.
+    pub graph: Option<Arc<Graph>>,
+    /// What a join costs the worker that forks, in nanoseconds.
+    pub join_ns: f64,
+    /// The part of its time alone in which it waits for memory, in thousandths.
+    pub memory: u32,
+    /// How its workers are scheduled.
+    pub policy: Policy,
+    /// How many it has.
+    pub workers: u32,
+}
+
+/// How long programs run together.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// Until each has so many whole executions, but for those that never end,
+    pub executions: usize,
+    /// or for so many nanoseconds.
+    pub most: u64,
+}
+
+/// Whether an execution is a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// It is: its threads are new.
+    Process,
+    /// It is not: the same threads begin again.
+    InPlace,
+}
+
+/// What came of a program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// How long each of its whole executions took, in nanoseconds, in their order.
+    pub times: Vec<u64>,
+    /// For how long it was there, in nanoseconds.
+    pub there: u64,
+    /// How long its threads had a task on a core, summed over them.
+    pub worked: u64,
+    /// How long they had a task, on a core or not.
+    pub busy: u64,
+    /// Switches to its threads, of these to thieves, and from its threads to those of another program.
+    pub switches: Switches,
+    /// Barriers on all its threads, fences of one, and calls that wake one.
+    pub heavy: [u64; 3],
+}
+
+impl Ran {
+    /// A whole execution in the mean, in nanoseconds. Not a number, if there is none.
+    pub fn mean(&self) -> f64 {
+        self.times.iter().sum::<u64>() as f64 / self.times.len() as f64
+    }
+
+    /// Adds what came of another run of the same program.
+    pub fn add(&mut self, other: &Ran) {
+        self.times.extend(&other.times);
+        self.there += other.there;
+        self.worked += other.worked;
+        self.busy += other.busy;
+        self.switches.all += other.switches.all;
+        self.switches.to_thieves += other.switches.to_thieves;
+        self.switches.between_programs += other.switches.between_programs;
+        for (sum, one) in self.heavy.iter_mut().zip(other.heavy) {
+            *sum += one;
+        }
+    }
+}
+
+/// From the end of an execution to the next at most, in nanoseconds: a process ends, and another begins. The length is drawn, so
+/// that programs do not keep step.
+const GAP: u64 = 2_000_000;
+
+/// The first executions begin within this time, in nanoseconds.
+const STARTS: u64 = 20_000_000;
+
+/// Runs programs together; what came of each, in their order.
+///
+/// # Panics
+/// If the simulator finds a mistake of its own.
+pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Length, seed: u64) -> Vec<Ran> {
+    let mut host = Host::new(machine.cores as usize, machine.costs, seed);
+    host.use_linux(machine.linux);
+    host.yield_to_peers(machine.directed_yield);
+    let mut random = stream(seed, 1);
+    let mut ran = vec![Ran::default(); entries.len()];
+    let submit = |host: &mut Host, entry: &Entry, at: u64, seed: u64| {
+        let program: Box<dyn crate::program::Program> = match &entry.graph {
+            Some(graph) => Box::new(Recorded::with_joins(Arc::clone(graph), entry.join_ns, seed)),
+            None => Box::new(Endless::new(entry.workers)),
+        };
+        let number = host.submit(at, program, entry.policy, entry.workers, seed);
+        host.set_memory(number, entry.memory);
+        if again == Again::InPlace {
+            host.repeat(number);
+        }
+        (number, at)
+    };
+    // The first begins at once where it is alone.
+    let starts = if entries.len() > 1 { STARTS } else { 1 };
+    let mut current: Vec<(u32, u64)> = entries
+        .iter()
+        .map(|entry| submit(&mut host, entry, 1 + random.random_range(0..starts), random.random()))
+        .collect();
+    let ends = entries.iter().any(|entry| entry.graph.is_some());
+    let is_done = |ran: &[Ran]| {
+        let has_enough = |(entry, ran): (&Entry, &Ran)| entry.graph.is_none() || ran.times.len() >= length.executions;
+        ends && entries.iter().zip(ran).all(has_enough)
+    };
+    // Where programs repeat in place none ends, and it is looked so often.
+    let step = if again == Again::InPlace { GAP } else { length.most };
+    while !is_done(&ran) && host.now() < length.most {
+        let end = (host.now() + step).min(length.most);
+        host.run_to_next_end(end, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+        for ((entry, ran), current) in entries.iter().zip(&mut ran).zip(&mut current) {
+            let (number, came) = *current;
+            let executions = host.executions(number);
+            for nth in ran.times.len()..executions.len() {
+                let began = if nth == 0 { came } else { executions[nth - 1] };
+                ran.times.push(executions[nth] - began);
+            }
+            if let Some(ended) = host.fate(number).ended {
+                ran.times.push(ended - came);
+                note(&host, number, ended - came, ran);
+                *current = submit(&mut host, entry, ended + 1 + random.random_range(0..GAP), random.random());
+            }
+        }
+    }
+    for (ran, (number, came)) in ran.iter_mut().zip(current) {
+        note(&host, number, host.now().saturating_sub(came), ran);
+    }
+    ran
+}
+
+/// Adds what a process did until now.
+fn note(host: &Host, number: u32, there: u64, ran: &mut Ran) {
+    let fate = host.fate(number);
+    ran.there += there;
+    ran.worked += fate.spent.work;
+    ran.busy += host.busy_time(number);
+    let Switches { all, to_thieves, between_programs } = host.switches_of(number);
+    ran.switches.all += all;
+    ran.switches.to_thieves += to_thieves;
+    ran.switches.between_programs += between_programs;
+    for (sum, one) in ran.heavy.iter_mut().zip([fate.counts.barriers, fate.counts.fences, fate.counts.wakeups]) {
+        *sum += one;
+    }
+}

@@ -1,0 +1,118 @@
+//! The programs of the BWS and DWS papers: kernels of this repository, recorded once on one machine, so that a repetition has the same
+//! bytes everywhere. `comity-lab record NAME --out FILE` makes such a file; the first line of each says what was recorded.
+//!
+//! Two of them are not only scaled. Of CG the steps of conjugate gradients are repeated, since an execution of class B is thousands of
+//! phases that are all alike. CLIP's pairs come in batches, with a serial stretch before each: the paper's has a speedup below 16, and
+//! one loop over all pairs has that of the machine.
+
+use std::sync::Arc;
+
+use comity_graph::{Graph, Scale, Step, Stretch, Task, TaskId};
+
+/// A file of this folder.
+macro_rules! recording {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!("programs/", $name, ".graph")).as_slice())
+    };
+}
+
+/// By name.
+const RECORDINGS: [(&str, &[u8]); 15] = [
+    recording!("bfs"),
+    recording!("ep"),
+    recording!("mm"),
+    recording!("raytrace"),
+    recording!("cg"),
+    recording!("clip"),
+    recording!("mi"),
+    recording!("fft"),
+    recording!("pnn"),
+    recording!("cholesky"),
+    recording!("lu"),
+    recording!("ge"),
+    recording!("heat"),
+    recording!("sor"),
+    recording!("mergesort"),
+];
+
+/// The recording of a program, scaled.
+///
+/// # Panics
+/// If there is none of that name, or it cannot be scaled so.
+pub fn recorded(name: &str, scale: Scale) -> Arc<Graph> {
+    Arc::new(read(name).scaled(scale).unwrap_or_else(|why| panic!("{name}: {why}")))
+}
+
+fn read(name: &str) -> Graph {
+    let mut bytes = RECORDINGS.iter().find(|(known, _)| *known == name).expect("it is recorded").1;
+    Graph::read(&mut bytes).unwrap_or_else(|why| panic!("{name}: {why}"))
+}
+
+/// So many steps of CG, each of which is scaled.
+pub fn conjugate_gradients(steps: u32, scale: Scale) -> Arc<Graph> {
+    let graph = read("cg").scaled(scale).unwrap_or_else(|why| panic!("cg: {why}"));
+    // What recurs in a step of the inverse iteration, which recurs in the root.
+    let recurs = |task: TaskId| {
+        graph.tasks()[task as usize].0.iter().find_map(|step| match step {
+            Step::Repeat { task, .. } => Some(*task),
+            _ => None,
+        })
+    };
+    let step = recurs(graph.root()).and_then(recurs).expect("CG has steps of steps");
+    again(&graph, graph.tasks()[..=step as usize].to_vec(), steps)
+}
+
+/// So many batches of CLIP's pairs, each after a serial stretch of so many nanoseconds.
+pub fn clip_in_batches(batches: u32, serial: u64, scale: Scale) -> Arc<Graph> {
+    let graph = read("clip").scaled(scale).unwrap_or_else(|why| panic!("clip: {why}"));
+    let mut tasks = graph.tasks().to_vec();
+    let batch = tasks.last_mut().expect("a graph has a root");
+    batch.0[0] = Step::Run(Stretch::of(serial, 0));
+    again(&graph, tasks, batches)
+}
+
+/// A program that has a serial stretch of so many nanoseconds before everything else.
+pub fn set_up(graph: &Graph, serial: u64) -> Arc<Graph> {
+    after(serial, graph, graph.tasks().to_vec(), 1)
+}
+
+/// The last of these tasks so often.
+fn again(of: &Graph, tasks: Vec<Task>, times: u32) -> Arc<Graph> {
+    after(1, of, tasks, times)
+}
+
+/// The same after a serial stretch.
+fn after(serial: u64, of: &Graph, mut tasks: Vec<Task>, times: u32) -> Arc<Graph> {
+    let task = tasks.len() as TaskId - 1;
+    tasks.push(Task(vec![Step::Run(Stretch::of(serial, 0)), Step::Repeat { task, times }]));
+    Arc::new(Graph::new(of.about.clone(), tasks).expect("its tasks are those of a graph"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_read_and_scaled() {
+        for (name, _) in RECORDINGS {
+            let (plain, long) = (read(name), recorded(name, Scale { length: 2.0, serial: 2.0, ..Scale::default() }));
+            let (plain, long) = (plain.measure(1), long.measure(1));
+            assert!(long.work > plain.work && long.span > plain.span, "{name}");
+        }
+    }
+
+    #[test]
+    fn steps_and_batches_are_as_many_as_asked() {
+        let steps = |steps| conjugate_gradients(steps, Scale::default()).measure(1);
+        let (one, ten) = (steps(1), steps(10));
+        let of_ten = (ten.work - 1) as f64 / (10 * (one.work - 1)) as f64;
+        // A single step takes what steps take in the mean.
+        assert!((0.8..1.25).contains(&of_ten), "{of_ten}");
+        let batches = |batches| clip_in_batches(batches, 1_000, Scale::default()).measure(1);
+        let (one, ten) = (batches(1), batches(10));
+        assert_eq!((ten.work - 1, ten.span - 1), (10 * (one.work - 1), 10 * (one.span - 1)));
+        let plain = recorded("mm", Scale::default());
+        let (late, plain) = (set_up(&plain, 1_000_000).measure(1), plain.measure(1));
+        assert_eq!((late.work, late.span), (plain.work + 1_000_000, plain.span + 1_000_000));
+    }
+}

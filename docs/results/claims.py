@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The claims of a paper beside what came out, as the tables of docs/results/bws.md and dws.md.
+
+    comity-lab reproduce bws --full --out FOLDER
+    python3 docs/results/claims.py FOLDER/result.json
+
+A claim holds if what came out lies in its interval with every value that is swept. Of each that does not, the last column says whether
+who wins and by what order is the paper's: "order" with the chosen values what came out has the paper's sign and lies within a factor of
+three of its number; of a part of comparisons, on the same side of a half. "no" is all else.
+"""
+
+import json
+import sys
+
+KINDS = ["calibrated", "known", "held-out"]
+
+
+def told(value):
+    if value is None:
+        return "none"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def is_order(claim):
+    """Whether sign and order of magnitude are the paper's, with the chosen values."""
+    here, (least, most) = claim["here"], claim["accepted"]
+    if here is None:
+        return False
+    if least <= here <= most:
+        return True
+    number = claim.get("number")
+    if number is None or (least, most) == (1.0, 1.0):
+        # A part of comparisons, or words: the middle of what counts.
+        number = (least + most) / 2
+        if most <= 1.0:
+            return (here > 0.5) == (number > 0.5)
+    if number == 0:
+        return False
+    return here * number > 0 and 1 / 3 <= here / number <= 3
+
+
+def main():
+    report = json.load(open(sys.argv[1]))
+    claims = report["claims"]
+    print("| share of | claims | hold | order too |\n|---|---|---|---|")
+    groups = [(kind, [claim for claim in claims if claim["kind"] == kind]) for kind in KINDS]
+    groups.append(("headlines", [claim for claim in claims if claim["headline"]]))
+    for figure in sorted({claim["figure"] or 0 for claim in claims}):
+        name = f"figure {figure}" if figure else "no figure"
+        groups.append((name, [claim for claim in claims if (claim["figure"] or 0) == figure]))
+    for name, own in groups:
+        if own:
+            hold = sum(claim["holds"] for claim in own)
+            print(f"| {name} | {len(own)} | {hold} | {sum(map(is_order, own))} |")
+    for kind in KINDS:
+        own = [claim for claim in claims if claim["kind"] == kind]
+        if not own:
+            continue
+        print(f"\n**{kind.capitalize().replace('-', ' ')}**\n")
+        print("| claim | the paper | here (over the sweep) | accepted | |\n|---|---|---|---|---|")
+        for claim in own:
+            values = [at["here"]["value"] for at in claim["at"] if at["here"]["value"] is not None]
+            here = told(claim["here"])
+            if len(values) > 1:
+                here += f" ({told(min(values))} to {told(max(values))})"
+            least, most = claim["accepted"]
+            verdict = "**holds**" if claim["holds"] else "order" if is_order(claim) else "no"
+            star = " *" if claim["headline"] else ""
+            accepted = told(least) if least == most else f"{told(least)} to {told(most)}"
+            print(f"| `{claim['what']}`{star} | {claim['section']}: {claim['paper']} | {here} | {accepted} | {verdict} |")
+
+
+main()
