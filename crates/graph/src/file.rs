@@ -30,7 +30,7 @@ impl Graph {
     /// # Errors
     /// Those of the writer.
     pub fn write(&self, to: &mut impl Write) -> std::io::Result<()> {
-        let About { program, workers, merge_ns, clock_ns, plain_ns, recorded_ns, span_ns } = &self.about;
+        let About { program, workers, merge_ns, clock_ns, plain_ns, recorded_ns, span_ns, check_ns } = &self.about;
         let (tasks, unfold, work) = (self.tasks().len(), self.count_tasks() as u64, self.measure(0).work);
         write!(
             to,
@@ -39,8 +39,12 @@ impl Graph {
         write!(to, "\"about\":{{\"program\":{},\"workers\":{workers},\"merge_ns\":{merge_ns},", Text(program))?;
         write!(
             to,
-            "\"clock_ns\":{clock_ns},\"plain_ns\":{plain_ns},\"recorded_ns\":{recorded_ns},\"span_ns\":{span_ns}}}}}"
+            "\"clock_ns\":{clock_ns},\"plain_ns\":{plain_ns},\"recorded_ns\":{recorded_ns},\"span_ns\":{span_ns}"
         )?;
+        if let Some(check_ns) = check_ns {
+            write!(to, ",\"check_ns\":{check_ns}")?;
+        }
+        write!(to, "}}}}")?;
         for task in self.tasks() {
             write!(to, "\n{}", List(&task.0))?;
         }

@@ -32,6 +32,10 @@ pub struct About {
     pub recorded_ns: u64,
     /// T∞ of the run as it was, in which each stretch had the length that it had then.
     pub span_ns: u64,
+    /// What its process computes between one run and the next, on one core: it checks the result, and gives memory back. The median
+    /// of some; not known of a command.
+    #[cfg_attr(feature = "read", serde(default))]
+    pub check_ns: Option<u64>,
 }
 
 /// A task: steps, one after another. The first is a [`Step::Run`].

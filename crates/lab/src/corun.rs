@@ -6,11 +6,11 @@
 
 pub mod chart;
 mod csv;
-mod measures;
+pub mod measures;
 pub mod pairs;
-mod program;
+pub mod program;
 mod report;
-mod schedule;
+pub mod schedule;
 mod stage;
 pub mod summary;
 pub mod table;
@@ -411,6 +411,13 @@ pub fn task_grouping(grouping: Grouping) -> &'static str {
             "separate-without-autogroup"
         }
     }
+}
+
+/// What came of a plan that has been measured, one entry per backend, each its own baseline.
+pub fn outcome(plan: &Plan, record: &Record) -> Result<Vec<Corun>, Failure> {
+    let samples = record.samples();
+    wrong_result(plan, &samples)?;
+    Ok(report::coruns(plan, &samples, Baseline::Own, cores::usable().get()))
 }
 
 fn wrong_result(plan: &Plan, samples: &[Vec<schedule::Samples>]) -> Result<(), Failure> {

@@ -18,6 +18,7 @@ mod filing;
 mod json;
 mod kernel;
 mod plot;
+mod predict;
 mod progress;
 mod record;
 mod report;
@@ -49,6 +50,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Verb {
     Corun(corun::Arguments),
+    Predict(predict::Arguments),
     Kernel(kernel::Arguments),
     Record(record::Arguments),
     Bench(bench::Arguments),
@@ -68,6 +70,7 @@ impl Verb {
     fn takes(&self) -> (&'static str, Takes) {
         match self {
             Verb::Corun(_) => ("corun", Takes::Both),
+            Verb::Predict(_) => ("predict", Takes::Both),
             Verb::Kernel(arguments) if arguments.is_list() => ("kernel --list", Takes::Neither),
             Verb::Kernel(_) => ("kernel", Takes::Both),
             Verb::Record(arguments) if arguments.is_show() => ("record --show", Takes::Neither),
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
     }
     let outcome = match verb {
         Verb::Corun(arguments) => corun::run(&arguments),
+        Verb::Predict(arguments) => predict::run(&arguments),
         Verb::Kernel(arguments) => kernel::run(&arguments),
         Verb::Record(arguments) => record::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),

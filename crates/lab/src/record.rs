@@ -1,7 +1,7 @@
 //! `comity-lab record`: the task graph of a real run, in a file, for the simulator.
 
 mod command;
-mod kernel;
+pub mod kernel;
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -17,7 +17,8 @@ use comity_graph::{About, Graph, Leaves, Measures, Scale};
 use comity_kernels::record::MERGE_NS;
 use comity_kernels::{catalog, scaling};
 
-use crate::backend::workers_range;
+use crate::backend::{default_workers, workers_range};
+use crate::choices;
 use crate::json::{RecordReport, Spread};
 
 const EXAMPLES: &str = "Examples:
@@ -122,7 +123,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let Some(out) = &arguments.out else { return Err(Failure::Usage("name a file with --out".into())) };
     let (graph, rounds) = match &arguments.name {
-        Some(name) => kernel::record(name, arguments)?,
+        Some(name) => {
+            let workers = arguments.workers.map_or_else(default_workers, Ok)?;
+            choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
+            choices::tell_workers(workers, arguments.workers.is_some());
+            kernel::record(name, workers, arguments.merge_ns, arguments.rounds)?
+        }
         None => command::record(&arguments.command, arguments)?,
     };
     write(&graph, out).map_err(|error| Failure::Run(format!("cannot write '{}': {error}", out.display())))?;
@@ -148,7 +154,7 @@ fn write(graph: &Graph, path: &Path) -> std::io::Result<()> {
 }
 
 /// What was measured in each round, in nanoseconds.
-struct Rounds {
+pub struct Rounds {
     plain: Vec<u64>,
     recorded: Vec<u64>,
     work: Vec<u64>,

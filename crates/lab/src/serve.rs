@@ -70,7 +70,7 @@ pub enum Event {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let cannot = |what: &str, error: io::Error| Failure::Run(format!("cannot {what}: {error}"));
     if arguments.session {
-        task_group::new_session().map_err(|error| cannot("start a session", error))?;
+        task_group::stand_apart().map_err(|error| cannot("start a session", error))?;
     } else {
         process::new_group().map_err(|error| cannot("start a process group", error))?;
     }

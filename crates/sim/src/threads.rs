@@ -445,6 +445,24 @@ impl Host {
         }
     }
 
+    /// Two programs that come at one time take turns, again and again: each execution of the first is followed by one of the second, and
+    /// that by one of the first. While one runs, the other's pool has no work. They are of one task group: the second is what the process
+    /// of the first does on other threads between two executions.
+    ///
+    /// # Panics
+    /// If one's tasks block.
+    pub fn alternate(&mut self, first: u32, second: u32) {
+        for (program, next) in [(first, second), (second, first)] {
+            self.repeat(program);
+            let pool = &mut self.pools.0[program as usize];
+            assert!(pool.repeats, "program {program} has tasks that block");
+            (pool.next, pool.waits) = (Some(next), program == second);
+        }
+        if let Some(linux) = &mut self.kernel.linux {
+            linux.join_group(second, first);
+        }
+    }
+
     /// When the executions of a program that starts again have ended, in order. One that has begun and not ended is not there.
     pub fn executions(&self, program: u32) -> &[u64] {
         &self.pools.0[program as usize].executions

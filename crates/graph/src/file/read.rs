@@ -226,8 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn any_name_is_read_as_it_was_written() {
+    fn what_a_run_was_is_read_as_it_was_written() {
         let mut graph = read(&file(1, 1, 2, &["[2]"])).unwrap();
+        graph.about.check_ns = Some(7);
         graph.about.program = "a \"quoted\" \\ path\n\u{1}\t ünd µ".to_owned();
         let mut written = Vec::new();
         graph.write(&mut written).unwrap();

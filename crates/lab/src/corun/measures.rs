@@ -69,7 +69,8 @@ fn span(programs: &[Means], value: fn(&Means) -> f64) -> f64 {
     range(&programs.iter().map(value).collect::<Vec<f64>>())
 }
 
-fn range(values: &[f64]) -> f64 {
+/// The largest minus the smallest.
+pub fn range(values: &[f64]) -> f64 {
     Statistics::max(values) - Statistics::min(values)
 }
 

@@ -5,25 +5,13 @@ use comity_graph::{About, Graph};
 use comity_kernels::record::Costs;
 use comity_kernels::scaling::FORKS_NOTHING;
 use comity_kernels::{Verdict, catalog};
+use comity_os::cpu_clock::ThreadId;
 
-use super::{Arguments, Rounds, choose};
-use crate::backend::default_workers;
-use crate::choices;
+use super::{Rounds, choose, median};
 use crate::progress::Progress;
 
-/// Runs a kernel in turns with and without being measured.
-pub fn record(name: &str, arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
-    let workers = match arguments.workers {
-        Some(workers) => workers,
-        None => default_workers()?,
-    };
-    choices::tell(&format!("record {name}, {} rounds", arguments.rounds));
-    choices::tell_workers(workers, arguments.workers.is_some());
-    let program = catalog::prepare(name).map_err(|error| Failure::Usage(error.to_string()))?;
-    let right = |verdict: Verdict| match verdict.verified {
-        true => Ok(()),
-        false => Err(Failure::Run(format!("{name} gave a wrong result: {}", verdict.detail))),
-    };
+/// Looks whether the kernel of that name, which is known to be good, can be recorded.
+pub fn check(name: &str) -> Result<(), Failure> {
     let (row, _) = catalog::parse(name).map_err(|error| Failure::Usage(error.to_string()))?;
     if row.scaling.err() == Some(FORKS_NOTHING) {
         return Err(Failure::Usage(format!(
@@ -31,26 +19,43 @@ pub fn record(name: &str, arguments: &Arguments) -> Result<(Graph, Rounds), Fail
              program, and sleep and kind = \"scatter-gather\" are tasks that wait"
         )));
     }
+    Ok(())
+}
+
+/// Runs a kernel in turns with and without being measured, as often as `rounds` says.
+pub fn record(name: &str, workers: u16, merge_ns: u64, rounds: u32) -> Result<(Graph, Rounds), Failure> {
+    let program = catalog::prepare(name).map_err(|error| Failure::Usage(error.to_string()))?;
+    let right = |verdict: Verdict| match verdict.verified {
+        true => Ok(()),
+        false => Err(Failure::Run(format!("{name} gave a wrong result: {}", verdict.detail))),
+    };
+    check(name)?;
     let costs = Costs::calibrated();
-    let progress = Progress::new(2 * arguments.rounds as usize + 1, 0, "runs");
+    let progress = Progress::new(2 * rounds as usize + 1, 0, "runs");
     progress.doing(|| format!("{name}, for the first time"));
     // What is allocated and mapped once only is not in what is compared.
     right(program.run_plain().1)?;
     progress.inc();
     let about = About { program: name.to_owned(), workers: workers.into(), ..About::default() };
-    let (mut plain, mut graphs) = (Vec::new(), Vec::new());
-    for _ in 0..arguments.rounds {
+    let (mut plain, mut checks, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
+    let thread = ThreadId::current();
+    let used_now = || thread.cpu_time().expect("the calling thread is there");
+    for _ in 0..rounds {
         progress.doing(|| format!("{name}, as it is"));
+        let before = used_now();
         let (used, verdict) = program.run_plain();
+        checks.push((used_now() - before).saturating_sub(used).as_nanos() as u64);
         right(verdict)?;
         plain.push(used.as_nanos() as u64);
         progress.inc();
         progress.doing(|| format!("{name}, recorded"));
-        let (graph, verdict) = program.record(arguments.merge_ns, costs, about.clone());
+        let (graph, verdict) = program.record(merge_ns, costs, about.clone());
         right(verdict)?;
         graphs.push(graph.map_err(|why| Failure::Run(format!("{name} cannot be recorded: {why}")))?);
         progress.inc();
     }
     progress.end();
-    Ok(choose(plain, graphs))
+    let (mut graph, rounds) = choose(plain, graphs);
+    graph.about.check_ns = Some(median(&checks));
+    Ok((graph, rounds))
 }

@@ -330,12 +330,12 @@ fn ratios(title: &str, policies: &[(&str, &Vec<Mix>)], of_paper: OfPaper, claims
             Series::new(*name, Marks::Points, points)
         })
         .collect();
-    for of in 0..policies.len() {
+    for (of, (name, _)) in policies.iter().enumerate() {
         let number = |id: &str| claims.iter().find(|claim| claim.id == id)?.number;
         let own = of_paper.iter().filter(|(_, policy, ..)| *policy == of);
         let points: Vec<(f64, f64)> = own.filter_map(|(id, _, nth, mix)| Some((x(*mix, *nth), number(id)?))).collect();
         if !points.is_empty() {
-            series.push(Series::of_paper(format!("{}: the paper's", policies[of].0), of, points));
+            series.push(Series::of_paper(format!("{name}: the paper's"), of, points));
         }
     }
     let mixes: Vec<String> = first.iter().map(|mix| format!("({}, {})", mix.of[0], mix.of[1])).collect();

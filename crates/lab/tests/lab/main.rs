@@ -7,6 +7,7 @@ mod corun;
 mod interrupted;
 mod kernel;
 mod loudness;
+mod predict;
 mod processes;
 mod record;
 mod report;

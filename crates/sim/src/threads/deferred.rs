@@ -45,7 +45,12 @@ impl Host {
         }
         let pool = self.pool(thread.program);
         let is_plain = pool.policy.row().waking == Waking::NobodySleeps && pool.share.is_none() && pool.quota.is_none();
-        if !is_plain || pool.shows_task() || pool.is_over() || !self.kernel.cores[core].queue.is_empty() {
+        if !is_plain
+            || pool.shows_task()
+            || pool.ledger.is_empty()
+            || pool.is_over()
+            || !self.kernel.cores[core].queue.is_empty()
+        {
             return;
         }
         self.pool_mut(thread.program).deferred += 1;

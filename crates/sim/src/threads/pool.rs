@@ -82,6 +82,10 @@ pub(super) struct Pool {
     came: bool,
     /// It starts again when it has ended.
     pub(super) repeats: bool,
+    /// Which program's execution begins when one of it has ended, if not its own.
+    pub(super) next: Option<u32>,
+    /// It comes with nothing to do.
+    pub(super) waits: bool,
     /// When it has ended before it started again.
     pub(super) executions: Vec<u64>,
     pub(super) ended: Option<u64>,
@@ -129,6 +133,8 @@ impl Pool {
             lock_free: 0,
             came: false,
             repeats: false,
+            next: None,
+            waits: false,
             executions: Vec::new(),
             ended: None,
             died: None,
@@ -338,6 +344,7 @@ impl Host {
         }
         pool.came = true;
         let roots = match &mut pool.work {
+            Work::Graph(_) if pool.waits => Vec::new(),
             Work::Graph(program) => [program.root()].into_iter().chain(program.others()).collect(),
             Work::Network(network) => network.start(),
         };
@@ -492,24 +499,38 @@ impl Host {
         }
     }
 
-    /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from outside.
+    /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from outside; or another does.
     fn has_ended(&mut self, thread: Thread) {
         self.catch_up(thread.program);
         let now = self.now;
         let pool = self.pool_mut(thread.program);
-        let root = match &mut pool.work {
-            Work::Graph(program) if pool.repeats => program.root(),
-            _ => {
-                pool.ended = Some(now);
-                return;
-            }
-        };
+        if !pool.repeats {
+            pool.ended = Some(now);
+            return;
+        }
         pool.executions.push(now);
+        match pool.next {
+            Some(next) => {
+                self.touched.push(next);
+                self.begins_again(next);
+            }
+            None => self.begins_again(thread.program),
+        }
+        self.take_own(thread, false);
+    }
+
+    /// The next execution of a program that repeats is handed in, if it is there.
+    pub(super) fn begins_again(&mut self, program: u32) {
+        let pool = self.pool_mut(program);
+        if !pool.is_there() {
+            return;
+        }
+        let Work::Graph(work) = &mut pool.work else { return };
+        let root = work.root();
         let created = pool.ledger.create(root.id);
         pool.injected.push_back(root);
         self.expect(created);
-        self.injected(thread.program);
-        self.take_own(thread, false);
+        self.injected(program);
     }
 
     /// A task that can block has come to the end of a step.

@@ -1,6 +1,5 @@
 //! A probe on threads: a process for each program, all of whose threads are confined to one core.
 
-use std::io;
 use std::num::NonZeroU64;
 use std::process::Command;
 use std::sync::Mutex;
@@ -170,7 +169,8 @@ fn idle(core: usize) -> Result<Duration, Failure> {
 /// Is the program of a role.
 pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(), Failure> {
     if apart {
-        stand_apart().map_err(|error| Failure::Run(format!("cannot start a session as nice as this: {error}")))?;
+        task_group::stand_apart()
+            .map_err(|error| Failure::Run(format!("cannot start a session as nice as this: {error}")))?;
     }
     let (ends, lateness) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let waits: Vec<AtomicU64> = (0..threads).map(|_| AtomicU64::new(0)).collect();
@@ -204,13 +204,6 @@ pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(),
         ends.store(true, Ordering::Relaxed);
         counted
     })
-}
-
-/// The new task group has the weight of the one in which the command was started.
-fn stand_apart() -> io::Result<()> {
-    let nice = task_group::nice().unwrap_or(0);
-    task_group::new_session()?;
-    if nice != 0 { task_group::set_nice(nice) } else { Ok(()) }
 }
 
 fn compute(ends: &AtomicBool, waits: &AtomicU64) {

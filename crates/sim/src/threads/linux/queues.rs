@@ -1,5 +1,7 @@
 //! The queues of all cores: of each the threads, and where programs are task groups the groups that they are in.
 
+use std::rc::Rc;
+
 use super::super::Thread;
 use super::super::kernel::{Core, WHOLE};
 use super::super::pool::Pools;
@@ -51,6 +53,13 @@ pub(in super::super) struct Queues {
     pub(super) loads: Vec<i64>,
     /// If it has bounds.
     memory: Option<Memory>,
+    /// Of the first programs, in whose task group each is; of the others, its own.
+    owners: Rc<[u32]>,
+}
+
+/// In whose task group a thread is.
+fn owner(owners: &[u32], thread: Thread) -> u32 {
+    owners.get(thread.program as usize).copied().unwrap_or(thread.program)
 }
 
 /// How a thread comes to a queue.
@@ -73,14 +82,23 @@ impl Queues {
             constants: Constants::of(linux.version, linux.scaled_for.unwrap_or(processors as u32)),
             roots: (0..processors).map(|_| Root::default()).collect(),
             loads: Vec::new(),
+            owners: Rc::new([]),
         }
     }
 
     pub(super) fn group_of(&self, thread: Thread) -> usize {
         match self.linux.groups {
             Groups::Same => 0,
-            Groups::Separate => thread.program as usize,
+            Groups::Separate => owner(&self.owners, thread) as usize,
         }
+    }
+
+    /// The threads of a program that has not come yet are in the task group of another.
+    pub(in super::super) fn join_group(&mut self, program: u32, of: u32) {
+        let known = self.owners.len().max(program as usize + 1) as u32;
+        let owner =
+            |number| if number == program { of } else { self.owners.get(number as usize).copied().unwrap_or(number) };
+        self.owners = (0..known).map(owner).collect();
     }
 
     /// The other hardware thread of a core.
@@ -149,9 +167,9 @@ impl Queues {
         group: usize,
         pools: &'a Pools,
     ) -> impl Iterator<Item = (Thread, Entity)> + Clone + use<'a> {
-        let (groups, group) = (self.linux.groups, group as u32);
+        let (groups, group, owners) = (self.linux.groups, group as u32, Rc::clone(&self.owners));
         let all = core.queue.iter().chain(core.running.iter()).copied();
-        let are = all.filter(move |thread| groups == Groups::Same || thread.program == group);
+        let are = all.filter(move |thread| groups == Groups::Same || owner(&owners, *thread) == group);
         are.map(|thread| (thread, pools.worker(thread).entity))
     }
 

@@ -1,0 +1,78 @@
+//! What things cost on the simulated machine.
+
+use comity_sim::threads;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// In nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Costs {
+    /// Of the host.
+    #[serde(flatten)]
+    pub host: threads::Costs,
+    /// A join that is not stolen, for whoever forks.
+    pub join: f64,
+}
+
+/// What an unstolen join was measured to cost (`docs/results/fork-join.md`).
+const JOIN_NS: f64 = 3.0;
+
+/// More than a second is a slip of the finger.
+const MOST_NS: u64 = 1_000_000_000;
+
+impl Default for Costs {
+    fn default() -> Costs {
+        Costs { host: threads::Costs::default(), join: JOIN_NS }
+    }
+}
+
+impl Costs {
+    /// The defaults, but for what `NAME=NS,…` says.
+    ///
+    /// # Errors
+    /// Says in a sentence what is wrong with it.
+    pub fn parse(text: &str) -> Result<Costs, String> {
+        let mut costs = Costs::default();
+        let mut host = Map::new();
+        for piece in text.split(',').filter(|piece| !piece.is_empty()) {
+            let (name, number) =
+                piece.split_once('=').ok_or_else(|| format!("'{piece}' is not of the form NAME=NS"))?;
+            if name == "join" {
+                let join = number.parse().ok().filter(|join| (0.0..=1e6).contains(join));
+                costs.join = join.ok_or_else(|| format!("join={number} is not a number from 0 to 1000000"))?;
+                continue;
+            }
+            let ns = number.parse::<u64>().ok().filter(|ns| *ns <= MOST_NS);
+            let ns = ns.ok_or_else(|| format!("{name}={number} is not a whole number from 0 to {MOST_NS}"))?;
+            host.insert(name.to_owned(), ns.into());
+        }
+        costs.host = serde_json::from_value(Value::Object(host)).map_err(|error| error.to_string())?;
+        Ok(costs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_is_as_it_was() {
+        let costs = Costs::parse("refill=9000,join=2.5").unwrap();
+        let host = threads::Costs { refill: 9_000, ..threads::Costs::default() };
+        assert_eq!(costs, Costs { host, join: 2.5 });
+        assert_eq!(Costs::parse("").unwrap(), Costs::default());
+    }
+
+    #[test]
+    fn a_wrong_cost_is_said() {
+        for (text, part) in [
+            ("refill", "'refill' is not of the form NAME=NS"),
+            ("refill=much", "refill=much is not a whole number"),
+            ("join=-1", "join=-1 is not a number from 0"),
+            ("coffee=3", "unknown field `coffee`, expected one of `steal`"),
+        ] {
+            let said = Costs::parse(text).unwrap_err();
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
