@@ -4,6 +4,7 @@
 //! used again, so a run needs as many as tasks are open at a time. A strand that ends costs no search and, once there
 //! are frames enough, no allocation.
 
+use std::cell::OnceCell;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub struct Recorded {
     begun: u64,
     frames: Vec<Frame>,
     free: Vec<u32>,
-    work: u64,
-    critical_path: u64,
+    /// T₁ and T∞ of the first execution, once they are asked for.
+    measured: OnceCell<(u64, u64)>,
 }
 
 /// A task that has begun and is not over.
@@ -55,18 +56,7 @@ impl Recorded {
     /// If that is no number from 0 to a million.
     pub fn with_joins(graph: Arc<Graph>, join_ns: f64, seed: u64) -> Recorded {
         assert!((0.0..=1e6).contains(&join_ns), "a join costs {join_ns} ns");
-        let mut program = Recorded {
-            graph,
-            join_ns,
-            seed,
-            begun: 0,
-            frames: Vec::new(),
-            free: Vec::new(),
-            work: 0,
-            critical_path: 0,
-        };
-        (program.work, program.critical_path) = program.measure();
-        program
+        Recorded { graph, join_ns, seed, begun: 0, frames: Vec::new(), free: Vec::new(), measured: OnceCell::new() }
     }
 
     /// T₁ and T∞ of the first execution.
@@ -76,7 +66,7 @@ impl Recorded {
             return (found.work, found.span);
         }
         // With what joins cost it is run, each strand as soon as it is ready.
-        let mut copy = self.clone();
+        let mut copy = Recorded { begun: 0, frames: Vec::new(), free: Vec::new(), ..self.clone() };
         let (mut work, mut latest, mut ready) = (0, 0, Vec::new());
         // When each frame's strand began.
         let mut began: Vec<u64> = Vec::new();
@@ -188,11 +178,11 @@ impl Program for Recorded {
     }
 
     fn work(&self) -> u64 {
-        self.work
+        self.measured.get_or_init(|| self.measure()).0
     }
 
     fn critical_path(&self) -> u64 {
-        self.critical_path
+        self.measured.get_or_init(|| self.measure()).1
     }
 }
 
