@@ -7,7 +7,10 @@ use std::sync::LazyLock;
 
 use comity_sim::experiments::Serial;
 use comity_sim::experiments::a_steal::{self, Practical, SECONDS_PER_QUANTUM, time, time_waste, utilization, waste};
+use comity_sim::experiments::bws::{self, ORIGINAL, pairs};
 use comity_sim::experiments::claims::{CHOSEN, Paper, judge};
+use comity_sim::experiments::dws::mixes::{self, Set};
+use comity_sim::experiments::dws::{self, ABP};
 use comity_sim::experiments::measure::Measure;
 use comity_sim::experiments::ws_last::{self, Point, divisions, messages, sawtooth};
 
@@ -134,4 +137,58 @@ fn ws_last_hardly_grows_slower_than_linearly_at_250_workers() {
 fn speedup_is_a_sawtooth() {
     let ids = ["minima", "maxima", "none-elsewhere"];
     hold(&ws_last::PAPER, &ids, sawtooth::measures(&ws_last(&sawtooth::points())));
+}
+
+/// All pairs of BWS, two whole executions of each program at least, run once for all tests.
+static PAIRS: LazyLock<Vec<Measure>> = LazyLock::new(|| {
+    let setting = bws::Setting { executions: 2, ..bws::Setting::new(1) };
+    let programs = setting.programs();
+    let Ok(original) = programs.alone(ORIGINAL, &Serial);
+    let [Ok(abp), Ok(bws)] = [ORIGINAL, "bws"].map(|policy| pairs::run(&programs, policy, &Serial));
+    let mut measures = pairs::slowdowns(&original, &abp, &bws);
+    measures.extend(pairs::throughputs(&original, &abp, &bws));
+    measures
+});
+
+#[test]
+fn bws_is_fair() {
+    hold(&bws::PAPER, &["unfair-all-bws"], PAIRS.clone());
+}
+
+#[test]
+fn bws_gains_throughput() {
+    hold(&bws::PAPER, &["throughput-gain-mixed"], PAIRS.clone());
+}
+
+#[test]
+fn bws_switches_less() {
+    hold(&bws::PAPER, &["switches-clip-mm", "switches-mi-ep"], PAIRS.clone());
+}
+
+/// A set of DWS's mixes, three whole executions of each program at least.
+fn set(set: Set, measures: fn(&mixes::Compared) -> Vec<Measure>) -> Vec<Measure> {
+    let setting = dws::Setting { executions: 3, ..dws::Setting::new(1) };
+    let programs = setting.programs();
+    let Ok(alone) = programs.alone(ABP, &Serial);
+    let Ok(compared) = mixes::compare(&programs, set, &alone, &Serial);
+    measures(&compared)
+}
+
+/// Those of one kind, run once for all tests.
+static COMPUTE: LazyLock<Vec<Measure>> = LazyLock::new(|| set(Set::Compute, mixes::Compared::compute));
+static DATA: LazyLock<Vec<Measure>> = LazyLock::new(|| set(Set::Data, mixes::Compared::data));
+
+#[test]
+fn dws_is_faster_than_equal_parts_for_programs_that_compute() {
+    hold(&dws::PAPER, &["time-c-ep"], COMPUTE.clone());
+}
+
+#[test]
+fn dws_is_as_fair_as_the_paper_says() {
+    hold(&dws::PAPER, &["d-1-2-dws"], COMPUTE.clone());
+}
+
+#[test]
+fn dws_is_faster_than_abp_for_programs_that_wait_for_memory() {
+    hold(&dws::PAPER, &["time-d-abp"], DATA.clone());
 }
