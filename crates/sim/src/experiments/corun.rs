@@ -1,7 +1,7 @@
 //! Programs that run together on a host, each again and again, as the papers measure them.
 //!
-//! An execution is a process of its own: its threads are new, and the kernel places them. Executions count that are whole; each is
-//! overlapped by those of the others, since all go on until the last has enough.
+//! An execution is a process of its own: its threads are new, and the kernel places them. Executions count that are whole and began when
+//! all programs were there; each is overlapped by those of the others, since all go on until the last has enough.
 
 use std::sync::Arc;
 
@@ -134,25 +134,33 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
         .iter()
         .map(|entry| submit(&mut host, entry, 1 + random.random_range(0..starts), random.random()))
         .collect();
+    let all_there = current.iter().map(|(_, came)| *came).max().unwrap_or(0);
     let ends = entries.iter().any(|entry| entry.graph.is_some());
     let is_done = |ran: &[Ran]| {
         let has_enough = |(entry, ran): (&Entry, &Ran)| entry.graph.is_none() || ran.times.len() >= length.executions;
         ends && entries.iter().zip(ran).all(has_enough)
     };
+    // Of each program, how many of its executions in place have been looked at.
+    let mut counted = vec![0; entries.len()];
     // Where programs repeat in place none ends, and it is looked so often.
     let step = if again == Again::InPlace { GAP } else { length.most };
     while !is_done(&ran) && host.now() < length.most {
         let end = (host.now() + step).min(length.most);
         host.run_to_next_end(end, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
-        for ((entry, ran), current) in entries.iter().zip(&mut ran).zip(&mut current) {
+        for (((entry, ran), current), counted) in entries.iter().zip(&mut ran).zip(&mut current).zip(&mut counted) {
             let (number, came) = *current;
             let executions = host.executions(number);
-            for nth in ran.times.len()..executions.len() {
+            for nth in *counted..executions.len() {
                 let began = if nth == 0 { came } else { executions[nth - 1] };
-                ran.times.push(executions[nth] - began);
+                if began >= all_there {
+                    ran.times.push(executions[nth] - began);
+                }
             }
+            *counted = executions.len();
             if let Some(ended) = host.fate(number).ended {
-                ran.times.push(ended - came);
+                if came >= all_there {
+                    ran.times.push(ended - came);
+                }
                 note(&host, number, ended - came, ran);
                 *current = submit(&mut host, entry, ended + 1 + random.random_range(0..GAP), random.random());
             }

@@ -49,7 +49,7 @@ pub struct Point {
 /// # Errors
 /// If not all of the runs are done.
 pub fn run<R: Runner>(seed: u64, (cores, groups): (u32, Groups), runner: &R) -> Result<Vec<Point>, R::Stop> {
-    let setting = Setting { executions: 2, ..Setting::today(seed, cores, groups) };
+    let setting = Setting { executions: 6, ..Setting::today(seed, cores, groups) };
     let programs = setting.programs();
     let kind = if groups == Groups::Same { "" } else { "-separate" };
     let on = On { name: format!("beyond-{cores}{kind}"), runner };
