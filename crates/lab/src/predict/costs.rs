@@ -10,7 +10,7 @@ pub struct Costs {
     /// Of the host.
     #[serde(flatten)]
     pub host: threads::Costs,
-    /// A join that is not stolen, for whoever forks.
+    /// A join that is not stolen, for the worker that forks.
     pub join: f64,
 }
 

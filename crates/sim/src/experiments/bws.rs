@@ -1,6 +1,6 @@
 //! The experiments of BWS (§2.3.2, §5): eight programs, alone and in all 28 pairs, on 32 simulated cores.
 //!
-//! A pair under a policy is one run, whoever does it, and experiments share them. What the paper leaves unsaid is chosen here, once for
+//! A pair under a policy is one run, and experiments share them. What the paper leaves unsaid is chosen here, once for
 //! all experiments; `docs/claims/bws.toml` says what fixes each choice, and which values are swept.
 
 mod benchmark;

@@ -83,20 +83,6 @@ impl Ran {
     pub fn mean(&self) -> f64 {
         self.times.iter().sum::<u64>() as f64 / self.times.len() as f64
     }
-
-    /// Adds what came of another run of the same program.
-    pub fn add(&mut self, other: &Ran) {
-        self.times.extend(&other.times);
-        self.there += other.there;
-        self.worked += other.worked;
-        self.busy += other.busy;
-        self.switches.all += other.switches.all;
-        self.switches.to_thieves += other.switches.to_thieves;
-        self.switches.between_programs += other.switches.between_programs;
-        for (sum, one) in self.heavy.iter_mut().zip(other.heavy) {
-            *sum += one;
-        }
-    }
 }
 
 /// From the end of an execution to the next at most, in nanoseconds: a process ends, and another begins. The length is drawn, so
