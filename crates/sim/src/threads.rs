@@ -436,6 +436,15 @@ impl Host {
         self.pools.0[program as usize].memory = thousandths;
     }
 
+    /// The first task of the program, which has not come yet, runs on that socket, as far as its memory goes ([`Linux::first_touch`]).
+    ///
+    /// # Panics
+    /// If that was said before.
+    pub fn set_first_touch(&mut self, program: u32, socket: usize) {
+        let began = &self.pools.0[program as usize].began;
+        began.set(socket).expect("a program begins on one socket");
+    }
+
     /// The program, which has not come yet, starts again whenever it has ended. Of one whose tasks block that is not done.
     pub fn repeat(&mut self, program: u32) {
         let pool = &mut self.pools.0[program as usize];

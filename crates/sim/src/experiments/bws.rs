@@ -263,7 +263,8 @@ impl Programs<'_> {
             _ => 0,
         };
         let policy = policy.parse().expect("it is in the catalog");
-        Entry { graph: self.graphs[benchmark as usize].clone(), join_ns: JOIN, memory, policy, workers }
+        let graph = self.graphs[benchmark as usize].clone();
+        Entry { graph, join_ns: JOIN, memory, begins_at_home: false, policy, workers }
     }
 
     /// Runs these together; `nth` tells runs of one experiment apart.

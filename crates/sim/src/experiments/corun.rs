@@ -37,6 +37,9 @@ pub struct Entry {
     pub join_ns: f64,
     /// The part of its time alone in which it waits for memory, in thousandths.
     pub memory: u32,
+    /// Whether its first task runs at home, where all memory of a program is that of the socket on which that ran ([`Linux::first_touch`]):
+    /// its threads are bound before. Programs have equal parts of the sockets, in the order in which they come. Else it runs anywhere.
+    pub begins_at_home: bool,
     /// How its workers are scheduled.
     pub policy: Policy,
     /// How many it has.
@@ -102,13 +105,16 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
     host.yield_to_peers(machine.directed_yield);
     let mut random = stream(seed, 1);
     let mut ran = vec![Ran::default(); entries.len()];
-    let submit = |host: &mut Host, entry: &Entry, at: u64, seed: u64| {
+    let submit = |host: &mut Host, entry: &Entry, place: usize, at: u64, seed: u64| {
         let program: Box<dyn crate::program::Program> = match &entry.graph {
             Some(graph) => Box::new(Recorded::with_joins(Arc::clone(graph), entry.join_ns, seed)),
             None => Box::new(Endless::new(entry.workers)),
         };
         let number = host.submit(at, program, entry.policy, entry.workers, seed);
         host.set_memory(number, entry.memory);
+        if entry.begins_at_home {
+            host.set_first_touch(number, place * machine.linux.sockets as usize / entries.len());
+        }
         if again == Again::InPlace {
             host.repeat(number);
         }
@@ -116,10 +122,13 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
     };
     // The first begins at once where it is alone.
     let starts = if entries.len() > 1 { STARTS } else { 1 };
-    let mut current: Vec<(u32, u64)> = entries
-        .iter()
-        .map(|entry| submit(&mut host, entry, 1 + random.random_range(0..starts), random.random()))
-        .collect();
+    let draws: Vec<(u64, u64)> =
+        entries.iter().map(|_| (1 + random.random_range(0..starts), random.random())).collect();
+    // As the table has them: who ends and comes again has its place of before.
+    let places: Vec<usize> = draws.iter().map(|(at, _)| draws.iter().filter(|(other, _)| other < at).count()).collect();
+    let firsts = entries.iter().zip(&places).zip(&draws);
+    let mut current: Vec<(u32, u64)> =
+        firsts.map(|((entry, place), (at, seed))| submit(&mut host, entry, *place, *at, *seed)).collect();
     let all_there = current.iter().map(|(_, came)| *came).max().unwrap_or(0);
     let ends = entries.iter().any(|entry| entry.graph.is_some());
     let is_done = |ran: &[Ran]| {
@@ -133,7 +142,8 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
     while !is_done(&ran) && host.now() < length.most {
         let end = (host.now() + step).min(length.most);
         host.run_to_next_end(end, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
-        for (((entry, ran), current), counted) in entries.iter().zip(&mut ran).zip(&mut current).zip(&mut counted) {
+        let each = entries.iter().zip(&places).zip(&mut ran).zip(&mut current).zip(&mut counted);
+        for ((((entry, place), ran), current), counted) in each {
             let (number, came) = *current;
             let executions = host.executions(number);
             for nth in *counted..executions.len() {
@@ -148,7 +158,8 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
                     ran.times.push(ended - came);
                 }
                 note(&host, number, ended - came, ran);
-                *current = submit(&mut host, entry, ended + 1 + random.random_range(0..GAP), random.random());
+                let at = ended + 1 + random.random_range(0..GAP);
+                *current = submit(&mut host, entry, *place, at, random.random());
             }
         }
     }

@@ -146,7 +146,8 @@ fn a_widened_tolerance_makes_a_claim_differ() {
     assert_eq!(judged(&narrower, 4.4, None).1, News::Fails);
 }
 
-/// What was stated, claim by claim, with its kind. A line is never changed and never taken away: another interval goes into `accepted`.
+/// What was stated, claim by claim, with its kind. A line is never changed and never taken away: another interval goes into `accepted`. One
+/// that was held out and to which the model is fitted since has another line, below.
 const STATED: &str = include_str!("stated.txt");
 
 #[test]
@@ -162,8 +163,14 @@ fn what_was_stated_stays() {
             })
         })
         .collect();
-    for line in &stated {
-        assert!(now.iter().any(|claim| claim == line), "'{line}' was stated, and docs/claims says otherwise");
+    for (nth, line) in stated.iter().enumerate() {
+        let fitted = line.replace(" held out ", " calibrated ");
+        let is_fitted_since = fitted != *line && stated[nth..].contains(&fitted.as_str());
+        let is_said = |line: &str| now.iter().any(|claim| claim == line);
+        assert!(
+            is_said(if is_fitted_since { &fitted } else { line }),
+            "'{line}' was stated, and docs/claims says otherwise"
+        );
     }
     for claim in &now {
         assert!(stated.contains(&claim.as_str()), "add '{claim}' to stated.txt, before it is run");

@@ -4,7 +4,7 @@ use super::entity::{Entity, UNIT};
 use super::{Constants, Version};
 
 /// The one with the least virtual run time; of equals the one that came first (`__pick_first_entity`).
-pub(super) fn first<K>(entities: impl Iterator<Item = (K, Entity)>) -> Option<(K, Entity)> {
+pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)>) -> Option<(K, &'a Entity)> {
     entities.min_by_key(|(_, entity)| entity.vruntime)
 }
 

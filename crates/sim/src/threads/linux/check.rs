@@ -14,7 +14,7 @@ impl Queues {
         let mut loads = vec![0; self.loads.len()];
         for (nth, (root, core)) in self.roots.iter().zip(cores).enumerate() {
             for (group, queue) in root.groups.iter().enumerate() {
-                let threads: Vec<(Thread, Entity)> = self.threads(core, group, pools).collect();
+                let threads: Vec<(Thread, &Entity)> = self.threads(core, group, pools).collect();
                 let load: i64 = threads.iter().map(|(_, entity)| entity.weight).sum();
                 loads[group] += load;
                 if (threads.len(), load) != (queue.members as usize, queue.load) {
@@ -80,7 +80,7 @@ impl Queues {
     }
 
     /// The lags of a queue's threads are within bounds, and add up to nothing.
-    fn check_lags(&self, nth: usize, threads: &[(Thread, Entity)]) -> Result<(), String> {
+    fn check_lags(&self, nth: usize, threads: &[(Thread, &Entity)]) -> Result<(), String> {
         let Some(average) = eevdf::Average::of(threads.iter().copied()) else { return Ok(()) };
         let longest = threads.iter().map(|(_, entity)| entity.slice).max().unwrap_or(0).max(self.linux.tick() as i64);
         for (thread, entity) in threads {

@@ -13,7 +13,7 @@ pub(super) struct Average {
 
 impl Average {
     /// `None`: there are none.
-    pub(super) fn of<K>(mut entities: impl Iterator<Item = (K, Entity)>) -> Option<Average> {
+    pub(super) fn of<'a, K>(mut entities: impl Iterator<Item = (K, &'a Entity)>) -> Option<Average> {
         let (_, first) = entities.next()?;
         let mut average = Average { base: first.vruntime, sum: 0, load: first.weight.into() };
         for (_, entity) in entities {
@@ -40,7 +40,7 @@ impl Average {
 }
 
 /// Of the eligible the one with the earliest deadline; of equals the one that came first (`pick_eevdf`).
-pub(super) fn first<K>(entities: impl Iterator<Item = (K, Entity)> + Clone) -> Option<(K, Entity)> {
+pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)> + Clone) -> Option<(K, &'a Entity)> {
     let average = Average::of(entities.clone())?;
     entities.filter(|(_, entity)| average.is_eligible(entity.vruntime)).min_by_key(|(_, entity)| entity.deadline)
 }
@@ -132,10 +132,11 @@ mod tests {
 
     #[test]
     fn who_has_had_its_part_waits_whatever_its_deadline() {
-        let queue = [at(100, 110), at(0, 500), at(20, 400)].into_iter().enumerate();
+        let queue = [at(100, 110), at(0, 500), at(20, 400)];
+        let queue = queue.iter().enumerate();
         assert_eq!(Average::of(queue.clone()).unwrap().value(), 40);
         assert_eq!(first(queue).unwrap().0, 2);
-        assert!(first([(0, at(7, 9))].into_iter()).is_some());
+        assert!(first([(0, &at(7, 9))].into_iter()).is_some());
     }
 
     #[test]
@@ -144,8 +145,8 @@ mod tests {
         let left = Entity { slice: 1_000, ..Entity::new(0) };
         for lag in [-200, 0, 200] {
             let mut entity = left;
-            place(&mut entity, lag, Average::of(queue.into_iter().enumerate()).as_ref(), 0, false);
-            let with = Average::of(queue.into_iter().chain([entity]).enumerate()).unwrap();
+            place(&mut entity, lag, Average::of(queue.iter().enumerate()).as_ref(), 0, false);
+            let with = Average::of(queue.iter().chain([&entity]).enumerate()).unwrap();
             assert!((with.value() - entity.vruntime - lag).abs() <= 1, "{entity:?}");
             assert_eq!(entity.deadline, entity.vruntime + 1_000);
         }
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn a_shorter_slice_ends_protection() {
         let (current, short) = (Entity { slice: 3_000, ..at(50, 3_000) }, at(0, 100));
-        let average = Average::of([current, short].into_iter().enumerate()).unwrap();
+        let average = Average::of([current, short].iter().enumerate()).unwrap();
         assert!(is_protected(&current) && ends_protection(&short, &current, &average));
         assert!(!ends_protection(&Entity { slice: 3_000, ..short }, &current, &average));
     }
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn a_yield_gives_the_rest_of_the_request_away() {
         let mut entity = at(10, 1_000);
-        let average = Average::of([entity, at(20, 1_000)].into_iter().enumerate()).unwrap();
+        let average = Average::of([entity, at(20, 1_000)].iter().enumerate()).unwrap();
         yields(&mut entity, &average);
         assert_eq!((entity.vruntime, entity.deadline), (1_000, 2_000));
         yields(&mut entity, &average);

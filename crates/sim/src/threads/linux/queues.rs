@@ -166,17 +166,17 @@ impl Queues {
         core: &'a Core,
         group: usize,
         pools: &'a Pools,
-    ) -> impl Iterator<Item = (Thread, Entity)> + Clone + use<'a> {
+    ) -> impl Iterator<Item = (Thread, &'a Entity)> + Clone + use<'a> {
         let (groups, group, owners) = (self.linux.groups, group as u32, Rc::clone(&self.owners));
         let all = core.queue.iter().chain(core.running.iter()).copied();
         let are = all.filter(move |thread| groups == Groups::Same || owner(&owners, *thread) == group);
-        are.map(|thread| (thread, pools.worker(thread).entity))
+        are.map(|thread| (thread, &pools.worker(thread).entity))
     }
 
     /// The groups of a core.
-    fn groups(&self, core: usize) -> impl Iterator<Item = (usize, Entity)> + Clone + '_ {
+    fn groups(&self, core: usize) -> impl Iterator<Item = (usize, &Entity)> + Clone {
         let root = &self.roots[core];
-        root.present.iter().map(|group| (*group, root.groups[*group].own))
+        root.present.iter().map(|group| (*group, &root.groups[*group].own))
     }
 
     /// The thread comes to a core's queue, in which it is not yet.
@@ -367,7 +367,7 @@ impl Queues {
     }
 
     /// From where those that come are placed.
-    fn floor<K>(&self, entities: impl Iterator<Item = (K, Entity)>) -> Option<i64> {
+    fn floor<'a, K>(&self, entities: impl Iterator<Item = (K, &'a Entity)>) -> Option<i64> {
         if self.linux.is_eevdf() {
             eevdf::Average::of(entities).map(|average| average.value())
         } else {
@@ -385,17 +385,21 @@ impl Queues {
             let tick = self.linux.tick();
             eevdf::renew_at_ticks(&mut pools.worker_mut(thread).entity, time, now, tick);
             eevdf::renew_at_ticks(&mut self.roots[nth].groups[group].own, time, now, tick);
+            return;
         }
-        if !self.linux.is_eevdf() {
-            if let Some(floor) = self.floor(self.threads(core, group, pools)) {
-                let queue = &mut self.roots[nth].groups[group];
-                queue.floor = queue.floor.max(floor);
-            }
-            if self.has_groups()
-                && let Some(floor) = self.floor(self.groups(nth))
-            {
-                self.roots[nth].floor = self.roots[nth].floor.max(floor);
-            }
+        // As [`Queues::floor`], which is asked too often here: one that is not above the floor keeps it where it is.
+        let floor = self.roots[nth].groups[group].floor;
+        let above = |(_, entity): (Thread, &Entity)| (entity.vruntime > floor).then_some(entity.vruntime);
+        if above((thread, &pools.worker(thread).entity)).is_some()
+            && let Some(lowest) =
+                self.threads(core, group, pools).map(above).try_fold(i64::MAX, |lowest, one| Some(lowest.min(one?)))
+        {
+            self.roots[nth].groups[group].floor = lowest;
+        }
+        if self.has_groups()
+            && let Some(floor) = self.floor(self.groups(nth))
+        {
+            self.roots[nth].floor = self.roots[nth].floor.max(floor);
         }
     }
 
@@ -421,7 +425,7 @@ impl Queues {
         let skip = self.roots[nth].groups[group].skip;
         if skip == Some(chosen)
             && let Some((other, second)) = cfs::first(threads.filter(|(other, _)| *other != chosen))
-            && cfs::second(&self.constants, &entity, &second)
+            && cfs::second(&self.constants, entity, second)
         {
             chosen = other;
         }
@@ -452,7 +456,7 @@ impl Queues {
         eevdf::first(self.threads(core, group, pools)).map(|(thread, _)| thread)
     }
 
-    fn is_eligible<K>(&self, entities: impl Iterator<Item = (K, Entity)>, entity: &Entity) -> bool {
+    fn is_eligible<'a, K>(&self, entities: impl Iterator<Item = (K, &'a Entity)>, entity: &Entity) -> bool {
         eevdf::Average::of(entities).is_some_and(|average| average.is_eligible(entity.vruntime))
     }
 
