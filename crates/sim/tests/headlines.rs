@@ -189,6 +189,6 @@ fn dws_is_as_fair_as_the_paper_says() {
 }
 
 #[test]
-fn dws_is_faster_than_abp_for_programs_that_wait_for_memory() {
-    hold(&dws::PAPER, &["time-d-abp"], DATA.clone());
+fn dws_is_fair_to_programs_that_wait_for_memory() {
+    hold(&dws::PAPER, &["d-6-7-dws"], DATA.clone());
 }
