@@ -165,18 +165,14 @@ fn bws_switches_less() {
     hold(&bws::PAPER, &["switches-clip-mm", "switches-mi-ep"], PAIRS.clone());
 }
 
-/// A set of DWS's mixes, three whole executions of each program at least.
-fn set(set: Set, measures: fn(&mixes::Compared) -> Vec<Measure>) -> Vec<Measure> {
+/// DWS's mixes of programs that compute, three whole executions of each at least, run once for all tests.
+static COMPUTE: LazyLock<Vec<Measure>> = LazyLock::new(|| {
     let setting = dws::Setting { executions: 3, ..dws::Setting::new(1) };
     let programs = setting.programs();
     let Ok(alone) = programs.alone(ABP, &Serial);
-    let Ok(compared) = mixes::compare(&programs, set, &alone, &Serial);
-    measures(&compared)
-}
-
-/// Those of one kind, run once for all tests.
-static COMPUTE: LazyLock<Vec<Measure>> = LazyLock::new(|| set(Set::Compute, mixes::Compared::compute));
-static DATA: LazyLock<Vec<Measure>> = LazyLock::new(|| set(Set::Data, mixes::Compared::data));
+    let Ok(compared) = mixes::compare(&programs, Set::Compute, &alone, &Serial);
+    compared.compute()
+});
 
 #[test]
 fn dws_is_faster_than_equal_parts_for_programs_that_compute() {
@@ -186,9 +182,4 @@ fn dws_is_faster_than_equal_parts_for_programs_that_compute() {
 #[test]
 fn dws_is_as_fair_as_the_paper_says() {
     hold(&dws::PAPER, &["d-1-2-dws"], COMPUTE.clone());
-}
-
-#[test]
-fn dws_is_fair_to_programs_that_wait_for_memory() {
-    hold(&dws::PAPER, &["d-6-7-dws"], DATA.clone());
 }
