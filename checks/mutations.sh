@@ -32,11 +32,11 @@ cd "$work/tree"
 export GIT_CEILING_DIRECTORIES=$work
 survived=0 caught=0
 usage() {
-    echo "usage: checks/mutations.sh [--simulator | --reproduce [NAME] | CRATE...], of runtime, flow, sim, protocol and policy" >&2
+    echo "usage: checks/mutations.sh [--simulator | --reproduce [PREFIX] | CRATE...], of runtime, flow, sim, protocol and policy" >&2
     exit 2
 }
 if [ "${1:-}" = --simulator ] || [ "${1:-}" = --reproduce ]; then
-    [ $# = 1 ] || { [ $# = 2 ] && [ "$1" = --reproduce ]; } || usage
+    [ $# = 1 ] || { [ $# = 2 ] && [ "$1" = --reproduce ] && compgen -G "$patches/policy/mutations/$2*.patch" >/dev/null; } || usage
     of=()
 else
     of=("$@")

@@ -436,11 +436,13 @@ impl Host {
         self.pools.0[program as usize].memory = thousandths;
     }
 
-    /// The first task of the program, which has not come yet, runs on that socket, as far as its memory goes ([`Linux::first_touch`]).
+    /// All memory of the program, which has not come yet, lies at that socket, where a program's lies at one ([`Linux::first_touch`]).
     ///
     /// # Panics
-    /// If that was said before.
+    /// If there is no such socket, or that was said before.
     pub fn set_first_touch(&mut self, program: u32, socket: usize) {
+        let sockets = self.kernel.linux.as_ref().map_or(1, |linux| linux.sockets());
+        assert!(socket < sockets, "socket {socket} of {sockets}");
         let began = &self.pools.0[program as usize].began;
         began.set(socket).expect("a program begins on one socket");
     }

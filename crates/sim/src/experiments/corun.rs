@@ -37,8 +37,8 @@ pub struct Entry {
     pub join_ns: f64,
     /// The part of its time alone in which it waits for memory, in thousandths.
     pub memory: u32,
-    /// Whether its first task runs at home, where all memory of a program is that of the socket on which that ran ([`Linux::first_touch`]):
-    /// its threads are bound before. Programs have equal parts of the sockets, in the order in which they come. Else it runs anywhere.
+    /// Whether its memory lies at a socket of its own, where a program's lies at one ([`Linux::first_touch`]): its threads are bound before
+    /// its first task runs. Programs have the sockets in the order in which they come.
     pub begins_at_home: bool,
     /// How its workers are scheduled.
     pub policy: Policy,
@@ -124,8 +124,11 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
     let starts = if entries.len() > 1 { STARTS } else { 1 };
     let draws: Vec<(u64, u64)> =
         entries.iter().map(|_| (1 + random.random_range(0..starts), random.random())).collect();
-    // As the table has them: who ends and comes again has its place of before.
-    let places: Vec<usize> = draws.iter().map(|(at, _)| draws.iter().filter(|(other, _)| other < at).count()).collect();
+    // A program that ends and comes again has its place of before. Which of two has which part of the table by then makes no difference:
+    // all sockets are alike.
+    let order = |nth: usize| (draws[nth].0, nth);
+    let places: Vec<usize> =
+        (0..draws.len()).map(|nth| (0..draws.len()).filter(|other| order(*other) < order(nth)).count()).collect();
     let firsts = entries.iter().zip(&places).zip(&draws);
     let mut current: Vec<(u32, u64)> =
         firsts.map(|((entry, place), (at, seed))| submit(&mut host, entry, *place, *at, *seed)).collect();

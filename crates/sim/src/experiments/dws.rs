@@ -48,6 +48,17 @@ pub const T_SLEEPS: [u32; 7] = [1, 4, 8, 16, 32, 64, 96];
 /// The programs of table III: p-1 to p-4 are compute-intensive, p-5 to p-8 data-intensive.
 pub const PROGRAMS: [&str; 8] = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort"];
 
+/// Which programs begin on a socket of their own, where a mix has two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtHome {
+    /// Each where its first thread happens to be.
+    None,
+    /// Those that take part in the core table: their threads are bound first.
+    InTheTable,
+    /// All.
+    All,
+}
+
 /// What everything is simulated with.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -63,6 +74,8 @@ pub struct Setting {
     pub memory: u32,
     /// Whether a program's memory is that of the socket on which it began.
     pub first_touch: bool,
+    /// Which programs begin at home then.
+    pub at_home: AtHome,
     /// How fast a hardware thread is beside another, in thousandths.
     pub smt: u32,
     /// Whether a thread that yields goes behind all others.
@@ -85,6 +98,7 @@ impl Setting {
             bandwidth: 3_600,
             memory: 600,
             first_touch: true,
+            at_home: AtHome::InTheTable,
             smt: 625,
             compat_yield: true,
             costs: Costs { steal: 500, yield_core: 700, refill: 30_000, ..Costs::default() },
@@ -111,6 +125,14 @@ impl Setting {
             "bandwidth" => self.bandwidth = whole(100, 8_000)? as u32,
             "memory" => self.memory = whole(0, 1_000)? as u32,
             "first-touch" => self.first_touch = whole(0, 1)? == 1,
+            "at-home" => {
+                self.at_home = match value {
+                    "none" => AtHome::None,
+                    "table" => AtHome::InTheTable,
+                    "all" => AtHome::All,
+                    _ => return Err(format!("{key}={value}: write none, table or all")),
+                }
+            }
             "smt" => self.smt = whole(100, 1_000)? as u32,
             "compat-yield" => self.compat_yield = whole(0, 1)? == 1,
             "hz" => self.hz = whole(10, 10_000)? as u32,
@@ -119,8 +141,8 @@ impl Setting {
             "refill" => self.costs.refill = whole(0, 1_000_000)?,
             _ => {
                 return Err(format!(
-                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, compat-yield (0 or 1), hz, or steal, \
-                     yield, refill (nanoseconds)=VALUE"
+                    "'{text}' is none of slow (a factor), bandwidth, memory, smt (thousandths), first-touch, compat-yield (0 or 1), \
+                     at-home (none, table or all), hz, or steal, yield, refill (nanoseconds)=VALUE"
                 ));
             }
         }
@@ -167,8 +189,9 @@ impl Setting {
     }
 }
 
-/// The most that is simulated of a run, in nanoseconds.
-const MOST: u64 = 20_000_000_000;
+/// The most that is simulated of a run, in nanoseconds for each unit of `slow`: of the longest two programs, five times what both take
+/// together, and as much again.
+const MOST: f64 = 4e8;
 
 /// What a join costs who forks, in nanoseconds: assumed.
 const JOIN: f64 = 20.0;
@@ -187,19 +210,30 @@ impl Programs<'_> {
 
     /// Runs programs together, by their numbers; `nth` tells runs of one experiment apart.
     fn run(&self, of: &[usize], policy: &str, nth: usize) -> Vec<Ran> {
-        let Setting { executions, seed, memory, .. } = *self.setting;
+        let Setting { executions, seed, memory, slow, at_home, .. } = *self.setting;
         let policy: Policy = policy.parse().expect("it is in the catalog");
+        let begins_at_home = match at_home {
+            AtHome::None => false,
+            AtHome::InTheTable => matches!(policy.row().share, Share::Cores(_)),
+            AtHome::All => true,
+        };
         let entry = |number: &usize| Entry {
             graph: Some(Arc::clone(&self.graphs[number - 1])),
             join_ns: JOIN,
             memory: if is_data_intensive(*number) { memory } else { 0 },
-            begins_at_home: of.len() > 1 && matches!(policy.row().share, Share::Cores(_)),
+            begins_at_home,
             policy,
             workers: PROCESSORS,
         };
         let entries: Vec<Entry> = of.iter().map(entry).collect();
         let seed = seed.wrapping_mul(1_000) + nth as u64;
-        together(&self.setting.machine(), &entries, Again::Process, Length { executions, most: MOST }, seed)
+        together(
+            &self.setting.machine(),
+            &entries,
+            Again::Process,
+            Length { executions, most: (MOST * slow) as u64 },
+            seed,
+        )
     }
 
     /// What each program takes alone under a policy, p-1 first.

@@ -18,6 +18,8 @@ pub const MIXED: &[&str] = &[
     "d-1-5-dws",
     "d-1-5-abp",
     "d-1-5-ep",
+    "mix-2-7-dws-7",
+    "mix-4-7-dws-7",
     "mix-2-8-abp-8",
     "mix-2-8-ep-8",
     "time-m-abp",
@@ -36,6 +38,7 @@ pub const COMPUTE: &[&str] = &[
     "d-1-2-dws",
     "d-1-2-abp",
     "d-1-2-ep",
+    "time-1-2-abp-1",
     "time-c-abp",
     "time-c-ep",
     "fairer-c",
@@ -53,6 +56,7 @@ pub const DATA: &[&str] = &[
     "d-6-7-dws",
     "d-6-7-abp",
     "d-6-7-ep",
+    "time-6-7-abp-7",
     "time-d-abp",
     "time-d-ep",
     "fairer-d",
@@ -221,6 +225,12 @@ impl Compared {
         100.0 * (1.0 - each.fold(f64::INFINITY, f64::min))
     }
 
+    /// By how many per cent it reduces that of one program of a mix under ABP.
+    fn reduction_of(&self, mix: [usize; 2], nth: usize) -> f64 {
+        let time = |of: &[Mix]| Compared::at(of, mix).times[nth];
+        100.0 * (1.0 - time(&self.dws) / time(&self.abp))
+    }
+
     /// In which part of the comparisons D is smaller under DWS.
     fn fairer(&self) -> f64 {
         let against = |other: &[Mix]| -> Vec<bool> {
@@ -238,6 +248,8 @@ impl Compared {
         ];
         let mut measures = self.example([1, 5], names);
         measures.extend([
+            Measure::new("mix-2-7-dws-7", Compared::at(&self.dws, [2, 7]).ratios[1]),
+            Measure::new("mix-4-7-dws-7", Compared::at(&self.dws, [4, 7]).ratios[1]),
             Measure::new("mix-2-8-abp-8", Compared::at(&self.abp, [2, 8]).ratios[1]),
             Measure::new("mix-2-8-ep-8", Compared::at(&self.ep, [2, 8]).ratios[1]),
             Measure::new("time-m-abp", self.reduction(&self.abp)),
@@ -256,6 +268,7 @@ impl Compared {
         ];
         let mut measures = self.example([1, 2], names);
         measures.extend([
+            Measure::new("time-1-2-abp-1", self.reduction_of([1, 2], 0)),
             Measure::new("time-c-abp", self.reduction(&self.abp)),
             Measure::new("time-c-ep", self.reduction(&self.ep)),
             Measure::new("fairer-c", self.fairer()),
@@ -274,6 +287,7 @@ impl Compared {
         let mut measures = self.example([6, 7], names);
         let ratios = self.dws.iter().flat_map(|one| one.ratios);
         measures.extend([
+            Measure::new("time-6-7-abp-7", self.reduction_of([6, 7], 1)),
             Measure::new("time-d-abp", self.reduction(&self.abp)),
             Measure::new("time-d-ep", self.reduction(&self.ep)),
             Measure::new("fairer-d", self.fairer()),

@@ -101,6 +101,10 @@ impl Queues {
         self.owners = (0..known).map(owner).collect();
     }
 
+    pub(in super::super) fn sockets(&self) -> usize {
+        self.linux.sockets as usize
+    }
+
     /// The other hardware thread of a core.
     pub(in super::super) fn sibling(&self, core: usize) -> Option<usize> {
         self.topology.sibling(core)
@@ -387,7 +391,7 @@ impl Queues {
             eevdf::renew_at_ticks(&mut self.roots[nth].groups[group].own, time, now, tick);
             return;
         }
-        // As [`Queues::floor`], which is asked too often here: one that is not above the floor keeps it where it is.
+        // As [`Queues::floor`] would, but it stops at the first that is not above the floor, which then stays.
         let floor = self.roots[nth].groups[group].floor;
         let above = |(_, entity): (Thread, &Entity)| (entity.vruntime > floor).then_some(entity.vruntime);
         if above((thread, &pools.worker(thread).entity)).is_some()
