@@ -14,6 +14,7 @@
 /// Changes whenever the same seed gives another outcome: what was filed before is not mixed with what comes after.
 pub const REVISION: u32 = 8;
 
+pub mod acceleration;
 pub mod availability;
 pub mod conversation;
 pub mod experiments;

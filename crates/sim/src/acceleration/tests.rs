@@ -1,0 +1,412 @@
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A virtual CPU: the VM, and which of it.
+type Vcpu = (u32, usize);
+
+/// What one of them does.
+#[derive(Default)]
+struct State {
+    part: Part<Vcpu>,
+    cpu: usize,
+    is_blocked: bool,
+    /// Slices that it has paid for, and in which it ran, in nanoseconds.
+    paid: u64,
+    ran: u64,
+}
+
+/// CPUs that take turns in equal slices, in the order of their queues.
+struct Turns {
+    per_node: usize,
+    queues: Vec<VecDeque<Vcpu>>,
+    /// Who runs, and how much of the slice is left.
+    running: Vec<Option<(Vcpu, u64)>>,
+    states: Vec<(Vcpu, State)>,
+    /// Who has had each CPU, slice by slice.
+    history: Vec<Vec<Option<Vcpu>>>,
+}
+
+const SLICE: u64 = 30_000_000;
+
+impl Turns {
+    fn new(per_node: usize, queues: &[&[Vcpu]]) -> Turns {
+        let of = |(cpu, queue): (usize, &&[Vcpu])| {
+            queue.iter().map(|entity| (*entity, State { cpu, ..State::default() })).collect::<Vec<_>>()
+        };
+        Turns {
+            per_node,
+            queues: queues.iter().map(|queue| queue.iter().copied().collect()).collect(),
+            running: vec![None; queues.len()],
+            states: queues.iter().enumerate().flat_map(of).collect(),
+            history: vec![Vec::new(); queues.len()],
+        }
+    }
+
+    fn state(&self, entity: Vcpu) -> &State {
+        &self.states.iter().find(|(known, _)| *known == entity).unwrap().1
+    }
+
+    fn state_mut(&mut self, entity: Vcpu) -> &mut State {
+        &mut self.states.iter_mut().find(|(known, _)| *known == entity).unwrap().1
+    }
+
+    /// The CPU is free, or whoever ran there leaves it after so long.
+    fn next(&mut self, cpu: usize, ran: u64) {
+        let next = match self.running[cpu] {
+            Some((current, left)) => {
+                self.running[cpu] = Some((current, left - ran));
+                self.state_mut(current).ran += ran;
+                switch(self, current, ran)
+            }
+            None => self.take_first(cpu).map_or(Next::Idle, Next::Regular),
+        };
+        self.running[cpu] = match next {
+            Next::Regular(entity) => Some((entity, SLICE)),
+            Next::Accelerated(entity, left) => Some((entity, left)),
+            Next::Idle => None,
+        };
+    }
+
+    /// All CPUs run until their slices are over.
+    fn pass_slice(&mut self) {
+        for cpu in 0..self.queues.len() {
+            let running = self.running[cpu];
+            self.history[cpu].push(running.map(|(entity, _)| entity));
+        }
+        for cpu in 0..self.queues.len() {
+            self.next(cpu, self.running[cpu].map_or(0, |(_, left)| left));
+        }
+        self.check();
+    }
+
+    /// What holds at any time.
+    fn check(&self) {
+        for (entity, State { part, cpu, is_blocked, .. }) in &self.states {
+            let places = self.queues.iter().flatten().filter(|other| *other == entity).count();
+            let runs = self.running.iter().flatten().filter(|(other, _)| other == entity).count();
+            assert!(runs <= 1 && places <= 1, "{entity:?} runs on {runs} and has {places} places");
+            // It has its place while it is accelerated, in the queue of its home.
+            let home = part.home.unwrap_or(*cpu);
+            let has_place = self.queues[home].contains(entity);
+            assert_eq!(has_place, !is_blocked && (runs == 0 || part.initiator.is_some()), "{entity:?}");
+        }
+    }
+}
+
+impl Scheduler for Turns {
+    type Entity = Vcpu;
+
+    fn part(&self, entity: Vcpu) -> &Part<Vcpu> {
+        &self.state(entity).part
+    }
+
+    fn part_mut(&mut self, entity: Vcpu) -> &mut Part<Vcpu> {
+        &mut self.state_mut(entity).part
+    }
+
+    fn cpu(&self, entity: Vcpu) -> usize {
+        self.state(entity).cpu
+    }
+
+    fn set_cpu(&mut self, entity: Vcpu, cpu: usize) {
+        self.state_mut(entity).cpu = cpu;
+    }
+
+    fn node(&self, cpu: usize) -> usize {
+        cpu / self.per_node
+    }
+
+    fn is_running(&self, entity: Vcpu) -> bool {
+        self.running.iter().flatten().any(|(other, _)| *other == entity)
+    }
+
+    fn waits(&self, entity: Vcpu) -> bool {
+        self.queues.iter().flatten().any(|other| *other == entity)
+    }
+
+    fn slice_left(&self, entity: Vcpu) -> u64 {
+        self.running.iter().flatten().find(|(other, _)| *other == entity).map_or(0, |(_, left)| *left)
+    }
+
+    fn burn(&mut self, entity: Vcpu, time: u64) {
+        self.state_mut(entity).paid += time;
+    }
+
+    fn can_go_on(&self, entity: Vcpu) -> bool {
+        !self.state(entity).is_blocked
+    }
+
+    fn insert(&mut self, entity: Vcpu) {
+        let cpu = self.cpu(entity);
+        self.queues[cpu].push_back(entity);
+    }
+
+    fn remove(&mut self, entity: Vcpu) {
+        let cpu = self.cpu(entity);
+        self.queues[cpu].retain(|other| *other != entity);
+    }
+
+    fn take_first(&mut self, cpu: usize) -> Option<Vcpu> {
+        let found = self.queues[cpu].iter().position(|entity| self.part(*entity).initiator.is_none())?;
+        self.queues[cpu].remove(found)
+    }
+}
+
+/// The two of VM0; those of the others are (1, _) and (2, _).
+const V0: Vcpu = (0, 0);
+const V1: Vcpu = (0, 1);
+
+/// What a hypervisor and the thieves of VM0 do in the scenario of figure 2.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Method {
+    FairShare,
+    CoScheduling,
+    Bws,
+    Robinhood,
+}
+
+/// What came of it.
+struct Outcome {
+    machine: Turns,
+    /// Slices that the thief has wasted.
+    wasted: u64,
+    /// By which T the worker that was poor had run for two slices, and by which one the thief had found tasks.
+    rich: Option<usize>,
+    stole: Option<usize>,
+}
+
+/// Figures 2 and 3 (§2.2.1, §3.1): from T0 to T5 two threads of VM0, one a virtual CPU, share two CPUs with two other VMs. The thread on v0
+/// is a thief, the one on v1 a poor worker, which has tasks to steal once it has run for two slices.
+fn run(method: Method) -> Outcome {
+    // v1 comes second, or both come second with co-scheduling.
+    let first: [Vcpu; 3] = if method == Method::CoScheduling { [(1, 0), V0, (2, 0)] } else { [V0, (1, 0), (2, 0)] };
+    let mut machine = Turns::new(2, &[&first, &[(1, 1), V1, (2, 1)]]);
+    machine.next(0, 0);
+    machine.next(1, 0);
+    let (mut wasted, mut rich, mut stole) = (0, None, None);
+    for t in 0..5 {
+        let is_rich = machine.state(V1).ran >= 2 * SLICE;
+        if machine.is_running(V0) {
+            if is_rich {
+                stole.get_or_insert(t);
+            } else if method == Method::Robinhood {
+                if accelerate(&mut machine, V0, V1, false).is_ok() {
+                    machine.next(0, 0);
+                }
+            } else {
+                wasted += 1;
+                // The thief has failed often enough, and sleeps from the end of its slice on.
+                machine.state_mut(V0).is_blocked = method == Method::Bws;
+            }
+        }
+        machine.pass_slice();
+        if machine.state(V1).ran >= 2 * SLICE {
+            rich.get_or_insert(t + 1);
+        }
+    }
+    Outcome { machine, wasted, rich, stole }
+}
+
+/// What the other VMs have had of a CPU.
+fn others(machine: &Turns, cpu: usize) -> Vec<Option<Vcpu>> {
+    let of = machine.history[cpu].iter().copied();
+    of.map(|slice| slice.filter(|(vm, _)| *vm != 0)).collect()
+}
+
+#[test]
+fn fair_share_and_co_scheduling_waste_two_slices_and_bws_one() {
+    for (method, wasted) in [(Method::FairShare, 2), (Method::CoScheduling, 2), (Method::Bws, 1)] {
+        let outcome = run(method);
+        assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (wasted, Some(5), None));
+    }
+    // The slice that the sleeping thief does not take goes to another VM.
+    let (fair, bws) = (run(Method::FairShare).machine, run(Method::Bws).machine);
+    assert_eq!(fair.history[0][3], Some(V0));
+    assert_eq!(bws.history[0][3], Some((1, 0)));
+}
+
+#[test]
+fn under_robinhood_the_poor_worker_has_two_slices_by_t2_and_the_thief_steals_at_t3() {
+    let (outcome, fair) = (run(Method::Robinhood), run(Method::FairShare));
+    assert_eq!((outcome.wasted, outcome.rich, outcome.stole), (0, Some(2), Some(3)));
+    assert_eq!(outcome.machine.history[0][0], Some(V1));
+    // "Robinhood does not impact the original scheduling path of other vCPUs", nor that of v1 on its own CPU.
+    for cpu in 0..2 {
+        assert_eq!(others(&outcome.machine, cpu), others(&fair.machine, cpu));
+    }
+    assert_eq!(outcome.machine.history[1], fair.machine.history[1]);
+    // v0 has paid for the slice that v1 had of it.
+    let [v0, v1] = [V0, V1].map(|entity| outcome.machine.state(entity));
+    assert_eq!([(v0.paid, v0.ran), (v1.paid, v1.ran)], [(2 * SLICE, SLICE), (2 * SLICE, 3 * SLICE)]);
+}
+
+/// Two nodes of one CPU each and three entities on each, the first of them running.
+fn machine() -> Turns {
+    let mut machine = Turns::new(1, &[&[(0, 0), (0, 1), (0, 2)], &[(1, 0), (1, 1), (1, 2)]]);
+    machine.next(0, 0);
+    machine.next(1, 0);
+    machine
+}
+
+#[test]
+fn who_gets_no_slice() {
+    let mut machine = machine();
+    assert_eq!(accelerate(&mut machine, (0, 0), (1, 1), false), Err(Refusal::Node));
+    assert_eq!(accelerate(&mut machine, (0, 0), (1, 0), true), Err(Refusal::NotPreempted));
+    assert_eq!(accelerate(&mut machine, (0, 0), (1, 1), true), Ok(()));
+    assert_eq!(accelerate(&mut machine, (1, 0), (1, 1), false), Err(Refusal::Accelerated));
+    machine.remove((1, 2));
+    machine.state_mut((1, 2)).is_blocked = true;
+    assert_eq!(accelerate(&mut machine, (1, 0), (1, 2), false), Err(Refusal::NotPreempted));
+    machine.running[1] = Some(((1, 0), 0));
+    assert_eq!(accelerate(&mut machine, (1, 0), (0, 2), true), Err(Refusal::NoTime));
+    assert_eq!(machine.state((0, 2)).part, Part::default());
+}
+
+#[test]
+fn a_slice_that_was_given_is_given_on_and_the_first_giver_pays() {
+    let mut machine = machine();
+    accelerate(&mut machine, (0, 0), (0, 1), false).unwrap();
+    machine.next(0, 10_000_000);
+    assert_eq!(machine.running[0], Some(((0, 1), 20_000_000)));
+    accelerate(&mut machine, (0, 1), (0, 2), false).unwrap();
+    machine.next(0, 15_000_000);
+    assert_eq!(machine.running[0], Some(((0, 2), 5_000_000)));
+    assert_eq!(machine.state((0, 2)).part.initiator, Some((0, 0)));
+    machine.next(0, 5_000_000);
+    machine.check();
+    assert_eq!([0, 1, 2].map(|nth| machine.state((0, nth)).paid), [30_000_000, 0, 0]);
+    // All have their places, and the giver comes last.
+    assert_eq!(machine.running[0], Some(((0, 1), SLICE)));
+    assert_eq!(machine.queues[0], [(0, 2), (0, 0)]);
+}
+
+#[test]
+fn a_slice_may_come_back_to_its_giver() {
+    let mut machine = machine();
+    accelerate(&mut machine, (0, 0), (0, 1), false).unwrap();
+    machine.next(0, 10_000_000);
+    accelerate(&mut machine, (0, 1), (0, 0), false).unwrap();
+    machine.next(0, 15_000_000);
+    assert_eq!(machine.running[0], Some(((0, 0), 5_000_000)));
+    machine.check();
+    machine.next(0, 5_000_000);
+    machine.check();
+    assert_eq!((machine.state((0, 0)).paid, machine.state((0, 1)).paid), (SLICE, 0));
+    assert_eq!(machine.queues[0], [(0, 2), (0, 0)]);
+}
+
+#[test]
+fn one_that_is_accelerated_elsewhere_keeps_its_place_and_is_skipped() {
+    let mut machine = machine();
+    accelerate(&mut machine, (0, 0), (1, 1), true).unwrap();
+    machine.next(0, 0);
+    machine.next(1, SLICE);
+    machine.check();
+    assert_eq!(machine.running[1], Some(((1, 2), SLICE)));
+    assert_eq!(machine.queues[1], [(1, 1), (1, 0)]);
+    machine.next(0, SLICE);
+    machine.check();
+    machine.next(1, SLICE);
+    assert_eq!(machine.running[1], Some(((1, 1), SLICE)));
+}
+
+#[test]
+fn one_that_blocks_while_it_is_accelerated_has_no_place_any_more() {
+    let mut machine = machine();
+    accelerate(&mut machine, (0, 0), (0, 1), false).unwrap();
+    machine.next(0, 0);
+    machine.state_mut((0, 1)).is_blocked = true;
+    machine.next(0, SLICE / 2);
+    machine.check();
+    assert_eq!(machine.queues[0], [(0, 0)]);
+    assert_eq!(machine.state((0, 0)).paid, SLICE / 2);
+}
+
+#[test]
+fn a_giver_whose_slice_is_over_before_the_switch_gives_nothing() {
+    let mut machine = machine();
+    accelerate(&mut machine, (0, 0), (0, 2), false).unwrap();
+    machine.next(0, SLICE);
+    machine.check();
+    assert_eq!(machine.running[0], Some(((0, 1), SLICE)));
+    assert_eq!(machine.state((0, 2)).part, Part::default());
+}
+
+/// What may happen on a machine of four CPUs and twelve entities.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The one that runs on a CPU gives its slice to another, if it may.
+    Gives(usize, usize, bool),
+    /// It leaves after so much of what it had left, in per cent.
+    Leaves(usize, u64),
+    /// It blocks, and leaves.
+    Blocks(usize, u64),
+    /// One that is blocked goes on.
+    Wakes(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..4_usize, 0..12_usize, any::<bool>()).prop_map(|(cpu, nth, across)| Step::Gives(cpu, nth, across)),
+        (0..4_usize, 0..=100_u64).prop_map(|(cpu, part)| Step::Leaves(cpu, part)),
+        (0..4_usize, 0..=100_u64).prop_map(|(cpu, part)| Step::Blocks(cpu, part)),
+        (0..12_usize).prop_map(Step::Wakes),
+    ]
+}
+
+proptest! {
+    /// An entity is on one CPU, is accelerated by one at most, keeps its place, and leaves its node under Robinhood-u alone. All time is
+    /// paid for.
+    #[test]
+    fn whatever_happens_all_keep_their_places_and_all_time_is_paid_for(
+        steps in prop::collection::vec(step(), 1..200),
+        across_nodes in any::<bool>(),
+    ) {
+        let queues: Vec<Vec<Vcpu>> = (0..4).map(|vm| (0..3).map(|nth| (vm, nth)).collect()).collect();
+        let queues: Vec<&[Vcpu]> = queues.iter().map(Vec::as_slice).collect();
+        let mut machine = Turns::new(2, &queues);
+        (0..4).for_each(|cpu| machine.next(cpu, 0));
+        for step in steps {
+            match step {
+                Step::Gives(cpu, nth, switches) => {
+                    let candidate = (nth as u32 / 3, nth % 3);
+                    let Some((current, _)) = machine.running[cpu] else { continue };
+                    let payer = machine.part(current).initiator.unwrap_or(current);
+                    // Until the CPU switches, which is at once, no other decision is made there.
+                    if machine.part(current).candidate.is_none()
+                        && accelerate(&mut machine, current, candidate, across_nodes).is_ok()
+                    {
+                        prop_assert_eq!(machine.part(candidate).initiator, Some(payer));
+                        machine.next(cpu, if switches { 0 } else { machine.running[cpu].unwrap().1 });
+                    }
+                }
+                Step::Leaves(cpu, part) | Step::Blocks(cpu, part) => {
+                    let Some((current, left)) = machine.running[cpu] else { continue };
+                    machine.state_mut(current).is_blocked = matches!(step, Step::Blocks(..));
+                    machine.next(cpu, left * part / 100);
+                }
+                Step::Wakes(nth) => {
+                    let entity = (nth as u32 / 3, nth % 3);
+                    if machine.state(entity).is_blocked {
+                        machine.state_mut(entity).is_blocked = false;
+                        machine.insert(entity);
+                        let cpu = machine.cpu(entity);
+                        if machine.running[cpu].is_none() {
+                            machine.next(cpu, 0);
+                        }
+                    }
+                }
+            }
+            machine.check();
+            let sum = |of: fn(&State) -> u64| machine.states.iter().map(|(_, state)| of(state)).sum::<u64>();
+            prop_assert_eq!(sum(|state| state.paid), sum(|state| state.ran));
+            for (entity, state) in &machine.states {
+                prop_assert!(across_nodes || machine.node(state.cpu) == entity.0 as usize / 2);
+            }
+        }
+    }
+}
