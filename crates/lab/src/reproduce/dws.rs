@@ -41,7 +41,8 @@ pub struct Arguments {
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
     /// Choose otherwise what the paper leaves unsaid: slow (a factor of the recorded lengths), bandwidth, memory, smt (thousandths),
-    /// first-touch, compat-yield (0 or 1), hz, or a cost in nanoseconds: steal, yield, refill; can be repeated
+    /// first-touch, compat-yield (0 or 1), at-home (none, table or all), hz, or a cost in nanoseconds: steal, yield, refill; can be
+    /// repeated
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     #[command(flatten)]
@@ -149,7 +150,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         return output::print(&sweep.elsewhere());
     }
     findings.notes.push(
-        "The paper gives no time alone and one size: programs' sizes, their memory and the machine's costs are assumed, and swept.".into(),
+        "The paper gives no time alone and one size: programs' sizes and the machine's costs are assumed, and most of them swept.".into(),
     );
     let table = extra.table();
     findings.present((&PAPER, &claims), name, &sweep, &options, &table, extra)
