@@ -4,8 +4,8 @@
 # the books, for the rest.
 # Breaks one simulated machine in each of the committed ways, too, and expects the comparison with the other to notice. What the protocol and
 # the policies decide is altered too, and the filed records of real threads notice. Policies are broken so that headlines of the
-# A-STEAL, WS-LAST, BWS and DWS papers do not hold, and the measures of these claims notice. A mutation that no longer applies, no longer compiles, or
-# survives, fails this check.
+# A-STEAL, WS-LAST, BWS and DWS papers do not hold, and the measures of these claims notice. A mutation that no longer applies, no longer
+# compiles, or survives, fails this check.
 #
 # With --simulator: breaks the books and the ways of waking in those of the ways that touch them, and looks whether one of 500 random hosts of
 # the simulator notices, which runs the same code. A mutation that none notices says why under "Escapes the simulator:". One that escapes

@@ -1,5 +1,6 @@
 //! Headlines of the papers hold for the policies that ship, and each test is one: `crates/policy/mutations/` has for each but
-//! `bws_switches_less` a policy that is broken on purpose. `checks/mutations.sh` expects the test to fail, and with `--reproduce` the command's own check.
+//! `bws_switches_less` a policy that is broken on purpose. `checks/mutations.sh` expects the test to fail, and with `--reproduce` the
+//! command's own check.
 //!
 //! Each measures what its claims speak of, by fewer runs than the paper, and asks the claims files what counts as the paper's.
 
