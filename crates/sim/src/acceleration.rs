@@ -12,7 +12,7 @@ mod tests;
 
 /// What an entity has to do with accelerations (`acct_initiator`, `acct_candidate` and the CPU that Algorithm 3 saves).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<E> {
+pub(crate) struct Part<E> {
     /// Whose time it runs on, from the decision until it is off the CPU again: it is accelerated.
     pub initiator: Option<E>,
     /// To whom it gives its slice at the next switch.
@@ -28,7 +28,7 @@ impl<E> Default for Part<E> {
 }
 
 /// A scheduler with a run queue for each CPU and proportional shares, as far as accelerations touch it.
-pub trait Scheduler {
+pub(crate) trait Scheduler {
     /// What it schedules.
     type Entity: Copy + Eq + Debug;
 
@@ -74,7 +74,7 @@ pub trait Scheduler {
 
 /// Why an entity does not get another's slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// It is on another NUMA node (Algorithm 2, line 1).
     Node,
     /// Another accelerates it already (line 3).
@@ -91,7 +91,7 @@ pub enum Refusal {
 ///
 /// # Errors
 /// Why not; then nothing has changed.
-pub fn accelerate<S: Scheduler>(
+pub(crate) fn accelerate<S: Scheduler>(
     scheduler: &mut S,
     initiator: S::Entity,
     candidate: S::Entity,
@@ -119,7 +119,7 @@ pub fn accelerate<S: Scheduler>(
 
 /// What a CPU runs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next<E> {
+pub(crate) enum Next<E> {
     /// An entity, for a slice of its own.
     Regular(E),
     /// One that is accelerated, for what is left of the giver's slice, in nanoseconds.
@@ -128,35 +128,48 @@ pub enum Next<E> {
     Idle,
 }
 
-/// Algorithm 3: `current` leaves its CPU after it ran for so many nanoseconds since it came.
-pub fn switch<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u64) -> Next<S::Entity> {
+/// Algorithm 3: `current` leaves its CPU after it ran for so many nanoseconds that are not paid for yet.
+pub(crate) fn switch<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u64) -> Next<S::Entity> {
     let cpu = scheduler.cpu(current);
-    let Part { initiator, candidate, home } = *scheduler.part(current);
+    let Part { initiator, candidate, .. } = *scheduler.part(current);
     let left = scheduler.slice_left(current);
-    // Who gave the slice pays for it, and who got it has its place in its own queue still (lines 1–7).
-    scheduler.burn(initiator.unwrap_or(current), ran);
+    pay(scheduler, current, ran);
+    // Who got the slice has its place in its own queue still (lines 1–7).
     if initiator.is_none() && scheduler.can_go_on(current) {
         scheduler.insert(current);
     }
     scheduler.part_mut(current).candidate = None;
-    let accelerated = candidate.filter(|_| left > 0);
-    match (accelerated, candidate) {
+    // Unless it has ended or slept meanwhile, and perhaps been chosen by another.
+    let is_ours = |other: &S::Entity| scheduler.part(*other).initiator == Some(initiator.unwrap_or(current));
+    let candidate =
+        candidate.filter(|other| is_ours(other) && scheduler.waits(*other) && !scheduler.is_running(*other));
+    let next = match candidate {
         // First migrate (lines 13–17),
-        (Some(candidate), _) => {
+        Some(candidate) if left > 0 => {
             let from = scheduler.cpu(candidate);
             scheduler.part_mut(candidate).home = Some(from);
             scheduler.set_cpu(candidate, cpu);
+            Next::Accelerated(candidate, left)
         }
-        // but not after the slice is over (lines 18–20).
-        (None, Some(candidate)) => scheduler.part_mut(candidate).initiator = None,
-        (None, None) => {}
-    }
-    let next = match accelerated {
-        Some(candidate) => Next::Accelerated(candidate, left),
-        None => scheduler.take_first(cpu).map_or(Next::Idle, Next::Regular),
+        _ => {
+            // but not after the slice is over (lines 18–20).
+            candidate.into_iter().for_each(|candidate| scheduler.part_mut(candidate).initiator = None);
+            scheduler.take_first(cpu).map_or(Next::Idle, Next::Regular)
+        }
     };
-    // Then push back (lines 31–35). Of one that has blocked meanwhile the paper says nothing: it has no place any more.
-    if let Some(home) = home {
+    push_back(scheduler, current);
+    next
+}
+
+/// Lines 1 to 5: who gave the slice on which `current` ran for so many nanoseconds pays for it.
+pub(crate) fn pay<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u64) {
+    let payer = scheduler.part(current).initiator.unwrap_or(current);
+    scheduler.burn(payer, ran);
+}
+
+/// Lines 31 to 35: `current` is where it was. Of one that has blocked meanwhile the paper says nothing: it has no place any more.
+pub(crate) fn push_back<S: Scheduler>(scheduler: &mut S, current: S::Entity) {
+    if let Some(home) = scheduler.part(current).home {
         scheduler.set_cpu(current, home);
         if !scheduler.can_go_on(current) {
             scheduler.remove(current);
@@ -164,5 +177,4 @@ pub fn switch<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u64) -> 
     }
     let part = scheduler.part_mut(current);
     (part.initiator, part.home) = (None, None);
-    next
 }

@@ -14,14 +14,16 @@
 /// Changes whenever the same seed gives another outcome: what was filed before is not mixed with what comes after.
 pub const REVISION: u32 = 8;
 
-pub mod acceleration;
+mod acceleration;
 pub mod availability;
 pub mod conversation;
 pub mod experiments;
+pub mod hypervisor;
 pub mod network;
 pub mod program;
 pub mod quanta;
 pub mod random;
 pub mod scenario;
 pub mod threads;
+pub mod vms;
 pub mod workload;

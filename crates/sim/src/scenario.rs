@@ -5,6 +5,7 @@
 
 mod recording;
 mod run;
+mod vms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,9 @@ use comity_protocol::orders::{MOST_PAUSE, MOST_WEIGHT, Request};
 use serde::{Deserialize, Serialize};
 
 pub use run::{Observers, Outcome, ProgramOutcome, Recorder};
+pub use vms::WrittenVm;
 
+use crate::hypervisor::Vmm;
 use crate::quanta::job::Deques;
 use crate::quanta::{Feedback, ThreadScheduler};
 use crate::threads::linux::Linux;
@@ -34,6 +37,9 @@ pub struct Written {
     pub runs: u64,
     /// The machine.
     pub machine: Machine,
+    /// The virtual machines on it, where it has a hypervisor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vms: Vec<WrittenVm>,
     /// The programs that come to it.
     pub programs: Vec<Submission>,
     /// What goes wrong.
@@ -73,6 +79,9 @@ pub struct Machine {
     /// The kernel whose rules say which thread runs where, in place of equal turns. Only of [`Model::Host`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
+    /// The hypervisor, under which each program runs in one of [`Written::vms`]; P are then the physical CPUs. Only of [`Model::Host`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmm: Option<Vmm>,
     /// Whether a yield to a preempted peer gives it the core's next turn, or is a plain one. Only of [`Model::Host`].
     #[serde(default)]
     pub directed_yield: bool,
@@ -118,6 +127,9 @@ pub struct Submission {
     pub name: String,
     /// As in `--policy`.
     pub policy: String,
+    /// In which virtual machine it runs, under a hypervisor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vm: Option<String>,
     /// What it does.
     #[serde(default)]
     pub kind: Kind,
@@ -145,7 +157,7 @@ pub struct Submission {
     /// How the strands of a parallel phase come into being.
     #[serde(default)]
     pub fork: WrittenFork,
-    /// How many workers each has, as many as there are processors unless told. Only on a host.
+    /// How many workers each has, as many as there are processors, or virtual CPUs of its machine, unless told. Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// How long each strand of a parallel phase waits in a system call before its work. Only on a host.
@@ -291,12 +303,19 @@ impl WrittenOrder {
     }
 
     /// Looks whether the programs can be asked this.
-    fn check(&self, machine: &Machine, programs: &[Submission], policies: &[Policy]) -> Result<(), String> {
-        machine.only_on_a_host("an order")?;
+    fn check(
+        &self,
+        hosts: &[Machine],
+        guests: &[usize],
+        programs: &[Submission],
+        policies: &[Policy],
+    ) -> Result<(), String> {
+        hosts[0].only_on_a_host("an order")?;
         let (_, name, request) = self.parts();
         let Some(nth) = programs.iter().position(|program| program.name == name) else {
             return Err(format!("an order asks '{name}'; the programs are {}", listed(programs)));
         };
+        let machine = &hosts[guests[nth]];
         if policies[nth].sharing().is_none() || !machine.table {
             return Err(format!(
                 "an order asks '{name}', which is in no core table: {} shares no cores there",
@@ -326,6 +345,8 @@ pub struct Scenario {
     programs: Programs,
     /// Of each program, if it is recorded.
     graphs: Vec<Option<Arc<Graph>>>,
+    /// Of each program, on which of [`Written::guests`] it runs.
+    guests: Vec<usize>,
 }
 
 /// How each of the programs runs.
@@ -356,12 +377,17 @@ impl Scenario {
     ) -> Result<Scenario, String> {
         let Written { runs, machine, programs, faults, orders, .. } = &written;
         machine.check()?;
+        written.check_vms()?;
         let Machine { processors, .. } = machine;
+        let (hosts, mut guests) = (written.guests(), Vec::new());
         bounded("runs", *runs, 1, 1_000_000)?;
         let count = programs.iter().fold(0u64, |sum, program| sum.saturating_add(program.count));
         bounded("the number of programs", count, 1, 1_000_000)?;
         let (mut policies, mut names, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
         for program in programs {
+            let guest = written.guest_of(program)?;
+            guests.push(guest);
+            let (machine, processors) = (&hosts[guest], &hosts[guest].processors);
             let place = |key: &str| format!("{key} of program '{}'", program.name);
             bounded(&place("count"), program.count, 1, 1_000_000)?;
             bounded(&place("at"), program.at, 0, 1 << 50)?;
@@ -379,6 +405,9 @@ impl Scenario {
             }
             names.push(&program.name);
             let policy: Policy = program.policy.parse().map_err(|error| format!("{}: {error}", place("policy")))?;
+            if policy.sharing().is_some() {
+                written.check_table(guest, program)?;
+            }
             if let Some(workers) = program.workers {
                 machine.only_on_a_host(&place("workers"))?;
                 bounded(&place("workers"), workers.into(), 1, 1 << 16)?;
@@ -392,7 +421,7 @@ impl Scenario {
             }
             policies.push(policy);
         }
-        orders.iter().try_for_each(|order| order.check(machine, programs, &policies))?;
+        orders.iter().try_for_each(|order| order.check(&hosts, &guests, programs, &policies))?;
         let programs_run = match machine.model {
             Model::Host => Programs::Pools(policies),
             Model::ASteal => Programs::Jobs(schedulers(&policies, programs, *processors)?),
@@ -419,7 +448,7 @@ impl Scenario {
                 }
             }
         }
-        Ok(Scenario { written, programs: programs_run, graphs })
+        Ok(Scenario { written, programs: programs_run, graphs, guests })
     }
 
     /// How many runs it asks for.
@@ -498,7 +527,7 @@ impl Machine {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Machine { model, processors, steps, quantum, allot, costs, linux, directed_yield, table } = self;
+        let Machine { model, processors, steps, quantum, allot, costs, linux, directed_yield, table, .. } = self;
         bounded("machine.steps", *steps, 1, 1 << 40)?;
         match model {
             Model::ASteal => {

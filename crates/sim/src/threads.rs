@@ -9,6 +9,8 @@
 //! threads.rs   the clock, who comes, what goes wrong
 //! kernel.rs    the cores: run queues, slices, yields, who is moved where
 //! linux.rs     the same as kernels of Linux do it
+//! accelerator.rs   the same as Robinhood's kernel does it: a thief's turn goes to another
+//! guest.rs     a host that is a virtual machine
 //! pool.rs      a program: its tasks, its workers, what they do with a task
 //! spell.rs     what they do without one: the effects of a dialogue, and the steps of the protocol
 //! deferred.rs  what thieves do that find nothing, in bulk
@@ -24,11 +26,13 @@
 //! timeline.rs  what each thread was about, and where it ran
 //! ```
 
+mod accelerator;
 mod check;
 #[cfg(test)]
 mod conformance;
 mod coordinator;
 mod deferred;
+mod guest;
 mod kernel;
 mod ledger;
 pub mod linux;
@@ -58,6 +62,7 @@ use crate::program::Program;
 use crate::quanta::job::Cycles;
 use crate::random::stream;
 use check::Check;
+use guest::Calls;
 use kernel::Kernel;
 pub use kernel::Switches;
 use linux::{Linux, Queues};
@@ -155,7 +160,7 @@ impl Costs {
 
 /// A worker of a program, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Thread {
+pub(crate) struct Thread {
     program: u32,
     worker: u32,
 }
@@ -248,6 +253,13 @@ pub struct Counts {
     /// Writes of the sleep protocol, failed exchanges among them, to another worker's word or to one that all write.
     #[serde(default)]
     pub shared_writes: u64,
+    /// Turns, and slices of virtual CPUs, that its thieves gave to its workers.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub accelerations: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// How a program fared.
@@ -297,6 +309,8 @@ pub struct Host {
     late: Vec<Lateness>,
     /// What programs are asked from outside.
     setters: Vec<Setter>,
+    /// If it is a virtual machine.
+    calls: Option<Calls>,
     directed_yield: bool,
     /// Attempts of thieves that find nothing are made in bulk.
     defers: bool,
@@ -344,6 +358,7 @@ impl Host {
             touched: Vec::new(),
             late: Vec::new(),
             setters: Vec::new(),
+            calls: None,
             directed_yield: false,
             defers: true,
             has_table: true,
@@ -554,38 +569,60 @@ impl Host {
 
     /// The same, until so many programs are left.
     fn run_down_to(&mut self, left: usize, end: u64, check_every: u64) -> Result<(), String> {
-        let waits_for_endless = self.pools.0.iter().all(Pool::is_endless);
-        let left = left.max(if waits_for_endless { 0 } else { self.endless });
-        while self.left > left
-            && let Some(Planned { at, due, .. }) = self.due.peek().copied()
-            && at <= end
-        {
-            self.is_handled = true;
-            if at < self.now {
-                return Err(format!("{due:?} comes at {at}, and it is {} already", self.now));
-            }
-            self.pass(at);
-            self.handle(due);
-            let mut nth = 0;
-            while let Some(program) = self.touched.get(nth).copied() {
-                self.settle(program);
-                nth += 1;
-            }
-            if std::mem::take(&mut self.is_handled) {
-                self.due.pop();
-            }
-            self.handled += 1;
-            let whole = self.handled.is_multiple_of(check_every);
-            let checked = if self.wrong.is_some() { self.wrong.take().map_or(Ok(()), Err) } else { self.check(whole) };
-            checked.map_err(|what| format!("after {due:?} at {}: {what}", self.now))?;
-            if let Some(timeline) = &mut self.timeline {
-                timeline.look(self.now, &self.kernel, &self.pools, &self.touched);
-            }
-            self.touched.clear();
+        let left = left.max(if self.is_endless() { 0 } else { self.endless });
+        while self.left > left && self.next_at().is_some_and(|at| at <= end) {
+            self.handle_next(check_every)?;
         }
-        if self.left > left {
-            self.pass(self.now.max(end));
+        let now = if self.left > left { self.now.max(end) } else { self.now };
+        self.stop(now)
+    }
+
+    /// Whether none of its programs ends by itself.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.pools.0.iter().all(Pool::is_endless)
+    }
+
+    /// How many programs have not ended or died, and how many of them do not end by themselves.
+    pub(crate) fn left(&self) -> (usize, usize) {
+        (self.left, self.endless)
+    }
+
+    /// When the next event is.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.due.peek().map(|planned| planned.at)
+    }
+
+    /// Handles the next event, and looks at what must hold.
+    pub(crate) fn handle_next(&mut self, check_every: u64) -> Result<(), String> {
+        let Some(Planned { at, due, .. }) = self.due.peek().copied() else { return Ok(()) };
+        self.is_handled = true;
+        if at < self.now {
+            return Err(format!("{due:?} comes at {at}, and it is {} already", self.now));
         }
+        self.pass(at);
+        self.handle(due);
+        let mut nth = 0;
+        while let Some(program) = self.touched.get(nth).copied() {
+            self.settle(program);
+            nth += 1;
+        }
+        if std::mem::take(&mut self.is_handled) {
+            self.due.pop();
+        }
+        self.handled += 1;
+        let whole = self.handled.is_multiple_of(check_every);
+        let checked = if self.wrong.is_some() { self.wrong.take().map_or(Ok(()), Err) } else { self.check(whole) };
+        checked.map_err(|what| format!("after {due:?} at {}: {what}", self.now))?;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.look(self.now, &self.kernel, &self.pools, &self.touched);
+        }
+        self.touched.clear();
+        Ok(())
+    }
+
+    /// All is accounted for until then.
+    pub(crate) fn stop(&mut self, at: u64) -> Result<(), String> {
+        self.pass(at);
         self.catch_up_all();
         self.charge_all();
         if let Some(timeline) = &mut self.timeline {

@@ -32,12 +32,14 @@ fn scenario(seed: u64) -> Written {
         allot: Some(if random.random() { Allot::Deq } else { Allot::Eq }),
         costs: None,
         linux: None,
+        vmm: None,
         directed_yield: false,
         table: true,
     };
     let mut submission = |nth| Submission {
         name: format!("program {nth}"),
         policy: POLICIES[random.random_range(0..POLICIES.len())].to_owned(),
+        vm: None,
         kind: Kind::ForkJoin,
         at: random.random_range(0..500),
         count: random.random_range(1..4),
@@ -69,7 +71,7 @@ fn scenario(seed: u64) -> Written {
         }
     };
     let faults = (0..wrong).map(&mut fault).collect();
-    Written { seed, runs: 1, machine, programs: submissions, faults, orders: Vec::new() }
+    Written { seed, runs: 1, machine, vms: Vec::new(), programs: submissions, faults, orders: Vec::new() }
 }
 
 fn sound(seed: u64) -> Result<Outcome, String> {

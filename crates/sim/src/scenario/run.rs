@@ -5,14 +5,16 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork, WrittenOrder};
+use super::{Allot, Fault, Kind, Machine, Programs, Scenario, Submission, WrittenFork, WrittenOrder, WrittenVm};
 use crate::conversation::Line;
+use crate::hypervisor;
 use crate::network::Network;
 use crate::program::{Endless, Fork, ForkJoin, Program, Recorded};
 use crate::quanta::job::Cycles;
 use crate::quanta::{Server, ThreadScheduler};
 use crate::random::stream;
 use crate::threads::{Counts, Host, Lateness, Stretch, Switches};
+use crate::vms::Vms;
 
 /// Is told what thieves are told and answer.
 pub type Recorder = Box<dyn FnMut(Line)>;
@@ -50,6 +52,9 @@ pub struct Outcome {
     /// On a host: how often cores went from one thread to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Switches>,
+    /// Under a hypervisor: how often physical CPUs went from one virtual CPU to another, and how these were accelerated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vmm: Option<hypervisor::Counts>,
     /// In the order in which they came.
     pub programs: Vec<ProgramOutcome>,
 }
@@ -99,7 +104,24 @@ impl Outcome {
     fn new(seed: u64) -> Outcome {
         let programs = Vec::new();
         let cycles = Cycles::default();
-        Outcome { seed, steps: 0, cycles, utilization: 0.0, idle_beside_work: None, switches: None, programs }
+        let (idle_beside_work, switches, vmm) = (None, None, None);
+        Outcome { seed, steps: 0, cycles, utilization: 0.0, idle_beside_work, switches, vmm, programs }
+    }
+}
+
+impl Machine {
+    /// A host like it, without programs.
+    fn host(&self, seed: u64) -> Host {
+        let Machine { processors, costs, linux, directed_yield, table, .. } = *self;
+        let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
+        if let Some(linux) = linux {
+            host.use_linux(linux);
+        }
+        host.yield_to_peers(directed_yield);
+        if !table {
+            host.without_table();
+        }
+        host
     }
 }
 
@@ -135,27 +157,28 @@ impl Scenario {
         check_every: u64,
         observers: Observers,
     ) -> Result<Outcome, String> {
-        let Machine { processors, steps, costs, linux, directed_yield, table, .. } = self.written.machine;
-        let mut host = Host::new(processors as usize, costs.unwrap_or_default(), seed);
-        if let Some(linux) = linux {
-            host.use_linux(linux);
-        }
-        host.yield_to_peers(directed_yield);
-        if !table {
-            host.without_table();
+        let Machine { processors, steps, vmm, .. } = self.written.machine;
+        let machines = self.written.guests();
+        let mut hosts: Vec<Host> = machines.iter().map(|machine| machine.host(seed)).collect();
+        if vmm.is_some() && observers.is_some() {
+            return Err("conversations and timelines are of one kernel, and here each guest has its own".into());
         }
         let Observers { conversations, timeline } = observers;
         if let Some(record) = conversations {
-            host.record(record);
+            hosts[0].record(record);
         }
         if let Some(tell) = timeline {
-            host.trace(tell);
+            hosts[0].trace(tell);
         }
+        // Of each program, on which host it is, and its number there.
+        let mut places: Vec<(usize, u32)> = Vec::new();
         let mut outcome = Outcome::new(seed);
         for (at, submission) in self.arrivals().into_iter().rev() {
             let Submission { kind, serial, parallel, width, iterations, workers, quota, repeat, join, .. } =
                 self.written.programs[submission];
-            let (policy, workers) = (policies[submission], workers.unwrap_or(processors));
+            let guest = self.guests[submission];
+            let host = &mut hosts[guest];
+            let (policy, workers) = (policies[submission], workers.unwrap_or(machines[guest].processors));
             let own = stream(seed, outcome.programs.len() as u64).random();
             let (number, what) = match kind {
                 Kind::ForkJoin => {
@@ -187,42 +210,62 @@ impl Scenario {
             if let Some(cores) = quota {
                 host.limit(number, cores);
             }
+            places.push((guest, number));
             outcome.programs.push(what);
         }
+        // When physical CPUs come and go, and how many are left.
+        let mut resizes = Vec::new();
         for fault in &self.written.faults {
             match fault {
                 Fault::LostProcessors { at, until, .. } => {
                     for at in [*at, *until] {
-                        host.resize(at, (processors - self.lost(at)) as usize);
+                        let left = (processors - self.lost(at)) as usize;
+                        if vmm.is_none() { hosts[0].resize(at, left) } else { resizes.push((at, left)) }
                     }
                 }
                 Fault::Death { at, program } => {
-                    for (number, what) in outcome.programs.iter().enumerate() {
+                    for (what, (guest, number)) in outcome.programs.iter().zip(&places) {
                         if what.name == *program && what.came <= *at {
-                            host.kill(*at, number as u32);
+                            hosts[*guest].kill(*at, *number);
                         }
                     }
                 }
                 Fault::LateWakeUps { at, until, by } => {
-                    host.delay(Lateness { from: *at, until: *until, most: *by });
+                    let late = Lateness { from: *at, until: *until, most: *by };
+                    hosts.iter_mut().for_each(|host| host.delay(late));
                 }
             }
         }
         for (at, program, order) in self.written.orders.iter().map(WrittenOrder::parts) {
-            let asked = outcome.programs.iter().enumerate().filter(|(_, one)| one.name == program && one.came <= at);
-            asked.for_each(|(number, _)| host.order(at, number as u32, order));
+            let asked = outcome.programs.iter().zip(&places).filter(|(one, _)| one.name == program && one.came <= at);
+            asked.for_each(|(_, (guest, number))| hosts[*guest].order(at, *number, order));
         }
-        host.run(steps, check_every)?;
-        for (number, program) in outcome.programs.iter_mut().enumerate() {
-            let fate = host.fate(number as u32);
+        let hosts = match vmm {
+            None => {
+                hosts[0].run(steps, check_every)?;
+                (outcome.steps, outcome.idle_beside_work) = (hosts[0].now(), Some(hosts[0].idle_beside_work()));
+                hosts
+            }
+            Some(vmm) => {
+                let guests = hosts.into_iter().zip(self.written.vms.iter().map(WrittenVm::share)).collect();
+                let mut vms = Vms::new(vmm, processors as usize, guests, seed);
+                resizes.into_iter().for_each(|(at, left)| vms.resize(at, left));
+                vms.run(steps, check_every)?;
+                (outcome.steps, outcome.idle_beside_work) = (vms.now(), Some(vms.idle_beside_work()));
+                outcome.vmm = Some(vms.counts());
+                vms.into_guests()
+            }
+        };
+        for (program, (guest, number)) in outcome.programs.iter_mut().zip(places) {
+            let host = &hosts[guest];
+            let fate = host.fate(number);
             (program.ended, program.died) = (fate.ended, fate.died);
             (program.cycles, program.counts) = (fate.spent, Some(fate.counts));
-            program.executions = host.executions(number as u32).to_vec();
-            program.waited = Some(host.waited(number as u32));
+            program.executions = host.executions(number).to_vec();
+            program.waited = Some(host.waited(number));
             outcome.cycles += fate.spent;
         }
-        (outcome.steps, outcome.idle_beside_work) = (host.now(), Some(host.idle_beside_work()));
-        outcome.switches = Some(host.switches());
+        outcome.switches = Some(hosts.iter().map(Host::switches).sum());
         let there_were = self.core_time(outcome.steps);
         outcome.utilization = if there_were == 0 { 0.0 } else { outcome.cycles.work as f64 / there_were as f64 };
         Ok(outcome)

@@ -13,6 +13,7 @@ use super::kernel::{Kernel, Place};
 use super::pool::{Pool, Pools, Work};
 use super::table::Table;
 use super::worker::{Doing, Rest, Worker};
+use crate::acceleration::Part;
 
 /// A host after an event.
 pub(super) struct Check<'a> {
@@ -258,9 +259,12 @@ impl Check<'_> {
             if let Some(thread) = twice_in(&core.queue) {
                 return Err(format!("core {nth} has {thread:?} twice"));
             }
-            if core.running.is_none() && !core.queue.is_empty() {
+            // One that is to be accelerated waits for another core.
+            let waits = |thread: &Thread| self.pools.worker(*thread).part.initiator.is_none();
+            if core.running.is_none() && core.queue.iter().any(waits) {
                 return Err(format!("core {nth} is idle, and threads wait for it"));
             }
+            self.check_accelerated(nth, &core.away, core.running)?;
             if self.kernel.is_idle(nth) != (core.running.is_none() && self.kernel.is_online(nth)) {
                 return Err(format!("core {nth} has {:?}, and is not noted so", core.running));
             }
@@ -277,6 +281,35 @@ impl Check<'_> {
             return Err(format!("{placed} threads are somewhere, and the cores have {found}"));
         }
         Ok(())
+    }
+
+    /// One that is accelerated runs on another's turn, in its node, and keeps its place; one that is not has a single place.
+    fn check_accelerated(&self, nth: usize, away: &[Thread], running: Option<Thread>) -> Result<(), String> {
+        for thread in away {
+            let worker = self.pools.worker(*thread);
+            let Part { initiator, home, .. } = worker.part;
+            let Place::On(core) = worker.place else {
+                return Err(format!("{thread:?} is away from core {nth}, and is {:?}", worker.place));
+            };
+            if home != Some(nth) || initiator.is_none() || away.iter().filter(|other| *other == thread).count() > 1 {
+                return Err(format!("{thread:?} runs on core {core}, and its place on core {nth} is not as noted"));
+            }
+            let node = |core| self.kernel.linux.as_ref().map_or(0, |linux| linux.socket_of(core));
+            let accelerates = self.pools.of(thread.program).policy.accelerates();
+            let across_nodes = accelerates.and_then(|what| what.threads).is_some_and(|pull| pull.across_nodes);
+            if node(core) != node(nth) && !across_nodes {
+                return Err(format!(
+                    "{thread:?} is accelerated on core {core}, and comes from another node's core {nth}"
+                ));
+            }
+        }
+        let home = running.and_then(|thread| self.pools.worker(thread).part.home);
+        match (home, running) {
+            (Some(home), Some(thread)) if !self.kernel.cores[home].away.contains(&thread) => {
+                Err(format!("{thread:?} is accelerated on core {nth}, and has no place on core {home}"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! began long ago.
 
 use std::collections::VecDeque;
+use std::iter::Sum;
 
 use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Effect, Step};
@@ -24,17 +25,29 @@ pub(super) const WHOLE: u64 = 1_000;
 pub(super) struct Core {
     pub(super) running: Option<Thread>,
     pub(super) queue: VecDeque<Thread>,
+    /// Threads that have their place here, and run on another's turn.
+    pub(super) away: Vec<Thread>,
     offline: bool,
+    /// A virtual CPU that has no physical one: its thread gets no further.
+    pub(super) suspended: bool,
     /// Until when the running thread's time is accounted for; later than now while the core switches to it.
     since: u64,
     /// Until when its turn is accounted for, which is from the switch on.
     charged: u64,
+    /// When it came.
+    pub(super) came: u64,
     /// When its turn is over, if others wait.
     pub(super) slice_end: u64,
     /// The last thread.
     last: Option<Thread>,
     /// Plans that were made for it: only the newest counts.
     plan: u32,
+}
+
+impl Core {
+    fn plan_nothing(&mut self) {
+        self.plan = self.plan.wrapping_add(1);
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +115,8 @@ pub(super) struct Kernel {
     served: u64,
     /// Switches from one thread to another.
     pub(super) switches: Switches,
+    /// Of a guest: the cores that have come to have a thread, or to have none.
+    pub(super) turned: Option<Vec<usize>>,
 }
 
 /// How often a core went from one thread to another, idleness between them or not.
@@ -113,6 +128,16 @@ pub struct Switches {
     pub to_thieves: u64,
     /// From a thread of another program.
     pub between_programs: u64,
+}
+
+impl Sum for Switches {
+    fn sum<I: Iterator<Item = Switches>>(all: I) -> Switches {
+        all.fold(Switches::default(), |sum, one| Switches {
+            all: sum.all + one.all,
+            to_thieves: sum.to_thieves + one.to_thieves,
+            between_programs: sum.between_programs + one.between_programs,
+        })
+    }
 }
 
 impl Kernel {
@@ -127,6 +152,7 @@ impl Kernel {
             balance: Balance::default(),
             served: 0,
             switches: Switches::default(),
+            turned: None,
         }
     }
 
@@ -185,7 +211,8 @@ impl Kernel {
 
     /// What the core's thread asks of memory.
     pub(super) fn demand(&self, core: usize, pools: &Pools) -> Demand {
-        let (Some(linux), Some(thread)) = (&self.linux, self.cores[core].running) else { return Demand::default() };
+        let Core { running, suspended, .. } = &self.cores[core];
+        let (Some(linux), Some(thread), false) = (&self.linux, *running, *suspended) else { return Demand::default() };
         let pool = pools.of(thread.program);
         let part = u64::from(pool.memory);
         match pools.worker(thread).doing {
@@ -211,7 +238,7 @@ impl Kernel {
         }
     }
 
-    fn set_running(&mut self, core: usize, thread: Option<Thread>) -> Option<Thread> {
+    pub(super) fn set_running(&mut self, core: usize, thread: Option<Thread>) -> Option<Thread> {
         if thread.is_none() && !self.cores[core].offline {
             self.set_idle(core);
         } else if self.idle.contains(core) {
@@ -219,11 +246,21 @@ impl Kernel {
             self.idling -= 1;
         }
         let before = std::mem::replace(&mut self.cores[core].running, thread);
+        if let Some(turned) = &mut self.turned
+            && before.is_some() != thread.is_some()
+        {
+            turned.push(core);
+        }
         self.running = self.running + u64::from(thread.is_some()) - u64::from(before.is_some());
         before
     }
 
-    fn push_back(&mut self, core: usize, thread: Thread) {
+    /// The core's thread gets on so much later.
+    pub(super) fn delay(&mut self, core: usize, time: u64) {
+        self.cores[core].since += time;
+    }
+
+    pub(super) fn push_back(&mut self, core: usize, thread: Thread) {
         self.cores[core].queue.push_back(thread);
         self.queued += 1;
     }
@@ -234,7 +271,7 @@ impl Kernel {
     }
 
     /// The thread that runs next on a core.
-    fn take_next(&mut self, core: usize, pools: &Pools) -> Option<Thread> {
+    pub(super) fn take_next(&mut self, core: usize, pools: &Pools) -> Option<Thread> {
         let thread = match &mut self.linux {
             None => self.cores[core].queue.pop_front().or_else(|| self.pull(core, pools))?,
             Some(linux) => {
@@ -332,7 +369,7 @@ impl Host {
     }
 
     /// The core runs a thread from now on, which is in no queue.
-    fn switch_to(&mut self, core: usize, thread: Thread) {
+    pub(super) fn switch_to(&mut self, core: usize, thread: Thread) {
         self.charge_sibling(core);
         self.kernel.set_running(core, Some(thread));
         let before = self.kernel.cores[core].last.replace(thread);
@@ -357,13 +394,15 @@ impl Host {
         }
         let now = self.now;
         let state = &mut self.kernel.cores[core];
-        (state.since, state.charged) = (now + switch, now);
+        (state.since, state.charged, state.came) = (now + switch, now, now);
         state.slice_end = state.since + self.costs.slice;
         let worker = self.worker_mut(thread);
         (worker.place, worker.last_core) = (Place::On(core), core);
         worker.times.has_waited(now);
         let Host { kernel, pools, .. } = self;
-        if let Some(linux) = &mut kernel.linux {
+        if let Some(linux) = &mut kernel.linux
+            && pools.worker(thread).part.home.is_none()
+        {
             linux.begin_turn(core, &kernel.cores[core], pools, thread, None);
         }
         self.plan_core(core);
@@ -374,7 +413,7 @@ impl Host {
     pub(super) fn detain(&mut self, thread: Thread, time: u64) {
         if let Place::On(core) = self.worker(thread).place {
             self.charge(core);
-            self.kernel.cores[core].since += time;
+            self.kernel.delay(core, time);
         }
     }
 
@@ -398,9 +437,12 @@ impl Host {
         let now = self.now;
         let state = &mut self.kernel.cores[core];
         let Some(thread) = state.running else { return };
+        let turn = now - std::mem::replace(&mut state.charged, now);
+        if state.suspended {
+            state.since += turn;
+        }
         let elapsed = now.saturating_sub(state.since);
         state.since = state.since.max(now);
-        let turn = now - std::mem::replace(&mut state.charged, now);
         self.pool_mut(thread.program).spend(thread.worker, elapsed, speed);
         let Host { kernel, pools, .. } = self;
         if let Some(linux) = &mut kernel.linux
@@ -413,7 +455,7 @@ impl Host {
 
     /// The core's thread may ask another share of its socket's memory: then what the others have done until now was done at the old
     /// speed, and what follows takes as long as it does now.
-    fn share_memory(&mut self, core: usize) {
+    pub(super) fn share_memory(&mut self, core: usize) {
         let Host { kernel, pools, .. } = self;
         let demand = kernel.demand(core, pools);
         let Some(linux) = &mut kernel.linux else { return };
@@ -442,14 +484,14 @@ impl Host {
     }
 
     /// The core's use changes: what its sibling has done until now was done at the old speed,
-    fn charge_sibling(&mut self, core: usize) {
+    pub(super) fn charge_sibling(&mut self, core: usize) {
         if let Some(sibling) = self.sibling(core) {
             self.charge(sibling);
         }
     }
 
     /// and what follows takes as long as it does now.
-    fn plan_sibling(&mut self, core: usize) {
+    pub(super) fn plan_sibling(&mut self, core: usize) {
         if let Some(sibling) = self.sibling(core) {
             self.plan_core(sibling);
         }
@@ -458,6 +500,9 @@ impl Host {
     pub(super) fn plan_core(&mut self, core: usize) {
         self.share_memory(core);
         let Some(thread) = self.kernel.cores[core].running else { return };
+        if self.kernel.cores[core].suspended {
+            return self.kernel.cores[core].plan_nothing();
+        }
         let may_run = self.time_left(thread.program).unwrap_or(u64::MAX);
         let speed = self.kernel.speed(core);
         let worker = self.worker(thread);
@@ -465,7 +510,8 @@ impl Host {
         let Host { kernel, pools, now, .. } = self;
         let state = &kernel.cores[core];
         let mut at = state.since.max(*now).saturating_add(left);
-        if !state.queue.is_empty() {
+        let ends = pools.worker(thread).part.home.is_some();
+        if !state.queue.is_empty() || ends {
             let turn_end = match &kernel.linux {
                 None => state.slice_end,
                 Some(linux) => linux.turn_end(core, state, pools, *now, at),
@@ -473,7 +519,7 @@ impl Host {
             at = at.min(turn_end.max(*now));
         }
         let state = &mut self.kernel.cores[core];
-        state.plan = state.plan.wrapping_add(1);
+        state.plan_nothing();
         let plan = state.plan;
         self.plan(at, Due::Core { core: core as u32, plan });
     }
@@ -511,9 +557,13 @@ impl Host {
     fn look_at_turn(&mut self, core: usize, thread: Thread) {
         let Host { kernel, pools, now, .. } = self;
         let Some(linux) = &mut kernel.linux else { return };
-        if linux.is_over(core, &kernel.cores[core], pools, *now)
-            && let Some(next) = linux.choose(core, &kernel.cores[core], pools)
-        {
+        let is_over = linux.is_over(core, &kernel.cores[core], pools, *now);
+        if self.is_of_acceleration(thread) {
+            return if is_over { self.switch_by_acceleration(core, thread) } else { self.plan_core(core) };
+        }
+        let Host { kernel, pools, .. } = self;
+        let Some(linux) = &mut kernel.linux else { return };
+        if is_over && let Some(next) = linux.choose(core, &kernel.cores[core], pools) {
             if next != thread {
                 self.preempt(core);
                 self.kernel.remove(core, next);
@@ -535,6 +585,7 @@ impl Host {
     /// Takes a thread from wherever it is; who runs goes on accounting for nothing.
     pub(super) fn take_off(&mut self, thread: Thread) {
         self.catch_up_with(thread);
+        self.ends_acceleration(thread);
         let place = self.worker(thread).place;
         if let Place::Queued(core) | Place::On(core) = place {
             self.charge(core);
@@ -594,6 +645,7 @@ impl Host {
     pub(super) fn yield_core(&mut self, core: usize, peer: Option<Thread>) {
         let peer = peer.filter(|peer| {
             matches!(self.worker(*peer).place, Place::Queued(_))
+                && self.worker(*peer).part.initiator.is_none()
                 && self.kernel.cores_of(self.worker(*peer))(&self.kernel, core)
         });
         if self.kernel.linux.is_none() {
@@ -609,6 +661,10 @@ impl Host {
             return;
         }
         self.charge(core);
+        if self.kernel.cores[core].running.is_some_and(|thread| self.worker(thread).part.home.is_some()) {
+            // What it has been given is over.
+            return self.resched(core);
+        }
         if let Some(peer) = peer
             && self.worker(peer).place != Place::Queued(core)
         {
@@ -631,7 +687,8 @@ impl Host {
                 self.pool_mut(thread.program).counts.preemptions += 1;
             }
             let queue = self.kernel.cores[core].queue.clone();
-            let all: Vec<Thread> = running.into_iter().chain(queue).collect();
+            let away = self.kernel.cores[core].away.clone();
+            let all: Vec<Thread> = running.into_iter().chain(queue).chain(away).collect();
             all.iter().for_each(|thread| self.take_off(*thread));
             // It is not idle any more.
             self.kernel.set_running(core, None);

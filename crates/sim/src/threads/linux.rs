@@ -92,6 +92,9 @@ pub struct Linux {
     /// those of the sockets on which its threads run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first_touch: bool,
+    /// Whether it has Robinhood's Thread Accelerator: a thief's turn goes to a preempted worker.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accelerates: bool,
     /// For how many processors its constants are, if not for those of the host: as where a program is confined to a part of a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_for: Option<u32>,
@@ -124,6 +127,7 @@ impl Linux {
             smt_speed: smt_speed(),
             bandwidth: None,
             first_touch: false,
+            accelerates: false,
             scaled_for: None,
         }
     }
@@ -138,6 +142,13 @@ impl Linux {
         if compat_yield && version > Version::V2_6_36 {
             return Err(
                 "machine.linux.compat_yield: only 2.6.32 and 2.6.36 have sched_compat_yield; leave it out".into()
+            );
+        }
+        if self.accelerates && (self.is_eevdf() || self.groups == Groups::Separate) {
+            return Err(
+                "machine.linux.accelerates: Robinhood's Thread Accelerator is one of the completely fair scheduler without task groups; \
+                 write version = \"3.9\" and groups = \"same\", or leave it out"
+                    .into(),
             );
         }
         if !(10..=10_000).contains(&hz) {

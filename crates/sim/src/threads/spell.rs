@@ -242,9 +242,8 @@ impl Hands for OnHost<'_> {
         self.host.give_way(self.thread, to);
     }
 
-    /// Neither this kernel nor a hypervisor accelerates.
-    fn accelerate(&mut self, _: WorkerId, _: Level) -> bool {
-        false
+    fn accelerate(&mut self, who: WorkerId, level: Level) -> bool {
+        self.host.accelerate(self.thread, Thread { worker: who.0, ..self.thread }, level)
     }
 
     /// Its time is over by now.
@@ -446,8 +445,7 @@ impl Host {
             Effect::StealFrom(_) => costs.steal,
             // What comes after a steal, or after the look for a queue, is in their costs.
             Effect::TakeInjected | Effect::Mug(_) | Effect::Begin { .. } => 0,
-            // Refused at once.
-            Effect::Accelerate { .. } => 0,
+            Effect::Accelerate { level, .. } => self.cost_of_acceleration(level),
             Effect::Inspect(_) | Effect::ClaimWakeup(_) | Effect::Wake { .. } => costs.look,
             Effect::Yield(_) => costs.yield_core,
             Effect::Pause { hints } => costs.hint * u64::from(hints.max(1)),

@@ -7,8 +7,10 @@ use comity_policy::Thief;
 use comity_protocol::CoreSet;
 use comity_protocol::dialogue::{Dialogue, Effect};
 
+use super::Thread;
 use super::kernel::{Place, Times, WHOLE};
 use super::linux::Entity;
+use crate::acceleration::Part;
 use crate::program::Strand;
 
 /// What a worker does with its time.
@@ -91,6 +93,8 @@ pub(super) struct Worker {
     pub(super) last_core: usize,
     /// How its thread stands in a queue of Linux.
     pub(super) entity: Entity,
+    /// What it has to do with accelerations.
+    pub(super) part: Part<Thread>,
     /// Where its thread may run, if not everywhere.
     pub(super) confined: Cell<Option<CoreSet>>,
 }
@@ -119,6 +123,7 @@ impl Worker {
             gives_way: false,
             last_core,
             entity: Entity::new(nice),
+            part: Part::default(),
             confined: Cell::new(None),
         }
     }

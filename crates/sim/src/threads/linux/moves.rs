@@ -120,7 +120,10 @@ impl Host {
             if !is_busier || best.is_some_and(|(most, _)| threads <= most) {
                 continue;
             }
-            let may = |thread: &&Thread| kernel.cores_of(self.worker(**thread))(kernel, core);
+            let may = |thread: &&Thread| {
+                let worker = self.worker(**thread);
+                worker.part.initiator.is_none() && kernel.cores_of(worker)(kernel, core)
+            };
             let ran_just_now = |thread: &&Thread| {
                 self.now - self.worker(**thread).entity.seen < linux.constants.migration_cost
                     && kernel.balance.failed.get(core).copied().unwrap_or(0) <= TRIES
@@ -175,7 +178,9 @@ impl Host {
             return;
         }
         for core in 0..self.kernel.len() {
-            if self.kernel.is_online(core) {
+            // A virtual CPU without a physical one has no ticks; one that idles has none of its own.
+            let has_ticks = self.kernel.cores[core].running.is_none() || !self.kernel.cores[core].suspended;
+            if self.kernel.is_online(core) && has_ticks {
                 self.balance_core(core, tick);
             }
         }

@@ -172,7 +172,9 @@ impl Queues {
         pools: &'a Pools,
     ) -> impl Iterator<Item = (Thread, &'a Entity)> + Clone + use<'a> {
         let (groups, group, owners) = (self.linux.groups, group as u32, Rc::clone(&self.owners));
-        let all = core.queue.iter().chain(core.running.iter()).copied();
+        // One that is accelerated is in the queue from which it came.
+        let own = core.running.iter().filter(|thread| pools.worker(**thread).part.home.is_none());
+        let all = core.queue.iter().chain(&core.away).chain(own).copied();
         let are = all.filter(move |thread| groups == Groups::Same || owner(&owners, *thread) == group);
         are.map(|thread| (thread, &pools.worker(thread).entity))
     }
@@ -381,7 +383,8 @@ impl Queues {
 
     /// The core's thread has run for so long.
     pub(in super::super) fn charge(&mut self, nth: usize, core: &Core, pools: &mut Pools, time: u64, now: u64) {
-        let Some(thread) = core.running else { return };
+        // Who gave it the turn pays when that is over.
+        let Some(thread) = core.running.filter(|thread| pools.worker(*thread).part.home.is_none()) else { return };
         pools.worker_mut(thread).entity.charge(time, now);
         let group = self.group_of(thread);
         self.roots[nth].groups[group].own.charge(time, now);
@@ -410,7 +413,8 @@ impl Queues {
     /// The thread that runs next on a core: of those that wait, and the one that runs.
     pub(in super::super) fn choose(&mut self, nth: usize, core: &Core, pools: &Pools) -> Option<Thread> {
         if let Some((thread, _)) = self.roots[nth].granted {
-            if core.queue.contains(&thread) || core.running == Some(thread) {
+            let waits = core.queue.contains(&thread) && pools.worker(thread).part.initiator.is_none();
+            if waits || core.running == Some(thread) {
                 return Some(thread);
             }
             self.roots[nth].granted = None;
@@ -424,7 +428,8 @@ impl Queues {
 
     fn choose_by_run_time(&mut self, nth: usize, core: &Core, pools: &Pools) -> Option<Thread> {
         let group = if self.has_groups() { cfs::first(self.groups(nth))?.0 } else { 0 };
-        let threads = self.threads(core, group, pools);
+        let is_free = |(thread, _): &(Thread, &Entity)| pools.worker(*thread).part.initiator.is_none();
+        let threads = self.threads(core, group, pools).filter(is_free);
         let (mut chosen, entity) = cfs::first(threads.clone())?;
         let skip = self.roots[nth].groups[group].skip;
         if skip == Some(chosen)
@@ -496,6 +501,49 @@ impl Queues {
         }
     }
 
+    /// To whom a turn on the core is given, and until when.
+    pub(in super::super) fn grant(&mut self, core: usize, granted: Option<(Thread, u64)>) {
+        self.roots[core].granted = granted;
+    }
+
+    /// The turn of another was the thread's, which pays for so much (`burn_runtime` of Robinhood's Algorithm 3).
+    pub(in super::super) fn pays(&mut self, pools: &mut Pools, thread: Thread, time: u64) {
+        let entity = &mut pools.worker_mut(thread).entity;
+        entity.vruntime += entity.as_virtual(time as i64);
+        let (home, group) = (entity.home, self.group_of(thread));
+        let own = &mut self.roots[home].groups[group].own;
+        own.vruntime += own.as_virtual(time as i64);
+    }
+
+    /// How much is left of what the core's thread may run.
+    pub(in super::super) fn left_of_slice(
+        &self,
+        nth: usize,
+        core: &Core,
+        pools: &Pools,
+        thread: Thread,
+        now: u64,
+    ) -> u64 {
+        match self.roots[nth].granted {
+            Some((to, until)) if to == thread => until.saturating_sub(now),
+            _ => self.rest_of_turn(nth, core, pools, thread),
+        }
+    }
+
+    /// A tick that a virtual CPU has missed comes as soon as it runs.
+    pub(in super::super) fn tick_is_late(&mut self, nth: usize, core: &Core, pools: &Pools) {
+        let is_granted = self.roots[nth].granted.is_some();
+        self.roots[nth].resched |= !core.queue.is_empty() && !is_granted && self.left_of_turn(nth, core, pools) == 0;
+    }
+
+    pub(in super::super) fn accelerates(&self) -> bool {
+        self.linux.accelerates
+    }
+
+    pub(in super::super) fn socket_of(&self, core: usize) -> usize {
+        self.topology.socket_of(core)
+    }
+
     /// The next choice is made as soon as it can be.
     pub(in super::super) fn resched(&mut self, core: usize) {
         self.roots[core].resched = true;
@@ -505,11 +553,14 @@ impl Queues {
     /// that is not.
     pub(in super::super) fn turn_end(&self, nth: usize, core: &Core, pools: &Pools, now: u64, at: u64) -> u64 {
         let root = &self.roots[nth];
-        if root.resched || core.queue.is_empty() {
-            return if root.resched { now } else { u64::MAX };
+        if root.resched {
+            return now;
         }
         if let Some((_, until)) = root.granted {
             return until.max(now);
+        }
+        if core.queue.is_empty() {
+            return u64::MAX;
         }
         let soonest = self.tick_from(nth, now + 1);
         if soonest >= at {

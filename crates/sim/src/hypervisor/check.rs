@@ -1,0 +1,85 @@
+//! What must hold after every event.
+
+use super::{Hypervisor, Scheduling, Vcpu};
+use crate::acceleration::Part;
+
+impl Hypervisor {
+    /// Looks whether every virtual CPU is where it may be, and all credits are accounted for.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.vcpus.iter().enumerate().try_for_each(|(nth, vcpu)| {
+            let wrong = |what| format!("virtual CPU {nth}: {what}: {vcpu:?}");
+            self.check_vcpu(nth, vcpu).map_err(wrong)
+        })?;
+        self.check_pcpus()?;
+        let credits: i128 = self.vcpus.iter().map(|vcpu| i128::from(vcpu.credit)).sum();
+        if credits != self.accounts.sum() {
+            return Err(format!("there are {credits} credits, and should be by {:?}", self.accounts));
+        }
+        let unpaid = |pcpu: &super::Pcpu| pcpu.running.map_or(0, |_| self.now - pcpu.charged);
+        let ran: u64 = self.vcpus.iter().map(|vcpu| vcpu.ran).chain(self.pcpus.iter().map(unpaid)).sum();
+        if ran != self.used {
+            return Err(format!("physical CPUs were in use for {} ns, and virtual ones ran for {ran}", self.used));
+        }
+        Ok(())
+    }
+
+    fn check_vcpu(&self, nth: usize, vcpu: &Vcpu) -> Result<(), &'static str> {
+        let Vcpu { wants, parked, on, queued, part, waits_since, .. } = *vcpu;
+        let Part { initiator, candidate, home } = part;
+        let may_run = wants && !parked;
+        if may_run != (on.is_some() || queued.is_some()) {
+            return Err("it has something to do and no place, or a place and nothing to do");
+        }
+        // It keeps its place while it is accelerated, and has none while it runs on its own slice.
+        if on.is_some() && (queued.is_some() != initiator.is_some() || queued != home) {
+            return Err("it runs, and its place is not that which it was to keep");
+        }
+        if on.is_none() && (initiator.is_some() || home.is_some()) || candidate.is_some() {
+            return Err("it has to do with an acceleration that is over");
+        }
+        if waits_since.is_some() != (wants && on.is_none()) {
+            return Err("whether it waits is not as noted");
+        }
+        if queued.is_some_and(|pcpu| self.pcpus[pcpu].queue.iter().filter(|other| **other == nth).count() != 1) {
+            return Err("it is not once in its queue");
+        }
+        if on.is_some_and(|pcpu| self.pcpus[pcpu].running != Some(nth)) {
+            return Err("another runs where it does");
+        }
+        if let (Some(on), Some(queued)) = (on, queued)
+            && self.node_of(on) != self.node_of(queued)
+            && !self.crosses_nodes
+        {
+            return Err("it is accelerated on another node");
+        }
+        let from = |initiator: usize| self.vcpus[initiator].vm != vcpu.vm;
+        if initiator.is_some_and(from) {
+            return Err("another machine accelerates it");
+        }
+        Ok(())
+    }
+
+    fn check_pcpus(&self) -> Result<(), String> {
+        let queued: usize = self.pcpus.iter().map(|pcpu| pcpu.queue.len()).sum();
+        let noted = self.vcpus.iter().filter(|vcpu| vcpu.queued.is_some()).count();
+        if queued != noted {
+            return Err(format!("{queued} virtual CPUs are in queues, and {noted} are noted"));
+        }
+        for (nth, pcpu) in self.pcpus.iter().enumerate() {
+            if pcpu.running.is_some_and(|vcpu| self.vcpus[vcpu].on != Some(nth)) {
+                return Err(format!("physical CPU {nth} has {pcpu:?}, and that one is elsewhere"));
+            }
+            if pcpu.offline && (pcpu.running.is_some() || !pcpu.queue.is_empty()) {
+                return Err(format!("physical CPU {nth} is not there, and has {pcpu:?}"));
+            }
+            let could = match self.vmm.scheduler {
+                Scheduling::CoScheduling => self.first_of_gang(nth),
+                _ => self.first_by_credit(nth),
+            };
+            if pcpu.running.is_none() && could.is_some() {
+                return Err(format!("physical CPU {nth} idles, and virtual CPU {could:?} could run there"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! The Credit scheduler, as Xen 4.2 has it (`xen/common/sched_credit.c`), from memory of its rules. A credit is a nanosecond here.
+//!
+//! Every slice, each machine gets its part of all physical CPUs' time by its weight, and its virtual CPUs that were seen running get equal
+//! parts of that. One that has credits is *under*, else *over*; one that wakes while it is under is *boosted* until a tick finds it
+//! running. The first of the highest priority runs next, for a slice; a physical CPU whose first is over, or that has none, looks for a
+//! better one in the others' queues. A machine with a cap is parked while its virtual CPUs have used more than that.
+//!
+//! Left out: `vcpu_migration_delay` and the search for a better physical CPU at a tick (no physical CPU idles while one waits), yields,
+//! affinity.
+
+use serde::Serialize;
+
+use super::{Due, Hypervisor, Scheduling, Vcpu};
+use crate::acceleration::Scheduler;
+
+/// Who comes before whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Priority {
+    /// It has used more than it has got.
+    Over,
+    /// It has credits.
+    Under,
+    /// It has woken, and had credits.
+    Boost,
+}
+
+/// What became of all credits.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Accounts {
+    /// Handed out, paid for time, and lost beyond the bounds of an account.
+    granted: i128,
+    burnt: i128,
+    forfeited: i128,
+    /// The sum of all active accounts after the last time.
+    balance: i64,
+    /// Machines with active virtual CPUs, in the order in which they are served.
+    active: Vec<usize>,
+}
+
+impl Accounts {
+    pub(super) fn has_burnt(&mut self, time: u64) {
+        self.burnt += i128::from(time);
+    }
+
+    /// What there must be in all accounts.
+    pub(super) fn sum(&self) -> i128 {
+        self.granted - self.burnt - self.forfeited
+    }
+}
+
+impl Hypervisor {
+    // ---- Who is next. ----
+
+    /// The one that a physical CPU runs next; it is still in its queue.
+    pub(super) fn first_by_credit(&self, pcpu: usize) -> Option<usize> {
+        if self.pcpus[pcpu].offline {
+            return None;
+        }
+        let is_free = |vcpu: &&usize| self.vcpus[**vcpu].part.initiator.is_none();
+        let own = self.pcpus[pcpu].queue.iter().find(is_free).copied();
+        let priority = own.map(|vcpu| self.vcpus[vcpu].priority);
+        if priority > Some(Priority::Over) {
+            return own;
+        }
+        let count = self.pcpus.len();
+        let others = (1..count).map(|away| &self.pcpus[(pcpu + away) % count].queue);
+        let better = |vcpu: &&usize| Some(self.vcpus[**vcpu].priority) > priority;
+        let mut found = others.flat_map(|queue| queue.iter().filter(is_free).take_while(better));
+        found.find(|vcpu| self.may_come(**vcpu, pcpu)).copied().or(own)
+    }
+
+    /// Whether one may come from another queue.
+    pub(super) fn may_come(&self, vcpu: usize, pcpu: usize) -> bool {
+        self.vmm.scheduler != Scheduling::Balance || !self.has_sibling(vcpu, pcpu)
+    }
+
+    /// Puts one that wakes into its queue.
+    pub(super) fn insert_woken(&mut self, vcpu: usize) {
+        let one = &mut self.vcpus[vcpu];
+        if one.priority == Priority::Under {
+            one.priority = Priority::Boost;
+        }
+        self.insert(vcpu);
+    }
+
+    /// One has come to a queue: an idle physical CPU takes it, or it takes the place of one of lower priority.
+    pub(super) fn tickle(&mut self, vcpu: usize) {
+        let Some(pcpu) = self.vcpus[vcpu].queued else { return };
+        self.offer(vcpu);
+        if self.vcpus[vcpu].on.is_some() {
+            return;
+        }
+        let running = self.pcpus[pcpu].running.map(|running| self.priority_of(running));
+        if Some(self.vcpus[vcpu].priority) > running {
+            let at = self.pcpus[pcpu].began + self.vmm.ratelimit;
+            if at <= self.now {
+                self.schedule(pcpu);
+            } else if at < self.pcpus[pcpu].slice_end {
+                self.pcpus[pcpu].plan += 1;
+                let plan = self.pcpus[pcpu].plan;
+                self.plan(at, Due::Slice { pcpu, plan });
+            }
+        }
+    }
+
+    /// Of one that runs on another's slice, that one's.
+    fn priority_of(&self, vcpu: usize) -> Priority {
+        self.vcpus[self.vcpus[vcpu].part.initiator.unwrap_or(vcpu)].priority
+    }
+
+    // ---- Who has what. ----
+
+    /// A tick: who runs pays, is not boosted any more, and gets credits from now on.
+    pub(super) fn ticks(&mut self, pcpu: usize) {
+        let tick = self.tick();
+        self.plan(self.now + tick, Due::Tick(pcpu));
+        self.charge(pcpu);
+        let Some(running) = self.pcpus[pcpu].running else { return };
+        let payer = self.vcpus[running].part.initiator.unwrap_or(running);
+        let one = &mut self.vcpus[payer];
+        if one.priority == Priority::Boost {
+            one.priority = Priority::Under;
+        }
+        one.active = true;
+        let vm = one.vm;
+        if !self.accounts.active.contains(&vm) {
+            self.accounts.active.push(vm);
+        }
+    }
+
+    /// Credits are handed out (`csched_acct`).
+    pub(super) fn account(&mut self) {
+        self.plan(self.now + self.vmm.slice, Due::Account);
+        (0..self.pcpus.len()).for_each(|pcpu| self.charge(pcpu));
+        let active = std::mem::take(&mut self.accounts.active);
+        let weights: Vec<u64> = active.iter().map(|vm| self.weight(*vm)).collect();
+        let all: u64 = weights.iter().sum();
+        let online = self.pcpus.iter().filter(|pcpu| !pcpu.offline).count() as u64;
+        let owed = self.accounts.balance.min(0).unsigned_abs();
+        let (mut total, mut left) = (online * self.vmm.slice + owed, all);
+        let (mut balance, mut order, mut has_less) = (0, Vec::new(), false);
+        for (vm, weight) in active.into_iter().zip(weights) {
+            left -= weight;
+            let count = self.active_of(vm).count() as u64;
+            let cap = self.shares[vm].cap.map(|cap| self.vmm.slice * u64::from(cap) / 100);
+            let part = |of: u64| u64::try_from((u128::from(of) * u128::from(weight)).div_ceil(all.into()));
+            let part = |of: u64| part(of).expect("it is less than all");
+            let most = (count * self.vmm.slice + part(owed)).min(cap.map_or(u64::MAX, |cap| cap * count));
+            let mut fair = part(total);
+            if fair < most {
+                // Its share is less than it could use: it comes first while others have more than they can.
+                has_less = true;
+                order.push(vm);
+            } else {
+                if left > 0 {
+                    let more = u128::from(fair - most) * u128::from(all);
+                    total += more.div_ceil(left.into()) as u64;
+                }
+                fair = most;
+                if has_less { order.insert(0, vm) } else { order.push(vm) }
+            }
+            for vcpu in self.active_of(vm).collect::<Vec<_>>() {
+                balance += self.pay_out(vcpu, fair.div_ceil(count), cap);
+            }
+        }
+        order.retain(|vm| self.active_of(*vm).next().is_some());
+        (self.accounts.active, self.accounts.balance) = (order, balance);
+        for pcpu in 0..self.pcpus.len() {
+            let Hypervisor { vcpus, pcpus, .. } = self;
+            let priority = |vcpu: &usize| std::cmp::Reverse(vcpus[*vcpu].priority);
+            pcpus[pcpu].queue.make_contiguous().sort_by_key(priority);
+        }
+        // A parked one's place is free; one that is not parked any more has one again.
+        (0..self.pcpus.len()).for_each(|pcpu| {
+            let is_parked = |vcpu: usize| self.vcpus[vcpu].parked;
+            if self.pcpus[pcpu].running.is_some_and(is_parked) {
+                self.schedule(pcpu);
+            }
+        });
+        (0..self.pcpus.len()).for_each(|pcpu| self.attend(Some(pcpu)));
+    }
+
+    fn weight(&self, vm: usize) -> u64 {
+        u64::from(self.shares[vm].weight) * self.active_of(vm).count() as u64
+    }
+
+    fn active_of(&self, vm: usize) -> impl Iterator<Item = usize> + use<'_> {
+        let first = self.firsts[vm];
+        (first..first + self.shares[vm].vcpus).filter(|vcpu| self.vcpus[*vcpu].active)
+    }
+
+    /// Gives a virtual CPU its credits; what it has then.
+    fn pay_out(&mut self, vcpu: usize, credits: u64, cap: Option<u64>) -> i64 {
+        let most = self.vmm.slice as i64;
+        let one = &mut self.vcpus[vcpu];
+        one.credit += credits as i64;
+        self.accounts.granted += i128::from(credits);
+        let before = one.credit;
+        let mut unparked = false;
+        if one.credit < 0 {
+            one.priority = Priority::Over;
+            one.parked |= cap.is_some_and(|cap| one.credit < -(cap as i64));
+            one.credit = one.credit.max(-most);
+        } else {
+            if one.priority == Priority::Over {
+                one.priority = Priority::Under;
+            }
+            unparked = std::mem::take(&mut one.parked);
+            if one.credit > most {
+                // It was not there for long: it is left out until a tick sees it again.
+                one.active = false;
+                one.credit /= 2;
+            }
+        }
+        let Vcpu { credit, parked, on, wants, .. } = *one;
+        self.accounts.forfeited += i128::from(before - credit);
+        if parked && on.is_none() {
+            self.leave_queue(vcpu);
+        }
+        if unparked && wants && on.is_none() {
+            self.insert(vcpu);
+        }
+        credit
+    }
+}

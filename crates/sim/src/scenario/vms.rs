@@ -1,0 +1,158 @@
+//! Virtual machines, as they are written down.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Machine, Model, Submission, Written, bounded};
+use crate::hypervisor::{Scheduling, Share};
+use crate::threads::Host;
+use crate::threads::linux::Linux;
+
+/// A virtual machine. Its programs name it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrittenVm {
+    /// What it is called.
+    pub name: String,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// How much it counts.
+    #[serde(default = "usual")]
+    pub weight: u32,
+    /// The most of its time that each virtual CPU may have a physical one, in hundredths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<u32>,
+    /// The guest's kernel, in place of equal turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linux: Option<Linux>,
+    /// As [`Machine::directed_yield`], in the guest.
+    #[serde(default)]
+    pub directed_yield: bool,
+    /// Whether the guest has a core table of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<bool>,
+}
+
+/// Xen's usual weight.
+fn usual() -> u32 {
+    256
+}
+
+impl WrittenVm {
+    pub(super) fn share(&self) -> Share {
+        Share { vcpus: self.cpus as usize, weight: self.weight, cap: self.cap }
+    }
+
+    fn check(&self, machine: &Machine, scheduler: Scheduling) -> Result<(), String> {
+        let place = |key: &str| format!("{key} of virtual machine '{}'", self.name);
+        bounded(&place("cpus"), self.cpus.into(), 1, Host::MOST_CORES as u64)?;
+        if scheduler == Scheduling::CoScheduling && self.cpus > machine.processors {
+            return Err(format!(
+                "{} is {}: under co-scheduling all run at once, and machine.processors is {}",
+                place("cpus"),
+                self.cpus,
+                machine.processors
+            ));
+        }
+        bounded(&place("weight"), self.weight.into(), 1, 65_535)?;
+        if let Some(cap) = self.cap {
+            bounded(&place("cap"), cap.into(), 1, 100)?;
+            if scheduler == Scheduling::CoScheduling {
+                return Err(format!("{}: co-scheduling knows none; leave it out", place("cap")));
+            }
+        }
+        let Some(linux) = &self.linux else { return Ok(()) };
+        linux.check(self.cpus).map_err(|why| format!("virtual machine '{}': {why}", self.name))?;
+        if linux.threads_per_core > 1 {
+            return Err(format!(
+                "{}: which virtual CPUs share a core is the hypervisor's to say, and it does not; leave threads_per_core out",
+                place("linux")
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Written {
+    /// The machines on which programs run: the virtual ones, or the one that there is.
+    pub(super) fn guests(&self) -> Vec<Machine> {
+        if self.machine.vmm.is_none() {
+            return vec![self.machine.clone()];
+        }
+        let guest = |vm: &WrittenVm| Machine {
+            processors: vm.cpus,
+            linux: vm.linux,
+            directed_yield: vm.directed_yield,
+            table: vm.table != Some(false),
+            ..self.machine.clone()
+        };
+        self.vms.iter().map(guest).collect()
+    }
+
+    /// On which of them a program runs.
+    ///
+    /// # Errors
+    /// Says in a sentence why on none.
+    pub(super) fn guest_of(&self, program: &Submission) -> Result<usize, String> {
+        let known = || self.vms.iter().map(|vm| vm.name.as_str()).collect::<Vec<_>>().join(", ");
+        match (&self.machine.vmm, &program.vm) {
+            (None, None) => Ok(0),
+            (None, Some(vm)) => Err(format!(
+                "vm of program '{}' is '{vm}', and the machine has no hypervisor; write [machine.vmm], or leave it out",
+                program.name
+            )),
+            (Some(_), None) => Err(format!(
+                "program '{}' runs in no virtual machine, and under a hypervisor each does; write vm, one of {}",
+                program.name,
+                known()
+            )),
+            (Some(_), Some(vm)) => self.vms.iter().position(|one| one.name == *vm).ok_or_else(|| {
+                format!("vm of program '{}' is '{vm}'; the virtual machines are {}", program.name, known())
+            }),
+        }
+    }
+
+    pub(super) fn check_vms(&self) -> Result<(), String> {
+        let Written { machine, vms, .. } = self;
+        let Some(vmm) = &machine.vmm else {
+            return match vms.first() {
+                Some(vm) => Err(format!(
+                    "'{}' is a virtual machine, and the machine has no hypervisor; write [machine.vmm], or leave [[vms]] out",
+                    vm.name
+                )),
+                None => Ok(()),
+            };
+        };
+        if machine.model != Model::Host {
+            return machine.only_on_a_host("machine.vmm");
+        }
+        vmm.check(machine.processors)?;
+        for (key, is_written) in
+            [("linux", machine.linux.is_some()), ("directed_yield", machine.directed_yield), ("table", !machine.table)]
+        {
+            if is_written {
+                return Err(format!("machine.{key}: under a hypervisor each guest has its own; write it in [[vms]]"));
+            }
+        }
+        bounded("the number of virtual machines", vms.len() as u64, 1, 64)?;
+        for (nth, vm) in vms.iter().enumerate() {
+            if vms[..nth].iter().any(|other| other.name == vm.name) {
+                return Err(format!(
+                    "two virtual machines are called '{}'; programs could not tell them apart",
+                    vm.name
+                ));
+            }
+            vm.check(machine, vmm.scheduler)?;
+        }
+        Ok(())
+    }
+
+    /// Of a policy that shares cores by the table it must be written whether a guest has one.
+    pub(super) fn check_table(&self, guest: usize, program: &Submission) -> Result<(), String> {
+        let Some(vm) = self.vms.get(guest).filter(|vm| vm.table.is_none()) else { return Ok(()) };
+        Err(format!(
+            "policy of program '{}': {} shares cores by the core table, and no table reaches across a hypervisor; write table = true in \
+             virtual machine '{}' for one of its own, table = false to do without, or choose a policy that needs none",
+            program.name, program.policy, vm.name
+        ))
+    }
+}

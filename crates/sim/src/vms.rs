@@ -1,0 +1,172 @@
+//! Virtual machines on a hypervisor. Each guest is a [`Host`] by itself: its cores are virtual CPUs, and its kernel, its programs and its
+//! core table are its own.
+//!
+//! What a guest does at one instant is done before the hypervisor acts on it: that one of its cores has a thread or none any more, or a
+//! hypercall. Nothing else passes between them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::hypervisor::{Change, Counts, Hypervisor, Share, Vmm};
+use crate::threads::Host;
+
+/// See the module.
+pub struct Vms {
+    hypervisor: Rc<RefCell<Hypervisor>>,
+    guests: Vec<Host>,
+    now: u64,
+    handled: u64,
+}
+
+impl Vms {
+    /// The most physical CPUs.
+    pub const MOST_PCPUS: usize = Host::MOST_CORES;
+
+    /// A machine of so many physical CPUs with these guests, to which no program has come yet.
+    ///
+    /// # Panics
+    /// Without guests, or if the hypervisor cannot be so ([`Vmm::check`]).
+    pub fn new(vmm: Vmm, pcpus: usize, guests: Vec<(Host, Share)>, seed: u64) -> Vms {
+        assert!(!guests.is_empty(), "no guests");
+        if let Err(what) = vmm.check(pcpus as u32) {
+            panic!("{what}");
+        }
+        let (mut guests, shares): (Vec<Host>, Vec<Share>) = guests.into_iter().unzip();
+        let hypervisor = Rc::new(RefCell::new(Hypervisor::new(vmm, pcpus, &shares, seed)));
+        for (vm, guest) in guests.iter_mut().enumerate() {
+            guest.virtualize(Rc::clone(&hypervisor), vm);
+        }
+        Vms { hypervisor, guests, now: 0, handled: 0 }
+    }
+
+    /// A guest, by its number from 0.
+    pub fn guest(&self, vm: usize) -> &Host {
+        &self.guests[vm]
+    }
+
+    /// The same, to submit programs to it.
+    pub fn guest_mut(&mut self, vm: usize) -> &mut Host {
+        &mut self.guests[vm]
+    }
+
+    /// The guests as they are.
+    pub fn into_guests(self) -> Vec<Host> {
+        self.guests
+    }
+
+    /// From then on so many physical CPUs are there, at least one: those with the lowest numbers.
+    pub fn resize(&mut self, at: u64, pcpus: usize) {
+        self.hypervisor.borrow_mut().resize(at, pcpus);
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How often physical CPUs went from one virtual CPU to another.
+    pub fn counts(&self) -> Counts {
+        self.hypervisor.borrow().counts()
+    }
+
+    /// Nanoseconds that physical CPUs idled while a virtual one waited, summed over them.
+    pub fn idle_beside_work(&self) -> u64 {
+        self.hypervisor.borrow().idle_beside_work()
+    }
+
+    /// Handles what happens until `end`, or until every program of every guest has ended or died, as [`Host::run`] does. What must hold of
+    /// the hypervisor is looked at whenever a guest's programs are wholly: after one in `check_every` events.
+    ///
+    /// # Errors
+    /// Names what did not hold, and when.
+    pub fn run(&mut self, end: u64, check_every: u64) -> Result<(), String> {
+        self.run_down_to(0, end, check_every)
+    }
+
+    /// The same, but until one of the programs ends or dies at the latest.
+    ///
+    /// # Errors
+    /// As [`Vms::run`].
+    pub fn run_to_next_end(&mut self, end: u64, check_every: u64) -> Result<(), String> {
+        self.run_down_to(self.left().saturating_sub(1), end, check_every)
+    }
+
+    /// Programs that have not ended, and end by themselves; all, if none of them does.
+    fn left(&self) -> usize {
+        let (left, endless) =
+            self.guests.iter().map(Host::left).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if self.guests.iter().all(Host::is_endless) { left } else { left - endless }
+    }
+
+    fn run_down_to(&mut self, left: usize, end: u64, check_every: u64) -> Result<(), String> {
+        while self.left() > left {
+            let guests = self.guests.iter().enumerate().filter_map(|(vm, guest)| Some((guest.next_at()?, vm)));
+            let guest = guests.min();
+            let own = self.hypervisor.borrow().next_at();
+            let at = [guest.map(|(at, _)| at), own].into_iter().flatten().min();
+            let Some(at) = at.filter(|at| *at <= end) else { break };
+            self.now = at;
+            self.handled += 1;
+            let is_whole = self.handled.is_multiple_of(check_every);
+            match guest.filter(|(guest, _)| own.is_none_or(|own| *guest < own)) {
+                Some((_, vm)) => {
+                    self.guests[vm].handle_next(check_every).map_err(|what| format!("machine {vm}, {what}"))?;
+                    self.hear(vm);
+                }
+                None => self.hypervisor.borrow_mut().step(),
+            }
+            self.tell();
+            if is_whole {
+                self.check().map_err(|what| format!("at {at}: {what}"))?;
+            }
+        }
+        if self.left() > left {
+            self.now = self.now.max(end);
+        }
+        self.hypervisor.borrow_mut().pass(self.now);
+        for (vm, guest) in self.guests.iter_mut().enumerate() {
+            guest.stop(self.now).map_err(|what| format!("machine {vm}, {what}"))?;
+        }
+        self.check().map_err(|what| format!("at {}: {what}", self.now))
+    }
+
+    /// Which of a guest's cores have come to have something to do, or nothing.
+    fn hear(&mut self, vm: usize) {
+        let turned = self.guests[vm].take_turned();
+        if turned.is_empty() {
+            return;
+        }
+        let mut hypervisor = self.hypervisor.borrow_mut();
+        hypervisor.pass(self.now);
+        for core in turned {
+            hypervisor.set_wants(vm, core, self.guests[vm].wants(core));
+        }
+    }
+
+    /// Which of the guests' cores have come to have a physical CPU, or none.
+    fn tell(&mut self) {
+        let changes = self.hypervisor.borrow_mut().take_changes();
+        for Change { vm, core, runs_after } in changes {
+            match runs_after {
+                Some(after) => self.guests[vm].resume(self.now, core, after),
+                None => self.guests[vm].suspend(self.now, core),
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let hypervisor = self.hypervisor.borrow();
+        hypervisor.check()?;
+        for (vm, guest) in self.guests.iter().enumerate() {
+            for core in 0..guest.cores() {
+                let (wants, runs) = hypervisor.is(vm, core);
+                if (guest.wants(core), guest.runs(core)) != (wants, runs) {
+                    return Err(format!(
+                        "machine {vm}: the hypervisor does not know what core {core} does, or it not of it"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
