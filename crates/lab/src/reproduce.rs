@@ -5,6 +5,7 @@ mod bws;
 mod dws;
 mod findings;
 mod options;
+mod robinhood;
 mod settings;
 mod ws_last;
 
@@ -23,6 +24,7 @@ enum Paper {
     ASteal(a_steal::Arguments),
     Bws(bws::Arguments),
     Dws(dws::Arguments),
+    Robinhood(robinhood::Arguments),
     WsLast(ws_last::Arguments),
 }
 
@@ -32,6 +34,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Paper::ASteal(arguments) => a_steal::run(arguments),
         Paper::Bws(arguments) => bws::run(arguments),
         Paper::Dws(arguments) => dws::run(arguments),
+        Paper::Robinhood(arguments) => robinhood::run(arguments),
         Paper::WsLast(arguments) => ws_last::run(arguments),
     }
 }

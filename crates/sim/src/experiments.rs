@@ -11,6 +11,7 @@ pub mod dws;
 pub mod fit;
 pub mod measure;
 pub mod programs;
+pub mod robinhood;
 pub mod ws_last;
 
 use std::convert::Infallible;

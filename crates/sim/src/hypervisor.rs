@@ -6,12 +6,14 @@
 //! ```text
 //! hypervisor.rs        virtual and physical CPUs, the clock, who runs where
 //! hypervisor/credit.rs the Credit scheduler of Xen 4.2: credits, priorities, slices, stealing; with siblings spread, balance scheduling
+//! hypervisor/dom0.rs   Domain 0, which wakes now and then
 //! hypervisor/gang.rs   co-scheduling: all virtual CPUs of a machine run at once
 //! hypervisor/check.rs  what must hold after every event
 //! ```
 
 mod check;
 mod credit;
+mod dom0;
 mod gang;
 #[cfg(test)]
 mod tests;
@@ -62,6 +64,11 @@ pub struct Vmm {
     pub near: u64,
     /// The same where it ran on another node: what it had in the node's caches and memory, too.
     pub far: u64,
+    /// From one time to the next in the mean that each virtual CPU of Domain 0 has something to do; 0: there is no Domain 0. Under
+    /// co-scheduling there is none.
+    pub dom0_every: u64,
+    /// How long that takes.
+    pub dom0_work: u64,
 }
 
 impl Default for Vmm {
@@ -75,6 +82,8 @@ impl Default for Vmm {
             switch: 2_000,
             near: 0,
             far: 0,
+            dom0_every: 0,
+            dom0_work: 50_000,
         }
     }
 }
@@ -85,7 +94,7 @@ impl Vmm {
     /// # Errors
     /// Says in a sentence what cannot be.
     pub fn check(&self, pcpus: u32) -> Result<(), String> {
-        let Vmm { nodes, slice, ratelimit, hypercall, switch, near, far, .. } = *self;
+        let Vmm { nodes, slice, ratelimit, hypercall, switch, near, far, dom0_every, dom0_work, .. } = *self;
         if nodes == 0 || !pcpus.is_multiple_of(nodes) {
             return Err(format!("machine.vmm.nodes: {pcpus} processors cannot be divided evenly among {nodes} nodes"));
         }
@@ -94,6 +103,13 @@ impl Vmm {
         }
         if ratelimit > slice {
             return Err(format!("machine.vmm.ratelimit is {ratelimit}; it must be at most machine.vmm.slice, {slice}"));
+        }
+        if dom0_every > 1 << 40 || dom0_every > 0 && !(1..=dom0_every).contains(&dom0_work) {
+            return Err(format!(
+                "machine.vmm.dom0_work is {dom0_work} in each {dom0_every}; it must be at least 1 and at most machine.vmm.dom0_every, and \
+                 that at most {}",
+                1u64 << 40
+            ));
         }
         match [hypercall, switch, near, far].into_iter().max() {
             Some(most) if most > 1_000_000_000 => {
@@ -174,6 +190,8 @@ enum Due {
     Account,
     /// The turn of a machine is over under co-scheduling, unless it was planned anew since.
     Turn(u32),
+    /// A virtual CPU of Domain 0 has something to do, or has done it.
+    Dom0 { vcpu: usize, wakes: bool },
     /// So many physical CPUs are there from now on.
     Online(usize),
 }
@@ -195,6 +213,10 @@ pub struct Counts {
     pub moves_within: u64,
     /// and of another.
     pub moves_across: u64,
+    /// Times that it was decided who runs next on a physical CPU,
+    pub decisions: u64,
+    /// and virtual CPUs that were passed over then, for they were accelerated elsewhere.
+    pub passed_over: u64,
     /// Requests to accelerate one that were granted,
     pub accelerations: u64,
     /// and that were not.
@@ -208,6 +230,8 @@ pub struct Hypervisor {
     planned: u64,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
     shares: Vec<Share>,
+    /// Which of the machines is Domain 0.
+    dom0: Option<usize>,
     /// The first virtual CPU of each machine.
     firsts: Vec<usize>,
     vcpus: Vec<Vcpu>,
@@ -226,6 +250,10 @@ pub struct Hypervisor {
 
 impl Hypervisor {
     pub(crate) fn new(vmm: Vmm, pcpus: usize, shares: &[Share], seed: u64) -> Hypervisor {
+        let mut shares = shares.to_vec();
+        let has_dom0 = vmm.dom0_every > 0 && vmm.scheduler != Scheduling::CoScheduling;
+        let dom0 = has_dom0.then_some(shares.len());
+        shares.extend(dom0.map(|_| Hypervisor::dom0_share(pcpus)));
         let firsts = shares.iter().scan(0, |sum, share| Some(std::mem::replace(sum, *sum + share.vcpus))).collect();
         let of = |(vm, share): (usize, &Share)| (0..share.vcpus).map(move |nth| Vcpu::new(vm, nth % pcpus));
         let mut hypervisor = Hypervisor {
@@ -233,9 +261,10 @@ impl Hypervisor {
             now: 0,
             planned: 0,
             due: BinaryHeap::new(),
-            shares: shares.to_vec(),
             firsts,
             vcpus: shares.iter().enumerate().flat_map(of).collect(),
+            shares,
+            dom0,
             pcpus: (0..pcpus).map(|_| Pcpu::default()).collect(),
             accounts: Accounts::default(),
             gang: Gang::default(),
@@ -255,6 +284,7 @@ impl Hypervisor {
             let at = hypervisor.random.random_range(0..vmm.slice);
             hypervisor.plan(at, Due::Account);
         }
+        hypervisor.start_dom0();
         hypervisor
     }
 
@@ -282,6 +312,7 @@ impl Hypervisor {
             Due::Tick(pcpu) => self.ticks(pcpu),
             Due::Account => self.account(),
             Due::Turn(plan) => self.turn_is_over(plan),
+            Due::Dom0 { vcpu, wakes } => self.dom0(vcpu, wakes),
             Due::Online(pcpus) => self.go_online(pcpus),
         }
     }
@@ -445,6 +476,7 @@ impl Hypervisor {
 
     /// The physical CPU's virtual one has had its turn, or there is none: who runs next.
     fn schedule(&mut self, pcpu: usize) {
+        self.counts.decisions += 1;
         let time = self.unpaid(pcpu);
         let before = self.pcpus[pcpu].running.take();
         let home = before.and_then(|before| self.vcpus[before].part.home);
@@ -531,11 +563,15 @@ impl Hypervisor {
         }
         if before != Some(vcpu) {
             self.tell(vcpu, Some(cost));
+            self.runs_in_dom0(vcpu);
         }
     }
 
     fn tell(&mut self, vcpu: usize, runs_after: Option<u64>) {
         let vm = self.vcpus[vcpu].vm;
+        if Some(vm) == self.dom0 {
+            return;
+        }
         self.changes.push(Change { vm, core: vcpu - self.firsts[vm], runs_after });
     }
 
@@ -680,6 +716,8 @@ impl Scheduler for Hypervisor {
             _ => self.first_by_credit(pcpu),
         }?;
         let from = self.vcpus[found].queued.take()?;
+        let before = self.pcpus[from].queue.iter().take_while(|other| **other != found);
+        self.counts.passed_over += before.filter(|other| self.vcpus[**other].part.initiator.is_some()).count() as u64;
         self.pcpus[from].queue.retain(|other| *other != found);
         Some(found)
     }

@@ -7,17 +7,20 @@
 //! fork_join.rs  the jobs of A-STEAL: serial and parallel phases
 //! recorded.rs   the graph of a real run
 //! endless.rs    LOOP: each worker computes for itself, for ever
+//! requests.rs   a server: each worker answers requests, for ever
 //! ```
 
 mod endless;
 mod fork_join;
 mod recorded;
+mod requests;
 
 use std::num::NonZeroU64;
 
 pub use endless::Endless;
 pub use fork_join::{Fork, ForkJoin};
 pub use recorded::Recorded;
+pub use requests::Requests;
 
 /// A chain of unit-time instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

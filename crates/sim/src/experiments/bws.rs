@@ -264,7 +264,7 @@ impl Programs<'_> {
         };
         let policy = policy.parse().expect("it is in the catalog");
         let graph = self.graphs[benchmark as usize].clone();
-        Entry { graph, join_ns: JOIN, memory, begins_at_home: false, policy, workers }
+        Entry { graph, requests: None, join_ns: JOIN, memory, begins_at_home: false, policy, workers, vm: 0 }
     }
 
     /// Runs these together; `nth` tells runs of one experiment apart.

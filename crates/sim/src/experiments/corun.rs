@@ -10,10 +10,12 @@ use comity_policy::Policy;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use crate::program::{Endless, Recorded};
+use crate::hypervisor::{self, Share, Vmm};
+use crate::program::{Endless, Recorded, Requests};
 use crate::random::stream;
 use crate::threads::linux::Linux;
 use crate::threads::{Costs, Host, Switches};
+use crate::vms::Vms;
 
 /// What programs run on.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +30,72 @@ pub struct Machine {
     pub directed_yield: bool,
 }
 
+impl Machine {
+    fn host(&self, seed: u64) -> Host {
+        let mut host = Host::new(self.cores as usize, self.costs, seed);
+        host.use_linux(self.linux);
+        host.yield_to_peers(self.directed_yield);
+        host
+    }
+}
+
+/// Physical CPUs and virtual machines on them, all of which look to their guests like one machine.
+#[derive(Clone, Debug)]
+pub struct Virtual {
+    /// The hypervisor.
+    pub vmm: Vmm,
+    /// Physical CPUs.
+    pub pcpus: u32,
+    /// Each of the guests; its processors are virtual CPUs.
+    pub guest: Machine,
+    /// Of each guest how much it counts and what it may have at most.
+    pub shares: Vec<Share>,
+}
+
+/// What programs run on in the simulator.
+enum Ground {
+    Bare(Box<Host>),
+    Virtual(Box<Vms>),
+}
+
+impl Ground {
+    fn host(&self, vm: usize) -> &Host {
+        match self {
+            Ground::Bare(host) => host,
+            Ground::Virtual(vms) => vms.guest(vm),
+        }
+    }
+
+    fn host_mut(&mut self, vm: usize) -> &mut Host {
+        match self {
+            Ground::Bare(host) => host,
+            Ground::Virtual(vms) => vms.guest_mut(vm),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        match self {
+            Ground::Bare(host) => host.now(),
+            Ground::Virtual(vms) => vms.now(),
+        }
+    }
+
+    fn run_to_next_end(&mut self, end: u64) {
+        let done = match self {
+            Ground::Bare(host) => host.run_to_next_end(end, u64::MAX),
+            Ground::Virtual(vms) => vms.run_to_next_end(end, u64::MAX),
+        };
+        done.unwrap_or_else(|what| panic!("please report it: {what}"));
+    }
+}
+
 /// A program and how it is run.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// What it does; `None`: LOOP, whose threads compute for themselves and never end.
     pub graph: Option<Arc<Graph>>,
+    /// Where it is LOOP: after so many nanoseconds of computing its threads wait for so many, again and again, as a server's do.
+    pub requests: Option<(u64, u64)>,
     /// What a join costs the worker that forks, in nanoseconds.
     pub join_ns: f64,
     /// The part of its time alone in which it waits for memory, in thousandths.
@@ -44,6 +107,8 @@ pub struct Entry {
     pub policy: Policy,
     /// How many it has.
     pub workers: u32,
+    /// In which guest it runs, under a hypervisor.
+    pub vm: usize,
 }
 
 /// How long programs run together.
@@ -75,10 +140,20 @@ pub struct Ran {
     pub worked: u64,
     /// How long they had a task, on a core or not.
     pub busy: u64,
+    /// How long they looked for one on a core, summed over them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub searched: u64,
+    /// Turns, and slices of virtual CPUs, that its thieves gave to its workers.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub accelerations: u64,
     /// Switches to its threads, of these to thieves, and from its threads to those of another program.
     pub switches: Switches,
     /// Barriers on all its threads, fences of one, and calls that wake one.
     pub heavy: [u64; 3],
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Ran {
@@ -100,20 +175,55 @@ const STARTS: u64 = 20_000_000;
 /// # Panics
 /// If the simulator finds a mistake of its own.
 pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Length, seed: u64) -> Vec<Ran> {
-    let mut host = Host::new(machine.cores as usize, machine.costs, seed);
-    host.use_linux(machine.linux);
-    host.yield_to_peers(machine.directed_yield);
+    let mut ground = Ground::Bare(Box::new(machine.host(seed)));
+    run(&mut ground, machine.linux.sockets, entries, again, length, seed)
+}
+
+/// What came of programs in virtual machines.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Shared {
+    /// Of each program, in their order.
+    pub programs: Vec<Ran>,
+    /// What the hypervisor did.
+    pub counts: hypervisor::Counts,
+    /// How long the virtual CPUs of each machine had physical ones, in nanoseconds, summed over them.
+    pub ran: Vec<u64>,
+    /// How long all of it took, in nanoseconds.
+    pub lasted: u64,
+}
+
+/// The same of programs in virtual machines.
+///
+/// # Panics
+/// As [`together`], or if the machines cannot be so.
+pub fn together_in(machines: &Virtual, entries: &[Entry], again: Again, length: Length, seed: u64) -> Shared {
+    let guest = |(nth, share): (usize, &Share)| (machines.guest.host(seed.wrapping_add(nth as u64)), *share);
+    let guests = machines.shares.iter().enumerate().map(guest).collect();
+    let vms = Vms::new(machines.vmm, machines.pcpus as usize, guests, seed);
+    let mut ground = Ground::Virtual(Box::new(vms));
+    let programs = run(&mut ground, machines.guest.linux.sockets, entries, again, length, seed);
+    let Ground::Virtual(vms) = ground else { unreachable!("it was one of virtual machines") };
+    let ran = |vm| vms.guest(vm).run_and_steal_time().map_or(0, |(ran, _)| ran);
+    let ran = (0..machines.shares.len()).map(ran).collect();
+    Shared { programs, counts: vms.counts(), ran, lasted: vms.now() }
+}
+
+fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, length: Length, seed: u64) -> Vec<Ran> {
     let mut random = stream(seed, 1);
     let mut ran = vec![Ran::default(); entries.len()];
-    let submit = |host: &mut Host, entry: &Entry, place: usize, at: u64, seed: u64| {
+    let submit = |ground: &mut Ground, entry: &Entry, place: usize, at: u64, seed: u64| {
+        let host = ground.host_mut(entry.vm);
         let program: Box<dyn crate::program::Program> = match &entry.graph {
             Some(graph) => Box::new(Recorded::with_joins(Arc::clone(graph), entry.join_ns, seed)),
-            None => Box::new(Endless::new(entry.workers)),
+            None => match entry.requests {
+                Some((length, wait)) => Box::new(Requests::new(entry.workers, length, wait)),
+                None => Box::new(Endless::new(entry.workers)),
+            },
         };
         let number = host.submit(at, program, entry.policy, entry.workers, seed);
         host.set_memory(number, entry.memory);
         if entry.begins_at_home {
-            host.set_first_touch(number, place * machine.linux.sockets as usize / entries.len());
+            host.set_first_touch(number, place * sockets as usize / entries.len());
         }
         if again == Again::InPlace {
             host.repeat(number);
@@ -131,7 +241,7 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
         (0..draws.len()).map(|nth| (0..draws.len()).filter(|other| order(*other) < order(nth)).count()).collect();
     let firsts = entries.iter().zip(&places).zip(&draws);
     let mut current: Vec<(u32, u64)> =
-        firsts.map(|((entry, place), (at, seed))| submit(&mut host, entry, *place, *at, *seed)).collect();
+        firsts.map(|((entry, place), (at, seed))| submit(ground, entry, *place, *at, *seed)).collect();
     let all_there = current.iter().map(|(_, came)| *came).max().unwrap_or(0);
     let ends = entries.iter().any(|entry| entry.graph.is_some());
     let is_done = |ran: &[Ran]| {
@@ -142,12 +252,13 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
     let mut counted = vec![0; entries.len()];
     // Where programs repeat in place none ends, and it is looked so often.
     let step = if again == Again::InPlace { GAP } else { length.most };
-    while !is_done(&ran) && host.now() < length.most {
-        let end = (host.now() + step).min(length.most);
-        host.run_to_next_end(end, u64::MAX).unwrap_or_else(|what| panic!("please report it: {what}"));
+    while !is_done(&ran) && ground.now() < length.most {
+        let end = (ground.now() + step).min(length.most);
+        ground.run_to_next_end(end);
         let each = entries.iter().zip(&places).zip(&mut ran).zip(&mut current).zip(&mut counted);
         for ((((entry, place), ran), current), counted) in each {
             let (number, came) = *current;
+            let host = ground.host(entry.vm);
             let executions = host.executions(number);
             for nth in *counted..executions.len() {
                 let began = if nth == 0 { came } else { executions[nth - 1] };
@@ -160,14 +271,14 @@ pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Leng
                 if came >= all_there {
                     ran.times.push(ended - came);
                 }
-                note(&host, number, ended - came, ran);
+                note(host, number, ended - came, ran);
                 let at = ended + 1 + random.random_range(0..GAP);
-                *current = submit(&mut host, entry, *place, at, random.random());
+                *current = submit(ground, entry, *place, at, random.random());
             }
         }
     }
-    for (ran, (number, came)) in ran.iter_mut().zip(current) {
-        note(&host, number, host.now().saturating_sub(came), ran);
+    for ((entry, ran), (number, came)) in entries.iter().zip(&mut ran).zip(current) {
+        note(ground.host(entry.vm), number, ground.now().saturating_sub(came), ran);
     }
     ran
 }
@@ -178,6 +289,8 @@ fn note(host: &Host, number: u32, there: u64, ran: &mut Ran) {
     ran.there += there;
     ran.worked += fate.spent.work;
     ran.busy += host.busy_time(number);
+    ran.searched += fate.spent.steal + fate.spent.mug;
+    ran.accelerations += fate.counts.accelerations;
     let Switches { all, to_thieves, between_programs } = host.switches_of(number);
     ran.switches.all += all;
     ran.switches.to_thieves += to_thieves;

@@ -219,11 +219,13 @@ impl Programs<'_> {
         };
         let entry = |number: &usize| Entry {
             graph: Some(Arc::clone(&self.graphs[number - 1])),
+            requests: None,
             join_ns: JOIN,
             memory: if is_data_intensive(*number) { memory } else { 0 },
             begins_at_home,
             policy,
             workers: PROCESSORS,
+            vm: 0,
         };
         let entries: Vec<Entry> = of.iter().map(entry).collect();
         let seed = seed.wrapping_mul(1_000) + nth as u64;

@@ -71,6 +71,11 @@ pub fn clip_in_batches(batches: u32, serial: u64, scale: Scale) -> Arc<Graph> {
     again(&graph, tasks, batches)
 }
 
+/// A program so often, one after the other.
+pub fn repeated(graph: &Graph, times: u32) -> Arc<Graph> {
+    again(graph, graph.tasks().to_vec(), times)
+}
+
 /// A program that has a serial stretch of so many nanoseconds before everything else.
 pub fn set_up(graph: &Graph, serial: u64) -> Arc<Graph> {
     after(serial, graph, graph.tasks().to_vec(), 1)
@@ -112,6 +117,8 @@ mod tests {
         let (one, ten) = (batches(1), batches(10));
         assert_eq!((ten.work - 1, ten.span - 1), (10 * (one.work - 1), 10 * (one.span - 1)));
         let plain = recorded("mm", Scale::default());
+        let thrice = repeated(&plain, 3).measure(1);
+        assert_eq!(thrice.work - 1, 3 * plain.measure(1).work);
         let (late, plain) = (set_up(&plain, 1_000_000).measure(1), plain.measure(1));
         assert_eq!((late.work, late.span), (plain.work + 1_000_000, plain.span + 1_000_000));
     }

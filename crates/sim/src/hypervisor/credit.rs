@@ -42,6 +42,14 @@ impl Accounts {
         self.burnt += i128::from(time);
     }
 
+    /// An account has so much from now on, as if it had come to that.
+    #[cfg(test)]
+    pub(super) fn give(&mut self, vcpu: &mut Vcpu, credit: i64) {
+        self.granted += i128::from(credit - vcpu.credit);
+        vcpu.credit = credit;
+        vcpu.priority = if credit < 0 { Priority::Over } else { Priority::Under };
+    }
+
     /// What there must be in all accounts.
     pub(super) fn sum(&self) -> i128 {
         self.granted - self.burnt - self.forfeited

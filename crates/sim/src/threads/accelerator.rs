@@ -189,3 +189,86 @@ impl Host {
         self.worker_mut(thread).part = Part::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Endless, Fork, ForkJoin};
+    use crate::threads::Costs;
+    use crate::threads::linux::{Linux, Version};
+
+    /// A program that steals beside loops, on four cores in two nodes.
+    fn host(policy: &str, accelerates: bool) -> Host {
+        let mut host = Host::new(4, Costs::default(), 1);
+        host.use_linux(Linux { sockets: 2, accelerates, ..Linux::new(Version::V3_9) });
+        let work = ForkJoin::new(2_000_000, 3_000_000, 6, 1_000, Fork::AtOnce);
+        host.submit(0, Box::new(work), policy.parse().unwrap(), 6, 1);
+        host.submit(0, Box::new(Endless::new(4)), "abp".parse().unwrap(), 4, 2);
+        host
+    }
+
+    /// One that runs on another's turn, the core on which it does, and that to which it goes back.
+    fn accelerated(host: &Host) -> Option<(Thread, usize, usize)> {
+        host.kernel.cores.iter().enumerate().find_map(|(core, state)| {
+            let thread = state.running?;
+            Some((thread, core, host.worker(thread).part.home?))
+        })
+    }
+
+    #[test]
+    fn a_turn_that_is_given_is_paid_by_its_giver_and_the_other_keeps_its_place() {
+        let mut host = host("robinhood", true);
+        let (mut seen, mut ran) = (0, 0);
+        while seen < 100 {
+            host.handle_next(1).unwrap();
+            let Some((thread, core, home)) = accelerated(&host) else { continue };
+            let giver = host.worker(thread).part.initiator.unwrap();
+            let vruntime = |host: &Host, thread| host.worker(thread).entity.vruntime();
+            let before = [thread, giver].map(|one| vruntime(&host, one));
+            let began = host.now;
+            assert_eq!(core / 2, home / 2, "in its node");
+            assert!(host.kernel.cores[home].away.contains(&thread));
+            while host.worker(thread).part.home.is_some() {
+                host.handle_next(1).unwrap();
+            }
+            seen += 1;
+            let lasted = host.now - began;
+            // If it has not slept since, it is as far behind the others of its queue as it was.
+            if host.worker(thread).place == Place::Queued(home) {
+                assert_eq!(vruntime(&host, thread), before[0]);
+                ran += lasted;
+            }
+            if host.worker(giver).place == Place::Queued(core) {
+                assert!(vruntime(&host, giver) >= before[1] + lasted as i64);
+            }
+        }
+        assert!(ran > 1_000_000, "most lose their turns at once: {ran}");
+    }
+
+    #[test]
+    fn a_kernel_without_it_gives_no_turns_and_robinhood_s_asks_for_none() {
+        for (policy, accelerates) in [("robinhood", false), ("robinhood-s", true), ("bws", true)] {
+            let mut host = host(policy, accelerates);
+            host.run(500_000_000, 1).unwrap();
+            assert_eq!(host.fate(0).counts.accelerations, 0, "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_turn_comes_from_another_node_under_robinhood_u_alone() {
+        let across = |policy: &str| {
+            let mut host = host(policy, true);
+            let (mut across, mut within) = (0, 0);
+            for _ in 0..50_000 {
+                host.handle_next(1_000).unwrap();
+                let Some((_, core, home)) = accelerated(&host) else { continue };
+                let count = if core / 2 == home / 2 { &mut within } else { &mut across };
+                *count += 1;
+            }
+            assert!(within > 0, "{policy}");
+            across
+        };
+        assert_eq!(across("robinhood"), 0);
+        assert!(across("robinhood-u") > 0);
+    }
+}

@@ -1,6 +1,6 @@
 use super::*;
 use crate::experiments::measure::Measure;
-use crate::experiments::{a_steal, bws, dws, ws_last};
+use crate::experiments::{a_steal, bws, dws, robinhood, ws_last};
 
 /// A paper with two experiments, and a parameter `far` that takes numbers.
 static PAPER: Paper = Paper {
@@ -153,7 +153,7 @@ const STATED: &str = include_str!("stated.txt");
 #[test]
 fn what_was_stated_stays() {
     let stated: Vec<&str> = STATED.lines().collect();
-    let now: Vec<String> = [&a_steal::PAPER, &bws::PAPER, &dws::PAPER, &ws_last::PAPER]
+    let now: Vec<String> = [&a_steal::PAPER, &bws::PAPER, &dws::PAPER, &robinhood::PAPER, &ws_last::PAPER]
         .into_iter()
         .flat_map(|paper| {
             let claims = paper.claims().unwrap_or_else(|why| panic!("{why}")).claims;
@@ -179,7 +179,7 @@ fn what_was_stated_stays() {
 
 #[test]
 fn every_claim_says_what_came_out_and_every_chosen_value_is_the_models() {
-    for paper in [&a_steal::PAPER, &bws::PAPER, &dws::PAPER, &ws_last::PAPER] {
+    for paper in [&a_steal::PAPER, &bws::PAPER, &dws::PAPER, &robinhood::PAPER, &ws_last::PAPER] {
         let claims = paper.claims().unwrap_or_else(|why| panic!("{why}"));
         for claim in &claims.claims {
             let is_filed = claim.holds || claim.differs.is_some();
@@ -204,6 +204,11 @@ fn every_claim_says_what_came_out_and_every_chosen_value_is_the_models() {
         setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
     }
     assert_eq!(format!("{setting:?}"), format!("{:?}", dws::Setting::new(1)));
+    let mut setting = robinhood::Setting::new(1);
+    for parameter in robinhood::PAPER.claims().unwrap().parameters {
+        setting.vary(&format!("{}={}", parameter.name, parameter.chosen)).unwrap();
+    }
+    assert_eq!(format!("{setting:?}"), format!("{:?}", robinhood::Setting::new(1)));
     let practical = a_steal::Practical::synthetic(1, a_steal::SECONDS_PER_QUANTUM).unwrap();
     let chosen = a_steal::Setting::new(1, practical);
     let mut setting = chosen.clone();

@@ -88,6 +88,11 @@ impl Entity {
         self.seen = now;
     }
 
+    #[cfg(test)]
+    pub(in super::super) fn vruntime(&self) -> i64 {
+        self.vruntime
+    }
+
     /// How long it has run since it was chosen.
     pub(super) fn turn(&self) -> u64 {
         self.ran - self.ran_before

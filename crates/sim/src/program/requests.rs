@@ -1,0 +1,63 @@
+//! A server: each worker answers requests, one after the other, for ever.
+
+use std::num::NonZeroU64;
+
+use super::{Program, Strand};
+
+/// As many tasks as workers, each of which waits for a request in a system call, computes the answer, and begins again. None of them forks,
+/// so nothing is stolen once each worker has its own: as the threads of SPECjbb, one for each warehouse.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    workers: u32,
+    length: NonZeroU64,
+    wait: u64,
+}
+
+impl Requests {
+    /// One of so many workers, which compute for `length` nanoseconds upon each request and wait for `wait` before it.
+    ///
+    /// # Panics
+    /// Without workers, or if nothing is computed.
+    pub fn new(workers: u32, length: u64, wait: u64) -> Requests {
+        assert!(workers > 0, "a program has workers");
+        Requests { workers, length: NonZeroU64::new(length).expect("an answer takes time"), wait }
+    }
+
+    fn request(&self, id: u32) -> Strand {
+        Strand { id, length: self.length }
+    }
+}
+
+impl Program for Requests {
+    fn root(&mut self) -> Strand {
+        self.request(0)
+    }
+
+    fn others(&mut self) -> Vec<Strand> {
+        (1..self.workers).map(|id| self.request(id)).collect()
+    }
+
+    fn is_endless(&self) -> bool {
+        true
+    }
+
+    fn done(&mut self, strand: u32, ready: &mut Vec<Strand>) {
+        ready.push(self.request(strand));
+    }
+
+    fn sleep(&self, _: u32) -> u64 {
+        self.wait
+    }
+
+    fn work(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn critical_path(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn parallelism(&self) -> f64 {
+        f64::from(self.workers)
+    }
+}
