@@ -5,7 +5,7 @@ use comity_policy::Policy;
 use comity_sim::hypervisor::{Scheduling, Vmm};
 use comity_sim::random::stream;
 use comity_sim::scenario::{
-    Fault, Kind, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork, WrittenVm,
+    Fault, Kind, Machine, Model, Outcome, Scenario, Submission, Written, WrittenFork, WrittenOrder, WrittenVm,
 };
 use comity_sim::threads::linux::{Linux, Version};
 use rand::RngExt;
@@ -156,4 +156,128 @@ fn what_must_hold_holds_in_random_scenarios_with_virtual_machines() {
     );
     assert!(ended > count && left > count / 20, "the scenarios are too much alike");
     assert!(vcpus > count && threads > count / 2 && moves[0] > count && moves[1] > count, "too little happens");
+}
+
+/// Two machines with a program each, of which nothing is wrong.
+fn fine() -> Written {
+    let text = include_str!("../../../scenarios/vms.toml");
+    toml_edit::de::from_str(text).unwrap()
+}
+
+/// What is answered to a scenario after a change.
+fn refused(change: impl FnOnce(&mut Written)) -> String {
+    let mut written = fine();
+    change(&mut written);
+    Scenario::new(written).err().unwrap_or_default()
+}
+
+#[test]
+fn what_makes_no_sense_is_said_in_a_sentence() {
+    type Change = fn(&mut Written);
+    assert!(Scenario::new(fine()).is_ok());
+    let vmm = |written: &mut Written, change: fn(&mut Vmm)| change(written.machine.vmm.as_mut().unwrap());
+    for (change, part) in [
+        (
+            (|written| written.machine.vmm = None) as Change,
+            "'phases' is a virtual machine, and the machine has no hypervisor",
+        ),
+        (
+            |written| (written.machine.vmm, written.vms) = (None, Vec::new()),
+            "vm of program 'phases' is 'phases', and the machine has no hypervisor; write [machine.vmm]",
+        ),
+        (
+            |written| written.programs[0].vm = None,
+            "program 'phases' runs in no virtual machine, and under a hypervisor each does",
+        ),
+        (
+            |written| written.programs[0].vm = Some("none".into()),
+            "vm of program 'phases' is 'none'; the virtual machines are phases, busy",
+        ),
+        (|written| written.vms[1].name = "phases".into(), "two virtual machines are called 'phases'"),
+        (|written| written.vms.clear(), "the number of virtual machines is 0"),
+        (
+            |written| written.vms[0].cpus = 0,
+            "cpus of virtual machine 'phases' is 0; it must be at least 1 and at most 1024",
+        ),
+        (
+            |written| written.vms[0].cpus = 2_000,
+            "cpus of virtual machine 'phases' is 2000; it must be at least 1 and at most 1024",
+        ),
+        (|written| written.vms[0].weight = 0, "weight of virtual machine 'phases' is 0"),
+        (
+            |written| written.vms[0].cap = Some(101),
+            "cap of virtual machine 'phases' is 101; it must be at least 1 and at most 100",
+        ),
+        (|written| written.vms[0].linux.as_mut().unwrap().hz = 1, "virtual machine 'phases': machine.linux.hz is 1;"),
+        (|written| written.vms[0].linux.as_mut().unwrap().threads_per_core = 2, "which virtual CPUs share a core"),
+        (
+            |written| written.vms[0].linux.as_mut().unwrap().version = Version::V6_18,
+            "machine.linux.accelerates: Robinhood's Thread Accelerator is one of the completely fair scheduler",
+        ),
+        (
+            |written| written.machine.table = false,
+            "machine.table: under a hypervisor each guest has its own; write it in [[vms]]",
+        ),
+        (|written| written.machine.directed_yield = true, "machine.directed_yield: under a hypervisor"),
+        (
+            |written| written.machine.linux = written.vms[0].linux.take(),
+            "machine.linux: under a hypervisor each guest has its own",
+        ),
+        (
+            |written| written.programs[0].policy = "comity".into(),
+            "comity shares cores by the core table, and no table reaches across a hypervisor; write table = true",
+        ),
+        (|written| written.machine.model = Model::ASteal, "machine.vmm: only a host has that"),
+        (|written| written.programs[0].quota = Some(17.0), "quota of program 'phases' is 17"),
+    ] {
+        let said = refused(change);
+        assert!(said.contains(part), "{part:?} is not what is said: {said:?}");
+    }
+    let said = refused(|written| vmm(written, |vmm| vmm.nodes = 3));
+    assert!(said.contains("machine.vmm.nodes: 16 processors cannot be divided evenly among 3 nodes"), "{said}");
+    for (change, part) in [
+        (
+            (|written| written.vms[0].cpus = 17) as Change,
+            "under co-scheduling all run at once, and machine.processors is 16",
+        ),
+        (|written| written.vms[0].cap = Some(50), "cap of virtual machine 'phases': co-scheduling knows none"),
+    ] {
+        let said = refused(|written| {
+            vmm(written, |vmm| vmm.scheduler = Scheduling::CoScheduling);
+            change(written);
+        });
+        assert!(said.contains(part), "{part:?} is not what is said: {said:?}");
+    }
+}
+
+#[test]
+fn a_guest_has_a_core_table_of_its_own_if_it_is_written() {
+    let mut written = fine();
+    (written.machine.steps, written.vms[0].table) = (400_000_000, Some(true));
+    let mut other = written.programs[0].clone();
+    (other.name, other.policy) = ("other".into(), "comity".into());
+    written.programs[0].policy = "comity".into();
+    written.programs.push(other);
+    let worked = |written: &Written| {
+        let outcome = Scenario::new(written.clone()).unwrap().run(0, 100, None).unwrap();
+        outcome.programs.iter().find(|one| one.name == "other").unwrap().cycles.work
+    };
+    let unasked = worked(&written);
+    // It is in the table, so it can be asked to rest.
+    written.orders = vec![WrittenOrder::Pause { at: 1_000_000, program: "other".into(), steps: 400_000_000 }];
+    let paused = worked(&written);
+    assert!(
+        unasked > 100_000_000 && paused < unasked / 5,
+        "it worked for {unasked} ns, and asked to rest for {paused}"
+    );
+    written.vms[0].table = Some(false);
+    let said = Scenario::new(written).unwrap_err();
+    assert!(said.contains("an order asks 'other', which is in no core table"), "{said}");
+}
+
+#[test]
+fn only_one_kernel_is_observed() {
+    let scenario = Scenario::new(fine()).unwrap();
+    let said = scenario.run(0, 1, Some(Box::new(|_| ()))).unwrap_err();
+    assert!(said.contains("conversations and timelines are of one kernel"), "{said}");
 }

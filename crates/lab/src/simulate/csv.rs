@@ -9,11 +9,12 @@ use super::told::waste;
 
 /// The columns, in their order, before one for each `--set`. Times and cycles are in steps of the machine, which on a host are
 /// nanoseconds; what a run, or a machine, does not have is empty. `scenarios/README.md` has the rest.
-const HEADER: [&str; 35] = [
+const HEADER: [&str; 37] = [
     "point",
     "run",
     "seed",
     "program",
+    "vm",
     "nth",
     "policy",
     "model",
@@ -39,6 +40,7 @@ const HEADER: [&str; 35] = [
     "fences",
     "wakeups",
     "shared_writes",
+    "accelerations",
     "run_steps",
     "run_utilization",
     "run_idle_beside_work",
@@ -82,6 +84,7 @@ fn cells(point: &Point, outcome: &Outcome, nth: usize) -> Vec<String> {
     vec![
         outcome.seed.to_string(),
         program.name.clone(),
+        submission.vm.clone().unwrap_or_default(),
         nth.to_string(),
         submission.policy.clone(),
         model.to_owned(),
@@ -107,6 +110,7 @@ fn cells(point: &Point, outcome: &Outcome, nth: usize) -> Vec<String> {
         count(|counts| counts.fences),
         count(|counts| counts.wakeups),
         count(|counts| counts.shared_writes),
+        count(|counts| counts.accelerations),
         outcome.steps.to_string(),
         outcome.utilization.to_string(),
         maybe(outcome.idle_beside_work),

@@ -142,6 +142,18 @@ pub fn told(runs: &[Outcome]) -> Told {
              program."
         ));
     }
+    if runs.iter().any(|run| run.vmm.is_some()) {
+        let counts: [fn(&Outcome) -> f64; 3] = [
+            |run| run.vmm.unwrap_or_default().switches as f64,
+            |run| run.vmm.unwrap_or_default().accelerations as f64,
+            |run| run.vmm.unwrap_or_default().refusals as f64,
+        ];
+        let [switches, granted, refused] = counts.map(|number| with_interval(over(runs, number), 0));
+        sentences.push(format!(
+            "Physical CPUs went from one virtual CPU to another {switches} times. Accelerations of virtual CPUs: {granted} granted, \
+             {refused} refused."
+        ));
+    }
     let plural = if runs.len() == 1 { "" } else { "s" };
     sentences.push(format!(
         "{} run{plural} of {}; utilization {}. Times and waste are means over the runs, of the programs that ended.",

@@ -17,7 +17,7 @@ fn every_example_runs() {
     let folder = fs::read_dir(scenario("")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let examples: Vec<String> = names.filter(|name| name.ends_with(".toml")).collect();
-    assert_eq!(examples.len(), 11, "{examples:?}");
+    assert_eq!(examples.len(), 12, "{examples:?}");
     for example in examples {
         let report = json(lab().args(["simulate", &scenario(&example), "--json", "--check-every", "50"]));
         assert_eq!(report["schema"], "comity-simulate/1");
