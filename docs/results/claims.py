@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The claims of a paper beside what came out, as the tables of docs/results/bws.md and dws.md.
+"""The claims of a paper beside what came out, as the tables of docs/results/bws.md, dws.md and robinhood.md.
 
     comity-lab reproduce bws --full --out FOLDER
     python3 docs/results/claims.py FOLDER/result.json
@@ -7,14 +7,14 @@
 A claim holds if what came out lies in its interval with every value that is swept. How many do with the chosen values alone stands beside
 it. Of each that does not, the last column says whether
 who wins and by what order is the paper's: "order" with the chosen values what came out has the paper's sign and lies within a factor of
-three of its number; of a part of comparisons, on the same side of a half. "no" is all else.
+three of its number; of a part of comparisons, on the same side of a half, or of 50 %. "no" is all else.
 """
 
 import json
 import sys
 
 # Whose numbers are told from 1.
-RATIOS = ("mix-", "throughput-all", "selective-throughput", "threshold-32-t", "threshold-256-t", "threshold-4096-t")
+RATIOS = ("mix-", "t2-100-", "throughput-all", "selective-throughput", "threshold-32-t", "threshold-256-t", "threshold-4096-t")
 
 KINDS = ["calibrated", "known", "held-out"]
 
@@ -27,25 +27,34 @@ def told(value):
     return f"{value:.3g}"
 
 
+def bounds(claim):
+    """What is accepted; a bound that there is not is none in JSON."""
+    least, most = claim["accepted"]
+    return (float("-inf") if least is None else least, float("inf") if most is None else most)
+
+
 def is_within(claim):
     """Whether it lies in its interval with the chosen values."""
-    least, most = claim["accepted"]
+    least, most = bounds(claim)
     return claim["here"] is not None and least <= claim["here"] <= most
 
 
 def is_order(claim):
     """Whether sign and order of magnitude are the paper's, with the chosen values."""
-    here, (least, most) = claim["here"], claim["accepted"]
+    here, (least, most) = claim["here"], bounds(claim)
     if here is None:
         return False
     if is_within(claim):
         return True
     number = claim.get("number")
-    if number is None or (least, most) == (1.0, 1.0):
-        # A part of comparisons, or words: the middle of what counts.
-        number = (least + most) / 2
+    if number is None or (least, most) in ((1.0, 1.0), (100.0, 100.0)):
+        # A part of comparisons, or words: the middle of what counts, or its bound.
+        number = min(max((least + most) / 2, least), most) if most - least < float("inf") else max(least, -most)
         if most <= 1.0:
             return (here > 0.5) == (number > 0.5)
+        if most == 100.0 and least >= 0.0:
+            # The same in per cent.
+            return (here > 50.0) == (number > 50.0)
     if claim["what"].startswith(RATIOS):
         here, number = here - 1, number - 1
     if number == 0:

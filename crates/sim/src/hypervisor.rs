@@ -44,12 +44,25 @@ pub enum Scheduling {
     CoScheduling,
 }
 
+/// Whose weight counts among those that want credits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeightOf {
+    /// Each active virtual CPU counts as much as its machine's weight.
+    #[default]
+    Vcpu,
+    /// A machine counts so much, however few of its virtual CPUs are active.
+    Machine,
+}
+
 /// A hypervisor, and what things cost there, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vmm {
     /// How virtual CPUs take turns.
     pub scheduler: Scheduling,
+    /// Whose weight counts.
+    pub weight_of: WeightOf,
     /// NUMA nodes, among which the physical CPUs are divided evenly.
     pub nodes: u32,
     /// A time slice; credits are handed out as often. Three ticks are one slice.
@@ -75,6 +88,7 @@ impl Default for Vmm {
     fn default() -> Vmm {
         Vmm {
             scheduler: Scheduling::Credit,
+            weight_of: WeightOf::Vcpu,
             nodes: 1,
             slice: 30_000_000,
             ratelimit: 1_000_000,

@@ -302,6 +302,8 @@ pub struct Host {
     left: usize,
     /// Those of them that do not end by themselves.
     endless: usize,
+    /// One of them ended or died with the last event.
+    lost_one: bool,
     /// The thread whose doing the event is; `None`: no worker's.
     acting: Option<Thread>,
     /// Programs that the event has to do with.
@@ -354,6 +356,7 @@ impl Host {
             pools: Pools::default(),
             left: 0,
             endless: 0,
+            lost_one: false,
             acting: None,
             touched: Vec::new(),
             late: Vec::new(),
@@ -587,6 +590,11 @@ impl Host {
         (self.left, self.endless)
     }
 
+    /// Whether a program has ended or died with the last event.
+    pub(crate) fn lost_one(&self) -> bool {
+        self.lost_one
+    }
+
     /// When the next event is.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.due.peek().map(|planned| planned.at)
@@ -600,6 +608,7 @@ impl Host {
             return Err(format!("{due:?} comes at {at}, and it is {} already", self.now));
         }
         self.pass(at);
+        let left = self.left;
         self.handle(due);
         let mut nth = 0;
         while let Some(program) = self.touched.get(nth).copied() {
@@ -617,6 +626,7 @@ impl Host {
             timeline.look(self.now, &self.kernel, &self.pools, &self.touched);
         }
         self.touched.clear();
+        self.lost_one = self.left < left;
         Ok(())
     }
 

@@ -93,34 +93,55 @@ impl Vms {
 
     /// Programs that have not ended, and end by themselves; all, if none of them does.
     fn left(&self) -> usize {
-        let (left, endless) =
-            self.guests.iter().map(Host::left).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if self.guests.iter().all(Host::is_endless) { left } else { left - endless }
+        self.count_left(self.is_endless())
+    }
+
+    fn is_endless(&self) -> bool {
+        self.guests.iter().all(Host::is_endless)
+    }
+
+    fn count_left(&self, is_endless: bool) -> usize {
+        let add = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
+        let (left, endless) = self.guests.iter().map(Host::left).fold((0, 0), add);
+        if is_endless { left } else { left - endless }
     }
 
     fn run_down_to(&mut self, left: usize, end: u64, check_every: u64) -> Result<(), String> {
-        while self.left() > left {
+        let is_endless = self.is_endless();
+        while self.count_left(is_endless) > left {
+            let own = self.hypervisor.borrow().next_at().unwrap_or(u64::MAX);
             let guests = self.guests.iter().enumerate().filter_map(|(vm, guest)| Some((guest.next_at()?, vm)));
-            let guest = guests.min();
-            let own = self.hypervisor.borrow().next_at();
-            let at = [guest.map(|(at, _)| at), own].into_iter().flatten().min();
-            let Some(at) = at.filter(|at| *at <= end) else { break };
-            self.now = at;
-            self.handled += 1;
-            let is_whole = self.handled.is_multiple_of(check_every);
-            match guest.filter(|(guest, _)| own.is_none_or(|own| *guest < own)) {
-                Some((_, vm)) => {
-                    self.guests[vm].handle_next(check_every).map_err(|what| format!("machine {vm}, {what}"))?;
-                    self.hear(vm);
-                }
-                None => self.hypervisor.borrow_mut().step(),
+            let (at, vm) = guests.min().unwrap_or((u64::MAX, 0));
+            if at.min(own) > end {
+                break;
             }
-            self.tell();
-            if is_whole {
-                self.check().map_err(|what| format!("at {at}: {what}"))?;
+            if own <= at {
+                self.now = own;
+                self.hypervisor.borrow_mut().step();
+                self.tell();
+                self.look(check_every)?;
+                continue;
+            }
+            // A guest goes on by itself until something comes before its next event, or the hypervisor is to hear of one.
+            let others = self.guests.iter().enumerate().filter(|(other, _)| *other != vm);
+            let next =
+                others.filter_map(|(other, guest)| Some((guest.next_at()?, other))).min().unwrap_or((u64::MAX, 0));
+            while let Some(at) = self.guests[vm].next_at()
+                && at < own
+                && (at, vm) < next
+                && at <= end
+            {
+                self.now = at;
+                self.guests[vm].handle_next(check_every).map_err(|what| format!("machine {vm}, {what}"))?;
+                let has_turned = self.hear(vm);
+                let is_told = self.tell();
+                self.look(check_every)?;
+                if has_turned || is_told || self.guests[vm].lost_one() {
+                    break;
+                }
             }
         }
-        if self.left() > left {
+        if self.count_left(is_endless) > left {
             self.now = self.now.max(end);
         }
         self.hypervisor.borrow_mut().pass(self.now);
@@ -130,28 +151,40 @@ impl Vms {
         self.check().map_err(|what| format!("at {}: {what}", self.now))
     }
 
-    /// Which of a guest's cores have come to have something to do, or nothing.
-    fn hear(&mut self, vm: usize) {
+    /// Looks at what must hold of the hypervisor after one in `check_every` events.
+    fn look(&mut self, check_every: u64) -> Result<(), String> {
+        self.handled += 1;
+        if self.handled.is_multiple_of(check_every) {
+            self.check().map_err(|what| format!("at {}: {what}", self.now))?;
+        }
+        Ok(())
+    }
+
+    /// Which of a guest's cores have come to have something to do, or nothing. False: none has.
+    fn hear(&mut self, vm: usize) -> bool {
         let turned = self.guests[vm].take_turned();
         if turned.is_empty() {
-            return;
+            return false;
         }
         let mut hypervisor = self.hypervisor.borrow_mut();
         hypervisor.pass(self.now);
         for core in turned {
             hypervisor.set_wants(vm, core, self.guests[vm].wants(core));
         }
+        true
     }
 
-    /// Which of the guests' cores have come to have a physical CPU, or none.
-    fn tell(&mut self) {
+    /// Which of the guests' cores have come to have a physical CPU, or none. False: none has.
+    fn tell(&mut self) -> bool {
         let changes = self.hypervisor.borrow_mut().take_changes();
+        let is_told = !changes.is_empty();
         for Change { vm, core, runs_after } in changes {
             match runs_after {
                 Some(after) => self.guests[vm].resume(self.now, core, after),
                 None => self.guests[vm].suspend(self.now, core),
             }
         }
+        is_told
     }
 
     fn check(&self) -> Result<(), String> {

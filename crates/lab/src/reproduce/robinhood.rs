@@ -40,8 +40,8 @@ pub struct Arguments {
     /// Which experiments [default: all]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
-    /// Choose otherwise what the paper leaves unsaid: rate (cap, neighbours or weight), slow, cg (factors of the recorded lengths), setup
-    /// (thousandths), length (ms), hz, or nanoseconds: steal, yield, hypercall, vcpu-switch, refill, far, dom0; can be repeated
+    /// Choose otherwise what the paper leaves unsaid: rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg (factors of
+    /// the recorded lengths), setup (thousandths), length (ms), hz, or nanoseconds: steal, yield, hypercall, vcpu-switch, refill, far, dom0; can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     #[command(flatten)]

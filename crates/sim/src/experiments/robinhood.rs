@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::claims::Paper;
 use super::corun::{Again, Entry, Length, Machine, Ran, Shared, Virtual, together_in};
 use super::programs;
-use crate::hypervisor::{Scheduling, Share, Vmm};
+use crate::hypervisor::{Scheduling, Share, Vmm, WeightOf};
 use crate::threads::Costs;
 use crate::threads::linux::{Linux, Version};
 
@@ -180,11 +180,18 @@ impl Setting {
             slow: 4.0,
             cg: 8.6,
             setup: 0,
-            length: 250,
+            length: 80,
             costs: Costs { steal: 500, yield_core: 700, ..Costs::default() },
-            vmm: Vmm { nodes: 2, near: 20_000, far: 1_000_000, dom0_every: 10_000_000, ..Vmm::default() },
+            vmm: Vmm {
+                weight_of: WeightOf::Machine,
+                nodes: 2,
+                near: 20_000,
+                far: 1_000_000,
+                dom0_every: 10_000_000,
+                ..Vmm::default()
+            },
             hz: 1_000,
-            executions: 2,
+            executions: 3,
         }
     }
 
@@ -211,6 +218,13 @@ impl Setting {
                     _ => return Err(format!("rate={value}: write cap, neighbours or weight")),
                 }
             }
+            "weight-of" => {
+                self.vmm.weight_of = match value {
+                    "machine" => WeightOf::Machine,
+                    "vcpu" => WeightOf::Vcpu,
+                    _ => return Err(format!("weight-of={value}: write machine or vcpu")),
+                }
+            }
             "slow" => self.slow = factor()?,
             "cg" => self.cg = factor()?,
             "setup" => self.setup = whole(0, 900)? as u32,
@@ -228,7 +242,7 @@ impl Setting {
                     "far" => &mut vmm.far,
                     _ => {
                         return Err(format!(
-                            "'{text}' is none of rate (cap, neighbours or weight), slow, cg (factors), setup (thousandths), length (ms), hz, or \
+                            "'{text}' is none of rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg (factors), setup (thousandths), length (ms), hz, or \
                              steal, yield, hypercall, vcpu-switch, refill, far, dom0 (nanoseconds)=VALUE"
                         ));
                     }
@@ -344,7 +358,7 @@ impl Programs {
         let vmm = Vmm { scheduler: strategy.scheduler(), ..vmm };
         let machines = Virtual { vmm, pcpus: CPUS, guest: self.setting.machine(strategy), shares };
         let length = Length { executions, most: MOST / 1_000 * u64::from(length) };
-        together_in(&machines, entries, Again::Process, length, seed.wrapping_mul(1_000) + nth)
+        together_in(&machines, entries, Again::InPlace, length, seed.wrapping_mul(1_000) + nth)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The Credit scheduler, as Xen 4.2 has it (`xen/common/sched_credit.c`), from memory of its rules. A credit is a nanosecond here.
 //!
-//! Every slice, each machine gets its part of all physical CPUs' time by its weight, and its virtual CPUs that were seen running get equal
-//! parts of that. One that has credits is *under*, else *over*; one that wakes while it is under is *boosted* until a tick finds it
+//! Every slice, each machine gets its part of all physical CPUs' time by its weight, or by that for each of its virtual CPUs that were seen
+//! running, and these get equal parts of that. One that has credits is *under*, else *over*; one that wakes while it is under is *boosted* until a tick finds it
 //! running. The first of the highest priority runs next, for a slice; a physical CPU whose first is over, or that has none, looks for a
 //! better one in the others' queues. A machine with a cap is parked while its virtual CPUs have used more than that.
 //!
@@ -10,7 +10,7 @@
 
 use serde::Serialize;
 
-use super::{Due, Hypervisor, Scheduling, Vcpu};
+use super::{Due, Hypervisor, Scheduling, Vcpu, WeightOf};
 use crate::acceleration::Scheduler;
 
 /// Who comes before whom.
@@ -189,7 +189,11 @@ impl Hypervisor {
     }
 
     fn weight(&self, vm: usize) -> u64 {
-        u64::from(self.shares[vm].weight) * self.active_of(vm).count() as u64
+        let counted = match self.vmm.weight_of {
+            WeightOf::Vcpu => self.active_of(vm).count() as u64,
+            WeightOf::Machine => 1,
+        };
+        u64::from(self.shares[vm].weight) * counted
     }
 
     fn active_of(&self, vm: usize) -> impl Iterator<Item = usize> + use<'_> {
