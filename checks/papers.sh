@@ -7,7 +7,7 @@
 #        checks/papers.sh --subset     the chosen values alone, whatever has changed: two minutes on two cores for each paper
 set -euo pipefail
 cd "$(dirname "$0")/.."
-papers=(a-steal ws-last bws dws)
+papers=(a-steal ws-last bws dws robinhood)
 decides=(crates/sim crates/policy crates/protocol docs/claims)
 filed=${CARGO_TARGET_DIR:-$PWD/target}/papers
 case ${1:-} in

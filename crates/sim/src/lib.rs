@@ -5,7 +5,7 @@
 //! - [`quanta`], the machine of the A-STEAL paper: in each time step a processor works, steals or mugs, and jobs get processors for a
 //!   quantum at a time. For 10⁵ processors.
 //! - [`threads`], a host: cores with run queues, on which the worker threads of several programs take turns, sleep, and share the
-//!   cores by the core table. For a thousand cores.
+//!   cores by the core table. For a thousand cores. [`vms`] are such hosts whose cores are virtual CPUs of a [`hypervisor`].
 //!
 //! Deterministic: one seed gives one outcome, whatever runs beside what, optimised or not (`tests/determinism.rs`). What is
 //! not ours to fix: `rand_distr` and `statrs` take logarithms and exponentials from the system's C library.
