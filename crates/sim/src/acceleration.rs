@@ -134,7 +134,7 @@ pub(crate) fn switch<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u
     let Part { initiator, candidate, .. } = *scheduler.part(current);
     let left = scheduler.slice_left(current);
     pay(scheduler, current, ran);
-    // Who got the slice has its place in its own queue still (lines 1–7).
+    // The one that got the slice has its place in its own queue still (lines 1–7).
     if initiator.is_none() && scheduler.can_go_on(current) {
         scheduler.insert(current);
     }
@@ -161,7 +161,7 @@ pub(crate) fn switch<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u
     next
 }
 
-/// Lines 1 to 5: who gave the slice on which `current` ran for so many nanoseconds pays for it.
+/// Lines 1 to 5: the giver of the slice on which `current` ran for so many nanoseconds pays for it.
 pub(crate) fn pay<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u64) {
     let payer = scheduler.part(current).initiator.unwrap_or(current);
     scheduler.burn(payer, ran);

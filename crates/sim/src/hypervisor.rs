@@ -4,7 +4,7 @@
 //! guests which of their CPUs have a physical one. Robinhood's vCPU Accelerator is [`crate::acceleration`] with virtual CPUs as entities.
 //!
 //! ```text
-//! hypervisor.rs        virtual and physical CPUs, the clock, who runs where
+//! hypervisor.rs        virtual and physical CPUs, the clock, which runs where
 //! hypervisor/credit.rs the Credit scheduler of Xen 4.2: credits, priorities, slices, stealing; with siblings spread, balance scheduling
 //! hypervisor/dom0.rs   Domain 0, which wakes now and then
 //! hypervisor/gang.rs   co-scheduling: all virtual CPUs of a machine run at once
@@ -67,7 +67,7 @@ pub struct Vmm {
     pub nodes: u32,
     /// A time slice; credits are handed out as often. Three ticks are one slice.
     pub slice: u64,
-    /// For so long a virtual CPU is left alone, whoever wakes (`sched_ratelimit_us`).
+    /// For so long a virtual CPU is left alone, whichever wakes (`sched_ratelimit_us`).
     pub ratelimit: u64,
     /// A hypercall, for the thread that makes it.
     pub hypercall: u64,
@@ -181,7 +181,7 @@ struct Pcpu {
     offline: bool,
     running: Option<usize>,
     queue: VecDeque<usize>,
-    /// Who ran last.
+    /// Which ran last.
     last: Option<usize>,
     /// When the slice began, and when it is over.
     began: u64,
@@ -227,7 +227,7 @@ pub struct Counts {
     pub moves_within: u64,
     /// and of another.
     pub moves_across: u64,
-    /// Times that it was decided who runs next on a physical CPU,
+    /// Decisions which virtual CPU runs next on a physical one,
     pub decisions: u64,
     /// and virtual CPUs that were passed over then, for they were accelerated elsewhere.
     pub passed_over: u64,
@@ -467,9 +467,9 @@ impl Hypervisor {
         Ok(())
     }
 
-    // ---- Who runs. ----
+    // ---- Which runs. ----
 
-    /// Who ran there pays until now.
+    /// The virtual CPU that runs there pays until now, or the giver of its slice.
     fn charge(&mut self, pcpu: usize) {
         if let Some(vcpu) = self.pcpus[pcpu].running {
             let time = self.unpaid(pcpu);
@@ -488,7 +488,7 @@ impl Hypervisor {
         time
     }
 
-    /// The physical CPU's virtual one has had its turn, or there is none: who runs next.
+    /// The physical CPU's virtual one has had its turn, or there is none: the next runs.
     fn schedule(&mut self, pcpu: usize) {
         self.counts.decisions += 1;
         let time = self.unpaid(pcpu);
@@ -537,7 +537,7 @@ impl Hypervisor {
         }
     }
 
-    /// Its queue may have somebody to run.
+    /// Its queue may have one to run.
     fn attend(&mut self, pcpu: Option<usize>) {
         if let Some(pcpu) = pcpu.filter(|pcpu| self.pcpus[*pcpu].running.is_none() && !self.pcpus[*pcpu].offline) {
             self.schedule(pcpu);

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{Due, Hypervisor, Scheduling, Vcpu, WeightOf};
 use crate::acceleration::Scheduler;
 
-/// Who comes before whom.
+/// Which virtual CPU comes before which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Priority {
     /// It has used more than it has got.
@@ -57,7 +57,7 @@ impl Accounts {
 }
 
 impl Hypervisor {
-    // ---- Who is next. ----
+    // ---- Which is next. ----
 
     /// The one that a physical CPU runs next; it is still in its queue.
     pub(super) fn first_by_credit(&self, pcpu: usize) -> Option<usize> {
@@ -116,9 +116,9 @@ impl Hypervisor {
         self.vcpus[self.vcpus[vcpu].part.initiator.unwrap_or(vcpu)].priority
     }
 
-    // ---- Who has what. ----
+    // ---- Credits. ----
 
-    /// A tick: who runs pays, is not boosted any more, and gets credits from now on.
+    /// A tick: the one that runs pays, is not boosted any more, and gets credits from now on.
     pub(super) fn ticks(&mut self, pcpu: usize) {
         let tick = self.tick();
         self.plan(self.now + tick, Due::Tick(pcpu));

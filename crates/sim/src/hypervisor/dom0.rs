@@ -1,6 +1,6 @@
 //! Domain 0: the machine from which the others are managed. Each of its virtual CPUs wakes now and then, boosted, for a short while.
 //!
-//! What counts is that it interrupts: who is interrupted goes behind the others of its priority, so that the machines' slices do not stay in
+//! What counts is that it interrupts: a virtual CPU that is interrupted goes behind the others of its priority, so that the machines' slices do not stay in
 //! step from one physical CPU to another, as they begin.
 
 use rand::RngExt;

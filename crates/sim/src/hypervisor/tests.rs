@@ -60,7 +60,7 @@ fn a_slice_is_30_ms_and_the_first_of_a_physical_cpu_is_shorter() {
         }
     }
     assert!(switches[0] <= 30 * MILLISECOND);
-    // Who has credits comes first, so one may have two slices in a row.
+    // One with credits comes first, and may have two slices in a row.
     assert!(switches.windows(2).all(|two| (two[1] - two[0]).is_multiple_of(30 * MILLISECOND)), "{switches:?}");
 }
 

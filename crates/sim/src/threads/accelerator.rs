@@ -1,7 +1,7 @@
 //! Robinhood's Thread Accelerator: the guest's kernel gives the rest of a thief's turn to a preempted worker ([`crate::acceleration`]).
 //!
 //! A thread that is accelerated runs on the giver's core, and keeps its place in its own queue: it is in [`Core::away`] there, and as an
-//! entity of that queue it neither moves nor pays. Who gave the turn pays when that is over.
+//! entity of that queue it neither moves nor pays. The giver of the turn pays when that is over.
 
 use super::kernel::{Core, Place};
 use super::{Host, Thread};

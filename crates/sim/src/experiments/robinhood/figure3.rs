@@ -23,7 +23,7 @@ pub(crate) struct State {
 pub(crate) struct Turns {
     per_node: usize,
     pub(crate) queues: Vec<VecDeque<Vcpu>>,
-    /// Who runs, and how much of the slice is left.
+    /// Which runs, and how much of the slice is left.
     pub(crate) running: Vec<Option<(Vcpu, u64)>>,
     pub(crate) states: Vec<(Vcpu, State)>,
     /// Which had each CPU, slice by slice.

@@ -383,7 +383,7 @@ impl Queues {
 
     /// The core's thread has run for so long.
     pub(in super::super) fn charge(&mut self, nth: usize, core: &Core, pools: &mut Pools, time: u64, now: u64) {
-        // Who gave it the turn pays when that is over.
+        // The giver of its turn pays when that is over.
         let Some(thread) = core.running.filter(|thread| pools.worker(*thread).part.home.is_none()) else { return };
         pools.worker_mut(thread).entity.charge(time, now);
         let group = self.group_of(thread);
