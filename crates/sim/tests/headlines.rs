@@ -12,7 +12,8 @@ use comity_sim::experiments::bws::{self, ORIGINAL, pairs};
 use comity_sim::experiments::claims::{CHOSEN, Paper, judge};
 use comity_sim::experiments::dws::mixes::{self, Set};
 use comity_sim::experiments::dws::{self, ABP};
-use comity_sim::experiments::measure::Measure;
+use comity_sim::experiments::measure::{Measure, part};
+use comity_sim::experiments::robinhood::{self, Benchmark, Strategy, figure3, rates};
 use comity_sim::experiments::ws_last::{self, Point, divisions, messages, sawtooth};
 
 /// # Panics
@@ -183,4 +184,24 @@ fn dws_is_faster_than_equal_parts_for_programs_that_compute() {
 #[test]
 fn dws_is_as_fair_as_the_paper_says() {
     hold(&dws::PAPER, &["d-1-2-dws"], COMPUTE.clone());
+}
+
+#[test]
+fn robinhood_gives_a_slice_and_takes_it_back() {
+    let ids = ["figure3-poor-by-t2", "figure3-steal-at", "figure3-wasted-robinhood", "figure3-others-unmoved"];
+    hold(&robinhood::PAPER, &ids, figure3::measures());
+}
+
+#[test]
+fn robinhood_s_giver_pays() {
+    hold(&robinhood::PAPER, &["figure3-giver-pays"], figure3::measures());
+}
+
+/// At two of the three rates, and by CG alone.
+#[test]
+fn robinhood_is_faster_within_nodes() {
+    let programs = robinhood::Setting::new(1).programs();
+    let time = |machines, strategy| programs.at_rate(&rates::alone(Benchmark::Cg, machines, strategy)).mean();
+    let is_worse = |machines| time(machines, Strategy::RobinhoodU) > time(machines, Strategy::Robinhood);
+    hold(&robinhood::PAPER, &["fig13-u-worse"], vec![Measure::new("fig13-u-worse", 100.0 * part([2, 4], is_worse))]);
 }

@@ -328,7 +328,7 @@ impl Programs {
     }
 
     /// A program in VM0 at an online rate.
-    fn at_rate(&self, point: &rates::Point) -> Ran {
+    pub fn at_rate(&self, point: &rates::Point) -> Ran {
         let rates::Point { benchmark, threads, machines, loops, strategy } = *point;
         let mut entries = vec![self.entry(0, benchmark, strategy.policy(), threads)];
         entries.extend((0..loops).map(|_| self.entry(0, Benchmark::Loop, PTHREADS, CPUS)));

@@ -225,6 +225,7 @@ pub const MEASURES: &[&str] = &[
     "figure3-relinquished-robinhood",
     "figure3-poor-by-t2",
     "figure3-steal-at",
+    "figure3-giver-pays",
     "figure3-others-unmoved",
 ];
 
@@ -259,6 +260,7 @@ pub fn measures() -> Vec<Measure> {
         Measure::new(MEASURES[8], relinquished(&robinhood)),
         Measure::new(MEASURES[9], slices(&robinhood, 2, &|_, _, had| had == Some(V1))),
         Measure::new(MEASURES[10], robinhood.stole.map_or(f64::NAN, |t| t as f64)),
-        Measure::new(MEASURES[11], 100.0 * unmoved / theirs),
+        Measure::new(MEASURES[11], robinhood.machine.state(V0).paid as f64 / SLICE as f64),
+        Measure::new(MEASURES[12], 100.0 * unmoved / theirs),
     ]
 }
