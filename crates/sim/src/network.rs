@@ -28,6 +28,8 @@ pub enum Then {
     Send(usize),
     /// It receives one.
     Receive(usize),
+    /// It receives one; if there is none, it looks again, with this step from the start, and keeps its worker meanwhile.
+    Look(usize),
 }
 
 impl Step {
@@ -107,6 +109,7 @@ pub struct Network {
     processes: Vec<Process>,
     channels: Vec<Channel>,
     wrong: Option<String>,
+    looked: u64,
 }
 
 impl Network {
@@ -122,7 +125,7 @@ impl Network {
                 let end: &mut Option<usize> = match step.then {
                     Then::GoOn => continue,
                     Then::Send(channel) => &mut ends[channel].0,
-                    Then::Receive(channel) => &mut ends[channel].1,
+                    Then::Receive(channel) | Then::Look(channel) => &mut ends[channel].1,
                 };
                 assert!(end.is_none_or(|other| other == nth), "process {nth} has another's end of a channel");
                 *end = Some(nth);
@@ -142,7 +145,12 @@ impl Network {
             blocked_on: None,
             digest: nth as u64,
         };
-        Network { processes: processes.into_iter().enumerate().map(process).collect(), channels, wrong: None }
+        Network {
+            processes: processes.into_iter().enumerate().map(process).collect(),
+            channels,
+            wrong: None,
+            looked: 0,
+        }
     }
 
     /// WS-LAST §4, figure 2: in each round process 0 sends a message to each worker, and then receives one from each, in the same
@@ -159,6 +167,22 @@ impl Network {
             (vec![receive, Step::new(work + message, Then::Send(workers + worker))], rounds)
         }));
         Network::new(processes, &vec![1; 2 * workers])
+    }
+
+    /// A wavefront, as the sweeps of NAS's LU: each of `tasks` processes works for so long on each of `strips`, once the one before it has
+    /// done its own, for which it looks again and again, as a thread that spins on a flag; a look takes `look`.
+    ///
+    /// # Panics
+    /// Without tasks, or if the work or a look takes no time.
+    pub fn wavefront(tasks: usize, strips: u32, work: u64, look: u64) -> Network {
+        assert!(tasks > 0, "a wavefront has tasks");
+        let task = |nth: usize| {
+            let waits = (nth > 0).then(|| Step::new(look, Then::Look(nth - 1)));
+            let then = if nth + 1 < tasks { Then::Send(nth) } else { Then::GoOn };
+            (waits.into_iter().chain([Step::new(work, then)]).collect(), strips)
+        };
+        // A flag is set, whether or not it was seen that it was before.
+        Network::new((0..tasks).map(task).collect(), &vec![strips as usize; tasks - 1])
     }
 
     /// How many processes it has.
@@ -187,9 +211,13 @@ impl Network {
                 return Done { next: Next::GoesOn(self.strand(process)), unblocked: None };
             }
             Then::Send(channel) => (channel, self.channels[channel].to),
-            Then::Receive(channel) => (channel, self.channels[channel].from),
+            Then::Receive(channel) | Then::Look(channel) => (channel, self.channels[channel].from),
         };
         if !self.operate(process, step.then) {
+            if let Then::Look(_) = step.then {
+                self.looked += step.work.get();
+                return Done { next: Next::GoesOn(self.strand(process)), unblocked: None };
+            }
             self.processes[process].blocked_on = Some(channel);
             return Done { next: Next::Blocks, unblocked: None };
         }
@@ -218,7 +246,7 @@ impl Network {
                 *sent += 1;
                 state.digest = mixed(state.digest, *sent);
             }
-            Then::Receive(channel) => {
+            Then::Receive(channel) | Then::Look(channel) => {
                 let Channel { messages, received, .. } = &mut self.channels[channel];
                 let Some(message) = messages.pop_front() else { return false };
                 if message.number != *received {
@@ -232,6 +260,11 @@ impl Network {
         true
     }
 
+    /// Nanoseconds of looks that found no message.
+    pub fn looked(&self) -> u64 {
+        self.looked
+    }
+
     /// Whether a process waits for the other end of a channel.
     pub fn is_blocked(&self, process: u32) -> bool {
         self.processes[process as usize].blocked_on.is_some()
@@ -242,7 +275,7 @@ impl Network {
         self.processes.iter().map(|process| process.digest).collect()
     }
 
-    /// T₁: the nanoseconds of all steps.
+    /// T₁: the nanoseconds of all steps, each look counted once.
     pub fn work(&self) -> u64 {
         let of = |process: &Process| {
             let steps: u64 = process.steps.iter().map(|step| step.work.get()).sum();
@@ -336,6 +369,18 @@ mod tests {
         assert_eq!(first, last);
         let other = played(Network::scatter_gather(5, 8, 3, 1), false).digests();
         assert!(first.iter().zip(&other).all(|(digest, other)| digest != other));
+    }
+
+    #[test]
+    fn a_wavefront_goes_from_task_to_task() {
+        let network = Network::wavefront(3, 4, 100, 10);
+        assert_eq!(network.work(), 4 * (100 + 2 * 110) + 3);
+        // The second looks every 10, and ends its strips at 200, 310, 420 and 530; the third 110 later, but its last look is at 530 too.
+        assert_eq!(network.critical_path(), 631);
+        assert_eq!(network.looked(), 0);
+        // Where all take turns, those that look and find nothing among them.
+        let done = played(network, false);
+        assert!(done.looked() > 0);
     }
 
     #[test]

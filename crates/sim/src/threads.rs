@@ -269,6 +269,8 @@ pub struct Fate {
     pub ended: Option<u64>,
     /// When it died.
     pub died: Option<u64>,
+    /// When one of its workers first had a core and a task.
+    pub began: Option<u64>,
     /// Nanoseconds on a core in which its workers had a task, looked for one, or mugged.
     pub spent: Cycles,
     /// See there.

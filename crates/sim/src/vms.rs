@@ -19,9 +19,6 @@ pub struct Vms {
 }
 
 impl Vms {
-    /// The most physical CPUs.
-    pub const MOST_PCPUS: usize = Host::MOST_CORES;
-
     /// A machine of so many physical CPUs with these guests, to which no program has come yet.
     ///
     /// # Panics

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, estimate, here};
 use super::options::{Options, one_in};
-use super::settings::{With, settings};
+use super::settings::{With, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
 
@@ -127,10 +127,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let seed = options.seed;
     let mut chosen = Setting { one_in: one_in as usize, ..Setting::new(seed, practical) };
     let mut name = format!("a-steal, seed {seed}, {source}");
-    for varied in &vary {
-        chosen.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
-        let _ = write!(name, ", {varied}");
-    }
+    choose(&vary, &mut name, |varied| chosen.vary(varied))?;
     if one_in > 1 {
         let _ = write!(name, ", one run in {one_in}");
     }

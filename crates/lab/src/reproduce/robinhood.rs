@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, here};
 use super::options::Options;
-use super::settings::{With, settings};
+use super::settings::{With, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
 
@@ -133,10 +133,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let seed = options.seed;
     let mut chosen = Setting::new(seed);
     let mut name = format!("robinhood, seed {seed}");
-    for varied in &vary {
-        chosen.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
-        let _ = write!(name, ", {varied}");
-    }
+    choose(&vary, &mut name, |varied| chosen.vary(varied))?;
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
     let is_asked = |experiment: Experiment| match &asked {
         Some(asked) => asked.contains(&experiment.name()),

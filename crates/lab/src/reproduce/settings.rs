@@ -1,5 +1,6 @@
 //! The values of the swept parameters that experiments are run with.
 
+use comity_console::Failure;
 use comity_sim::experiments::Runner;
 use comity_sim::experiments::claims::{CHOSEN, Claims};
 use serde::Serialize;
@@ -25,6 +26,20 @@ impl Setting<'_> {
     pub fn varied(&self) -> Option<&str> {
         (self.name != CHOSEN).then_some(self.name.as_str())
     }
+}
+
+/// What `--vary` chooses otherwise of what a paper leaves unsaid. The name of the runs says so.
+pub fn choose(
+    vary: &[String],
+    name: &mut String,
+    mut choose: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), Failure> {
+    for varied in vary {
+        choose(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
+        name.push_str(", ");
+        name.push_str(varied);
+    }
+    Ok(())
 }
 
 /// The chosen values, and with `full` every other value of a swept parameter, one at a time.

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, here};
 use super::options::{Options, one_in};
-use super::settings::{With, settings};
+use super::settings::{With, choose, settings};
 use crate::backend::MAX_WORKERS;
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
@@ -131,10 +131,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut chosen = Setting { one_in, ..Setting::new(seed) };
     let cores = u16::try_from(comity_os::cores::usable().get()).unwrap_or(MAX_WORKERS).min(MAX_WORKERS);
     let mut name = if real { format!("ws-last on {cores} threads") } else { format!("ws-last, seed {seed}") };
-    for varied in &vary {
-        chosen.vary(varied).map_err(|why| Failure::Usage(format!("--vary: {why}")))?;
-        let _ = write!(name, ", {varied}");
-    }
+    choose(&vary, &mut name, |varied| chosen.vary(varied))?;
     if one_in > 1 {
         let _ = write!(name, ", one round in {one_in}");
     }

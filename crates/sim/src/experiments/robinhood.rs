@@ -230,6 +230,7 @@ impl Setting {
             "setup" => self.setup = whole(0, 900)? as u32,
             "length" => self.length = whole(10, 100_000)? as u32,
             "hz" => self.hz = whole(10, 10_000)? as u32,
+            "dom0" if value == "0" => self.vmm.dom0_every = 0,
             "dom0" => self.vmm.dom0_every = whole(100_000, 1_000_000_000)?,
             _ => {
                 let (costs, vmm) = (&mut self.costs, &mut self.vmm);

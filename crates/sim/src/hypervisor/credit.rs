@@ -8,8 +8,6 @@
 //! Left out: `vcpu_migration_delay` and the search for a better physical CPU at a tick (no physical CPU idles while one waits), yields,
 //! affinity.
 
-use serde::Serialize;
-
 use super::{Due, Hypervisor, Scheduling, Vcpu, WeightOf};
 use crate::acceleration::Scheduler;
 
@@ -25,7 +23,7 @@ pub(super) enum Priority {
 }
 
 /// What became of all credits.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub(super) struct Accounts {
     /// Handed out, paid for time, and lost beyond the bounds of an account.
     granted: i128,

@@ -225,10 +225,8 @@ fn what_is_not_as_it_should_be_is_noticed() {
         (
             |hypervisor| {
                 let running = hypervisor.pcpus[2].running.take().unwrap();
-                let now = hypervisor.now;
                 let one = &mut hypervisor.vcpus[running];
                 (one.on, one.wants) = (None, false);
-                one.waits_since = one.waits_since.filter(|_| now == 0);
             },
             "idles, and virtual CPU",
         ),

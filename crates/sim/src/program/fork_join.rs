@@ -22,8 +22,10 @@ pub struct ForkJoin {
     width: u32,
     iterations: u32,
     fork: Fork,
-    /// How long each strand of the parallel phase waits before its work.
+    /// How long each strand of the parallel phase waits before its work,
     sleep: u64,
+    /// and that of the serial phase.
+    idle: u64,
     /// Iterations that are over.
     past: u32,
     /// Strands of the parallel phase that are not done yet.
@@ -50,6 +52,7 @@ impl ForkJoin {
             iterations,
             fork,
             sleep: 0,
+            idle: 0,
             past: 0,
             left: 0,
         }
@@ -58,6 +61,11 @@ impl ForkJoin {
     /// The same, but each strand of the parallel phase first waits for so long, as for a disk or a network.
     pub fn sleeping(self, sleep: u64) -> ForkJoin {
         ForkJoin { sleep, ..self }
+    }
+
+    /// The same, but each serial phase first waits for so long: a server that has nothing to do until the next requests come.
+    pub fn idling(self, idle: u64) -> ForkJoin {
+        ForkJoin { idle, ..self }
     }
 
     fn strand(&self, node: u32) -> Strand {
@@ -100,8 +108,11 @@ impl Program for ForkJoin {
     }
 
     fn sleep(&self, strand: u32) -> u64 {
-        let is_leaf = strand != SERIAL && strand >= self.width;
-        if is_leaf { self.sleep } else { 0 }
+        match strand {
+            SERIAL => self.idle,
+            fork if fork < self.width => 0,
+            _leaf => self.sleep,
+        }
     }
 
     fn work(&self) -> u64 {
@@ -117,6 +128,6 @@ impl Program for ForkJoin {
             Fork::AtOnce => 0,
             Fork::Tree => u64::from(self.width.next_power_of_two().ilog2()),
         };
-        u64::from(self.iterations) * (self.serial.get() + forks + self.sleep + self.parallel.get())
+        u64::from(self.iterations) * (self.idle + self.serial.get() + forks + self.sleep + self.parallel.get())
     }
 }

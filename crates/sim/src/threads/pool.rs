@@ -90,6 +90,8 @@ pub(super) struct Pool {
     pub(super) executions: Vec<u64>,
     pub(super) ended: Option<u64>,
     pub(super) died: Option<u64>,
+    /// When its first task was begun.
+    pub(super) began_at: Option<u64>,
     /// Its threads may be where they may not run.
     pub(super) is_astray: Cell<bool>,
     /// Workers whose threads go to the core that they were given.
@@ -138,6 +140,7 @@ impl Pool {
             executions: Vec::new(),
             ended: None,
             died: None,
+            began_at: None,
             is_astray: Cell::new(false),
             led: RefCell::default(),
         }
@@ -249,7 +252,7 @@ impl Pool {
             lost: self.share.as_ref().map_or(0, |share| share.part().lost()),
             ..self.counts
         };
-        Fate { ended: self.ended, died: self.died, spent: self.spent, counts }
+        Fate { ended: self.ended, died: self.died, began: self.began_at, spent: self.spent, counts }
     }
 
     pub(super) fn numbers(&self) -> String {
@@ -430,7 +433,9 @@ impl Host {
 
     pub(super) fn begin(&mut self, thread: Thread, strand: Strand) {
         self.run_strand(thread, strand);
+        let now = self.now;
         let pool = self.pool_mut(thread.program);
+        pool.began_at.get_or_insert(now);
         let begun = pool.ledger.begin(strand.id);
         let sleep = match &pool.work {
             Work::Graph(program) => Some(program.sleep(strand.id)),
