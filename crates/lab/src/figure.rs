@@ -1,5 +1,7 @@
 //! Figures as SVG.
 
+pub mod heat;
+
 use std::fmt::Write;
 
 use plotters::coord::Shift;

@@ -1,6 +1,7 @@
 //! `comity-lab reproduce`: a paper's experiments, beside what the paper claims.
 
 mod a_steal;
+mod all_five;
 mod bws;
 mod dws;
 mod findings;
@@ -22,6 +23,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Paper {
     ASteal(a_steal::Arguments),
+    AllFive(all_five::Arguments),
     Bws(bws::Arguments),
     Dws(dws::Arguments),
     Robinhood(robinhood::Arguments),
@@ -32,6 +34,7 @@ enum Paper {
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.paper {
         Paper::ASteal(arguments) => a_steal::run(arguments),
+        Paper::AllFive(arguments) => all_five::run(arguments),
         Paper::Bws(arguments) => bws::run(arguments),
         Paper::Dws(arguments) => dws::run(arguments),
         Paper::Robinhood(arguments) => robinhood::run(arguments),

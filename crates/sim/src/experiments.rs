@@ -4,6 +4,7 @@
 //! which order, does not matter for what comes out.
 
 pub mod a_steal;
+pub mod all_five;
 pub mod bws;
 pub mod claims;
 pub mod corun;

@@ -277,7 +277,8 @@ impl<'a> Row<'a> {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+/// Replaces a file.
+pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error| Failure::Run(format!("cannot write '{}': {error}", path.display()));
     output::replace(path, text.as_bytes()).map_err(failed)
 }

@@ -217,3 +217,49 @@ fn what_cannot_be_varied_of_pairs_is_said() {
         assert!(errors.contains(part), "{errors}");
     }
 }
+
+#[test]
+fn all_policies_have_the_same_mixes() {
+    let folder = TempDir::new().unwrap();
+    let pictures = folder.path().join("pictures");
+    let words = ["reproduce", "all-five", "stationary", "blocks", "--cores", "8", "--runs", "1", "--on", "bare"];
+    let plot = ["--plot", pictures.to_str().unwrap()];
+    let report = json(lab().args(words).args(plot).arg("--json"));
+    assert_eq!(report["schema"], "comity-all-five/1");
+    let cells = report["cells"].as_array().unwrap();
+    let of = |mix: &str| -> Vec<&str> {
+        cells.iter().filter(|cell| cell["mix"] == mix).map(|cell| cell["policy"].as_str().unwrap()).collect()
+    };
+    let five = ["comity", "bws", "dws", "a-steal", "robinhood"];
+    assert_eq!(of("stationary"), [&five[..], &["abp", "plain"]].concat(), "where no task blocks none is placed");
+    assert_eq!(of("blocks"), [&five[..], &["ws-last", "abp", "plain"]].concat());
+    for cell in cells {
+        let measure = |name: &str| cell["median"][name].as_f64().unwrap();
+        assert!((0.3..1.2).contains(&measure("efficiency")) && measure("unfairness") >= 0.0, "{cell}");
+        assert!(measure("waste") < 0.5 && measure("idle") < 0.5, "{cell}");
+        // Two programs that share a machine take longer than alone.
+        assert!(cell["times"].as_array().unwrap().iter().all(|time| time.as_f64().unwrap() > 1.0), "{cell}");
+    }
+    let drawn: Vec<String> = files(&pictures).into_iter().map(|(name, _)| name).collect();
+    let expected = ["efficiency", "idle", "switches", "unfairness", "waste"].map(|name| format!("{name}-bare.svg"));
+    assert_eq!(drawn, expected);
+    let text = lab().args(words).assert().success();
+    let text = String::from_utf8_lossy(&text.get_output().stdout).into_owned();
+    assert!(text.contains("efficiency on a host, 8 cores") && text.contains("unfairness on a host"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let refused = |words: &[&str]| {
+        let output = lab().args(["reproduce", "all-five"]).args(words).assert().code(2).get_output().clone();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let bare = refused(&["vms", "--on", "bare"]);
+    assert!(bare.contains("vms is a mix of virtual machines"), "{bare}");
+    let kernel = refused(&["--vary", "kernel=2.4"]);
+    assert!(kernel.contains("is none of kernel=3.9, kernel=6.18"), "{kernel}");
+    let policy = refused(&["--vary", "comity=fast"]);
+    assert!(policy.contains("comity=fast: "), "{policy}");
+    let cores = refused(&["--cores", "2"]);
+    assert!(cores.contains("2 is not in 8..=256"), "{cores}");
+}

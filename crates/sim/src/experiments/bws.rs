@@ -16,7 +16,7 @@ use comity_graph::{Graph, Scale};
 pub use benchmark::Benchmark;
 
 use super::claims::Paper;
-use super::corun::{Again, Entry, Length, Machine, Ran, together};
+use super::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
 use super::{Runner, programs};
 use crate::threads::Costs;
 use crate::threads::linux::{Groups, Linux, Version};
@@ -263,8 +263,8 @@ impl Programs<'_> {
             _ => 0,
         };
         let policy = policy.parse().expect("it is in the catalog");
-        let graph = self.graphs[benchmark as usize].clone();
-        Entry { graph, requests: None, join_ns: JOIN, memory, begins_at_home: false, policy, workers, vm: 0 }
+        let does = self.graphs[benchmark as usize].clone().map_or(Does::Loop, Does::Graph);
+        Entry { does, join_ns: JOIN, memory, begins_at_home: false, policy, workers, vm: 0, gap: GAP }
     }
 
     /// Runs these together; `nth` tells runs of one experiment apart.

@@ -3,6 +3,7 @@
 //! An execution is a process of its own: its threads are new, and the kernel places them. Executions count that are whole and began when
 //! all programs were there; each is overlapped by those of the others, since all go on until the last has enough.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use comity_graph::Graph;
@@ -11,7 +12,8 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
 use crate::hypervisor::{self, Share, Vmm};
-use crate::program::{Endless, Recorded, Requests};
+use crate::network::Network;
+use crate::program::{Endless, ForkJoin, Recorded, Requests};
 use crate::random::stream;
 use crate::threads::linux::Linux;
 use crate::threads::{Costs, Host, Switches};
@@ -89,14 +91,34 @@ impl Ground {
     }
 }
 
+/// What a program does.
+#[derive(Clone, Debug)]
+pub enum Does {
+    /// What was recorded.
+    Graph(Arc<Graph>),
+    /// Phases.
+    Phases(ForkJoin),
+    /// Its tasks wait for one another.
+    Network(Box<Network>),
+    /// LOOP: its threads compute for themselves, and never end.
+    Loop,
+    /// After so many nanoseconds of computing its threads wait for so many, again and again, as a server's do, and never end.
+    Requests(u64, u64),
+}
+
+impl Does {
+    /// Whether it never ends.
+    pub fn is_endless(&self) -> bool {
+        matches!(self, Does::Loop | Does::Requests(..))
+    }
+}
+
 /// A program and how it is run.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What it does; `None`: LOOP, whose threads compute for themselves and never end.
-    pub graph: Option<Arc<Graph>>,
-    /// Where it is LOOP: after so many nanoseconds of computing its threads wait for so many, again and again, as a server's do.
-    pub requests: Option<(u64, u64)>,
-    /// What a join costs the worker that forks, in nanoseconds.
+    /// What it does.
+    pub does: Does,
+    /// What a join of a graph costs the worker that forks, in nanoseconds.
     pub join_ns: f64,
     /// The part of its time alone in which it waits for memory, in thousandths.
     pub memory: u32,
@@ -109,6 +131,8 @@ pub struct Entry {
     pub workers: u32,
     /// In which guest it runs, under a hypervisor.
     pub vm: usize,
+    /// From the end of an execution to the next, where each is a process: a length in nanoseconds that is drawn.
+    pub gap: Range<u64>,
 }
 
 /// How long programs run together.
@@ -136,6 +160,9 @@ pub struct Ran {
     pub times: Vec<u64>,
     /// For how long it was there, in nanoseconds.
     pub there: u64,
+    /// How long after it came each of its executions had a core and a task, those that are no process of their own left out, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<u64>,
     /// How long its threads had a task on a core, summed over them.
     pub worked: u64,
     /// How long they had a task, on a core or not.
@@ -143,6 +170,9 @@ pub struct Ran {
     /// How long they looked for one on a core, summed over them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub searched: u64,
+    /// How long its tasks, on a core, looked for a flag that was not set, summed over them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub looked: u64,
     /// Turns, and slices of virtual CPUs, that its thieves gave to its workers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub accelerations: u64,
@@ -163,9 +193,12 @@ impl Ran {
     }
 }
 
-/// From the end of an execution to the next at most, in nanoseconds: a process ends, and another begins. The length is drawn, so
+/// From the end of an execution to the next, in nanoseconds, where a process ends, and another begins at once. The length is drawn, so
 /// that programs do not keep step.
-const GAP: u64 = 2_000_000;
+pub const GAP: Range<u64> = 0..2_000_000;
+
+/// So often it is looked how often programs have begun again in place, in nanoseconds.
+const STEP: u64 = 2_000_000;
 
 /// The first executions begin within this time, in nanoseconds.
 const STARTS: u64 = 20_000_000;
@@ -175,11 +208,22 @@ const STARTS: u64 = 20_000_000;
 /// # Panics
 /// If the simulator finds a mistake of its own.
 pub fn together(machine: &Machine, entries: &[Entry], again: Again, length: Length, seed: u64) -> Vec<Ran> {
-    let mut ground = Ground::Bare(Box::new(machine.host(seed)));
-    run(&mut ground, machine.linux.sockets, entries, again, length, seed)
+    together_on(machine, entries, again, length, seed).programs
 }
 
-/// What came of programs in virtual machines.
+/// The same; what came of the machine, too.
+///
+/// # Panics
+/// As [`together`].
+pub fn together_on(machine: &Machine, entries: &[Entry], again: Again, length: Length, seed: u64) -> Shared {
+    let mut ground = Ground::Bare(Box::new(machine.host(seed)));
+    let programs = run(&mut ground, machine.linux.sockets, entries, again, length, seed);
+    let host = ground.host(0);
+    let (lasted, idle_beside_work) = (host.now(), host.idle_beside_work());
+    Shared { programs, counts: hypervisor::Counts::default(), ran: Vec::new(), lasted, idle_beside_work }
+}
+
+/// What came of programs, and of what they ran on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shared {
     /// Of each program, in their order.
@@ -190,9 +234,11 @@ pub struct Shared {
     pub ran: Vec<u64>,
     /// How long all of it took, in nanoseconds.
     pub lasted: u64,
+    /// How long cores idled beside work, as [`Host::idle_beside_work`] and [`Vms::idle_beside_work`] have it, in nanoseconds, summed over them.
+    pub idle_beside_work: u64,
 }
 
-/// The same of programs in virtual machines.
+/// Runs programs in virtual machines together.
 ///
 /// # Panics
 /// As [`together`], or if the machines cannot be so.
@@ -205,7 +251,8 @@ pub fn together_in(machines: &Virtual, entries: &[Entry], again: Again, length: 
     let Ground::Virtual(vms) = ground else { unreachable!("it was one of virtual machines") };
     let ran = |vm| vms.guest(vm).run_and_steal_time().map_or(0, |(ran, _)| ran);
     let ran = (0..machines.shares.len()).map(ran).collect();
-    Shared { programs, counts: vms.counts(), ran, lasted: vms.now() }
+    let (counts, lasted, idle_beside_work) = (vms.counts(), vms.now(), vms.idle_beside_work());
+    Shared { programs, counts, ran, lasted, idle_beside_work }
 }
 
 fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, length: Length, seed: u64) -> Vec<Ran> {
@@ -213,14 +260,19 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
     let mut ran = vec![Ran::default(); entries.len()];
     let submit = |ground: &mut Ground, entry: &Entry, place: usize, at: u64, seed: u64| {
         let host = ground.host_mut(entry.vm);
-        let program: Box<dyn crate::program::Program> = match &entry.graph {
-            Some(graph) => Box::new(Recorded::with_joins(Arc::clone(graph), entry.join_ns, seed)),
-            None => match entry.requests {
-                Some((length, wait)) => Box::new(Requests::new(entry.workers, length, wait)),
-                None => Box::new(Endless::new(entry.workers)),
-            },
+        let Entry { policy, workers, .. } = *entry;
+        let number = match &entry.does {
+            Does::Graph(graph) => {
+                let program = Recorded::with_joins(Arc::clone(graph), entry.join_ns, seed);
+                host.submit(at, Box::new(program), policy, workers, seed)
+            }
+            Does::Phases(phases) => host.submit(at, Box::new(phases.clone()), policy, workers, seed),
+            Does::Network(network) => host.submit_network(at, Network::clone(network), policy, workers, seed),
+            Does::Loop => host.submit(at, Box::new(Endless::new(workers)), policy, workers, seed),
+            Does::Requests(length, wait) => {
+                host.submit(at, Box::new(Requests::new(workers, *length, *wait)), policy, workers, seed)
+            }
         };
-        let number = host.submit(at, program, entry.policy, entry.workers, seed);
         host.set_memory(number, entry.memory);
         if entry.begins_at_home {
             host.set_first_touch(number, place * sockets as usize / entries.len());
@@ -243,15 +295,15 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
     let mut current: Vec<(u32, u64)> =
         firsts.map(|((entry, place), (at, seed))| submit(ground, entry, *place, *at, *seed)).collect();
     let all_there = current.iter().map(|(_, came)| *came).max().unwrap_or(0);
-    let ends = entries.iter().any(|entry| entry.graph.is_some());
+    let ends = entries.iter().any(|entry| !entry.does.is_endless());
     let is_done = |ran: &[Ran]| {
-        let has_enough = |(entry, ran): (&Entry, &Ran)| entry.graph.is_none() || ran.times.len() >= length.executions;
+        let has_enough = |(entry, ran): (&Entry, &Ran)| entry.does.is_endless() || ran.times.len() >= length.executions;
         ends && entries.iter().zip(ran).all(has_enough)
     };
     // Of each program, how many of its executions in place have been looked at.
     let mut counted = vec![0; entries.len()];
     // Where programs repeat in place none ends, and it is looked so often.
-    let step = if again == Again::InPlace { GAP } else { length.most };
+    let step = if again == Again::InPlace { STEP } else { length.most };
     while !is_done(&ran) && ground.now() < length.most {
         let end = (ground.now() + step).min(length.most);
         ground.run_to_next_end(end);
@@ -270,9 +322,10 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
             if let Some(ended) = host.fate(number).ended {
                 if came >= all_there {
                     ran.times.push(ended - came);
+                    ran.delays.extend(host.fate(number).began.map(|began| began - came));
                 }
                 note(host, number, ended - came, ran);
-                let at = ended + 1 + random.random_range(0..GAP);
+                let at = ended + 1 + random.random_range(entry.gap.clone());
                 *current = submit(ground, entry, *place, at, random.random());
             }
         }
@@ -290,6 +343,7 @@ fn note(host: &Host, number: u32, there: u64, ran: &mut Ran) {
     ran.worked += fate.spent.work;
     ran.busy += host.busy_time(number);
     ran.searched += fate.spent.steal + fate.spent.mug;
+    ran.looked += host.network(number).map_or(0, Network::looked);
     ran.accelerations += fate.counts.accelerations;
     let Switches { all, to_thieves, between_programs } = host.switches_of(number);
     ran.switches.all += all;

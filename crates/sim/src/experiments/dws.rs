@@ -12,7 +12,7 @@ use comity_policy::Policy;
 use comity_policy::catalog::Share;
 
 use super::claims::Paper;
-use super::corun::{Again, Entry, Length, Machine, Ran, together};
+use super::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, together};
 use super::{Runner, programs};
 use crate::threads::Costs;
 use crate::threads::linux::{Linux, Version};
@@ -218,14 +218,14 @@ impl Programs<'_> {
             AtHome::All => true,
         };
         let entry = |number: &usize| Entry {
-            graph: Some(Arc::clone(&self.graphs[number - 1])),
-            requests: None,
+            does: Does::Graph(Arc::clone(&self.graphs[number - 1])),
             join_ns: JOIN,
             memory: if is_data_intensive(*number) { memory } else { 0 },
             begins_at_home,
             policy,
             workers: PROCESSORS,
             vm: 0,
+            gap: GAP,
         };
         let entries: Vec<Entry> = of.iter().map(entry).collect();
         let seed = seed.wrapping_mul(1_000) + nth as u64;

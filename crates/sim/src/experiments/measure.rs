@@ -1,6 +1,7 @@
 //! What an experiment measures: numbers by name, which the claims of `docs/claims/` speak of.
 
 use serde::Serialize;
+use statrs::statistics::{Data, OrderStatistics};
 
 use super::fit::Estimate;
 
@@ -28,6 +29,11 @@ pub fn part<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f
         so += u32::from(is_so(one));
     }
     f64::from(so) / f64::from(count)
+}
+
+/// The median of all; not a number, if there is none.
+pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
+    Data::new(all.into_iter().collect::<Vec<f64>>()).median()
 }
 
 /// The mean of all; not a number, if there is none.

@@ -13,7 +13,7 @@ use comity_graph::{Graph, Scale};
 use serde::{Deserialize, Serialize};
 
 use super::claims::Paper;
-use super::corun::{Again, Entry, Length, Machine, Ran, Shared, Virtual, together_in};
+use super::corun::{Again, Does, Entry, GAP, Length, Machine, Ran, Shared, Virtual, together_in};
 use super::programs;
 use crate::hypervisor::{Scheduling, Share, Vmm, WeightOf};
 use crate::threads::Costs;
@@ -316,9 +316,12 @@ pub struct Programs {
 impl Programs {
     fn entry(&self, vm: usize, benchmark: Benchmark, policy: &str, workers: u32) -> Entry {
         let policy = policy.parse().expect("it is in the catalog");
-        let graph = self.graphs.get(benchmark as usize).cloned().flatten();
-        let requests = (benchmark == Benchmark::Server).then_some(REQUEST);
-        Entry { graph, requests, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm }
+        let does = match self.graphs.get(benchmark as usize).cloned().flatten() {
+            Some(graph) => Does::Graph(graph),
+            None if benchmark == Benchmark::Server => Does::Requests(REQUEST.0, REQUEST.1),
+            None => Does::Loop,
+        };
+        Entry { does, join_ns: JOIN, memory: 0, begins_at_home: false, policy, workers, vm, gap: GAP }
     }
 
     /// The same with slices of so many nanoseconds.
