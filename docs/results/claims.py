@@ -89,7 +89,10 @@ def main():
             least, most = claim["accepted"]
             verdict = "**holds**" if claim["holds"] else "order" if is_order(claim) else "no"
             star = " *" if claim["headline"] else ""
-            accepted = told(least) if least == most else f"{told(least)} to {told(most)}"
+            if most is None:
+                accepted = f"{told(least)} or more"
+            else:
+                accepted = told(least) if least == most else f"{told(least)} to {told(most)}"
             print(f"| `{claim['what']}`{star} | {claim['section']}: {claim['paper']} | {here} | {accepted} | {verdict} |")
 
 

@@ -1,7 +1,7 @@
 //! A hypervisor: physical CPUs on which the virtual ones of several virtual machines take turns. Time is in nanoseconds.
 //!
 //! It knows nothing of what runs in its guests but whether a virtual CPU has something to do; [`crate::vms`] tells it so, and tells the
-//! guests which of their CPUs have a physical one. Robinhood's vCPU Accelerator is [`crate::acceleration`] with virtual CPUs as entities.
+//! guests which of their CPUs have a physical one. Robinhood's vCPU Accelerator is `acceleration.rs` with virtual CPUs as entities.
 //!
 //! ```text
 //! hypervisor.rs        virtual and physical CPUs, the clock, which runs where

@@ -130,11 +130,11 @@ fn sound(written: &Written) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-#[test]
-fn what_must_hold_holds_in_random_scenarios_with_virtual_machines() {
+/// Every second of the scenarios, from this one on.
+fn what_must_hold_holds_from(first: u64) {
     let count = std::env::var("COMITY_SCENARIOS").map_or(2_000, |count| count.parse().expect("a number of scenarios"));
     let (mut ended, mut left, mut vcpus, mut threads, mut moves) = (0, 0, 0, 0, [0; 2]);
-    for seed in 0..count {
+    for seed in (first..count).step_by(2) {
         let written = scenario(seed);
         let outcome = sound(&written).unwrap_or_else(|what| panic!("seed {seed}: {what}\n{written:?}"));
         let counts = outcome.vmm.unwrap();
@@ -151,11 +151,23 @@ fn what_must_hold_holds_in_random_scenarios_with_virtual_machines() {
     }
     threads -= vcpus;
     println!(
-        "{count} scenarios: {ended} programs ended, {left} did not; {vcpus} virtual CPUs and {threads} threads were accelerated; virtual \
+        "half of {count} scenarios: {ended} programs ended, {left} did not; {vcpus} virtual CPUs and {threads} threads were accelerated; virtual \
          CPUs moved within nodes and across: {moves:?}"
     );
-    assert!(ended > count && left > count / 20, "the scenarios are too much alike");
-    assert!(vcpus > count && threads > count / 2 && moves[0] > count && moves[1] > count, "too little happens");
+    assert!(ended > count / 2 && left > count / 40, "the scenarios are too much alike");
+    let of = count / 4;
+    assert!(vcpus > of && threads > of && moves[0] > of && moves[1] > of, "too little happens");
+}
+
+#[test]
+fn what_must_hold_holds_in_random_scenarios_with_virtual_machines() {
+    what_must_hold_holds_from(0);
+}
+
+/// Two tests, for two cores.
+#[test]
+fn what_must_hold_holds_in_the_other_half_of_them() {
+    what_must_hold_holds_from(1);
 }
 
 /// Two machines with a program each, of which nothing is wrong.
