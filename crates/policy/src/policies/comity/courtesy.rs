@@ -366,6 +366,7 @@ impl Coordinator for Courtesy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StealTime;
     use alloc::vec::Vec;
 
     const MS: u64 = 1_000_000;
@@ -603,5 +604,21 @@ mod tests {
         assert_eq!(courtesy.quantum(&Account { programs: 80, ..calm }).due, 20);
         // In a crowd of equals half as often.
         assert_eq!(courtesy.quantum(&Account { programs: 80, share_milli: 25, ..calm }).due, 40);
+    }
+
+    #[test]
+    fn a_folded_program_has_room_for_as_many_workers_as_are_worth_it() {
+        let mut courtesy = Courtesy::new(Divides::Equal);
+        let alone = Account { usable: 8, workers: 8, alone: true, programs: 1, ..beside(40, 40, 40, 0) };
+        let mut orders = |steal| {
+            let Orders { worth, room, .. } = courtesy.quantum(&Account { steal, ..alone });
+            (worth, room)
+        };
+        assert_eq!(orders(None), (u32::MAX, Room::Workers));
+        let steal = StealTime { lasted_ns: 500 * MS, run_ns: 2_000 * MS, steal_ns: 2_000 * MS };
+        assert!((0..4).any(|_| orders(Some(steal)) == (4, Room::Cores)));
+        assert_eq!(orders(None), (4, Room::Cores));
+        let calm = StealTime { run_ns: 4_000 * MS, steal_ns: 0, ..steal };
+        assert!((0..20).any(|_| orders(Some(calm)) == (u32::MAX, Room::Workers)));
     }
 }
