@@ -14,8 +14,8 @@ const LINE: usize = 256;
 
 /// The kernel's counts of what CPUs did (`proc_stat(5)`), in a file that stays open.
 ///
-/// A reading is one `pread` and allocates nothing but at the first. The kernel writes all of `/proc/stat` for each, also what comes after the
-/// CPUs: 7 µs on two of them, and more with the number of interrupts.
+/// A reading is one `pread` and allocates nothing but at the first. The kernel writes all of `/proc/stat` for each,
+/// also what comes after the CPUs: 7 µs on two of them, and more with the number of interrupts.
 #[derive(Debug)]
 pub struct Stat {
     file: File,
@@ -35,8 +35,9 @@ impl Stat {
         Some(Stat { file: File::open(path).ok()?, buffer: Vec::new(), found: CoreSet::EMPTY })
     }
 
-    /// What these CPUs have had since the machine began. `None` if the file cannot be read, or says nothing of steal time for any of them; and once
-    /// where others are online or asked for than at the last reading, with which the sum cannot be compared.
+    /// What these CPUs have had since the machine began. `None` if the file cannot be read, or says nothing of steal
+    /// time for any of them; and once where others are online or asked for than at the last reading, with which the sum
+    /// cannot be compared.
     pub fn read(&mut self, cpus: CoreSet) -> Option<Reading> {
         let last = cpus.iter().last()?;
         // The first line is the sum.

@@ -1,8 +1,9 @@
 //! How often steal time is read, and over which windows it counts.
 //!
-//! A reading costs more than the rest of a look. Where no host takes anything away it is read once when the coordinator begins, and then once a second. Once the
-//! guest's count is more than zero a window is over after half a second of looks. Linux tells steal time in steps of 10 ms for each CPU, and hypervisors give
-//! turns of up to 30 ms: over less, a count says more of the steps than of the host.
+//! A reading costs more than the rest of a look. Where no host takes anything away it is read once when the coordinator
+//! begins, and then once a second. Once the guest's count is more than zero a window is over after half a second of
+//! looks. Linux tells steal time in steps of 10 ms for each CPU, and hypervisors give turns of up to 30 ms: over less,
+//! a count says more of the steps than of the host.
 
 use comity_policy::StealTime;
 
@@ -34,8 +35,9 @@ pub(crate) struct StealClock {
 }
 
 impl StealClock {
-    /// The window that ends at this look, if one does. The look before was so long ago; 0: the program begins, or begins anew, and what its host did meanwhile
-    /// says nothing. `read` is called only where a window or a second is over.
+    /// The window that ends at this look, if one does. The look before was so long ago; 0: the program begins, or
+    /// begins anew, and what its host did meanwhile says nothing. `read` is called only where a window or a second is
+    /// over.
     pub(crate) fn look(&mut self, lasted_ns: u64, read: impl FnOnce() -> Option<Reading>) -> Option<StealTime> {
         if lasted_ns == 0 {
             self.last = None;

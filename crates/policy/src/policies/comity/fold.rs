@@ -2,34 +2,40 @@
 
 use crate::{Account, StealTime};
 
-/// Folds a program to fewer workers while steal time is high and fewer lose nothing, and unfolds it while there is hardly any.
+/// Folds a program to fewer workers while steal time is high and fewer lose nothing, and unfolds it while there is
+/// hardly any.
 ///
-/// A virtual CPU that could run either runs or is stolen. So over some windows the host grants the part `g = run / (run + steal)` of what the
-/// guest asks for, which is `G = run / time` cores. A program that used `n` cores folds to
+/// A virtual CPU that could run either runs or is stolen. So over some windows the host grants `G = run / time` cores,
+/// the part `g = run / (run + steal)` of what the guest asks for. A program that used `n` cores folds to
 ///
 /// ```text
 ///   max(⌈n · g⌉, ⌈G / programs⌉)        of n at the most, and one at least
 /// ```
 ///
-/// and as many windows later it is known whether that was right. Some hosts grant a machine its part of the time by its weight, however many of
-/// its virtual CPUs ask for it: then `G` stays, and steal time goes. Others grant each virtual CPU its part, as Linux does where a machine has no control
-/// group of its own: a guest that asks with fewer gets less. So a fold stands if `G` is as before, and steal time is gone or less. Any other is undone.
+/// and as many windows later it is known whether that was right. Some hosts grant a machine its part of the time by its
+/// weight, however many of its virtual CPUs ask for it: then `G` stays, and steal time goes. Others grant each virtual
+/// CPU its part, as Linux does where a machine has no control group of its own: a guest that asks with fewer gets less.
+/// So a fold stands if `G` is as before, and steal time is gone or less. Any other is undone.
 ///
 /// What holds of it:
-/// - *It comes to rest.* Where `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and `⌈m · g⌉ = ⌈G⌉ = m`.
-/// - *It does not ratchet down.* Where steal time falls because the program asks for less, nothing more is folded. Where the host then grants less, all is
-///   undone: the reference is `G` before the first of several folds. Where others in the guest ask for what the program leaves, steal time does not
-///   fall, and the fold is undone; and no fold goes below an equal part of `G`.
-/// - *It unfolds.* Without steal time nothing tells how much more the host would grant. So the program tries one core more, and while steal time
-///   stays away twice as many more in each window, until it has all.
-/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least, and the next waits for twice as many windows, up to 8 s.
-///   After a fold that was undone the next waits for twice as many, up to two minutes.
+/// - *It comes to rest.* Where `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so
+///   `⌈m · g⌉ = ⌈G⌉ = m`.
+/// - *It does not ratchet down.* Where steal time falls because the program asks for less, nothing more is folded.
+///   Where the host then grants less, all is undone: the reference is `G` before the first of several folds. Where
+///   others in the guest ask for what the program leaves, steal time does not fall, and the fold is undone; and no fold
+///   goes below an equal part of `G`.
+/// - *It unfolds.* Without steal time nothing tells how much more the host would grant. So the program tries one core
+///   more, and while steal time stays away twice as many more in each window, until it has all.
+/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least, and the next waits for
+///   twice as many windows, up to 8 s. After a fold that was undone the next waits for twice as many, up to some
+///   two minutes.
 ///
-/// No task is kept from its worker: beside workers that wait in system calls, or do not move, others are let in as in any pool that has fewer cores
-/// than workers.
+/// No task is kept from its worker: beside workers that wait in system calls, or do not move, others are let in as in
+/// any pool that has fewer cores than workers.
 ///
-/// The time is Linux's steal time (`proc_stat(5)`, "steal"). To run no more virtual CPUs than the host grants is the idea of VCPU-Bal (Song, Shi, Chen and Zang,
-/// "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng, Rao and Lau, EuroSys 2016), where the hypervisor tells the guest its part. Here the guest infers it.
+/// The time is Linux's steal time (`proc_stat(5)`, "steal"). To run no more virtual CPUs than the host grants is the
+/// idea of VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng, Rao and
+/// Lau, EuroSys 2016), where the hypervisor tells the guest its part. Here the guest infers it.
 #[derive(Debug)]
 pub(super) struct Fold {
     /// The most cores that are worth using. `u32::MAX`: all.
@@ -68,8 +74,8 @@ struct Trial {
 /// So many windows decide on a fold, and so many on whether it stands: turns of a host are up to a tenth of a window.
 const WINDOWS: u32 = 4;
 
-/// From this part of the time that was asked for on, in hundredths, steal time folds. Linux tells it in steps of 10 ms for each CPU, a fiftieth
-/// of the shortest window.
+/// From this part of the time that was asked for on, in hundredths, steal time folds. Linux tells it in steps of 10 ms
+/// for each CPU, a fiftieth of the shortest window.
 const HIGH: u64 = 10;
 
 /// Below this part a program unfolds.

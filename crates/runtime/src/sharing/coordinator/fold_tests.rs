@@ -1,7 +1,8 @@
-//! Pools of real threads in a guest whose steal time was recorded: the coordinator reads `/proc/stat` as a guest with eight CPUs has it.
+//! Pools of real threads in a guest whose steal time was recorded: the coordinator reads `/proc/stat` as a guest with
+//! eight CPUs has it.
 //!
-//! The machine of the test may have fewer, so the coordinator is told that it may use eight. All else is what ships. The test is the coordinator's
-//! thread, and plays the record back while it waits for the next look.
+//! The machine of the test may have fewer, so the coordinator is told that it may use eight. All else is what ships.
+//! The test is the coordinator's thread, and plays the record back while it waits for the next look.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,7 +21,8 @@ const CPUS: u32 = 8;
 /// The folder of the process that plays the role.
 const FOLDER: &str = "COMITY_TEST_FOLDER";
 
-/// What `/proc/stat` says of each CPU of a guest after its name, 20 ms apart. All ask for a CPU, and the host grants each half of one.
+/// What `/proc/stat` says of each CPU of a guest after its name, 20 ms apart. All ask for a CPU, and the host grants
+/// each half of one.
 const AT_HALF: [&str; 3] =
     ["4711 0 310 90211 44 0 12 2205 0 0", "4712 0 310 90211 44 0 12 2206 0 0", "4712 0 311 90211 44 0 12 2207 0 0"];
 
@@ -155,7 +157,8 @@ impl Guest {
         coordinator.decide(&pools, |coordination, driver| coordination.come_by(driver, now_ns())) == Visit::Looked
     }
 
-    /// The same until that is so, as far as it ever is: what waits for the machine's own threads takes as long as it takes.
+    /// The same until that is so, as far as it ever is: what waits for the machine's own threads takes as long as it
+    /// takes.
     fn look_until(
         &mut self,
         coordinator: &mut Coordinator<'_>,
