@@ -34,7 +34,7 @@ const ORDER: [&str; 14] = [
 const ROOMS: [&str; 9] = ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
-const PROTOCOL: [&str; 15] = [
+const PROTOCOL: [&str; 16] = [
     "platform",
     "core_set",
     "core_word",
@@ -45,6 +45,7 @@ const PROTOCOL: [&str; 15] = [
     "sleep",
     "activation",
     "dialogue",
+    "steal",
     "observer",
     "demand",
     "quantum",

@@ -29,6 +29,7 @@ pub mod process;
 pub mod quota;
 pub mod slice;
 pub mod stack;
+pub mod steal;
 pub mod stopwatch;
 pub mod task_group;
 pub mod thread_limit;

@@ -72,6 +72,8 @@ pub struct Sharing {
     pub quantum_us: fn(&Values) -> u32,
     /// A core that another program owns is claimed once it has been free for so many microseconds.
     pub lend_us: fn(&Values) -> u32,
+    /// Whether its coordinator heeds steal time: then it is read.
+    pub folds: fn(&Values) -> bool,
     /// Makes the coordinator of one program.
     pub coordinator: fn(&Values) -> Box<dyn Coordinator>,
 }
@@ -219,6 +221,11 @@ impl Policy {
     pub fn lend_after(&self) -> Duration {
         let lend_us = self.sharing().map_or(0, |(sharing, _)| (sharing.lend_us)(&self.values));
         Duration::from_micros(lend_us.into())
+    }
+
+    /// Whether its coordinator heeds steal time.
+    pub fn folds(&self) -> bool {
+        self.sharing().is_some_and(|(sharing, _)| (sharing.folds)(&self.values))
     }
 
     /// Makes a coordinator, if programs under this policy share cores.

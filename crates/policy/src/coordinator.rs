@@ -73,6 +73,20 @@ pub struct Account {
     pub alone: bool,
     /// Workers with a task that have neither forked nor finished anything in the quantum.
     pub unmoved: u32,
+    /// What a host took away, if a window of such readings is over; `None` as well where none is told.
+    pub steal: Option<StealTime>,
+}
+
+/// What the CPUs that a program may use had of a guest's host in a window of time, in nanoseconds over all of them, whichever programs
+/// of the guest they ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StealTime {
+    /// How long the window was.
+    pub lasted_ns: u64,
+    /// In which they ran.
+    pub run_ns: u64,
+    /// In which they had something to run, and the host ran something else: steal time, as Linux calls it.
+    pub steal_ns: u64,
 }
 
 /// What is to be done until the next quantum.
@@ -80,6 +94,8 @@ pub struct Account {
 pub struct Orders {
     /// How many cores the program can use: its desire, from which all programs compute the allotments alike.
     pub desire: u32,
+    /// No more cores than this are worth using, whatever it may use. At least one.
+    pub worth: u32,
     /// Which cores to have.
     pub cores: Claims,
     /// Whether it holds cores at all.
@@ -106,7 +122,8 @@ impl Orders {
     /// To hold cores, with a look each quantum: what the papers' coordinators order.
     pub fn hold(desire: u32, cores: Claims) -> Orders {
         let (mode, room, out_of_turn) = (Mode::Cores, Room::Workers, OutOfTurn::KeepsWorker);
-        Orders { desire, cores, mode, room, due: 1, out_of_turn, correction: UNCORRECTED, proposal: Proposal::Equal }
+        let (worth, correction, proposal) = (u32::MAX, UNCORRECTED, Proposal::Equal);
+        Orders { desire, worth, cores, mode, room, due: 1, out_of_turn, correction, proposal }
     }
 }
 

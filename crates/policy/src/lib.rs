@@ -33,7 +33,9 @@ mod thief;
 mod victims;
 
 pub use catalog::{Placement, Policy, PolicyError, Share, Sharing, Sleeper, Waking};
-pub use coordinator::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
+pub use coordinator::{
+    Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, StealTime, UNCORRECTED,
+};
 pub use parameters::{Domain, Parameter, Values};
 pub use place::{Place, Unblocked};
 pub use thief::{Action, Event, Level, Role, RunStatus, SleepRefusal, Thief, Victim, WakeReason, WorkerId};

@@ -110,6 +110,12 @@ pub(crate) trait Field {
     fn of(value: u32) -> Self;
 }
 
+impl Field for bool {
+    fn of(value: u32) -> bool {
+        value == 1
+    }
+}
+
 impl Field for u32 {
     fn of(value: u32) -> u32 {
         value

@@ -22,6 +22,7 @@ pub mod platform;
 pub mod quantum;
 pub mod sleep;
 mod standing;
+pub mod steal;
 pub mod table;
 
 pub use core_set::{CORES, CoreSet, SharedCoreSet};

@@ -27,6 +27,8 @@ use alloc::vec::Vec;
 
 use comity_policy::{Account, Mode, Room, WorkerId};
 
+use crate::steal::{Reading, StealClock};
+
 /// Looks in succession at which a worker with a task has neither forked nor finished anything, after which it may be waiting for
 /// what another task would do; and the same where no worker of the pool has. The papers' programs are left alone for long.
 const STUCK_AFTER: [u32; 2] = [3, 2];
@@ -127,6 +129,9 @@ pub trait Process {
     /// Time that the machine's cores had nothing to run since it began, over all of them. 5 µs on threads.
     fn idle_ns(&mut self) -> Option<u64>;
 
+    /// What the CPUs that the program may use have had of a host. `None` where none tells, or the policy does not heed it. 7 µs on threads.
+    fn stolen(&mut self) -> Option<Reading>;
+
     /// Where the time of the program's first thread went, which may be what hands in the tasks. `None` where there is none.
     fn first_thread(&mut self) -> Option<Times>;
 
@@ -171,6 +176,7 @@ pub(crate) struct Observer {
     busy_ns: u64,
     first_thread: Option<Times>,
     idle_clock: IdleClock,
+    steal_clock: StealClock,
 }
 
 /// What was seen of a pool's workers a look ago.
@@ -215,6 +221,7 @@ impl Observer {
             busy_ns: 0,
             first_thread: None,
             idle_clock: IdleClock::default(),
+            steal_clock: StealClock::default(),
         }
     }
 
@@ -232,6 +239,7 @@ impl Observer {
         let asks = asks(basis, used_ns, held_ns, lasted);
         let leaves_some = basis.mode == Mode::Cores && used_ns < held_ns;
         let idle_ns = self.idle_clock.look(if leaves_some { process.idle_ns() } else { None });
+        let steal = self.steal_clock.look(lasted, || process.stolen());
         // While the program holds cores this is known of the next look too, where it may be what counts.
         let first_thread = if asks || basis.mode == Mode::Cores { process.first_thread() } else { None };
         let before = core::mem::replace(&mut self.first_thread, first_thread);
@@ -242,7 +250,7 @@ impl Observer {
         });
         let granted_ns = process.granted_ns(lasted);
         let mut sums = Sums { lasted, asks, for_core_ns: waited.min(lasted), ..Sums::default() };
-        let mut account = Account { elapsed_ns: lasted, used_ns, held_ns, idle_ns, ..Account::default() };
+        let mut account = Account { elapsed_ns: lasted, used_ns, held_ns, idle_ns, steal, ..Account::default() };
         let mut before = core::mem::take(&mut self.pools);
         for nth in 0..process.pools() {
             let id = process.id(nth);

@@ -135,6 +135,7 @@ pub trait Pools: Program + Process {
 /// What is ordered while a program rests. Where it desires none, it has none of its own to hold.
 const REST: Orders = Orders {
     desire: 0,
+    worth: u32::MAX,
     cores: Claims::Owned,
     mode: Mode::Time,
     room: Room::One,
@@ -149,6 +150,8 @@ pub(crate) struct Quantum {
     policy: Box<dyn Coordinator>,
     length: u64,
     desire: u32,
+    /// The most cores that are worth using.
+    worth: u32,
     mode: Mode,
     room: Room,
     /// What the program is entitled to, as the last look had it.
@@ -205,6 +208,7 @@ impl Quantum {
             policy,
             length,
             desire: 0,
+            worth: u32::MAX,
             mode: Mode::Time,
             room: Room::Workers,
             share_milli: 0,
@@ -259,7 +263,8 @@ impl Quantum {
         self.turn.note(&standing, self.length, now);
         // One that shares time, or is alone, has what it can use.
         let is_due = self.mode == Mode::Cores && !standing.alone;
-        let share_ns = u64::from(self.share_milli.min(seen.usable.saturating_mul(1000))) * seen.elapsed_ns / 1000;
+        let could_use = self.worth.min(seen.usable).saturating_mul(1000);
+        let share_ns = u64::from(self.share_milli.min(could_use)) * seen.elapsed_ns / 1000;
         self.due_ns += if is_due { share_ns } else { seen.used_ns };
         // What it did not do while it was out of turn says nothing.
         let elapsed_ns = seen.elapsed_ns.saturating_sub(core::mem::take(&mut self.turn.out_ns));
@@ -290,9 +295,8 @@ impl Quantum {
         closed: bool,
         now: u64,
     ) -> Standing {
-        let told = program.in_force();
-        let most = told.most();
-        let Orders { cores, mode, room, .. } = orders;
+        let Orders { cores, mode, room, worth, .. } = orders;
+        let most = program.in_force().most().min(worth.max(1));
         let desire = orders.desire.min(most);
         if orders.correction != self.correction {
             self.correction = orders.correction;
@@ -303,13 +307,13 @@ impl Quantum {
             program.propose(orders.proposal);
         }
         let changes = desire != self.desire;
-        (self.desire, self.mode, self.room) = (desire, mode, room);
+        (self.desire, self.worth, self.mode, self.room) = (desire, worth, mode, room);
         let standing = if changes { program.round(desire, awake) } else { standing };
         self.turn.rests =
             mode == Mode::Cores && desire > 0 && !standing.alone && orders.out_of_turn == OutOfTurn::Rests;
         self.turn.allotted = standing.allotted;
         program.stand(standing.alone, mode, room, usable.min(most));
-        if told.cores.is_some() {
+        if most < u32::MAX {
             shed(program, most);
         }
         let owned = program.owned();

@@ -4,10 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 
 use comity_policy::allotment::{Claim, Division, Proposal};
-use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Policy, Room, WorkerId};
+use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Policy, Room, StealTime, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
+use comity_protocol::steal::Reading;
 use comity_protocol::{CoreSet, CoreWord, Partition, Party, STOPPED_AFTER, SlotId, Standing, partition};
 
 const MS: u64 = 1_000_000;
@@ -131,6 +132,7 @@ struct Model<'a> {
     held: u64,
     busy: u64,
     granted: Option<u64>,
+    stolen: Option<Reading>,
     effects: RefCell<Vec<Effect>>,
     /// No core may be claimed that others have just left, but in so many nanoseconds.
     watched: Option<u64>,
@@ -154,6 +156,7 @@ impl<'a> Model<'a> {
             held: 0,
             busy: 0,
             granted: None,
+            stolen: None,
             effects: RefCell::default(),
             watched: None,
             heeded: false,
@@ -392,6 +395,10 @@ impl Process for Model<'_> {
 
     fn idle_ns(&mut self) -> Option<u64> {
         None
+    }
+
+    fn stolen(&mut self) -> Option<Reading> {
+        self.stolen
     }
 
     fn first_thread(&mut self) -> Option<Times> {
@@ -642,6 +649,46 @@ fn a_coordinator_comes_by_before_it_counts_as_stopped_and_at_a_loss_within_a_qua
     assert_eq!(calm.next(), due);
     calm.look_by(5 * MS);
     assert_eq!(calm.next(), 5 * MS);
+}
+
+#[test]
+fn what_a_host_took_in_a_window_is_told_and_no_more_is_held_than_is_worth_it() {
+    let table = Table::new(4, 1);
+    let mut model = Model::new(&table, 0, 4);
+    let (all, two) = (more(4, 4, 0), Orders { worth: 2, ..more(4, 4, 0) });
+    let script = Script::new(all);
+    let mut coordination = script.coordination();
+    model.stolen = Some(Reading { run_ns: MS, steal_ns: MS });
+    coordination.begin(&mut model, 0);
+    let mut now = 0;
+    let mut look = |model: &mut Model<'_>| {
+        now += QUANTUM;
+        model.works(QUANTUM, QUANTUM / 2);
+        model.stolen = model
+            .stolen
+            .map(|before| Reading { run_ns: before.run_ns + 2 * QUANTUM, steal_ns: before.steal_ns + 2 * QUANTUM });
+        model.take_effects();
+        assert_eq!(coordination.come_by(model, now), Visit::Looked);
+        script.last().steal
+    };
+    let windows: Vec<Option<StealTime>> = (0..100).map(|_| look(&mut model)).collect();
+    let lasted_ns = 50 * QUANTUM;
+    let window = StealTime { lasted_ns, run_ns: 2 * lasted_ns, steal_ns: 2 * lasted_ns };
+    assert!(windows.iter().enumerate().all(|(nth, steal)| *steal == (nth % 50 == 49).then_some(window)));
+    assert_eq!(model.held().len(), 4);
+    script.order(two);
+    look(&mut model);
+    let effects = model.take_effects();
+    assert_eq!(model.held().len(), 2, "{effects:?}");
+    assert!(effects.contains(&Effect::Round(2)), "it desires no more: {effects:?}");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Stand { usable: 2, .. })), "{effects:?}");
+    look(&mut model);
+    let Account { usable, share_milli, .. } = script.last();
+    assert_eq!([usable, share_milli], [4, 4000], "the policy hears what it could use otherwise");
+    script.order(all);
+    look(&mut model);
+    assert_eq!(model.held().len(), 4);
+    assert!(script.last().held == 2);
 }
 
 #[test]

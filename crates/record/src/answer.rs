@@ -5,6 +5,7 @@ use comity_policy::{Role, RunStatus, Victim, WorkerId};
 use comity_protocol::dialogue::Take;
 use comity_protocol::observer::{Sample, Times};
 use comity_protocol::orders::InForce;
+use comity_protocol::steal::Reading;
 use comity_protocol::{CoreSet, Standing};
 
 /// What is left of a line's numbers.
@@ -144,6 +145,7 @@ fields! {
     Standing { owned, held, free, own_free, lent, alone, share_milli, programs, allotted, until_change, frame, most_out, division }
     InForce { weight, cores, paused_until }
     Times { on_core, for_core }
+    Reading { run_ns, steal_ns }
     Sample { is_busy, busy_ns, clock_ns, progress }
 }
 

@@ -8,6 +8,7 @@ use comity_policy::{Account, Coordinator, Mode, Orders, Room, WorkerId};
 use comity_protocol::observer::{Process, Sample, Times, Workers};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Staff, Visit};
+use comity_protocol::steal::Reading;
 use comity_protocol::{CoreSet, Standing};
 
 use crate::crew::methods;
@@ -121,6 +122,7 @@ macro_rules! process {
             held_ns() -> u64;
             clock_ns() -> u64;
             idle_ns() -> Option<u64>;
+            stolen() -> Option<Reading>;
             first_thread() -> Option<Times>;
             first_thread_is_blocked() -> Option<bool>;
             granted_ns(lasted_ns: u64) -> Option<u64>;

@@ -315,6 +315,8 @@ pub struct Host {
     setters: Vec<Setter>,
     /// If it is a virtual machine.
     calls: Option<Calls>,
+    /// Its kernel tells steal time.
+    tells_steal: bool,
     directed_yield: bool,
     /// Attempts of thieves that find nothing are made in bulk.
     defers: bool,
@@ -364,6 +366,7 @@ impl Host {
             late: Vec::new(),
             setters: Vec::new(),
             calls: None,
+            tells_steal: false,
             directed_yield: false,
             defers: true,
             has_table: true,

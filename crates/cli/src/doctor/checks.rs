@@ -9,8 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
+use comity_os::steal::Stat;
 use comity_os::{Capabilities, CoreSet, affinity, cores, environment, quota};
 use comity_policy::Policy;
+use comity_protocol::steal::Reading;
 use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
 
 use super::measure;
@@ -23,7 +25,7 @@ const MOST_WORKERS: usize = 65_535;
 /// All of them, in the order in which they are told.
 pub fn all() -> Vec<DoctorCheck> {
     let found = Capabilities::detect();
-    let mut checks = vec![usable_cores(), limit(), table(), variables()];
+    let mut checks = vec![usable_cores(), limit(), stolen(), table(), variables()];
     checks.extend(outside_load());
     checks.extend([
         task_group(found.autogroup),
@@ -83,6 +85,31 @@ fn limit() -> DoctorCheck {
         .costs("raise the control group's cpu.max, or give it fewer cores by its cpuset"),
         Some(cores) => check("quota", format!("{cores:.2} cores' worth of time"), "it binds no program here"),
         None => check("quota", "none", "no control group limits the processor time"),
+    }
+}
+
+/// What a host has taken of the cores that this process may use, since the machine began.
+fn stolen() -> DoctorCheck {
+    /// In hundredths of what was asked for.
+    const MUCH: f64 = 5.0;
+    let Some(Reading { run_ns, steal_ns }) = since_the_start() else {
+        return check("steal time", "not told: /proc/stat cannot be read", "nothing folds by it");
+    };
+    if steal_ns == 0 {
+        return check(
+            "steal time",
+            "none since the start",
+            "no host takes cores away, or it does not tell; nothing folds",
+        );
+    }
+    let part = 100.0 * steal_ns as f64 / (run_ns as f64 + steal_ns as f64);
+    let found = format!("{part:.1} % of what was asked for since the start");
+    let meaning = "a host takes cores away; `comity` folds to fewer workers while it takes much and grants no less";
+    let stolen = check("steal time", found, meaning);
+    if part > MUCH {
+        stolen.costs("give the virtual machine fewer virtual CPUs, or the host fewer machines")
+    } else {
+        stolen
     }
 }
 
@@ -239,15 +266,11 @@ fn outside_load() -> Option<DoctorCheck> {
 
 /// Of the cores that this process may use, since the machine began, in steps of 10 ms. `None` where it cannot be read.
 fn busy_s() -> Option<f64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    let of_core = |core: cores::Core| {
-        let name = format!("cpu{} ", core.id);
-        let line = text.lines().find_map(|line| line.strip_prefix(&name))?;
-        let ticks: Vec<f64> = line.split_whitespace().filter_map(|tick| tick.parse().ok()).collect();
-        // user, nice, system, idle, iowait, irq, softirq
-        Some([0, 1, 2, 5, 6].into_iter().filter_map(|column| ticks.get(column)).sum::<f64>() / 100.0)
-    };
-    cores::allowed().into_iter().map(of_core).sum()
+    Some(since_the_start()?.run_ns as f64 / 1e9)
+}
+
+fn since_the_start() -> Option<Reading> {
+    Stat::open()?.read(cores::allowed().into_iter().map(|core| core.id).collect())
 }
 
 fn task_group(autogroup: bool) -> DoctorCheck {

@@ -67,9 +67,18 @@ fn the_doctor_says_what_was_found() {
     assert!([Some(0), Some(1)].contains(&output.status.code()), "{output:?}");
     assert!(!table.exists(), "it changes nothing");
     let text = String::from_utf8(output.stdout).unwrap();
-    for what in
-        ["processor", "usable", "quota", "os tier", "membarrier", "wake-up", "time slice", "preemption", "acceleration"]
-    {
+    for what in [
+        "processor",
+        "usable",
+        "quota",
+        "steal time",
+        "os tier",
+        "membarrier",
+        "wake-up",
+        "time slice",
+        "preemption",
+        "acceleration",
+    ] {
         assert!(text.contains(what), "{what} is not in\n{text}");
     }
 }

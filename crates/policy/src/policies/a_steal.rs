@@ -45,6 +45,7 @@ pub const ROW: Row = Row {
         plain_alone: false,
         quantum_us: |values| Parameters::read(values).quantum_us,
         lend_us: |_| 0,
+        folds: |_| false,
         coordinator: |values| {
             let Parameters { delta_percent, rho_percent, .. } = Parameters::read(values);
             let [delta, rho] = [delta_percent, rho_percent].map(|percent| f64::from(percent) / 100.0);

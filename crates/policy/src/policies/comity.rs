@@ -2,6 +2,7 @@
 
 mod courtesy;
 mod efficiency;
+mod fold;
 
 use alloc::boxed::Box;
 use core::mem;
@@ -43,8 +44,15 @@ parameters! {
             0..=100_000,
             "microseconds of a thief's time slices from its first yield until it has a task, 100 at least; 0: the kernel's own",
         ),
+        fold: bool = Parameter::choice(
+            1,
+            &OFF_OR_ON,
+            "fewer workers while the host of a virtual machine takes time away (steal time)",
+        ),
     }
 }
+
+const OFF_OR_ON: [&str; 2] = ["off", "on"];
 
 /// What a program's share is, by its weight, where all programs ask for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +122,7 @@ pub const ROW: Row = Row {
         plain_alone: true,
         quantum_us: |values| Parameters::read(values).quantum_us,
         lend_us: |values| Parameters::read(values).lend_us,
+        folds: |values| Parameters::read(values).fold,
         coordinator: |values| Box::new(Courtesy::new(Parameters::read(values).share)),
     }),
     parameters: Parameters::TABLE,

@@ -52,6 +52,7 @@ pub(super) const SHARING: Sharing = Sharing {
     plain_alone: true,
     quantum_us: |values| Parameters::read(values).quantum_us,
     lend_us: |_| 0,
+    folds: |_| false,
     coordinator: |_| Box::new(Demand { own_only: false }),
 };
 

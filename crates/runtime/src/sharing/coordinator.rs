@@ -5,12 +5,16 @@
 //! books' locks and the table. A program that has had no work for a quantum holds no core, reports no desire, and its coordinator sleeps
 //! until a worker wakes, or until the program is to rest: then its pools are closed before they have work.
 
+#[cfg(all(test, not(loom)))]
+mod fold_tests;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
+use comity_os::steal::Stat;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
 use comity_os::{CoreSet, affinity, cores, fork, quota, slice};
@@ -19,6 +23,7 @@ use comity_policy::{Mode, Room};
 use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
+use comity_protocol::steal::Reading;
 use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
 use crate::cores::activation::Terms;
@@ -168,7 +173,7 @@ impl<'a> Coordinator<'a> {
         Coordinator {
             program,
             coordination: seen(Coordination::new(advised(policy), quantum, clock, population)),
-            limits: Limits { usable: u32::MAX, quota: None, found: None, throttle: Throttle::of(std::process::id()) },
+            limits: Limits::new(program.policy.folds()),
             mender: Mender::new(),
             mended: Instant::now(),
             before: Duration::from_nanos(clock),
@@ -285,6 +290,22 @@ struct Limits {
     quota: Option<f64>,
     found: Option<Instant>,
     throttle: Throttle,
+    /// The CPUs that it may use, and what they had of a host, where the policy heeds that.
+    may_use: CoreSet,
+    stat: Option<Stat>,
+}
+
+impl Limits {
+    fn new(folds: bool) -> Limits {
+        Limits {
+            usable: u32::MAX,
+            quota: None,
+            found: None,
+            throttle: Throttle::of(std::process::id()),
+            may_use: CoreSet::EMPTY,
+            stat: if folds { Stat::open() } else { None },
+        }
+    }
 }
 
 /// The program, the pools that it has, and the table, for one decision.
@@ -313,6 +334,7 @@ impl Driver<'_> {
                 }
             }
         }
+        self.limits.may_use = may_use;
         self.limits.usable = cores::usable_of(may_use.len()).get() as u32;
         (self.limits.quota, self.limits.found) = (quota::cores(), Some(Instant::now()));
     }
@@ -416,6 +438,10 @@ impl Process for Driver<'_> {
 
     fn idle_ns(&mut self) -> Option<u64> {
         observer::machine_idle()
+    }
+
+    fn stolen(&mut self) -> Option<Reading> {
+        self.limits.stat.as_mut()?.read(self.limits.may_use)
     }
 
     fn first_thread(&mut self) -> Option<Times> {

@@ -179,7 +179,7 @@ pub(crate) fn enroll(
 }
 
 impl Program {
-    fn new(policy: Policy, location: Location, own: Own) -> Program {
+    pub(super) fn new(policy: Policy, location: Location, own: Own) -> Program {
         let terms = Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
         Program {
             policy,
@@ -231,7 +231,7 @@ impl Program {
 
     // ---- Pools come and go. ----
 
-    fn add(self: &Arc<Self>, pool: &Arc<Registry>) {
+    pub(super) fn add(self: &Arc<Self>, pool: &Arc<Registry>) {
         let mut pools = self.pools();
         let id = PoolId(pools.next);
         pools.next += 1;

@@ -9,6 +9,7 @@ use comity_protocol::look::{AtLook, Looked};
 use comity_protocol::observer::{Process, Sample, Times};
 use comity_protocol::orders::InForce;
 use comity_protocol::quantum::{Coordination, Pools, Program, Visit};
+use comity_protocol::steal::Reading;
 use comity_protocol::{CoreSet, SlotId, Standing};
 
 use super::kernel::Place;
@@ -157,14 +158,14 @@ impl Host {
             return;
         }
         self.charge_all();
-        let (now, idled, table) = (self.now, self.idled, self.table.clone());
+        let (now, idled, stolen, table) = (self.now, self.idled, self.stolen(), self.table.clone());
         let Some(told) = self.obey(program) else { return };
         let was_closed = self.pool(program).is_closed();
         let Some(share) = &mut self.pool_mut(program).share else { return };
         let Some(mut coordination) = share.coordination.take() else { return };
         let before = coordination.next();
         let visit = self.step(program, |_, queues| {
-            let mut driver = Driver { pool: queues.pool(), table: &table, now, idled };
+            let mut driver = Driver { pool: queues.pool(), table: &table, now, idled, stolen };
             let visit = visit(&mut coordination, &mut driver, now);
             if visit == Visit::Rests {
                 coordination.leave_off(&mut driver);
@@ -213,6 +214,8 @@ struct Driver<'a> {
     now: u64,
     /// Processor time that cores have idled.
     idled: u64,
+    /// What its cores had of a host, if that is told.
+    stolen: Option<Reading>,
 }
 
 impl Driver<'_> {
@@ -349,6 +352,10 @@ impl Process for Driver<'_> {
 
     fn idle_ns(&mut self) -> Option<u64> {
         Some(self.idled)
+    }
+
+    fn stolen(&mut self) -> Option<Reading> {
+        self.stolen.filter(|_| self.pool.policy.folds())
     }
 
     /// What hands in the tasks here is no thread.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use comity_policy::Level;
 use comity_policy::catalog::Accelerates;
+use comity_protocol::steal::Reading;
 
 use super::{Host, Thread};
 use crate::acceleration::Scheduler;
@@ -69,6 +70,18 @@ impl Host {
     pub fn run_and_steal_time(&self) -> Option<(u64, u64)> {
         let Calls { hypervisor, vm, .. } = self.calls.as_ref()?;
         Some(hypervisor.borrow().run_and_steal_time(*vm))
+    }
+
+    /// From now on the kernel tells the programs of a guest how much of its virtual CPUs' time was taken away, as Linux does under KVM.
+    pub fn tell_steal_time(&mut self) {
+        self.tells_steal = true;
+    }
+
+    /// What its cores have had of the hypervisor, if it is told.
+    pub(super) fn stolen(&self) -> Option<Reading> {
+        let Calls { hypervisor, .. } = self.calls.as_ref().filter(|_| self.tells_steal)?;
+        hypervisor.borrow_mut().pass(self.now);
+        self.run_and_steal_time().map(|(run_ns, steal_ns)| Reading { run_ns, steal_ns })
     }
 
     /// The request of Algorithm 1, lines 4 to 7: what is left of a thief's turn, or of its virtual CPU's slice, goes to the victim, or to

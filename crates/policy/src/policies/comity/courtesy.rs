@@ -4,6 +4,7 @@ use core::mem;
 
 use super::Divides;
 use super::efficiency::Efficiency;
+use super::fold::Fold;
 use crate::allotment::{CROWD, Division, Proposal};
 use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
@@ -37,10 +38,13 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every task moves and
 /// workers wait for cores, those beyond the cores would only hold tasks up: then as many as there are cores may be awake, until
 /// workers block or do not move beside tasks that no worker has begun.
+///
+/// In a guest whose host takes time away it uses no more cores than are [worth it](Fold).
 #[derive(Debug)]
 pub(super) struct Courtesy {
     divides: Divides,
     efficiency: Efficiency,
+    fold: Fold,
     mode: Mode,
     /// Looks in this mode.
     looks: u32,
@@ -183,6 +187,7 @@ impl Courtesy {
         Courtesy {
             divides,
             efficiency: Efficiency::default(),
+            fold: Fold::default(),
             mode: Mode::Time,
             looks: 0,
             able: 0,
@@ -302,6 +307,9 @@ impl Courtesy {
 
 impl Coordinator for Courtesy {
     fn quantum(&mut self, account: &Account) -> Orders {
+        let worth = self.fold.look(account);
+        // What the host takes away is no part of its share.
+        let account = &Account { share_milli: account.share_milli.min(worth.saturating_mul(1000)), ..*account };
         let before = (self.mode, self.room);
         let is_gang = account.division == Division::Time;
         // What was seen at the end of a probe is of the probe, too.
@@ -339,9 +347,10 @@ impl Coordinator for Courtesy {
         let crowd = account.programs / (looks * account.usable.max(1));
         Orders {
             desire: if self.mode == Mode::Cores { account.usable } else { 0 },
+            worth,
             cores: Claims::More { free, own_only: false, back },
             mode: self.mode,
-            room: self.room,
+            room: if worth < account.usable && self.room == Room::Workers { Room::Cores } else { self.room },
             due: self.due.max(crowd.try_into().unwrap_or(u16::MAX)),
             out_of_turn: OutOfTurn::Rests,
             correction: self.owed.correction(),
@@ -357,6 +366,7 @@ impl Coordinator for Courtesy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StealTime;
     use alloc::vec::Vec;
 
     const MS: u64 = 1_000_000;
@@ -594,5 +604,21 @@ mod tests {
         assert_eq!(courtesy.quantum(&Account { programs: 80, ..calm }).due, 20);
         // In a crowd of equals half as often.
         assert_eq!(courtesy.quantum(&Account { programs: 80, share_milli: 25, ..calm }).due, 40);
+    }
+
+    #[test]
+    fn a_folded_program_has_room_for_as_many_workers_as_are_worth_it() {
+        let mut courtesy = Courtesy::new(Divides::Equal);
+        let alone = Account { usable: 8, workers: 8, alone: true, programs: 1, ..beside(40, 40, 40, 0) };
+        let mut orders = |steal| {
+            let Orders { worth, room, .. } = courtesy.quantum(&Account { steal, ..alone });
+            (worth, room)
+        };
+        assert_eq!(orders(None), (u32::MAX, Room::Workers));
+        let steal = StealTime { lasted_ns: 500 * MS, run_ns: 2_000 * MS, steal_ns: 2_000 * MS };
+        assert!((0..4).any(|_| orders(Some(steal)) == (4, Room::Cores)));
+        assert_eq!(orders(None), (4, Room::Cores));
+        let calm = StealTime { run_ns: 4_000 * MS, steal_ns: 0, ..steal };
+        assert!((0..20).any(|_| orders(Some(calm)) == (u32::MAX, Room::Workers)));
     }
 }

@@ -1,0 +1,410 @@
+//! How many cores are worth using in a guest whose host takes time away.
+
+use crate::{Account, StealTime};
+
+/// Folds a program to fewer workers while steal time is high and fewer lose nothing, and unfolds it while there is
+/// hardly any.
+///
+/// A virtual CPU that could run either runs or is stolen. So over some windows the host grants `G = run / time` cores,
+/// the part `g = run / (run + steal)` of what the guest asks for. A program that used `n` cores folds to
+///
+/// ```text
+///   max(⌈n · g⌉, ⌈G / programs⌉)        of n at the most, and one at least
+/// ```
+///
+/// and as many windows later it is known whether that was right. Some hosts grant a machine its part of the time by its
+/// weight, however many of its virtual CPUs ask for it: then `G` stays, and steal time goes. Others grant each virtual
+/// CPU its part, as Linux does where a machine has no control group of its own: a guest that asks with fewer gets less.
+/// So a fold stands if `G` is as before, and steal time is gone or less. Any other is undone.
+///
+/// What holds of it:
+/// - *It comes to rest.* Where `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so
+///   `⌈m · g⌉ = ⌈G⌉ = m`.
+/// - *It does not ratchet down.* Where steal time falls because the program asks for less, nothing more is folded.
+///   Where the host then grants less, all is undone: the reference is `G` before the first of several folds. Where
+///   others in the guest ask for what the program leaves, steal time does not fall, and the fold is undone; and no fold
+///   goes below an equal part of `G`.
+/// - *It unfolds.* Without steal time nothing tells how much more the host would grant. So the program tries one core
+///   more, and while steal time stays away twice as many more in each window, until it has all.
+/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least, and the next waits for
+///   twice as many windows, up to 8 s. After a fold that was undone the next waits for twice as many, up to some
+///   two minutes.
+///
+/// No task is kept from its worker: beside workers that wait in system calls, or do not move, others are let in as in
+/// any pool that has fewer cores than workers.
+///
+/// The time is Linux's steal time (`proc_stat(5)`, "steal"). To run no more virtual CPUs than the host grants is the
+/// idea of VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng, Rao and
+/// Lau, EuroSys 2016), where the hypervisor tells the guest its part. Here the guest infers it.
+#[derive(Debug)]
+pub(super) struct Fold {
+    /// The most cores that are worth using. `u32::MAX`: all.
+    most: u32,
+    /// What was seen since that last changed: of windows with much steal time alone, but in a trial.
+    seen: Seen,
+    trial: Option<Trial>,
+    /// Windows until it may fold, and how many it waits for if the next fold is undone.
+    pause: u32,
+    caution: u32,
+    /// By so many more it unfolded last. 0: not in the last window.
+    step: u32,
+    /// Windows in succession with hardly any steal time, since it folded or unfolded.
+    calm: u32,
+    /// So many are waited for before a probe.
+    patience: u32,
+}
+
+/// Windows together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    windows: u32,
+    time: StealTime,
+}
+
+/// A fold of which it is not known yet whether it loses nothing.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// The window in which workers go to rest is not over. It tells of both.
+    begins: bool,
+    /// What the host granted before the first of several folds, and took before the last, in thousandths of a core.
+    granted: u64,
+    stolen: u64,
+}
+
+/// So many windows decide on a fold, and so many on whether it stands: turns of a host are up to a tenth of a window.
+const WINDOWS: u32 = 4;
+
+/// From this part of the time that was asked for on, in hundredths, steal time folds. Linux tells it in steps of 10 ms
+/// for each CPU, a fiftieth of the shortest window.
+const HIGH: u64 = 10;
+
+/// Below this part a program unfolds.
+const LOW: u64 = 5;
+
+/// A fold stands if the host grants at least so many hundredths of what it did before,
+const AS_MUCH: u64 = 98;
+
+/// and if it took at least so many hundredths of what it takes still.
+const LESS: u64 = 110;
+
+/// A single window of less than so many hundredths undoes it.
+const TOO_LITTLE: u64 = 80;
+
+/// Windows before the first probe, and at the most after probes in vain.
+const PATIENCE: u32 = 2;
+const MOST_PATIENCE: u32 = 16;
+
+/// Windows before the next fold after one that was undone, and at the most after several.
+const CAUTION: u32 = 8;
+const MOST_CAUTION: u32 = 256;
+
+impl Default for Fold {
+    fn default() -> Fold {
+        let (seen, trial) = (Seen::default(), None);
+        Fold { most: u32::MAX, seen, trial, pause: 0, caution: CAUTION, step: 0, calm: 0, patience: PATIENCE }
+    }
+}
+
+impl Seen {
+    fn add(&mut self, steal: StealTime) {
+        let StealTime { lasted_ns, run_ns, steal_ns } = &mut self.time;
+        self.windows += 1;
+        *lasted_ns = lasted_ns.saturating_add(steal.lasted_ns);
+        *run_ns = run_ns.saturating_add(steal.run_ns);
+        *steal_ns = steal_ns.saturating_add(steal.steal_ns);
+    }
+
+    fn is_high(&self) -> bool {
+        has_at_least(self.time, HIGH)
+    }
+
+    /// What the host granted and what it took, in thousandths of a core.
+    fn milli(&self) -> [u64; 2] {
+        [self.time.run_ns, self.time.steal_ns].map(|time| part(1000, time, self.time.lasted_ns))
+    }
+}
+
+impl Fold {
+    /// The most cores that are worth using from now on. `u32::MAX`: all.
+    pub(super) fn look(&mut self, account: &Account) -> u32 {
+        if let Some(steal) = account.steal {
+            self.note(steal, account);
+        }
+        self.most
+    }
+
+    fn note(&mut self, steal: StealTime, account: &Account) {
+        self.pause = self.pause.saturating_sub(1);
+        match self.trial {
+            Some(trial) => self.judge(trial, steal, account),
+            None if has_at_least(steal, HIGH) => {
+                self.seen.add(steal);
+                self.calm = 0;
+                // What a probe has met is known by one window.
+                let is_known = self.step > 0 || (self.seen.windows >= WINDOWS && self.pause == 0);
+                if is_known {
+                    self.fold(account);
+                }
+            }
+            None => {
+                self.seen = Seen::default();
+                if has_at_least(steal, LOW) {
+                    (self.step, self.calm) = (0, 0);
+                } else {
+                    self.unfold(usable(account));
+                }
+            }
+        }
+    }
+
+    /// A fold is on trial.
+    fn judge(&mut self, trial: Trial, steal: StealTime, account: &Account) {
+        if trial.begins {
+            self.trial = Some(Trial { begins: false, ..trial });
+            return;
+        }
+        self.seen.add(steal);
+        let [granted, stolen] = self.seen.milli();
+        let is_known = self.seen.windows >= WINDOWS;
+        let is_less = !self.seen.is_high() || is_at_least(trial.stolen, LESS, stolen);
+        if !is_at_least(granted, if is_known { AS_MUCH } else { TOO_LITTLE }, trial.granted) || (is_known && !is_less) {
+            let caution = (2 * self.caution).min(MOST_CAUTION);
+            *self = Fold { pause: self.caution, caution, ..Fold::default() };
+        } else if is_known && self.seen.is_high() {
+            self.fold(account);
+        } else if is_known {
+            (self.seen, self.trial, self.caution) = (Seen::default(), None, CAUTION);
+        }
+    }
+
+    /// There was much steal time.
+    fn fold(&mut self, account: &Account) {
+        let used = self.most.min(usable(account));
+        let is_probed = core::mem::take(&mut self.step) > 0;
+        let [granted, stolen] = self.seen.milli();
+        let enough = part(used.into(), granted, granted.saturating_add(stolen));
+        let enough = enough.min(used.saturating_sub(is_probed.into()).into());
+        let floor = granted.div_ceil(1000 * u64::from(account.programs.max(1)));
+        let worth = u32::try_from(enough.max(floor).max(1)).unwrap_or(u32::MAX);
+        let before = self.trial.take().map_or(granted, |trial| trial.granted);
+        self.seen = Seen::default();
+        if worth < used {
+            self.most = worth;
+            self.patience = if is_probed { (2 * self.patience).min(MOST_PATIENCE) } else { PATIENCE };
+            // What the host grants without what a probe added is known.
+            self.trial = (!is_probed).then_some(Trial { begins: true, granted: before, stolen });
+        }
+    }
+
+    /// The last window had hardly any steal time.
+    fn unfold(&mut self, usable: u32) {
+        let used = self.most.min(usable);
+        let was_probed = self.step > 0;
+        if was_probed {
+            self.patience = PATIENCE;
+        }
+        if used == usable {
+            (self.most, self.step, self.calm) = (u32::MAX, 0, 0);
+            return;
+        }
+        self.calm += 1;
+        if was_probed || self.calm >= self.patience {
+            (self.step, self.calm) = ((2 * self.step).max(1), 0);
+            self.most = used.saturating_add(self.step);
+        }
+    }
+}
+
+/// How many cores the program can use while none is stolen: beside others its share.
+fn usable(account: &Account) -> u32 {
+    let share = account.share_milli.div_ceil(1000).max(1);
+    if account.alone { account.usable } else { account.usable.min(share) }
+}
+
+/// Whether steal time is so many hundredths of what was asked for.
+fn has_at_least(StealTime { run_ns, steal_ns, .. }: StealTime, hundredths: u64) -> bool {
+    is_at_least(steal_ns, hundredths, run_ns.saturating_add(steal_ns))
+}
+
+/// Whether `part` is some of `whole`, and at least so many hundredths.
+fn is_at_least(part: u64, hundredths: u64, whole: u64) -> bool {
+    part > 0 && u128::from(part) * 100 >= u128::from(whole) * u128::from(hundredths)
+}
+
+/// `of · had / asked`, rounded up.
+fn part(of: u64, had: u64, asked: u64) -> u64 {
+    let part = (u128::from(of) * u128::from(had)).div_ceil(u128::from(asked.max(1)));
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const WINDOW: u64 = 500_000_000;
+
+    /// Whom a host grants its time.
+    #[derive(Clone, Copy)]
+    enum Grants {
+        /// The machine so many thousandths of a CPU, however many of its CPUs ask.
+        Machine(u64),
+        /// Each CPU that asks its part, beside so many of other machines, of as many physical ones as the machine has.
+        Each(u64),
+    }
+
+    struct Guest {
+        fold: Fold,
+        usable: u32,
+        grants: Grants,
+        share_milli: u32,
+        programs: u32,
+        /// Threads that ask for CPUs beside the program's, and never fold.
+        others: u32,
+    }
+
+    impl Guest {
+        fn new(usable: u32, grants: Grants) -> Guest {
+            Guest { fold: Fold::default(), usable, grants, share_milli: usable * 1000, programs: 1, others: 0 }
+        }
+
+        fn used(&self) -> u32 {
+            self.fold.most.min(self.usable).min(self.share_milli.div_ceil(1000))
+        }
+
+        /// To so many threads.
+        fn granted_milli(&self, threads: u32) -> u64 {
+            let asked_milli = u64::from(threads) * 1000;
+            let granted_milli = match self.grants {
+                Grants::Machine(milli) => milli,
+                Grants::Each(others) => u64::from(self.usable) * asked_milli / (asked_milli / 1000 + others),
+            };
+            granted_milli.min(asked_milli)
+        }
+
+        /// A window in which the program uses all that it may. What it uses from then on.
+        fn window(&mut self) -> u32 {
+            self.window_where(self.used() + self.others)
+        }
+
+        fn windows(&mut self, count: usize) -> Vec<u32> {
+            (0..count).map(|_| self.window()).collect()
+        }
+
+        /// One in which so many threads of the guest could run.
+        fn window_where(&mut self, threads: u32) -> u32 {
+            let threads = threads.min(self.usable);
+            let [asked_milli, run_milli] = [u64::from(threads) * 1000, self.granted_milli(threads)];
+            let steal = StealTime {
+                lasted_ns: WINDOW,
+                run_ns: run_milli * WINDOW / 1000,
+                steal_ns: (asked_milli - run_milli) * WINDOW / 1000,
+            };
+            self.fold.look(&Account {
+                usable: self.usable,
+                alone: self.programs == 1,
+                share_milli: self.share_milli,
+                programs: self.programs,
+                steal: Some(steal),
+                ..Account::default()
+            });
+            self.used()
+        }
+    }
+
+    #[test]
+    fn folds_to_what_the_host_grants_and_stays_there() {
+        for (usable, granted, worth) in
+            [(8, 4000, 4), (8, 3500, 4), (8, 500, 1), (2, 1000, 1), (16, 12_100, 13), (64, 8000, 8), (1, 100, 1)]
+        {
+            let mut guest = Guest::new(usable, Grants::Machine(granted));
+            let used = guest.windows(1000);
+            assert_eq!(used[..4], [usable, usable, usable, worth], "{granted}");
+            let mut later = used[3..].iter();
+            assert!(later.all(|used| (worth..=worth + 1).contains(used)), "{used:?}: a probe tries one more");
+        }
+    }
+
+    #[test]
+    fn probes_in_vain_become_rare() {
+        let used = Guest::new(8, Grants::Machine(4000)).windows(600);
+        let probes = |used: &[u32]| used.iter().filter(|used| **used == 5).count();
+        assert_eq!(probes(&used[..18]), 2);
+        assert!((10..=20).contains(&probes(&used[300..])), "{}", probes(&used[300..]));
+    }
+
+    #[test]
+    fn unfolds_in_growing_steps_once_the_host_grants_all() {
+        let mut guest = Guest::new(64, Grants::Machine(8000));
+        guest.windows(4 + 5);
+        guest.grants = Grants::Machine(64_000);
+        assert_eq!(guest.windows(9), [8, 9, 11, 15, 23, 39, 64, 64, 64]);
+        assert_eq!(guest.fold.most, u32::MAX);
+    }
+
+    #[test]
+    fn where_a_host_grants_less_to_fewer_folds_are_undone_and_become_rare() {
+        for others in [1, 2, 4, 8, 24] {
+            let mut guest = Guest::new(8, Grants::Each(others));
+            let used = guest.windows(2000);
+            let had: u64 = used[1000..].iter().map(|used| guest.granted_milli(*used)).sum();
+            assert!(had >= 960 * guest.granted_milli(8), "{others}: {had} of {}", 1000 * guest.granted_milli(8));
+        }
+        let mut guest = Guest::new(8, Grants::Each(8));
+        guest.windows(1000);
+        guest.grants = Grants::Machine(4000);
+        assert!(guest.windows(MOST_CAUTION as usize + 4).contains(&4), "it is tried again");
+        assert!(guest.windows(1000).iter().all(|used| (4..=5).contains(used)));
+    }
+
+    #[test]
+    fn beside_what_never_folds_nothing_is_left_to_it() {
+        let mut guest = Guest { others: 8, ..Guest::new(8, Grants::Machine(4000)) };
+        let used = guest.windows(2000);
+        assert!(used.iter().all(|used| *used >= 4), "no fold goes below what the host grants");
+        let folded = used[1000..].iter().filter(|used| **used < 8).count();
+        assert!(folded <= 25, "{folded}");
+    }
+
+    #[test]
+    fn two_programs_fold_to_what_the_host_grants_both() {
+        let half = || Guest { share_milli: 4000, programs: 2, ..Guest::new(8, Grants::Machine(4000)) };
+        let (mut guests, mut together) = ([half(), half()], Vec::new());
+        for _ in 0..200 {
+            together.push(guests.iter().map(Guest::used).sum());
+            guests.iter_mut().for_each(|guest| _ = guest.window_where(together[together.len() - 1]));
+        }
+        assert_eq!(together[..5], [8, 8, 8, 8, 4]);
+        assert!(together[4..].iter().all(|together| (4..=6).contains(together)), "{together:?}");
+        assert!(together[100..].iter().filter(|together| **together > 4).count() <= 10, "{together:?}");
+    }
+
+    #[test]
+    fn nothing_changes_where_no_steal_time_is_told() {
+        let mut fold = Fold::default();
+        let none = Account { usable: 8, alone: true, ..Account::default() };
+        let zero = StealTime { lasted_ns: WINDOW, run_ns: 8 * WINDOW, steal_ns: 0 };
+        let little = StealTime { run_ns: 8 * WINDOW - WINDOW / 2, steal_ns: WINDOW / 2, ..zero };
+        for steal in [None, Some(zero), Some(StealTime::default()), Some(little)] {
+            assert_eq!(fold.look(&Account { steal, ..none }), u32::MAX);
+        }
+    }
+
+    #[test]
+    fn any_reading_leaves_one_core_at_least_and_all_come_back() {
+        let numbers = [0, 1, 10_000_000, WINDOW, 8 * WINDOW, u64::MAX];
+        let mut fold = Fold::default();
+        let all = numbers.iter().flat_map(|lasted| numbers.iter().map(move |run| (lasted, run)));
+        for (lasted_ns, run_ns) in all {
+            for steal_ns in numbers {
+                for usable in [0, 1, 2, 8, 512] {
+                    let steal = Some(StealTime { lasted_ns: *lasted_ns, run_ns: *run_ns, steal_ns });
+                    assert!(fold.look(&Account { usable, steal, ..Account::default() }) >= 1);
+                }
+            }
+        }
+        let calm = Some(StealTime { lasted_ns: WINDOW, run_ns: WINDOW, steal_ns: 0 });
+        let account = Account { usable: 512, alone: true, steal: calm, ..Account::default() };
+        assert!((0..MOST_PATIENCE + 12).any(|_| fold.look(&account) == u32::MAX));
+    }
+}

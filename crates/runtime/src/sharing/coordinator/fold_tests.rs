@@ -1,0 +1,231 @@
+//! Pools of real threads in a guest whose steal time was recorded: the coordinator reads `/proc/stat` as a guest with
+//! eight CPUs has it.
+//!
+//! The machine of the test may have fewer, so the coordinator is told that it may use eight. All else is what ships.
+//! The test is the coordinator's thread, and plays the record back while it waits for the next look.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::{env, fs};
+
+use comity_policy::Policy;
+use comity_table::Location;
+
+use super::*;
+use crate::workers::current;
+use crate::{ThreadPool, ThreadPoolBuilder, join};
+
+const CPUS: u32 = 8;
+
+/// The folder of the process that plays the role.
+const FOLDER: &str = "COMITY_TEST_FOLDER";
+
+/// What `/proc/stat` says of each CPU of a guest after its name, 20 ms apart. All ask for a CPU, and the host grants
+/// each half of one.
+const AT_HALF: [&str; 3] =
+    ["4711 0 310 90211 44 0 12 2205 0 0", "4712 0 310 90211 44 0 12 2206 0 0", "4712 0 311 90211 44 0 12 2207 0 0"];
+
+/// Half of them ask, and the host grants all that.
+const FOLDED: [&str; 3] =
+    ["4712 0 311 90211 44 0 12 2207 0 0", "4713 0 311 90212 44 0 12 2207 0 0", "4713 0 312 90213 44 0 12 2207 0 0"];
+
+/// The host grants each a whole one.
+const WHOLE: [&str; 3] =
+    ["4712 0 311 90211 44 0 12 2207 0 0", "4713 0 312 90211 44 0 12 2207 0 0", "4715 0 312 90211 44 0 12 2207 0 0"];
+
+/// There is no host.
+const NO_GUEST: [&str; 2] = ["4711 0 310 90211 44 0 12 0 0 0", "4713 0 310 90211 44 0 12 0 0 0"];
+
+const APART: Duration = Duration::from_millis(20);
+
+/// Stretches that were recorded, each over and over, in a file that grows as the kernel's does.
+struct Record {
+    path: PathBuf,
+    counts: [u64; 10],
+    played: usize,
+}
+
+fn counts(line: &str) -> [u64; 10] {
+    let mut words = line.split(' ').map(|word| word.parse().expect("a count"));
+    std::array::from_fn(|_| words.next().expect("ten counts"))
+}
+
+impl Record {
+    fn new(path: PathBuf, first: &str) -> Record {
+        let record = Record { path, counts: counts(first), played: 0 };
+        record.write();
+        record
+    }
+
+    /// What the guest counted between one line of the stretch and the next is added.
+    fn play(&mut self, stretch: &[&str]) {
+        let nth = self.played % (stretch.len() - 1);
+        let [before, after] = [counts(stretch[nth]), counts(stretch[nth + 1])];
+        let more = before.into_iter().zip(after).map(|(before, after)| after - before);
+        self.counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+        self.played += 1;
+        self.write();
+    }
+
+    fn write(&self) {
+        let line = |name: &str, cpus: u64| {
+            let counts = self.counts.map(|count| (count * cpus).to_string()).join(" ");
+            format!("{name} {counts}\n")
+        };
+        let mut text = line("cpu ", CPUS.into());
+        (0..CPUS).for_each(|cpu| text += &line(&format!("cpu{cpu}"), 1));
+        fs::write(&self.path, text + "intr 9 0 0\nctxt 4711\n").expect("the record is played");
+    }
+}
+
+/// Phases of 64 tasks, each of half a millisecond: enough for all workers, which are without a task between two phases.
+fn compute(stopped: &AtomicBool) {
+    fn phase(depth: u32) {
+        if depth > 0 {
+            _ = join(|| phase(depth - 1), || phase(depth - 1));
+            return;
+        }
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_micros(500) {
+            std::hint::spin_loop();
+        }
+    }
+    while !stopped.load(Ordering::Relaxed) {
+        phase(6);
+    }
+}
+
+/// A program with a pool of a worker for each CPU of the guest.
+struct Guest {
+    pool: ThreadPool,
+    registry: Arc<Registry>,
+    program: Arc<Program>,
+    stop: Arc<AtomicBool>,
+    record: Record,
+}
+
+impl Guest {
+    fn new(folder: &str, policy: Policy, first: &str) -> Guest {
+        let record = Record::new(PathBuf::from(folder).join("stat"), first);
+        let pool = ThreadPoolBuilder::new().num_threads(CPUS as usize).policy(policy).build().expect("a pool");
+        let registry = pool.install(|| current::with(|worker| worker.and_then(|worker| worker.registry().me())));
+        let registry = registry.expect("the pool is there");
+        let stop: Arc<AtomicBool> = Arc::default();
+        let stopped = Arc::clone(&stop);
+        pool.spawn(move || compute(&stopped));
+        let own = Own { weight: 100, cores: None };
+        let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), own));
+        program.add(&registry);
+        Guest { pool, registry, program, stop, record }
+    }
+
+    /// How many workers may be awake, and how many rest since there is no room for them.
+    fn room_and_retired(&self) -> [u32; 2] {
+        let activation = self.registry.activation.as_ref().expect("the policy shares cores");
+        let books = activation.books();
+        [activation.room(&books), books.retired()]
+    }
+
+    /// Has `look` look as the program's coordinator, until it is done.
+    fn coordinate(mut self, look: impl FnOnce(&mut Coordinator<'_>, &mut Guest)) {
+        let program = Arc::clone(&self.program);
+        let member = Arc::new(Member::join(&program.location, &profile(&program)).expect("a place in the table"));
+        program.joined(&member);
+        let (_, quantum) = program.policy.sharing().expect("the policy shares cores");
+        let mut coordinator = Coordinator::new(&program, Arc::clone(&member), quantum);
+        let stat = coordinator.limits.stat.take().and_then(|_| Stat::at(&self.record.path));
+        coordinator.limits.stat = stat;
+        coordinator.limits.usable = CPUS;
+        coordinator.limits.may_use = (0..CPUS as usize).collect();
+        // It does not look for other limits.
+        coordinator.limits.found = Some(Instant::now() + Duration::from_secs(3600));
+        let pools = coordinator.pools();
+        coordinator.decide(&pools, |coordination, driver| coordination.begin(driver, now_ns()));
+        look(&mut coordinator, &mut self);
+        self.stop.store(true, Ordering::Relaxed);
+        program.leave(&member);
+        program.has_left();
+        self.pool.shutdown();
+    }
+
+    /// Plays the stretch until the next look. True: there was one.
+    fn look(&mut self, coordinator: &mut Coordinator<'_>, stretch: &[&str]) -> bool {
+        thread::sleep(APART);
+        self.record.play(stretch);
+        let pools = coordinator.pools();
+        coordinator.decide(&pools, |coordination, driver| coordination.come_by(driver, now_ns())) == Visit::Looked
+    }
+
+    /// The same until that is so, as far as it ever is: what waits for the machine's own threads takes as long as it
+    /// takes.
+    fn look_until(
+        &mut self,
+        coordinator: &mut Coordinator<'_>,
+        stretch: &[&str],
+        what: &str,
+        is_so: impl Fn([u32; 2]) -> bool,
+    ) {
+        let deadline = Instant::now() + Duration::from_secs(110);
+        while !is_so(self.room_and_retired()) {
+            self.look(coordinator, stretch);
+            assert!(Instant::now() < deadline, "{what}: {:?}", self.room_and_retired());
+        }
+    }
+}
+
+/// Each in a process of its own, whose pools join no table by themselves.
+fn play(role: &str) {
+    let folder = env::temp_dir().join(format!("comity-fold-{role}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder for the test");
+    let status = Command::new(env::current_exe().expect("this program has a path"))
+        .args([&format!("sharing::coordinator::fold_tests::{role}"), "--exact", "--ignored", "--nocapture"])
+        .env("COMITY_TABLE", "off")
+        .env(FOLDER, &folder)
+        .status()
+        .expect("this program starts once more");
+    fs::remove_dir_all(&folder).expect("it was this test's");
+    assert!(status.success(), "{role}");
+}
+
+#[test]
+fn eight_workers_fold_to_four_at_half_and_unfold() {
+    play("folds_and_unfolds");
+}
+
+#[test]
+fn nothing_folds_where_no_steal_time_is_told_or_none_is_heeded() {
+    play("keeps_all");
+}
+
+#[test]
+#[ignore = "a role that another test plays in a process of its own"]
+fn folds_and_unfolds() {
+    let Ok(folder) = env::var(FOLDER) else { return };
+    Guest::new(&folder, Policy::default(), AT_HALF[0]).coordinate(|coordinator, guest| {
+        assert_eq!(guest.room_and_retired()[0], CPUS);
+        // As soon as it does: no worker has retired yet beside which others might be let in.
+        guest.look_until(coordinator, &AT_HALF, "it folds", |[room, _]| room < CPUS);
+        assert_eq!(guest.room_and_retired()[0], CPUS / 2);
+        guest.look_until(coordinator, &FOLDED, "workers retire", |[_, retired]| retired >= CPUS / 2);
+        guest.look_until(coordinator, &WHOLE, "it unfolds", |counts| counts == [CPUS, 0]);
+    });
+}
+
+#[test]
+#[ignore = "a role that another test plays in a process of its own"]
+fn keeps_all() {
+    let Ok(folder) = env::var(FOLDER) else { return };
+    for (policy, stretch) in [("comity", &NO_GUEST[..]), ("comity:fold=off", &AT_HALF[..])] {
+        let policy: Policy = policy.parse().expect("a policy");
+        Guest::new(&folder, policy, stretch[0]).coordinate(|coordinator, guest| {
+            assert_eq!(coordinator.limits.stat.is_some(), policy.folds());
+            let mut looks = 0;
+            // Longer than a fold would take.
+            while looks < 20 || guest.record.played < 150 {
+                looks += u32::from(guest.look(coordinator, stretch));
+                assert_eq!(guest.room_and_retired()[0], CPUS, "{policy}");
+            }
+        });
+    }
+}
