@@ -95,6 +95,7 @@ fn scenario(seed: u64) -> Written {
                 .then(|| random.random_range(10..=100)),
             linux: (random.random_range(0..5) > 0).then_some(Linux { sockets, accelerates, ..Linux::new(version) }),
             directed_yield: random.random(),
+            steal_time: random.random(),
             table: Some(random.random()),
         }
     };
@@ -285,6 +286,36 @@ fn a_guest_has_a_core_table_of_its_own_if_it_is_written() {
     written.vms[0].table = Some(false);
     let said = Scenario::new(written).unwrap_err();
     assert!(said.contains("an order asks 'other', which is in no core table"), "{said}");
+}
+
+#[test]
+fn a_guest_is_told_its_steal_time_if_it_is_written() {
+    let outcome = |policy: &str, told: &str| {
+        let text = format!(
+            r#"
+            machine = {{ model = "host", processors = 2, steps = 25_000_000_000, vmm = {{}} }}
+            vms = [{{ name = "guest", cpus = 4, linux = {{ version = "6.18" }}, table = true{told} }}]
+
+            [[programs]]
+            name = "program"
+            policy = "{policy}"
+            vm = "guest"
+            serial = 10_000
+            parallel = 10_000_000
+            width = 64
+            iterations = 1_000
+            fork = "tree"
+            "#
+        );
+        Scenario::new(toml_edit::de::from_str(&text).unwrap()).unwrap().run(0, 1000, None).unwrap()
+    };
+    let untold = outcome("comity", "");
+    assert_eq!(outcome("comity", ", steal_time = false"), untold);
+    assert_eq!(outcome("comity:fold=off", ", steal_time = true"), untold);
+    // The program has folded: the host has no more virtual CPUs than physical ones to switch between.
+    let switches = |outcome: &Outcome| outcome.vmm.unwrap().switches;
+    let told = outcome("comity", ", steal_time = true");
+    assert!(switches(&told) * 10 < switches(&untold) * 9, "{told:?}, {untold:?}");
 }
 
 #[test]

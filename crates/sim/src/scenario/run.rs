@@ -163,6 +163,8 @@ impl Scenario {
         if vmm.is_some() && observers.is_some() {
             return Err("conversations and timelines are of one kernel, and here each guest has its own".into());
         }
+        let told = hosts.iter_mut().zip(&self.written.vms).filter(|(_, vm)| vm.steal_time);
+        told.for_each(|(host, _)| host.tell_steal_time());
         let Observers { conversations, timeline } = observers;
         if let Some(record) = conversations {
             hosts[0].record(record);

@@ -27,6 +27,9 @@ pub struct WrittenVm {
     /// As [`Machine::directed_yield`], in the guest.
     #[serde(default)]
     pub directed_yield: bool,
+    /// Whether the guest is told its steal time.
+    #[serde(default)]
+    pub steal_time: bool,
     /// Whether the guest has a core table of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<bool>,

@@ -616,7 +616,7 @@ mod tests {
         };
         assert_eq!(orders(None), (u32::MAX, Room::Workers));
         let steal = StealTime { lasted_ns: 500 * MS, run_ns: 2_000 * MS, steal_ns: 2_000 * MS };
-        assert!((0..4).any(|_| orders(Some(steal)) == (4, Room::Cores)));
+        assert!((0..32).any(|_| orders(Some(steal)) == (4, Room::Cores)));
         assert_eq!(orders(None), (4, Room::Cores));
         let calm = StealTime { run_ns: 4_000 * MS, steal_ns: 0, ..steal };
         assert!((0..20).any(|_| orders(Some(calm)) == (u32::MAX, Room::Workers)));

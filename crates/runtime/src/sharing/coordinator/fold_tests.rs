@@ -2,7 +2,8 @@
 //! eight CPUs has it.
 //!
 //! The machine of the test may have fewer, so the coordinator is told that it may use eight. All else is what ships.
-//! The test is the coordinator's thread, and plays the record back while it waits for the next look.
+//! The test is the coordinator's thread, and plays the record back while it waits for the next look. Its clock
+//! is the record's, and faster than the machine's: the first fold waits for 16 s.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,6 +39,9 @@ const WHOLE: [&str; 3] =
 const NO_GUEST: [&str; 2] = ["4711 0 310 90211 44 0 12 0 0 0", "4713 0 310 90211 44 0 12 0 0 0"];
 
 const APART: Duration = Duration::from_millis(20);
+
+/// So much of the record is played where the machine's clock says that one step is due.
+const FASTER: u32 = 8;
 
 /// Stretches that were recorded, each over and over, in a file that grows as the kernel's does.
 struct Record {
@@ -103,6 +107,7 @@ struct Guest {
     program: Arc<Program>,
     stop: Arc<AtomicBool>,
     record: Record,
+    began_ns: u64,
 }
 
 impl Guest {
@@ -117,7 +122,11 @@ impl Guest {
         let own = Own { weight: 100, cores: None };
         let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), own));
         program.add(&registry);
-        Guest { pool, registry, program, stop, record }
+        Guest { pool, registry, program, stop, record, began_ns: now_ns() }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.began_ns + self.record.played as u64 * APART.as_nanos() as u64
     }
 
     /// How many workers may be awake, and how many rest since there is no room for them.
@@ -141,7 +150,7 @@ impl Guest {
         // It does not look for other limits.
         coordinator.limits.found = Some(Instant::now() + Duration::from_secs(3600));
         let pools = coordinator.pools();
-        coordinator.decide(&pools, |coordination, driver| coordination.begin(driver, now_ns()));
+        coordinator.decide(&pools, |coordination, driver| coordination.begin(driver, self.now_ns()));
         look(&mut coordinator, &mut self);
         self.stop.store(true, Ordering::Relaxed);
         program.leave(&member);
@@ -152,9 +161,9 @@ impl Guest {
     /// Plays the stretch until the next look. True: there was one.
     fn look(&mut self, coordinator: &mut Coordinator<'_>, stretch: &[&str]) -> bool {
         thread::sleep(APART);
-        self.record.play(stretch);
+        (0..FASTER).for_each(|_| self.record.play(stretch));
         let pools = coordinator.pools();
-        coordinator.decide(&pools, |coordination, driver| coordination.come_by(driver, now_ns())) == Visit::Looked
+        coordinator.decide(&pools, |coordination, driver| coordination.come_by(driver, self.now_ns())) == Visit::Looked
     }
 
     /// The same until that is so, as far as it ever is: what waits for the machine's own threads takes as long as it
@@ -222,7 +231,7 @@ fn keeps_all() {
             assert_eq!(coordinator.limits.stat.is_some(), policy.folds());
             let mut looks = 0;
             // Longer than a fold would take.
-            while looks < 20 || guest.record.played < 150 {
+            while looks < 20 || guest.record.played < 1200 {
                 looks += u32::from(guest.look(coordinator, stretch));
                 assert_eq!(guest.room_and_retired()[0], CPUS, "{policy}");
             }
