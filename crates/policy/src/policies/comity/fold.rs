@@ -17,10 +17,10 @@ use crate::{Account, StealTime};
 /// other fold that was undone. Where its virtual CPUs halt while a task is on a stolen one `⌈G⌉` is right, and where
 /// they halt for want of tasks it is too little.
 ///
-/// Some hosts grant a machine its part of the time by its
-/// weight, however many of its virtual CPUs ask for it: then `G` stays, and steal time goes. Others grant each virtual
-/// CPU its part, as Linux does where a machine has no control group of its own: a guest that asks with fewer gets less.
-/// So a fold stands if `G` is as before, and steal time is gone or less. Any other is undone.
+/// Some hosts grant a machine its part of the time by its weight, however many of its virtual CPUs ask for it: then `G`
+/// stays, and steal time goes. Others grant each virtual CPU its part, as Linux does where a machine has no control group
+/// of its own: a guest that asks with fewer gets less. So a fold stands if `G` is as before, and steal time is gone or
+/// less. Any other is undone.
 ///
 /// What holds of it:
 /// - *It comes to rest.* Where `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so
@@ -40,7 +40,8 @@ use crate::{Account, StealTime};
 ///
 /// The time is Linux's steal time (`proc_stat(5)`, "steal"). To run no more virtual CPUs than the host grants is the
 /// idea of VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng, Rao and
-/// Lau, EuroSys 2016), where the hypervisor tells the guest its part. Here the guest infers it.
+/// Lau, EuroSys 2016). There it comes from the host: in vScale the hypervisor computes how many a machine can use. Here
+/// the guest infers it.
 #[derive(Debug)]
 pub(super) struct Fold {
     /// The most cores that are worth using. `u32::MAX`: all.
@@ -71,7 +72,7 @@ struct Seen {
 /// A fold of which it is not known yet whether it loses nothing.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// The window in which workers go to rest is not over. It tells of both.
+    /// The window in which workers go to rest is not over. It tells of both, and counts only if the host grants far less.
     begins: bool,
     /// What the host granted before the first of several folds, and took before the last, in thousandths of a core.
     granted: u64,
@@ -94,7 +95,8 @@ const AS_MUCH: u64 = 995;
 /// and if it took at least so many thousandths of what it takes still.
 const LESS: u64 = 1100;
 
-/// and until all windows are over so many fewer, over their number: a single one tells less.
+/// Until its windows are over a fold is undone only if the host grants so many fewer, over how many are over: a few tell
+/// less.
 const SLACK: u64 = 140;
 
 /// Windows before the first probe, and at the most after probes in vain.
