@@ -216,6 +216,8 @@ enum Due {
     Rung(u32),
     /// A program comes.
     Comes(u32),
+    /// It takes part in the core table from now on.
+    TakesPart(u32),
     /// A setter looks for its program, or asks it.
     Asks(u32),
     /// A program dies, in the middle of whatever it does.
@@ -714,6 +716,7 @@ impl Host {
             | Due::Period(program)
             | Due::Rung(program)
             | Due::Comes(program)
+            | Due::TakesPart(program)
             | Due::Dies(program) => Some(program),
             Due::Asks(setter) => Some(self.setters[setter as usize].program),
             Due::Online(_) | Due::Balance => None,
@@ -727,6 +730,7 @@ impl Host {
             Due::Period(program) => self.begin_period(program),
             Due::Rung(program) => self.rung(program),
             Due::Comes(program) => self.comes(program),
+            Due::TakesPart(program) => self.takes_part(program),
             Due::Asks(setter) => self.asks(setter),
             Due::Dies(program) => self.dies(program),
             Due::Online(cores) => self.go_online(cores as usize),

@@ -31,9 +31,9 @@ pub fn part<T>(all: impl IntoIterator<Item = T>, is_so: impl Fn(T) -> bool) -> f
     f64::from(so) / f64::from(count)
 }
 
-/// The median of all; not a number, if there is none.
+/// The median of all that are numbers; not one, if there is none.
 pub fn median(all: impl IntoIterator<Item = f64>) -> f64 {
-    Data::new(all.into_iter().collect::<Vec<f64>>()).median()
+    Data::new(all.into_iter().filter(|one| !one.is_nan()).collect::<Vec<f64>>()).median()
 }
 
 /// The mean of all; not a number, if there is none.
@@ -44,4 +44,16 @@ pub fn average(all: impl IntoIterator<Item = f64>) -> f64 {
         count += 1.0;
     }
     sum / count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_left_out_of_a_median() {
+        assert_eq!(median([3.0, f64::NAN, 1.0]), 2.0);
+        assert_eq!(median([5.0, 1.0, 2.0]), 2.0);
+        assert!(median([f64::NAN; 3]).is_nan() && median([]).is_nan());
+    }
 }

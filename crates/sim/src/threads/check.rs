@@ -140,7 +140,9 @@ impl Check<'_> {
     /// The cores that workers were given are the program's, one each; those that the table says it holds it knows of; and the books say
     /// of each worker what it does.
     fn check_share(&self, pool: &Pool) -> Result<(), String> {
-        let Some(share) = &pool.share else { return Ok(()) };
+        let Some(share) = pool.share.as_ref().filter(|share| share.activation.member().is_some()) else {
+            return Ok(());
+        };
         let (activation, books) = (&share.activation, share.activation.books());
         let known = books.cores();
         if let Some(core) = self.table.held(share.slot).iter().find(|core| !known.contains(*core)) {

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use comity_policy::allotment::Proposal;
+use comity_policy::catalog::Sleeper;
 use comity_policy::{Mode, Room, WorkerId};
 use comity_protocol::activation::{Activation, Terms};
 use comity_protocol::look::{AtLook, Looked};
@@ -32,7 +33,7 @@ pub(super) struct Share {
     pub(super) out_since: Option<u64>,
     /// How many programs there were at the looks since then, at most.
     pub(super) among: usize,
-    /// Not while it looks.
+    /// Not while it looks, and not before the program takes part.
     coordination: Option<Coordination>,
     /// It has left off, for there was no work: a worker that is up pokes it.
     is_dormant: Cell<bool>,
@@ -49,7 +50,7 @@ pub(super) struct Share {
 
 impl Share {
     pub(super) fn part(&self) -> &Part {
-        self.activation.member().expect("a pool enters when it joins")
+        self.activation.member().expect("it takes part")
     }
 
     pub(super) fn worker_is_up(&self) {
@@ -85,9 +86,7 @@ impl Host {
         if !self.has_table {
             return;
         }
-        let (Some((sharing, quantum)), Some(coordinator)) = (pool.policy.sharing(), pool.policy.coordinator()) else {
-            return;
-        };
+        let Some((sharing, quantum)) = pool.policy.sharing() else { return };
         let lend_after = pool.policy.lend_after().as_nanos() as u64;
         let Some(slot) = self.table.join(program, lend_after) else {
             self.pool_mut(program).counts.unshared = 1;
@@ -99,9 +98,7 @@ impl Host {
         let workers = pool.workers.len() as u32;
         let may_use = (0..self.kernel.len()).collect();
         let activation = Activation::new(&pool.cells, sharing, workers, false, may_use, usable);
-        activation.enter(Part::new(self.table.clone(), slot));
         let quantum = quantum.as_nanos() as u64;
-        let coordination = Coordination::new(coordinator, quantum, 0, self.table.population());
         self.pool_mut(program).share = Some(Share {
             activation,
             slot,
@@ -109,7 +106,7 @@ impl Host {
             quantum,
             out_since: None,
             among: 0,
-            coordination: Some(coordination),
+            coordination: None,
             is_dormant: Cell::new(false),
             is_poked: Cell::new(false),
             begins: Cell::new(false),
@@ -117,6 +114,39 @@ impl Host {
             told: InForce::default(),
             obeys_from: Cell::new(0),
         });
+        if sharing.sleeper == Sleeper::LendsCore {
+            // What ends within a quantum has nothing to share.
+            self.plan(self.now + quantum, Due::TakesPart(program));
+        } else {
+            self.enter(program);
+        }
+    }
+
+    /// From now on cores count.
+    fn enter(&mut self, program: u32) {
+        let (table, population) = (self.table.clone(), self.table.population());
+        let pool = self.pool_mut(program);
+        let (spent, coordinator) = (pool.spent().total(), pool.policy.coordinator());
+        let share = pool.share.as_mut().expect("a program that shares cores enters");
+        share.activation.enter(Part::new(table, share.slot));
+        let coordinator = coordinator.expect("a policy that shares cores has a coordinator");
+        share.coordination = Some(Coordination::new(coordinator, share.quantum, spent, population));
+    }
+
+    /// A program that lends cores has been there for a quantum.
+    pub(super) fn takes_part(&mut self, program: u32) {
+        if !self.pool(program).is_there() {
+            return;
+        }
+        self.charge_all();
+        self.enter(program);
+        let pool = self.pool(program);
+        let share = pool.share.as_ref().expect("it shares cores");
+        if share.activation.books().is_at_work() || pool.shows_task() {
+            self.begin_to_share(program);
+        } else {
+            share.is_dormant.set(true);
+        }
     }
 
     /// The program's pool has its workers: the coordinator begins.

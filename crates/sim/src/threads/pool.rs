@@ -11,6 +11,7 @@ use super::coordinator::Share;
 use super::ledger::Ledger;
 use super::platform::Cells;
 use super::quota::Quota;
+use super::table::Part;
 use super::worker::{Doing, Rest, Worker};
 use super::{Counts, Fate, Host, Switches, Thread};
 use crate::conversation::Line;
@@ -249,7 +250,7 @@ impl Pool {
             fences: traffic.fences(),
             wakeups: traffic.wakeups(),
             shared_writes: traffic.shared_writes(),
-            lost: self.share.as_ref().map_or(0, |share| share.part().lost()),
+            lost: self.share.as_ref().and_then(|share| share.activation.member()).map_or(0, Part::lost),
             ..self.counts
         };
         Fate { ended: self.ended, died: self.died, began: self.began_at, spent: self.spent, counts }

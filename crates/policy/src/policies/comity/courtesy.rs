@@ -16,7 +16,9 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// throttled or it comes and goes, holds none ([`Mode::Time`]): its workers run when they can, on the cores of the others, and
 /// neither side waits for a core that is idle.
 ///
-/// A program that begins shares time: what it can use is known after a quantum. One that begins anew goes on as it left off.
+/// A program that begins holds cores, though what it can use is known some quanta later: one that came to others and shared time would have to
+/// wait for a time slice of theirs for each worker that it wakes, one after the other. One that begins anew goes on as it left off. A command
+/// ([`Account::first`] is never said of one) shares time first, for its threads would have to change places at once.
 ///
 /// What it could use is the time that its threads would have had, had they not waited for cores. So a program is not taken for one that
 /// blocks because others are on its cores. Where threads wait for each other, one that waits for a core holds up others, so the time
@@ -46,6 +48,8 @@ pub(super) struct Courtesy {
     efficiency: Efficiency,
     fold: Fold,
     mode: Mode,
+    /// It has begun.
+    has_begun: bool,
     /// Looks in this mode.
     looks: u32,
     /// Signs in succession that it could use its share.
@@ -189,6 +193,7 @@ impl Courtesy {
             efficiency: Efficiency::default(),
             fold: Fold::default(),
             mode: Mode::Time,
+            has_begun: false,
             looks: 0,
             able: 0,
             unable: 0,
@@ -311,6 +316,9 @@ impl Coordinator for Courtesy {
         // What the host takes away is no part of its share.
         let account = &Account { share_milli: account.share_milli.min(worth.saturating_mul(1000)), ..*account };
         let before = (self.mode, self.room);
+        if account.first && !mem::replace(&mut self.has_begun, true) {
+            self.enter(Mode::Cores);
+        }
         let is_gang = account.division == Division::Time;
         // What was seen at the end of a probe is of the probe, too.
         let was_gang = mem::replace(&mut self.was_gang, is_gang);
@@ -393,10 +401,16 @@ mod tests {
     }
 
     #[test]
-    fn who_computes_holds_cores_after_a_quantum_and_desires_what_it_can_use() {
+    fn who_begins_holds_cores_for_two_looks_and_who_computes_desires_what_it_can_use() {
+        let first = Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) };
         let mut courtesy = Courtesy::new(Divides::Equal);
-        let begins = courtesy.quantum(&Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) });
-        assert_eq!((begins.mode, begins.desire), (Mode::Time, 0));
+        let begins = courtesy.quantum(&first);
+        assert_eq!((begins.mode, begins.desire), (Mode::Cores, 2));
+        assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 10); 2]), [Mode::Cores, Mode::Time], "it held them in vain");
+        assert_eq!(courtesy.quantum(&first).mode, Mode::Time, "it begins anew as it left off");
+        // A command is first seen after a quantum.
+        let mut courtesy = Courtesy::new(Divides::Equal);
+        assert_eq!(courtesy.quantum(&beside(3, 3, 3, 0)).mode, Mode::Time);
         let computes = courtesy.quantum(&beside(10, 20, 20, 0));
         assert_eq!((computes.mode, computes.desire), (Mode::Cores, 2));
         // Also where others are on its core, so that its threads wait.

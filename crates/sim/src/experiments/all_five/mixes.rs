@@ -26,7 +26,7 @@ pub enum Mix {
     Blocks,
     /// One is a server: it waits for 20 ms, and then has 4 ms of work for all cores.
     Bursts,
-    /// Two come for some milliseconds, and again, beside one that stays.
+    /// Two come for some tens of milliseconds, and again, beside one that stays.
     ComeAndGo,
     /// A program of short phases in one virtual machine, one that computes all the time in another (Robinhood §6.4).
     Vms,
@@ -86,7 +86,7 @@ pub enum Piece {
     ScatterGather,
     /// See [`Mix::Bursts`].
     Server,
-    /// Takes 8 ms on all cores, and comes again after 10 to 40 ms.
+    /// Takes 20 ms on all cores, and comes again after 20 to 80 ms.
     Late,
     /// Computes on all cores and never ends.
     Loop,
@@ -116,7 +116,7 @@ impl Piece {
                 Does::Network(Box::new(Network::scatter_gather(2 * cores as usize, 80, 500 * US, US)))
             }
             Piece::Server => Does::Phases(tree(100 * US, 8, IDLE.1).idling(IDLE.0)),
-            Piece::Late => Does::Phases(tree(100 * US, 16, 1)),
+            Piece::Late => Does::Phases(tree(100 * US, 40, 1)),
             Piece::Loop => Does::Loop,
         }
     }
@@ -124,7 +124,7 @@ impl Piece {
     /// From one of its executions to the next, in nanoseconds.
     pub fn gap(self) -> Range<u64> {
         match self {
-            Piece::Late => 10 * MS..40 * MS,
+            Piece::Late => 20 * MS..80 * MS,
             _ => GAP,
         }
     }
