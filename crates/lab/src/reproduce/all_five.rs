@@ -322,6 +322,7 @@ fn draw(folder: &Path, found: &[Found]) -> Result<(), Failure> {
 fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
     let each: Vec<Vec<Row<'_>>> = places.iter().map(|place| rows(found, *place)).collect();
     let mut table = Vec::new();
+    let mut some_did_not_end = false;
     for mix in Mix::ALL {
         let values: Vec<f64> = (0..POLICIES.len())
             .map(|nth| {
@@ -350,13 +351,14 @@ fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
             // What is told alike is.
             framed: quantity.told(*value) == quantity.told(best),
         };
+        some_did_not_end |= (0..values.len()).any(is_unfinished);
         table.push((mix.name().to_owned(), values.iter().enumerate().map(cell).collect()));
     }
     let sizes: Vec<String> = places.iter().map(|(_, cores)| cores.to_string()).collect();
     let place = places.first().map_or("", |(ground, _)| told(*ground));
     Heat {
         title: format!("{} {place}: median over machines of {} cores", quantity.name(), sizes.join(", ")),
-        note: quantity.note().to_owned(),
+        note: quantity.note().to_owned() + if some_did_not_end { "; *: a program did not end once" } else { "" },
         columns: POLICIES.map(str::to_owned).to_vec(),
         rows: table,
     }
