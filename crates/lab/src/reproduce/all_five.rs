@@ -5,6 +5,7 @@ use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
 use comity_console::{Failure, output};
@@ -22,7 +23,7 @@ const EXAMPLES: &str = "Examples:
   comity-lab reproduce all-five --out all-five     # stopped, the same command
                                                    # goes on
   comity-lab reproduce all-five half-serial bursts --on bare --measure waste
-  comity-lab reproduce all-five --vary kernel=6.18 --vary comity=comity:spins=4
+  comity-lab reproduce all-five --vary kernel=6.18 --vary comity=comity:share=time
 
 No paper has made this comparison, so nothing is claimed and nothing is judged.
 docs/results/all-five.md says what came of it.";
@@ -35,8 +36,8 @@ docs/results/all-five.md says what came of it.";
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Which mixes [default: all]
-    #[arg(value_name = "MIX")]
-    mixes: Vec<MixName>,
+    #[arg(value_name = "MIX", value_parser = mix())]
+    mixes: Vec<Mix>,
     /// On what; can be repeated [default: both]
     #[arg(long, value_name = "GROUND")]
     on: Vec<GroundName>,
@@ -66,24 +67,11 @@ pub struct Arguments {
     sweep: sweep::Options,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MixName {
-    /// Both programs compute on all cores, all the time
-    Stationary,
-    /// Both have phases of a fraction of a millisecond
-    Phases,
-    /// One is serial for half of its time
-    HalfSerial,
-    /// Tasks of one spin on flags
-    Spins,
-    /// Tasks of one block
-    Blocks,
-    /// One is a server with bursts
-    Bursts,
-    /// Two come and go
-    ComeAndGo,
-    /// Each is in a virtual machine of its own
-    Vms,
+/// Reads the name of a mix.
+fn mix() -> impl TypedValueParser<Value = Mix> {
+    let values = Mix::ALL.map(|mix| PossibleValue::new(mix.name()).help(mix.about()));
+    let named = |name: String| Mix::ALL.into_iter().find(|mix| mix.name() == name).expect("it is one of the values");
+    PossibleValuesParser::new(values).map(named)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -182,12 +170,7 @@ struct Report<'a> {
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { mixes, on, mut cores, runs, mut measure, vary, json, plot, seed, mut sweep } = arguments;
-    let mixes: Vec<Mix> = Mix::ALL
-        .into_iter()
-        .zip(MixName::value_variants())
-        .filter(|(_, name)| mixes.is_empty() || mixes.contains(name))
-        .map(|(mix, _)| mix)
-        .collect();
+    let mixes: Vec<Mix> = Mix::ALL.into_iter().filter(|mix| mixes.is_empty() || mixes.contains(mix)).collect();
     let grounds: Vec<Ground> = [(GroundName::Bare, Ground::Bare), (GroundName::Virtual, Ground::Virtual)]
         .into_iter()
         .filter(|(name, _)| on.is_empty() || on.contains(name))

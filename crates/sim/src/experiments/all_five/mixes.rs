@@ -51,6 +51,20 @@ impl Mix {
         }
     }
 
+    /// What it is, in a sentence.
+    pub fn about(self) -> &'static str {
+        match self {
+            Mix::Stationary => "Both programs compute on all cores, all the time",
+            Mix::Phases => "Both have phases of a fraction of a millisecond",
+            Mix::HalfSerial => "One is serial for half of its time",
+            Mix::Spins => "Tasks of one spin on flags",
+            Mix::Blocks => "Tasks of one block",
+            Mix::Bursts => "One is a server with bursts",
+            Mix::ComeAndGo => "Two come and go",
+            Mix::Vms => "Each is in a virtual machine of its own",
+        }
+    }
+
     /// Its programs.
     pub fn pieces(self) -> &'static [Piece] {
         match self {
