@@ -23,7 +23,8 @@ const EXAMPLES: &str = "Examples:
   comity-lab reproduce all-five --out all-five     # stopped, the same command
                                                    # goes on
   comity-lab reproduce all-five half-serial bursts --on bare --measure waste
-  comity-lab reproduce all-five --vary kernel=6.18 --vary comity=comity:share=time
+  comity-lab reproduce all-five --vary kernel=6.18
+  comity-lab reproduce all-five spins --vary comity=comity:share=time
 
 No paper has made this comparison, so nothing is claimed and nothing is judged.
 docs/results/all-five.md says what came of it.";
