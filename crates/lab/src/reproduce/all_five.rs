@@ -266,7 +266,7 @@ fn table(text: &mut String, found: &[Found], place: (Ground, u32), quantity: Qua
     if !table.is_empty() {
         let _ = writeln!(
             text,
-            "{} {}, {} cores; –: tests nothing; *: a program did not end once\n{table}",
+            "{} {}, {} cores; –: tests nothing; *: a program has no counted execution\n{table}",
             quantity.name(),
             told(place.0),
             place.1
@@ -306,7 +306,7 @@ fn draw(folder: &Path, found: &[Found]) -> Result<(), Failure> {
 fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
     let each: Vec<Vec<Row<'_>>> = places.iter().map(|place| rows(found, *place)).collect();
     let mut table = Vec::new();
-    let mut some_did_not_end = false;
+    let mut some_is_unfinished = false;
     for mix in Mix::ALL {
         let values: Vec<f64> = (0..POLICIES.len())
             .map(|nth| {
@@ -335,14 +335,15 @@ fn heat(found: &[Found], places: &[(Ground, u32)], quantity: Quantity) -> Heat {
             // What is told alike is.
             framed: quantity.told(*value) == quantity.told(best),
         };
-        some_did_not_end |= (0..values.len()).any(is_unfinished);
+        some_is_unfinished |= (0..values.len()).any(is_unfinished);
         table.push((mix.name().to_owned(), values.iter().enumerate().map(cell).collect()));
     }
     let sizes: Vec<String> = places.iter().map(|(_, cores)| cores.to_string()).collect();
     let place = places.first().map_or("", |(ground, _)| told(*ground));
     Heat {
         title: format!("{} {place}: median over machines of {} cores", quantity.name(), sizes.join(", ")),
-        note: quantity.note().to_owned() + if some_did_not_end { "; *: a program did not end once" } else { "" },
+        note: quantity.note().to_owned()
+            + if some_is_unfinished { "; *: a program has no counted execution" } else { "" },
         columns: POLICIES.map(str::to_owned).to_vec(),
         rows: table,
     }
