@@ -8,7 +8,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use comity::{Resume, Runnable, ThreadPool};
+use comity::ThreadPool;
+use comity::executor::{Resume, Runnable};
 use futures_util::task::AtomicWaker;
 
 use crate::state::{Begun, Pended, State};
