@@ -5,7 +5,7 @@
 //! books' locks and the table. A program that has had no work for a quantum holds no core, reports no desire, and its coordinator sleeps
 //! until a worker wakes, or until the program is to rest: then its pools are closed before they have work.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, comity_portable))))]
 mod fold_tests;
 
 use std::sync::Arc;
