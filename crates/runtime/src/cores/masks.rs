@@ -611,6 +611,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_thread_that_is_gone_is_not_moved() {
         let (masks, worker) = (Masks::new(1), WorkerId(0));
         let core = affinity::of(ThreadId::current()).iter().next().unwrap();
