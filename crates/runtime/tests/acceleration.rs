@@ -1,4 +1,5 @@
-//! Acceleration on threads: what is left of a thief's time slice goes to a poor worker that is off its core, and no mask stays narrow.
+//! Acceleration on threads: what is left of a thief's time slice goes to a poor worker that is off its core, and no
+//! mask stays narrow.
 #![cfg(not(loom))]
 
 #[path = "harness/child.rs"]
