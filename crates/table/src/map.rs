@@ -35,7 +35,8 @@ impl Location {
         }
     }
 
-    /// The path of the file, from the root. Where another layout has taken the name, one beside it: see [`other_layouts`].
+    /// The path of the file, from the root. Where another layout has taken the name, one beside it: see
+    /// [`other_layouts`].
     ///
     /// [`other_layouts`]: crate::other_layouts
     pub fn path(&self) -> PathBuf {
@@ -223,8 +224,8 @@ impl Map {
     }
 
     pub(crate) fn layout(&self) -> &Layout {
-        // SAFETY: the mapping has the size of a layout, is aligned to a page, and lives as long as `self`. A layout has
-        // atomic words only, for which any bytes are valid, whoever changes them.
+        // SAFETY: the mapping has the size of a layout, is aligned to a page, and lives as long as `self`. A layout
+        // has atomic words only, for which any bytes are valid, whichever program changes them.
         unsafe { &*self.memory.as_ptr().cast::<Layout>() }
     }
 
@@ -241,7 +242,7 @@ unsafe impl Sync for Map {}
 unsafe impl Send for Map {}
 
 fn open(path: &Path) -> io::Result<File> {
-    // Without waiting for a pipe's other end, and without following a link that somebody else has laid.
+    // Without waiting for a pipe's other end, and without following a link that another user has laid.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
 }
@@ -282,7 +283,7 @@ fn refused(path: &Path, error: &io::Error) -> TableError {
     }
 }
 
-/// Whose tables a program takes part in: its user's own, and where the user names a file, also root's and those that a
+/// Which tables a program takes part in: its user's own. Where the user names a file, also root's, and those that a
 /// group of this process may write to.
 fn not_trusted(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     let me = rustix::process::geteuid().as_raw();
@@ -293,7 +294,7 @@ fn not_trusted(metadata: &fs::Metadata, location: &Location) -> Option<&'static 
         }
         Location::Own if mode & 0o077 != 0 => Some("is open to other users; make its mode 0600, or remove it"),
         Location::Own => None,
-        Location::At(_) if mode & 0o002 != 0 => Some("may be written by everybody; take that away (chmod o-w)"),
+        Location::At(_) if mode & 0o002 != 0 => Some("may be written by all users; take that away (chmod o-w)"),
         Location::At(_) => {
             let is_ours = metadata.uid() == me || metadata.uid() == 0;
             let shares_group = mode & 0o020 != 0 && is_in_group(metadata.gid());
@@ -308,7 +309,7 @@ fn is_in_group(group: u32) -> bool {
     rustix::process::getegid().as_raw() == group || groups.iter().any(|own| own.as_raw() == group)
 }
 
-/// A folder whose files get its group, as this user or root has made it.
+/// A folder that gives its files its group, as this user or root has made it.
 fn is_for_a_group(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|folder| {
         let is_ours = folder.uid() == rustix::process::geteuid().as_raw() || folder.uid() == 0;
