@@ -8,8 +8,8 @@
 //! ```
 
 //!
-//! It is JSON, and written without a library for it: what a recorded program links must change nothing in that program, not even which
-//! implementations of traits there are.
+//! It is JSON, and written without a library for it: what a recorded program links must change nothing in that
+//! program, not even which implementations of traits there are.
 
 #[cfg(feature = "read")]
 mod read;
