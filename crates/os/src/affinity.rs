@@ -6,11 +6,9 @@
 //! What equality cannot tell: a mask set by another that is exactly the noted one, or all cores, counts as no wish. A mask that is set
 //! between a look and the setting that follows it, a microsecond later, is not seen at all.
 
-use rustix::io::Errno;
-use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
-
 use crate::CoreSet;
 use crate::cpu_clock::ThreadId;
+use crate::system::calls;
 
 /// Why a mask was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,24 +33,15 @@ pub fn confine(thread: ThreadId, cores: CoreSet) -> bool {
 /// # Errors
 /// If the kernel has set nothing.
 pub fn set(thread: ThreadId, cores: CoreSet) -> Result<(), NotSet> {
-    let mut mask = CpuSet::new();
-    cores.iter().for_each(|core| mask.set(core));
-    let thread = Pid::from_raw(thread.as_raw()).ok_or(NotSet::Gone)?;
-    sched_setaffinity(Some(thread), &mask).map_err(|error| match error {
-        Errno::SRCH => NotSet::Gone,
-        Errno::INVAL => NotSet::NoCore,
-        _ => NotSet::Refused,
-    })
+    if thread.as_raw() <= 0 {
+        return Err(NotSet::Gone);
+    }
+    calls::set_affinity(thread.as_raw(), cores)
 }
 
 /// The cores that a thread of any process may run on. None if it is gone.
 pub fn of(thread: ThreadId) -> CoreSet {
-    let mask = Pid::from_raw(thread.as_raw()).and_then(|thread| sched_getaffinity(Some(thread)).ok());
-    let cores = |mask: CpuSet| {
-        let set = (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core));
-        set.take(mask.count() as usize).collect()
-    };
-    mask.map_or(CoreSet::EMPTY, cores)
+    if thread.as_raw() <= 0 { CoreSet::EMPTY } else { calls::affinity(thread.as_raw()).unwrap_or(CoreSet::EMPTY) }
 }
 
 /// The cores that the system lets a thread use, whatever its mask is: those of its cpuset that are online. The thread may run on all
@@ -154,7 +143,7 @@ mod tests {
             let last = before.iter().last().unwrap();
             assert!(confine(me, cores([last])));
             assert_eq!(of(me), cores([last]));
-            assert_eq!(rustix::thread::sched_getcpu(), last);
+            assert_eq!(calls::core(), last);
             assert_eq!(set(me, CoreSet::EMPTY), Err(NotSet::NoCore));
             assert_eq!(set(ThreadId::from_raw(1 << 23), before), Err(NotSet::Gone));
             let granted = granted();

@@ -7,6 +7,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering, compiler_fence, fence};
 
+use crate::system::calls;
+
 /// The busy side: keeps the compiler from moving memory accesses across it. No instruction.
 #[inline(always)]
 pub fn light() {
@@ -21,7 +23,7 @@ pub fn light() {
 #[must_use]
 pub fn heavy() -> bool {
     fence(Ordering::SeqCst);
-    is_available() && membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    is_available() && calls::fence_all()
 }
 
 /// Whether [`heavy`] reaches other threads here. The same answer every time, in forked children too.
@@ -33,17 +35,12 @@ pub fn is_available() -> bool {
     const NO: u8 = 2;
     match ANSWER.load(Ordering::Relaxed) {
         0 => {
-            let registered = membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+            let registered = calls::register_fences();
             ANSWER.store(if registered { YES } else { NO }, Ordering::Relaxed);
             registered
         }
         answer => answer == YES,
     }
-}
-
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: `membarrier` takes two integers and touches no memory of the caller.
-    cfg!(miri) || unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::time::Duration;
 
+use crate::system::calls::Clock;
+
 /// What the kernel says of a process, or of a thread of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -72,9 +74,9 @@ fn read_line<'a>(path: &str, line: &'a mut [u8; LINE]) -> Option<&'a [u8]> {
 
 /// The time as [`Stat::start`] counts it.
 pub fn now() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let now = Clock::SINCE_BOOT.read().unwrap_or_default();
     // A hundred ticks a second on every machine, whatever the kernel counts by itself.
-    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
+    now.as_secs() * 100 + u64::from(now.subsec_nanos()) / 10_000_000
 }
 
 /// How long a thread has waited for a core since it began, but for a wait that is not over. `None` if it is gone, or if the kernel
@@ -146,7 +148,7 @@ mod tests {
         let stat = Stat::of_process(me).unwrap();
         assert!(processes().contains(&me) && lives(me, stat.start) && !lives(me, stat.start + 1));
         std::thread::spawn(move || {
-            let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            let thread = ThreadId::current().as_raw() as u32;
             assert!(threads(me).contains(&thread) && thread != me);
             let stat = Stat::of_thread(me, thread).unwrap();
             assert!(stat.state == 'R' && stat.threads >= 2);

@@ -4,9 +4,8 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::OnceLock;
 
-use rustix::thread::{CpuSet, sched_getaffinity};
-
-use crate::CORES;
+use crate::system::calls;
+use crate::{CORES, CoreSet};
 
 /// One core (a logical processor) and where it sits. Package and node are 0 where the kernel does not say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,22 +20,25 @@ pub struct Core {
 
 /// The cores that the calling thread's affinity mask allows, by number. Empty only if the kernel does not answer.
 pub fn allowed() -> Vec<Core> {
-    let Ok(mask) = sched_getaffinity(None) else { return Vec::new() };
-    (0..CpuSet::MAX_CPU)
-        .filter(|id| mask.is_set(*id))
+    of_this_thread()
+        .iter()
         .map(|id| Core { id, package: package_of(id).unwrap_or(0), node: node_of(id).unwrap_or(0) })
         .collect()
 }
 
+fn of_this_thread() -> CoreSet {
+    calls::affinity(0).unwrap_or(CoreSet::EMPTY)
+}
+
 /// The core that the calling thread is on. It may be on another when this returns.
 pub fn current() -> usize {
-    rustix::thread::sched_getcpu()
+    calls::core()
 }
 
 /// How many threads it makes sense to run: the allowed cores, or fewer where a cgroup quota gives fewer cores' worth
 /// of time (rounded up). At least one.
 pub fn usable() -> NonZeroUsize {
-    usable_of(sched_getaffinity(None).map_or(0, |mask| mask.count() as usize))
+    usable_of(of_this_thread().len())
 }
 
 /// The same where so many cores are allowed; 0: it is not known how many.

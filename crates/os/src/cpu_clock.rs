@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::system::calls::{self, Clock};
+
 /// A thread of this process, as the kernel numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadId(i32);
@@ -9,7 +11,7 @@ pub struct ThreadId(i32);
 impl ThreadId {
     /// The calling thread.
     pub fn current() -> ThreadId {
-        ThreadId(rustix::thread::gettid().as_raw_nonzero().get())
+        ThreadId(calls::thread())
     }
 
     /// The number, to be kept in an atomic word.
@@ -26,8 +28,7 @@ impl ThreadId {
     ///
     /// 0.25 to 0.45 µs. The clock of a running thread is brought up to date by the reading.
     pub fn cpu_time(self) -> Option<Duration> {
-        // The kernel's encoding of "the scheduler's clock of this thread" (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED).
-        read(((!self.0) << 3) | 6)
+        Clock::of_thread(self.0).read()
     }
 
     /// Whether the thread is on a core now: its clock advances between two readings. `None` once it has ended.
@@ -82,17 +83,7 @@ impl Times {
 ///
 /// 0.3 µs, and some more for each thread.
 pub fn of_process(process: u32) -> Option<Duration> {
-    // As above, of a process (CPUCLOCK_SCHED).
-    read((!i32::try_from(process).ok().filter(|process| *process > 0)? << 3) | 2)
-}
-
-fn read(clock: libc::clockid_t) -> Option<Duration> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to; a clock of what is gone is refused with EINVAL.
-    if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
-        return None;
-    }
-    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+    Clock::of_process(i32::try_from(process).ok().filter(|process| *process > 0)?).read()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::system::calls;
+
 /// What `name` is set to. Set to nothing is not set.
 ///
 /// `None` also where this process [has more rights than its caller](has_more_rights_than_its_caller): the caller's environment
@@ -16,6 +18,5 @@ pub fn variable(name: &str) -> Option<OsString> {
 /// Whether this program was made set-user-id or set-group-id or has capabilities of its own, so that it may do what the process
 /// that started it may not (`AT_SECURE`).
 pub fn has_more_rights_than_its_caller() -> bool {
-    // SAFETY: no pointers: it returns a number that the kernel left at the start.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+    calls::is_secure()
 }

@@ -3,10 +3,7 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::thread::ClockId as FutexClock;
-use rustix::thread::futex::{self, Flags, Timespec, Wait, WaitFlags, WaitPtr, WaitvFlags};
-use rustix::time::{ClockId, clock_gettime};
+use crate::system::calls::{Reach, futex_wait, futex_wait_either, futex_wake, futex_wake_at};
 
 /// Sleeps while `word` holds `expected`, until [`wake_one`] or `timeout`. May return early for no reason: the caller
 /// reads the word again.
@@ -14,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// # Panics
 /// If the kernel has no futexes, which no Linux kernel lacks.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
-    wait_as(Flags::PRIVATE, word, expected, timeout);
+    futex_wait(Reach::Private, word, expected, timeout);
 }
 
 /// [`wait`] on a word that other processes map too. Whoever may write there may fail to wake: always with a timeout.
@@ -22,18 +19,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
 /// # Panics
 /// As [`wait`].
 pub fn wait_shared(word: &AtomicU32, expected: u32, timeout: Duration) {
-    wait_as(Flags::empty(), word, expected, Some(timeout));
-}
-
-fn wait_as(flags: Flags, word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
-    let timeout = timeout.map(|timeout| Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(timeout.subsec_nanos()),
-    });
-    match futex::wait(word, flags, expected, timeout.as_ref()) {
-        Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
-        Err(error) => panic!("futex wait: {error}"),
-    }
+    futex_wait(Reach::Shared, word, expected, Some(timeout));
 }
 
 /// Sleeps while `private`, a word of this process's own, and `shared`, which other processes map too, both hold what is expected, until
@@ -44,21 +30,8 @@ fn wait_as(flags: Flags, word: &AtomicU32, expected: u32, timeout: Option<Durati
 /// # Panics
 /// As [`wait`].
 pub fn wait_either(private: (&AtomicU32, u32), shared: (&AtomicU32, u32), timeout: Option<Duration>) {
-    let on = |(word, expected): (&AtomicU32, u32), flags| {
-        let mut on = Wait::new();
-        on.val = expected.into();
-        on.uaddr = WaitPtr::new(word.as_ptr().cast());
-        on.flags = WaitFlags::SIZE_U32 | flags;
-        on
-    };
-    let both = [on(private, WaitFlags::PRIVATE), on(shared, WaitFlags::empty())];
-    let until = timeout.and_then(|timeout| {
-        let now = clock_gettime(ClockId::Monotonic);
-        now.checked_add(Timespec::try_from(timeout).ok()?)
-    });
-    match futex::waitv(&both, WaitvFlags::empty(), until.as_ref(), FutexClock::Monotonic) {
-        Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
-        Err(_) => wait(private.0, private.1, Some(timeout.unwrap_or(WITHOUT_BOTH).min(WITHOUT_BOTH))),
+    if !futex_wait_either(private, shared, timeout) {
+        wait(private.0, private.1, Some(timeout.unwrap_or(WITHOUT_BOTH).min(WITHOUT_BOTH)));
     }
 }
 
@@ -70,7 +43,7 @@ pub const WITHOUT_BOTH: Duration = Duration::from_secs(1);
 /// # Panics
 /// If the kernel has no futexes, which no Linux kernel lacks.
 pub fn wake_one(word: &AtomicU32) {
-    wake_as(Flags::PRIVATE, word, 1);
+    futex_wake(Reach::Private, word, 1);
 }
 
 /// Wakes all threads that wait on `word`.
@@ -78,7 +51,7 @@ pub fn wake_one(word: &AtomicU32) {
 /// # Panics
 /// As [`wake_one`].
 pub fn wake_all(word: &AtomicU32) {
-    wake_as(Flags::PRIVATE, word, i32::MAX as u32);
+    futex_wake(Reach::Private, word, i32::MAX);
 }
 
 /// Wakes one thread, of any process, that waits on `word` by [`wait_shared`].
@@ -86,21 +59,14 @@ pub fn wake_all(word: &AtomicU32) {
 /// # Panics
 /// As [`wake_one`].
 pub fn wake_one_shared(word: &AtomicU32) {
-    wake_as(Flags::empty(), word, 1);
-}
-
-fn wake_as(flags: Flags, word: &AtomicU32, most: u32) {
-    if let Err(error) = futex::wake(word, flags, most) {
-        panic!("futex wake: {error}");
-    }
+    futex_wake(Reach::Shared, word, 1);
 }
 
 /// [`wake_one`] for a word that may be gone, because its waiter has seen the change without being woken. The kernel takes a
 /// private word's address as a name and does not look there; somebody else's word at the same address is woken for no reason,
 /// which every waiter expects.
 pub fn wake_one_at(word: *const AtomicU32) {
-    // SAFETY: the kernel does not dereference the address, as said above.
-    unsafe { libc::syscall(libc::SYS_futex, word.addr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+    futex_wake_at(word);
 }
 
 #[cfg(test)]

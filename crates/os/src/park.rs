@@ -9,9 +9,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use crate::system::calls::{affinity, core, set_affinity, thread};
+use crate::{CoreSet, futex, lock};
 
-use crate::{futex, lock};
+/// The calling thread, as the calls on masks have it.
+const THIS: i32 = 0;
 
 /// What a waker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +34,11 @@ pub struct Parker {
 
 #[derive(Debug)]
 struct Bed {
-    owner: Pid,
+    owner: i32,
     /// The owner's mask when it came.
-    own: CpuSet,
+    own: CoreSet,
     /// What a waker made of it.
-    steered: Option<CpuSet>,
+    steered: Option<CoreSet>,
 }
 
 impl Parker {
@@ -57,13 +59,13 @@ impl Parker {
     /// Sleeps while the word holds `expected`, until woken or `timeout`. May return early for no reason: the caller
     /// reads the word again. One thread at a time.
     pub fn wait(&self, expected: u32, timeout: Option<Duration>) {
-        let own = sched_getaffinity(None).ok().filter(|mask| mask.count() > 1);
-        *self.bed() = own.map(|own| Bed { owner: gettid(), own, steered: None });
+        let own = affinity(THIS).ok().filter(|mask| mask.len() > 1);
+        *self.bed() = own.map(|own| Bed { owner: thread(), own, steered: None });
         futex::wait(&self.word, expected, timeout);
         if let Some(Bed { own, steered: Some(steered), .. }) = self.bed().take() {
             // Unless somebody else has set another mask meanwhile: that one stays.
-            if sched_getaffinity(None).is_ok_and(|now| now == steered) {
-                let _ = sched_setaffinity(None, &own);
+            if affinity(THIS).is_ok_and(|now| now == steered) {
+                let _ = set_affinity(THIS, own);
             }
         }
     }
@@ -73,7 +75,7 @@ impl Parker {
     /// 7 to 17 µs when somebody waits; steering adds 2 to 9 µs.
     pub fn wake(&self, waker: Waker) {
         if waker == Waker::GoesOn {
-            self.steer_away_from(sched_getcpu());
+            self.steer_away_from(core());
         }
         futex::wake_one(&self.word);
     }
@@ -82,8 +84,8 @@ impl Parker {
     fn steer_away_from(&self, core: usize) {
         if let Some(bed) = &mut *self.bed() {
             let mut mask = bed.own;
-            mask.unset(core);
-            if mask != bed.own && sched_setaffinity(Some(bed.owner), &mask).is_ok() {
+            mask.remove(core);
+            if mask != bed.own && set_affinity(bed.owner, mask).is_ok() {
                 bed.steered = Some(mask);
             }
         }
@@ -98,18 +100,18 @@ mod tests {
     #[test]
     fn a_steered_sleeper_gets_its_mask_back() {
         let parker = Parker::new(0);
-        let before = sched_getaffinity(None).unwrap();
-        if before.count() < 2 {
+        let before = affinity(THIS).unwrap();
+        if before.len() < 2 {
             return; // There is nowhere to steer to.
         }
-        let core = sched_getcpu();
+        let core = core();
         let mask_is_back = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while parker.word().load(Ordering::Acquire) == 0 {
                     parker.wait(0, None);
                 }
-                mask_is_back.store(sched_getaffinity(None).unwrap() == before, Ordering::SeqCst);
+                mask_is_back.store(affinity(THIS).unwrap() == before, Ordering::SeqCst);
             });
             let owner = loop {
                 if let Some(bed) = &*parker.bed() {
@@ -118,8 +120,8 @@ mod tests {
                 std::thread::yield_now();
             };
             parker.steer_away_from(core);
-            let steered = sched_getaffinity(Some(owner)).unwrap();
-            assert!(!steered.is_set(core) && steered.count() == before.count() - 1);
+            let steered = affinity(owner).unwrap();
+            assert!(!steered.contains(core) && steered.len() == before.len() - 1);
             parker.word().store(1, Ordering::Release);
             parker.wake(Waker::MakesRoom);
         });

@@ -1,11 +1,12 @@
 //! How much of its CPUs' time a guest's host has taken away: steal time.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use comity_protocol::CoreSet;
 use comity_protocol::steal::Reading;
+
+use crate::system::calls;
 
 const STAT: &str = "/proc/stat";
 
@@ -42,7 +43,7 @@ impl Stat {
         let last = cpus.iter().last()?;
         // The first line is the sum.
         self.buffer.resize(LINE * (last + 2), 0);
-        let length = self.file.read_at(&mut self.buffer, 0).ok()?;
+        let length = calls::read_from_start(&self.file, &mut self.buffer).ok()?;
         let (reading, found) = sum(&self.buffer[..length], cpus)?;
         let before = std::mem::replace(&mut self.found, found);
         (before == found || before.is_empty()).then_some(reading)
@@ -81,7 +82,7 @@ fn of_line(line: &[u8], cpus: CoreSet) -> Option<(usize, Reading)> {
 }
 
 fn nanos(ticks: u64) -> u64 {
-    ticks.saturating_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+    ticks.saturating_mul(1_000_000_000 / calls::proc_ticks_per_second())
 }
 
 #[cfg(test)]

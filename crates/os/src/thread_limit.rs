@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::process::{Resource, getrlimit};
-
 use crate::cgroup;
+use crate::system::calls;
 
 /// Fewer than this are started without asking: a failing start says the same, and costs nothing where it works.
 const FEW: u64 = 16;
@@ -38,7 +37,7 @@ fn of_user() -> Option<Limit> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let is_bound = u64::from_str_radix(capabilities.trim(), 16).ok()? & (SYS_ADMIN | SYS_RESOURCE) == 0;
-    let most = getrlimit(Resource::Nproc).current.filter(|_| is_bound);
+    let most = calls::thread_limit().filter(|_| is_bound);
     most.map(|threads| Limit { threads, name: "RLIMIT_NPROC (ulimit -u)".to_owned() })
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::system::calls;
+
 /// Resources used by a process and all its threads, ended ones included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -16,22 +18,12 @@ pub struct Usage {
 impl Usage {
     /// This process, from its start.
     pub fn of_this_process() -> Usage {
-        Usage::of(libc::RUSAGE_SELF)
+        calls::usage_of_this_process()
     }
 
     /// All children of this process that have ended and were waited for, and theirs.
     pub fn of_ended_children() -> Usage {
-        Usage::of(libc::RUSAGE_CHILDREN)
-    }
-
-    /// `whose` is one of the kernel's constants for this process.
-    fn of(whose: libc::c_int) -> Usage {
-        // SAFETY: all-zero bytes are a valid `rusage`: it has integers only.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: `usage` is a valid `rusage` to write to.
-        let code = unsafe { libc::getrusage(whose, &mut usage) };
-        assert_eq!(code, 0, "getrusage of this process cannot fail");
-        Usage::from(usage)
+        calls::usage_of_ended_children()
     }
 
     /// What was used since `earlier`.
@@ -40,18 +32,6 @@ impl Usage {
             cpu: self.cpu.saturating_sub(earlier.cpu),
             voluntary_switches: self.voluntary_switches - earlier.voluntary_switches,
             involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
-        }
-    }
-}
-
-impl From<libc::rusage> for Usage {
-    fn from(usage: libc::rusage) -> Usage {
-        let duration =
-            |time: libc::timeval| Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64);
-        Usage {
-            cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
-            voluntary_switches: usage.ru_nvcsw as u64,
-            involuntary_switches: usage.ru_nivcsw as u64,
         }
     }
 }

@@ -2,14 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, path};
 
 use comity_os::environment;
+use comity_os::files::{self, Owner};
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 
@@ -26,10 +24,11 @@ pub enum Location {
 }
 
 impl Location {
-    /// What `COMITY_TABLE` says; `None` if it says `off`. A program with more rights than its caller does not ask.
+    /// What `COMITY_TABLE` says; `None` if it says `off`, and elsewhere than on Linux if it says nothing. A program
+    /// with more rights than its caller does not ask.
     pub fn from_environment() -> Option<Location> {
         match environment::variable("COMITY_TABLE") {
-            None => Some(Location::Own),
+            None => files::ARE_SHARED.then_some(Location::Own),
             Some(text) if text == "off" => None,
             Some(text) => Some(Location::At(text.into())),
         }
@@ -80,7 +79,7 @@ impl Location {
 
 /// Its name depends on the user alone, so that all logins of one user meet.
 fn own_folder() -> PathBuf {
-    format!("/dev/shm/comity-{}", rustix::process::geteuid().as_raw()).into()
+    format!("/dev/shm/comity-{}", files::user()).into()
 }
 
 fn file_name(layout: u32) -> String {
@@ -220,7 +219,7 @@ impl Map {
         let memory = MmapOptions::new().len(BYTES).map_raw(&file);
         let memory =
             memory.map_err(|error| TableError::new(&path, format!("cannot be mapped: {error}; {ELSEWHERE}")))?;
-        Ok(Map { memory, identity: (metadata.dev(), metadata.ino()), path })
+        Ok(Map { memory, identity: files::identity(&metadata), path })
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -232,7 +231,7 @@ impl Map {
     /// Whether the path still names this file.
     pub(crate) fn is_in_place(&self) -> bool {
         let metadata = open(&self.path).and_then(|file| file.metadata());
-        metadata.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
+        metadata.is_ok_and(|metadata| files::identity(&metadata) == self.identity)
     }
 }
 
@@ -242,14 +241,12 @@ unsafe impl Sync for Map {}
 unsafe impl Send for Map {}
 
 fn open(path: &Path) -> io::Result<File> {
-    // Without waiting for a pipe's other end, and without following a link that another user has laid.
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+    files::open_itself(path)
 }
 
 fn make_own_folder() -> Result<(), TableError> {
     let folder = own_folder();
-    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+    match files::make_folder(&folder, 0o700) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(TableError::new(
             &folder.join(file_name(VERSION)),
             format!("cannot have its folder: {error}; {ELSEWHERE}"),
@@ -264,56 +261,49 @@ fn trust_own_folder(metadata: io::Result<fs::Metadata>) -> Result<(), TableError
     match metadata {
         Err(error) => wrong(&format!("has a folder that cannot be looked at: {error}; {ELSEWHERE}")),
         Ok(folder) if !folder.is_dir() => wrong("has no folder: a file or a link has its name; remove that"),
-        Ok(folder) if folder.uid() != rustix::process::geteuid().as_raw() => {
-            wrong(&format!("lies in a folder of another user ({}); {ELSEWHERE}", folder.uid()))
-        }
-        Ok(folder) if folder.mode() & 0o077 != 0 => {
-            wrong("lies in a folder that is open to others; make its mode 0700")
-        }
-        Ok(_) => Ok(()),
+        Ok(folder) => match Owner::of(&folder) {
+            Owner { user, .. } if user != files::user() => {
+                wrong(&format!("lies in a folder of another user ({user}); {ELSEWHERE}"))
+            }
+            Owner { mode, .. } if mode & 0o077 != 0 => {
+                wrong("lies in a folder that is open to others; make its mode 0700")
+            }
+            _ => Ok(()),
+        },
     }
 }
 
 fn refused(path: &Path, error: &io::Error) -> TableError {
-    match rustix::io::Errno::from_io_error(error) {
-        Some(rustix::io::Errno::LOOP) => {
-            TableError::new(path, "is a symbolic link, which is not followed; name its target")
-        }
-        _ => TableError::new(path, format!("cannot be opened for reading and writing: {error}; {ELSEWHERE}")),
+    if files::is_link(error) {
+        return TableError::new(path, "is a symbolic link, which is not followed; name its target");
     }
+    TableError::new(path, format!("cannot be opened for reading and writing: {error}; {ELSEWHERE}"))
 }
 
 /// Which tables a program takes part in: its user's own. Where the user names a file, also root's, and those that a
 /// group of this process may write to.
 fn not_trusted(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
-    let me = rustix::process::geteuid().as_raw();
-    let mode = metadata.permissions().mode();
+    let me = files::user();
+    let Owner { user, group, mode } = Owner::of(metadata);
     match location {
-        Location::Own if metadata.uid() != me => {
-            Some("belongs to another user; name a file of your own in COMITY_TABLE")
-        }
+        Location::Own if user != me => Some("belongs to another user; name a file of your own in COMITY_TABLE"),
         Location::Own if mode & 0o077 != 0 => Some("is open to other users; make its mode 0600, or remove it"),
         Location::Own => None,
         Location::At(_) if mode & 0o002 != 0 => Some("may be written by all users; take that away (chmod o-w)"),
         Location::At(_) => {
-            let is_ours = metadata.uid() == me || metadata.uid() == 0;
-            let shares_group = mode & 0o020 != 0 && is_in_group(metadata.gid());
+            let is_ours = user == me || user == 0;
+            let shares_group = mode & 0o020 != 0 && files::is_in_group(group);
             let what = "belongs to another user and to no group that this program is in; see `comity table --help`";
             (!is_ours && !shares_group).then_some(what)
         }
     }
 }
 
-fn is_in_group(group: u32) -> bool {
-    let groups = rustix::process::getgroups().unwrap_or_default();
-    rustix::process::getegid().as_raw() == group || groups.iter().any(|own| own.as_raw() == group)
-}
-
 /// A folder that gives its files its group, as this user or root has made it.
 fn is_for_a_group(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|folder| {
-        let is_ours = folder.uid() == rustix::process::geteuid().as_raw() || folder.uid() == 0;
-        is_ours && folder.mode() & 0o2000 != 0
+        let Owner { user, mode, .. } = Owner::of(&folder);
+        (user == files::user() || user == 0) && mode & 0o2000 != 0
     })
 }
 
@@ -324,9 +314,8 @@ fn create(path: &Path, location: &Location) -> io::Result<()> {
         _ => Path::new("."),
     };
     let mode = if *location != Location::Own && is_for_a_group(folder) { 0o660 } else { 0o600 };
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))?);
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    let mut file = files::unnamed(folder, mode)?;
+    files::set_mode(&file, mode)?;
     // Written, not only made large: a full file system says so here, and not by a signal later.
     let mut bytes = vec![0; BYTES];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -336,6 +325,5 @@ fn create(path: &Path, location: &Location) -> io::Result<()> {
         word.copy_from_slice(&number.to_le_bytes());
     }
     file.write_all(&bytes)?;
-    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(rustix::fs::linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+    files::name(&file, path)
 }

@@ -75,7 +75,7 @@ pub struct Profile {
 
 /// A number that no other process has drawn, in all likelihood.
 pub fn draw_program() -> u64 {
-    RandomState::new().hash_one(rustix::process::getpid())
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// A program in the table. It leaves when this is dropped, and if it dies instead, the others reap it.

@@ -6,11 +6,11 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write as _};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use comity_os::cpu_clock::ThreadId;
 use comity_os::file_lock::LockFile;
+use comity_os::files;
 use comity_policy::{Policy, WorkerId};
 
 use super::{Event, Holding, Mode, Nanos, State, Taking};
@@ -68,6 +68,9 @@ impl Output {
     /// `None`: another process writes into it.
     fn open_at(path: &Path, process: u32) -> Result<Option<Output>, String> {
         let failed = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        if !files::ARE_SHARED {
+            return Err(failed(&"traces are written on Linux alone"));
+        }
         let refused = |error: std::io::Error| failed(&format!("a trace cannot be written there: {error}"));
         if path.metadata().is_ok_and(|found| !found.is_file()) {
             return Err(failed(&"it is no regular file; name one that a trace can be written into"));
@@ -117,7 +120,7 @@ impl Output {
         text.push_str("\",\"ph\":\"");
         text.push(phase);
         text.push_str(&self.of_process);
-        text.push_str(itoa::Buffer::new().format(thread));
+        push_number(text, thread.unsigned_abs().into());
         text.push(',');
     }
 
@@ -161,7 +164,7 @@ impl Output {
         self.text.push_str(",\"args\":{\"");
         self.text.push_str(role);
         self.text.push_str("\":");
-        self.text.push_str(itoa::Buffer::new().format(other.0));
+        push_number(&mut self.text, other.0.into());
         self.text.push_str("}}");
     }
 
@@ -300,13 +303,24 @@ impl Output {
     }
 }
 
-/// Microseconds, to the nanosecond. There may be a hundred thousand of them a second: the formatting traits would take
-/// as long as all else.
+/// Microseconds, to the nanosecond.
 fn push_micros(text: &mut String, nanos: Nanos) {
-    text.push_str(itoa::Buffer::new().format(nanos / 1000));
-    // The digits of 1000 + n after the first are n with leading zeros.
+    push_number(text, nanos / 1000);
     text.push('.');
-    text.push_str(&itoa::Buffer::new().format(1000 + nanos % 1000)[1..]);
+    for unit in [100, 10, 1] {
+        text.push(char::from(b'0' + (nanos / unit % 10) as u8));
+    }
+}
+
+/// A number in decimal. There may be a hundred thousand a second: the formatting traits would take as long as all
+/// else, and a crate for it is one more in the build of each program.
+fn push_number(text: &mut String, number: u64) {
+    let first = number.checked_ilog10().map_or(1, |power| 10_u64.pow(power));
+    let mut unit = first;
+    while unit > 0 {
+        text.push(char::from(b'0' + (number / unit % 10) as u8));
+        unit /= 10;
+    }
 }
 
 /// The same for what is rare.
@@ -326,18 +340,9 @@ fn plain(name: &str) -> String {
     name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
 
-/// `name` with the number for each `%p`.
+/// `name` with the number for each `%p`. One that is no Unicode is taken as it is.
 fn with_number(name: &OsStr, process: u32) -> PathBuf {
-    let number = process.to_string();
-    let mut path = Vec::new();
-    let mut rest = name.as_bytes();
-    while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
-        path.extend_from_slice(&rest[..at]);
-        path.extend_from_slice(number.as_bytes());
-        rest = &rest[at + 2..];
-    }
-    path.extend_from_slice(rest);
-    PathBuf::from(std::ffi::OsString::from_vec(path))
+    name.to_str().map_or_else(|| name.into(), |name| name.replace("%p", &process.to_string()).into())
 }
 
 fn with_number_before_extension(path: &Path, process: u32) -> PathBuf {

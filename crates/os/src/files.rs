@@ -1,0 +1,90 @@
+//! Files in places where other users may have laid something else, and whose they are.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::Path;
+
+use crate::system::calls;
+
+/// Opens a regular file for reading and writing, or what has its place, without waiting for a pipe's other end. Closed on `exec`.
+///
+/// # Errors
+/// As the system says; also if it is a symbolic link ([`is_link`]), which is not followed.
+pub fn open_itself(path: &Path) -> io::Result<File> {
+    calls::open_itself(path)
+}
+
+/// Whether [`open_itself`] has found a symbolic link.
+pub fn is_link(error: &io::Error) -> bool {
+    calls::is_link(error)
+}
+
+/// Makes a file in `folder` that has no name and vanishes with its last descriptor, open for reading and writing; less of `mode` where
+/// the process has a mask. Closed on `exec`.
+///
+/// # Errors
+/// As the system says; also if the file system knows no such files.
+pub fn unnamed(folder: &Path, mode: u32) -> io::Result<File> {
+    calls::unnamed_file(folder, mode)
+}
+
+/// Gives a file that [`unnamed`] made its name.
+///
+/// # Errors
+/// As the system says; `AlreadyExists` if there is one of this name.
+pub fn name(file: &File, path: &Path) -> io::Result<()> {
+    calls::name_file(file, path)
+}
+
+/// Whether this system has what a file needs that the memory of several programs is: locks that end with their process, names that
+/// appear with whole files, owners. Where it has not, each call here fails that opens or makes one.
+pub const ARE_SHARED: bool = calls::ARE_SHARED;
+
+/// Whose a file is, and what others may do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user's number.
+    pub user: u32,
+    /// The group's number.
+    pub group: u32,
+    /// The permissions, as `chmod` takes them.
+    pub mode: u32,
+}
+
+impl Owner {
+    /// The owner of a file or folder.
+    pub fn of(metadata: &Metadata) -> Owner {
+        calls::owner(metadata)
+    }
+}
+
+/// Which file it is: its device and its number there.
+pub fn identity(metadata: &Metadata) -> (u64, u64) {
+    calls::identity(metadata)
+}
+
+/// Makes a folder with these permissions, less the process's mask.
+///
+/// # Errors
+/// As the system says; `AlreadyExists` if something has the name.
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
+    calls::make_folder(path, mode)
+}
+
+/// Gives a file these permissions, whatever the process's mask.
+///
+/// # Errors
+/// As the system says.
+pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    calls::set_mode(file, mode)
+}
+
+/// The user that the calling process acts for.
+pub fn user() -> u32 {
+    calls::user()
+}
+
+/// Whether the calling process acts for a group.
+pub fn is_in_group(group: u32) -> bool {
+    calls::groups().contains(&group)
+}

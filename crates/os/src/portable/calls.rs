@@ -1,0 +1,212 @@
+//! What Linux's `calls` are, or that this system has none.
+
+use std::cell::Cell;
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::affinity::NotSet;
+use crate::files::Owner;
+use crate::usage::Usage;
+use crate::{CoreSet, lock};
+
+fn missing() -> io::Error {
+    io::ErrorKind::Unsupported.into()
+}
+
+/// A number that no other thread of this process has had.
+pub(crate) fn thread() -> i32 {
+    static LAST: AtomicI32 = AtomicI32::new(0);
+    thread_local!(static OWN: Cell<i32> = const { Cell::new(0) });
+    if OWN.get() == 0 {
+        OWN.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    OWN.get()
+}
+
+pub(crate) fn affinity(_thread: i32) -> io::Result<CoreSet> {
+    Err(missing())
+}
+
+pub(crate) fn set_affinity(_thread: i32, _cores: CoreSet) -> Result<(), NotSet> {
+    Err(NotSet::Refused)
+}
+
+pub(crate) fn core() -> usize {
+    0
+}
+
+pub(crate) fn yield_core() {
+    std::thread::yield_now();
+}
+
+/// A clock; only one of them is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Monotonic,
+    Missing,
+}
+
+impl Clock {
+    pub(crate) const MONOTONIC: Clock = Clock::Monotonic;
+    pub(crate) const COARSE: Clock = Clock::Missing;
+    pub(crate) const SINCE_BOOT: Clock = Clock::Missing;
+
+    pub(crate) fn of_thread(_thread: i32) -> Clock {
+        Clock::Missing
+    }
+
+    pub(crate) fn of_process(_process: i32) -> Clock {
+        Clock::Missing
+    }
+
+    /// The monotonic clock begins at its first reading.
+    pub(crate) fn read(self) -> Option<Duration> {
+        static BEGAN: OnceLock<Instant> = OnceLock::new();
+        (self == Clock::Monotonic).then(|| BEGAN.get_or_init(Instant::now).elapsed())
+    }
+
+    /// Nothing ticks that could be asked; 4 ms are usual.
+    pub(crate) fn step(self) -> Duration {
+        Duration::from_millis(4)
+    }
+}
+
+/// Which threads meet at a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Private,
+    Shared,
+}
+
+/// Where threads wait whose words have the same bucket.
+struct Bucket {
+    gate: Mutex<()>,
+    changed: Condvar,
+}
+
+/// Words that share one wake each other for no reason.
+const BUCKETS: usize = 64;
+
+/// The bucket of a word. No two words that one pool's workers park on are within a cache line of each other.
+fn bucket(address: usize) -> &'static Bucket {
+    static ALL: [Bucket; BUCKETS] = [const { Bucket { gate: Mutex::new(()), changed: Condvar::new() } }; BUCKETS];
+    // Multiplied by 2⁶⁴ over the golden ratio, the upper bits depend on all lower ones.
+    let mixed = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    &ALL[(mixed >> (u64::BITS - BUCKETS.ilog2())) as usize]
+}
+
+/// A waker changes the word first and then takes the gate. So either it takes the gate before the waiter does, which then finds the new
+/// value; or after the waiter has begun to wait, which gives the gate free, and is woken.
+pub(crate) fn futex_wait(_reach: Reach, word: &AtomicU32, value: u32, timeout: Option<Duration>) {
+    let bucket = bucket(word.as_ptr().addr());
+    let gate = lock(&bucket.gate);
+    if word.load(Ordering::SeqCst) != value {
+        return;
+    }
+    // A poisoned gate guards nothing, and an early return is expected.
+    match timeout {
+        None => drop(bucket.changed.wait(gate)),
+        Some(timeout) => drop(bucket.changed.wait_timeout(gate, timeout)),
+    }
+}
+
+pub(crate) fn futex_wait_either(
+    _private: (&AtomicU32, u32),
+    _shared: (&AtomicU32, u32),
+    _timeout: Option<Duration>,
+) -> bool {
+    false
+}
+
+/// Wakes all, for those of other words may be among them.
+pub(crate) fn futex_wake(_reach: Reach, word: &AtomicU32, _most: i32) {
+    futex_wake_at(word);
+}
+
+pub(crate) fn futex_wake_at(word: *const AtomicU32) {
+    let bucket = bucket(word.addr());
+    drop(lock(&bucket.gate));
+    bucket.changed.notify_all();
+}
+
+pub(crate) fn thread_limit() -> Option<u64> {
+    None
+}
+
+pub(crate) fn proc_ticks_per_second() -> u64 {
+    100
+}
+
+pub(crate) fn user() -> u32 {
+    0
+}
+
+pub(crate) fn groups() -> Vec<u32> {
+    Vec::new()
+}
+
+pub(crate) const ARE_SHARED: bool = false;
+
+pub(crate) fn open_itself(_path: &Path) -> io::Result<File> {
+    Err(missing())
+}
+
+pub(crate) fn read_from_start(_file: &File, _into: &mut [u8]) -> io::Result<usize> {
+    Err(missing())
+}
+
+pub(crate) fn is_link(_error: &io::Error) -> bool {
+    false
+}
+
+pub(crate) fn owner(_metadata: &Metadata) -> Owner {
+    Owner { user: 0, group: 0, mode: 0 }
+}
+
+pub(crate) fn identity(_metadata: &Metadata) -> (u64, u64) {
+    (0, 0)
+}
+
+pub(crate) fn make_folder(_path: &Path, _mode: u32) -> io::Result<()> {
+    Err(missing())
+}
+
+pub(crate) fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
+    Err(missing())
+}
+
+pub(crate) fn unnamed_file(_folder: &Path, _mode: u32) -> io::Result<File> {
+    Err(missing())
+}
+
+pub(crate) fn name_file(_file: &File, _path: &Path) -> io::Result<()> {
+    Err(missing())
+}
+
+pub(crate) fn usage_of_this_process() -> Usage {
+    Usage::default()
+}
+
+pub(crate) fn usage_of_ended_children() -> Usage {
+    Usage::default()
+}
+
+pub(crate) fn at_exit(_hook: extern "C" fn()) -> io::Result<()> {
+    Err(missing())
+}
+
+pub(crate) fn is_secure() -> bool {
+    false
+}
+
+pub(crate) fn register_fences() -> bool {
+    false
+}
+
+pub(crate) fn fence_all() -> bool {
+    false
+}
