@@ -15,9 +15,10 @@
 //! assert_eq!(fib(16), 987);
 //! ```
 //!
-//! Outside of any pool the free functions use a global one, built at first use; [`ThreadPoolBuilder`] says what the
-//! environment chooses. A panic in a task reaches the caller that waits for it ([`join`] and [`scope`] say when and
-//! which); one in a detached task ([`spawn`]) goes to the pool's panic handler, and without one the process aborts.
+//! Outside of any pool the free functions use a global one, built at first use. [`ThreadPoolBuilder`] says what the
+//! environment chooses. A panic in a task reaches the caller that waits for it; [`join`] and [`scope`] say when, and
+//! which of several. A panic in a detached task ([`spawn`]) goes to the pool's panic handler; without one, the process
+//! aborts.
 //!
 //! To read on: `workers/worker.rs` is a worker's loop, `workers/thief.rs` carries out a thief's actions,
 //! `raw/deque.rs` is the deque. The crate's `README.md` lists the folders and has the deque's proofs.

@@ -312,8 +312,8 @@ fn push_micros(text: &mut String, nanos: Nanos) {
     }
 }
 
-/// A number in decimal. There may be a hundred thousand a second: the formatting traits would take as long as all
-/// else, and a crate for it is one more in the build of each program.
+/// A number in decimal. There may be a hundred thousand a second: the formatting traits would take as long as all else.
+/// And a crate for it is one more in the build of each program.
 fn push_number(text: &mut String, number: u64) {
     let first = number.checked_ilog10().map_or(1, |power| 10_u64.pow(power));
     let mut unit = first;
