@@ -142,7 +142,7 @@ pub(crate) use Atomics as Threads;
 #[cfg(all(test, not(loom)))]
 pub(crate) type Threads = comity_record::Recorded<Atomics>;
 #[cfg(all(test, not(loom)))]
-#[expect(non_upper_case_globals, reason = "named as the unit struct whose place it takes")]
+#[expect(non_upper_case_globals, reason = "named as the unit struct that it replaces")]
 pub(crate) const Threads: Threads = comity_record::Recorded(Atomics);
 
 /// Atomics and futexes.
