@@ -1,6 +1,7 @@
 //! Where the threads of a program run beside another. Tasks, and what they start, are where the program wants them;
 //! and a mask that the program or an administrator sets wins.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

@@ -132,6 +132,7 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
 }
 
 #[test]
+#[cfg_attr(comity_portable, ignore = "no limit is known")]
 fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts() {
     let _watchdog = Watchdog::start("more_workers_than_the_process_can_have_threads_are_refused_before_any_starts");
     let answered = with_few_threads("too many threads", |_| (), answer);
@@ -146,6 +147,7 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
 }
 
 #[test]
+#[cfg_attr(comity_portable, ignore = "no limit is known")]
 fn a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence() {
     let _watchdog = Watchdog::start("a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence");
     for variable in ["COMITY_NUM_THREADS", "RAYON_NUM_THREADS"] {

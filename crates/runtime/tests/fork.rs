@@ -1,5 +1,6 @@
 //! What a forked child finds of its parent's pools.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

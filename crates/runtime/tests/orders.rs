@@ -1,5 +1,6 @@
 //! What a program is asked from outside, and from inside: how much it counts, how many cores it uses, and to rest.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

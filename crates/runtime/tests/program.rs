@@ -1,6 +1,7 @@
 //! All pools of a process are one program: one place in the table and one coordinator, begun when there is something
 //! to share.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

@@ -3,7 +3,8 @@
 //!
 //! `COMITY_PULLS` says how many events there are, 150 unless set, and `COMITY_PULLS_SEED` which. For long runs:
 //! `COMITY_PULLS=10000 cargo test --release -p comity --test pulls -- --nocapture`.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

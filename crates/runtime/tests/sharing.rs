@@ -1,5 +1,6 @@
 //! Two programs compute and share cores; one dies or is stopped; the other goes on, and has all cores in the end.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

@@ -1,5 +1,6 @@
 //! Time slices: a thief that yields has short ones, and neither a task nor what it starts does.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

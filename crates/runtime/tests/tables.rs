@@ -1,5 +1,6 @@
 //! A program that cannot use its core table: it says so in one line, and goes on as plain work stealing.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

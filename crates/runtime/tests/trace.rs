@@ -1,5 +1,6 @@
 //! `COMITY_TRACE`: what a trace says, and what is refused. Each traced program is a process of its own.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

@@ -129,6 +129,7 @@ fn alone_no_task_waits_for_the_coordinator() {
 
 /// Each worker with a task that waited by looking cost a second of processor time before another was let in.
 #[test]
+#[cfg_attr(comity_portable, ignore = "it needs a table")]
 fn beside_another_program_those_that_wait_by_looking_are_soon_joined() {
     let watchdog = Watchdog::start("beside_another_program_those_that_wait_by_looking_are_soon_joined");
     for way in ["spin", "yield"] {

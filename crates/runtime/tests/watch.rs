@@ -1,5 +1,6 @@
 //! `COMITY_WATCH`: a pool that stands still reports which threads wait where, and one that does not says nothing.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

@@ -482,6 +482,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_pulled_thread_has_its_mask_again_and_what_it_may_have_handed_on_is_known() {
         let (masks, worker) = (Masks::new(1), WorkerId(0));
         let all = affinity::of(ThreadId::current());

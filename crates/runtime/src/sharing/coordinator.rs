@@ -6,7 +6,7 @@
 //! holds no core and reports no desire. Its coordinator sleeps until a worker wakes, or until the program is to rest:
 //! then its pools are closed before they have work.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, comity_portable))))]
 mod fold_tests;
 
 use std::sync::Arc;
