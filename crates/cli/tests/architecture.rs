@@ -130,7 +130,7 @@ fn no_module_of_the_protocol_imports_upwards() {
 #[test]
 fn no_way_of_waking_imports_another() {
     let files = imports_of("protocol").at_depth(2);
-    let ways = ["sleep::every_push", "sleep::hungry", "sleep::nobody_sleeps", "sleep::watchdog"];
+    let ways = ["sleep::every_push", "sleep::hungry", "sleep::always_awake", "sleep::watchdog"];
     for way in ways {
         let others = files[way].iter().filter(|imported| ways.contains(&imported.as_str()));
         assert_eq!(others.count(), 0, "{way}: {:?}", files[way]);

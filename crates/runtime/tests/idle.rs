@@ -22,7 +22,7 @@ use watchdog::Watchdog;
 const IDLE_FOR: Duration = Duration::from_secs(2);
 const BESIDE_A_LONG_TASK: Duration = Duration::from_secs(1);
 
-/// A pool whose threads can be told from all others.
+/// A pool with threads that can be told from all others.
 struct Subject {
     what: String,
     threads: BTreeSet<u32>,

@@ -1,5 +1,5 @@
-//! [`Waking::NobodySleeps`](comity_policy::Waking::NobodySleeps): a worker sleeps only in a pool without any work, and the
-//! first worker that has a task wakes all.
+//! [`Waking::AlwaysAwake`](comity_policy::Waking::AlwaysAwake): a worker sleeps only in a pool without any work, and
+//! the first worker that has a task wakes all.
 //!
 //! # States
 //!
@@ -20,9 +20,9 @@ use super::{Admission, Sleep, Work, word};
 use crate::platform::{Platform, Waker};
 
 /// It has no words of its own.
-pub(super) struct NobodySleeps;
+pub(super) struct AlwaysAwake;
 
-impl<P: Platform> Way<P> for NobodySleeps {
+impl<P: Platform> Way<P> for AlwaysAwake {
     /// The pusher is busy, so no worker sleeps, and thieves look for the task.
     fn push_met_bell(&self, _: &Sleep<P>, _: WorkerId, _: &impl Work) {}
 
@@ -43,7 +43,7 @@ impl<P: Platform> Way<P> for NobodySleeps {
     }
 
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
-        if sleep.work_arrived(me, work) || sleep.anyone_busy() {
+        if sleep.work_arrived(me, work) || sleep.any_busy() {
             Admission::Refused(SleepRefusal::WorkArrived)
         } else {
             Admission::Park(None)
