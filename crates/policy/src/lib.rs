@@ -24,6 +24,10 @@
 
 extern crate alloc;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub mod allotment;
 pub mod catalog;
 mod coordinator;

@@ -12,7 +12,7 @@ mod world;
 
 use std::cell::Cell;
 
-use comity_policy::{Action, Event, Policy, SleepRefusal, Thief, WorkerId};
+use comity_policy::{Action, Event, Policy, SleepRefusal, Thief, Waking, WorkerId};
 use comity_protocol::platform::Waker;
 use comity_protocol::sleep::{Admission, Parking, Work};
 use proptest::prelude::*;
@@ -79,6 +79,38 @@ impl Work for FromOutside {
     }
 
     fn ring_bells(&self) {}
+}
+
+/// The queues of a pool in which a task waits, and no worker may be asked about its business.
+struct TaskWaits;
+
+impl Work for TaskWaits {
+    fn deques_have_task(&self) -> bool {
+        true
+    }
+
+    fn injector_has_task(&self) -> bool {
+        true
+    }
+
+    fn has_business(&self, _: WorkerId) -> bool {
+        panic!("a task waits, so nothing depends on the answer")
+    }
+
+    fn ring_bells(&self) {}
+}
+
+#[test]
+fn a_would_be_sleeper_is_asked_for_business_only_if_no_task_waits() {
+    let hungry = Policy::all().filter(|policy| policy.row().waking == Waking::Hungry);
+    for policy in hungry {
+        let sleep = Sleep::new(Threads, 2, policy.row().waking, policy.row().counts_roles);
+        let me = WorkerId(0);
+        sleep.publish_thief(me);
+        sleep.announce(me);
+        let admission = sleep.admit(me, &TaskWaits);
+        assert!(matches!(admission, Admission::Refused(SleepRefusal::WorkArrived)), "{policy}: {admission:?}");
+    }
 }
 
 /// So seldom by chance that it is written out. The one that was woken for a task from outside has no core, and the
