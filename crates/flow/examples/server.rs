@@ -1,5 +1,6 @@
-//! A TCP server whose requests are work for processors: a client sends numbers, one a line, and is told how many primes there are
-//! below each. A connection is a task, which waits for its client without a thread; a request is a parallel loop on the workers.
+//! A TCP server whose requests are work for processors: a client sends numbers, one a line, and is told how many primes
+//! there are below each. A connection is a task, which waits for its client without a thread; a request is a parallel
+//! loop on the workers.
 //!
 //! `cargo run --release -p comity-flow --example server -- --clients 4 --requests 10`
 //!
@@ -9,7 +10,8 @@
 //! 127.0.0.1:40123: 4 clients were told 40 right answers, the last one is 41538 primes below 500000
 //! ```
 //!
-//! With `--listen 127.0.0.1:7878` and no clients it serves until it is killed: `echo 100 | nc 127.0.0.1 7878` prints 25.
+//! With `--listen 127.0.0.1:7878` and no clients it serves until it is killed: `echo 100 | nc 127.0.0.1 7878` prints
+//! 25.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -82,7 +84,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves, and says where it `listens`. It returns when its own clients have ended; without any it does not, but for an error.
+/// Serves, and says where it `listens`. It returns when its own clients have ended; without any it does not, but for an
+/// error.
 pub fn run(args: &Args, listens: impl FnOnce(SocketAddr)) -> Result<Told, String> {
     let mut builder = ThreadPoolBuilder::new().policy(args.policy);
     if let Some(workers) = args.workers {

@@ -1,13 +1,13 @@
-//! Kahn's and MacQueen's sieve: a network of processes in which each takes the first number that it sees for a prime, and passes on
-//! what that does not divide.
+//! Kahn's and MacQueen's sieve: a network of processes in which each takes the first number that it sees for a prime,
+//! and passes on what that does not divide.
 //!
 //! ```text
 //!     numbers ──▶ by 2 ──▶ by 3 ──▶ by 5 ──▶ … ──▶ what no process divides is prime
 //!                   └────────┴────────┴──── and each one's own number
 //! ```
 //!
-//! (Kahn and MacQueen, *Coroutines and networks of parallel processes*, IFIP 1977. There the network grows; here it is as long as
-//! the numbers ask for, for what has no divisor up to its square root is prime.)
+//! (Kahn and MacQueen, *Coroutines and networks of parallel processes*, IFIP 1977. There the network grows; here it is
+//! as long as the numbers ask for, for what has no divisor up to its square root is prime.)
 //!
 //! `cargo run --release -p comity-flow --example sieve -- --below 100000`
 //!

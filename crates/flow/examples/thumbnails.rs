@@ -1,5 +1,5 @@
-//! Thumbnails of a folder of PNG pictures. Files are read and written by calls that block, on threads of their own; meanwhile
-//! the workers decode, shrink and encode other pictures, the rows of each in parallel.
+//! Thumbnails of a folder of PNG pictures. Files are read and written by calls that block, on threads of their own;
+//! meanwhile the workers decode, shrink and encode other pictures, the rows of each in parallel.
 //!
 //! `cargo run --release -p comity-flow --example thumbnails -- PICTURES THUMBNAILS --size 160`
 //!
@@ -85,8 +85,8 @@ pub fn run(args: &Args, mut done: impl FnMut(&Made)) -> Result<Vec<Made>, String
     Ok(all)
 }
 
-/// A task for each picture. So many are begun at a time that files are read and written while others are computed, and that the
-/// memory holds all of them.
+/// A task for each picture. So many are begun at a time that files are read and written while others are computed, and
+/// that the memory holds all of them.
 async fn make(pool: &ThreadPool, args: &Args, names: Vec<String>, done: &mut impl FnMut(&Made)) -> Vec<Made> {
     let most = 4 * pool.current_num_threads();
     let folders = Arc::new((args.pictures.clone(), args.thumbnails.clone()));

@@ -23,25 +23,27 @@ const KEPT: Duration = Duration::from_secs(10);
 
 /// Runs `call`, which may block, on a thread that is no worker. The workers go on meanwhile.
 ///
-/// For what waits in system calls: files, name lookups, libraries without an asynchronous interface. What computes is better
-/// off on the workers, by [`comity::join`] and the like, of which there are as many as cores.
+/// For what waits in system calls: files, name lookups, libraries without an asynchronous interface. What computes is
+/// better off on the workers, by [`comity::join`] and the like, of which there are as many as cores.
 ///
-/// There are up to 512 such threads, or as many as [`set_max_blocking_threads`] says. Each call that finds none free starts one,
-/// and one that has had no call for ten seconds ends. Calls beyond them wait, the oldest first; so calls that wait for each
-/// other must be fewer. Where the system gives no thread at all, the call runs on a worker, and blocks it.
+/// There are up to 512 such threads, or as many as [`set_max_blocking_threads`] says. Each call that finds none free
+/// starts one, and one that has had no call for ten seconds ends. Calls beyond them wait, the oldest first; so calls
+/// that wait for each other must be fewer. Where the system gives no thread at all, the call runs on a worker, and
+/// blocks it.
 ///
-/// Dropping the handle before the call has begun cancels it: it is dropped on the spot. One that has begun runs to its end, for
-/// nothing can stop it; its result is dropped. A panic goes on where the handle is awaited, and is otherwise reported to the panic
-/// handler of the pool that this thread is a worker of, or of the global one. That pool runs until the call has ended; a process
-/// that ends does not wait for it.
+/// Dropping the handle before the call has begun cancels it: it is dropped on the spot. One that has begun runs to its
+/// end, for nothing can stop it; its result is dropped. A panic goes on where the handle is awaited, and is otherwise
+/// reported to the panic handler of the pool that this thread is a worker of, or of the global one. That pool runs
+/// until the call has ended; a process that ends does not wait for it.
 ///
 /// # What counts as the program's
 ///
-/// To other programs that share cores, these threads are as all threads beside the workers. The processor time that they use
-/// counts as used by the program: at each look its coordinator reads the clock of the whole process. A thread that waits in a
-/// system call uses nothing, and no core is held for it. These threads hold no core of the table either, and are bound to none;
-/// and while they alone have something to do, the program asks for no core. What they used then is counted when a worker next
-/// has a task: under the policy `comity`, up to half a second of the program's share.
+/// To other programs that share cores, these threads are as all threads beside the workers. The processor time that
+/// they use counts as used by the program: at each look its coordinator reads the clock of the whole process. A thread
+/// that waits in a system call uses nothing, and no core is held for it. These threads hold no core of the table
+/// either, and are bound to none; and while they alone have something to do, the program asks for no core. What they
+/// used then is counted when a worker next has a task: under the policy `comity`, up to half a second of the program's
+/// share.
 ///
 /// ```
 /// let name = comity_flow::spawn_blocking(|| std::fs::read_to_string("/proc/self/comm"));
@@ -71,8 +73,8 @@ where
     start(Runnable::new_in(pool, Call::new(call)))
 }
 
-/// From now on at most `most` threads run calls of [`spawn_blocking`] in this process. Of more that are there, each ends when it
-/// has no call in hand.
+/// From now on at most `most` threads run calls of [`spawn_blocking`] in this process. Of more that are there, each
+/// ends when it has no call in hand.
 ///
 /// # Panics
 /// If `most` is 0: no call would ever run.
@@ -258,9 +260,9 @@ where
 
 /// Threads for calls, and the calls that wait for one.
 ///
-/// **Claim: a call waits only while `most` threads have one in hand.** Each call that is queued either wakes an idle thread,
-/// where there are as many as calls in the queue, or starts one. A thread takes calls until the queue is empty, and looks once
-/// more before it ends.
+/// **Claim: a call waits only while `most` threads have one in hand.** Each call that is queued either wakes an idle
+/// thread, where there are as many as calls in the queue, or starts one. A thread takes calls until the queue is empty,
+/// and looks once more before it ends.
 struct Threads {
     state: Mutex<State>,
     /// A call was queued, or there may be fewer threads.

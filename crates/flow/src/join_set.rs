@@ -12,7 +12,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use crate::blocking;
 use crate::task::{self, Payload, Task};
 
-/// Tasks whose results come in the order in which they end. Dropping the set cancels all of them, as dropping a [`Task`] does.
+/// Tasks whose results come in the order in which they end. Dropping the set cancels all of them, as dropping a
+/// [`Task`] does.
 ///
 /// ```
 /// use comity_flow::{JoinSet, block_on};
@@ -84,8 +85,8 @@ impl<T> JoinSet<T> {
         self.tasks.push(Joined(task));
     }
 
-    /// Waits for the next task that ends, and takes it out of the set. `None`: there is none any more. Those that were cancelled
-    /// are passed over.
+    /// Waits for the next task that ends, and takes it out of the set. `None`: there is none any more. Those that were
+    /// cancelled are passed over.
     ///
     /// A future of this that is dropped before it is ready loses no result.
     ///
@@ -113,8 +114,8 @@ impl<T> JoinSet<T> {
         results
     }
 
-    /// Cancels all tasks, which stay in the set. [`join_next`](JoinSet::join_next) then gives the results of those that had
-    /// ended, and of calls that block and had begun, and waits for the rest to be dropped.
+    /// Cancels all tasks, which stay in the set. [`join_next`](JoinSet::join_next) then gives the results of those that
+    /// had ended, and of calls that block and had begun, and waits for the rest to be dropped.
     pub fn abort_all(&mut self) {
         self.tasks.iter().for_each(|task| task.0.call_off());
     }
@@ -133,7 +134,7 @@ impl<T> JoinSet<T> {
         std::mem::take(&mut self.tasks).into_iter().for_each(|task| task.0.detach());
     }
 
-    /// How many tasks there are, those included that have ended and that nobody has asked for yet.
+    /// How many tasks there are, those included that have ended and whose results were not asked for yet.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }

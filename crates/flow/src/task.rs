@@ -52,10 +52,10 @@ where
 
 /// A task's handle: a future of its result.
 ///
-/// Awaiting it gives the result, or goes on with the task's panic. Dropping it cancels the task: its future is not polled again,
-/// and is dropped by a worker, some time. After [`Task::detach`] the task runs on.
+/// Awaiting it gives the result, or goes on with the task's panic. Dropping it cancels the task: its future is not
+/// polled again, and is dropped by a worker, some time. After [`Task::detach`] the task runs on.
 ///
-/// A panic that nobody awaits is reported to the pool's panic handler; without one, the process aborts.
+/// A panic that no task awaits is reported to the pool's panic handler; without one, the process aborts.
 #[doc(alias = "JoinHandle")]
 #[doc(alias = "abort")]
 #[must_use = "a task is cancelled when its handle is dropped; `detach` lets it run"]
@@ -76,8 +76,8 @@ impl<T> Task<T> {
         }
     }
 
-    /// Cancels the task, and waits until its future is dropped. `Some`: it had ended before, or is a call that blocks and had
-    /// begun.
+    /// Cancels the task, and waits until its future is dropped. `Some`: it had ended before, or is a call that blocks
+    /// and had begun.
     ///
     /// Goes on with the task's panic, if it panicked.
     pub async fn cancel(mut self) -> Option<T> {
@@ -150,9 +150,9 @@ pub(crate) trait Ended<T>: Send + Sync {
 /// A future and what becomes of it.
 struct Body<F: Future> {
     state: State,
-    /// Locked by the worker that polls, and after the end by whoever takes what is left: never by two at once.
+    /// Locked by the worker that polls, and after the end by the thread that takes what is left: never by two at once.
     stage: Mutex<Stage<F>>,
-    /// Who awaits the handle.
+    /// What awaits the handle.
     awaiter: AtomicWaker,
     surroundings: Surroundings,
 }
@@ -206,9 +206,9 @@ where
             (Some(Ok(result)), Ok(())) => Stage::Ended(Ok(result)),
             (None, Ok(())) => Stage::Empty,
         };
-        let nobody_asks = this.state.end();
+        let abandoned = this.state.end();
         this.awaiter.wake();
-        if nobody_asks {
+        if abandoned {
             this.drop_what_is_left();
         }
         this.done();
@@ -232,7 +232,7 @@ where
     }
 }
 
-/// Drops what nobody will ask for. A panic is told to the pool.
+/// Drops what no task will ask for. A panic is told to the pool.
 pub(crate) fn let_go<B: Resume, T>(work: &Runnable<B>, outcome: Option<Result<T, Payload>>) {
     let payload = match outcome {
         Some(Err(payload)) => Some(payload),

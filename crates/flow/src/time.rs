@@ -39,8 +39,8 @@ impl Future for Sleep {
     }
 }
 
-/// Waits for `future`, but no longer than this, counted from the call. A future that is not ready in time is dropped, which
-/// cancels a [`Task`](crate::Task) whose handle it is.
+/// Waits for `future`, but no longer than this, counted from the call. A future that is not ready in time is dropped,
+/// which cancels a [`Task`](crate::Task) whose handle it is.
 ///
 /// # Errors
 /// [`Elapsed`], if the time is over before the future is ready. One that is ready when it is polled is never too late.

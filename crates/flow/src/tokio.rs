@@ -1,12 +1,13 @@
 //! tokio's sockets and timers in the tasks of this crate.
 //!
-//! They need a runtime of tokio's that drives them, and panic without one: *there is no reactor running, must be called from the
-//! context of a Tokio 1.x runtime*. With this feature a task is polled within the runtime in which [`spawn`](crate::spawn) was
-//! called, and so are the tasks that it spawns itself. The same holds of [`spawn_blocking`](crate::spawn_blocking). Sockets and
-//! timers are driven by that runtime's threads, and the task goes on as one of the pool, beside its joins.
+//! They need a runtime of tokio's that drives them, and panic without one: *there is no reactor running, must be called
+//! from the context of a Tokio 1.x runtime*. With this feature a task is polled within the runtime in which
+//! [`spawn`](crate::spawn) was called, and so are the tasks that it spawns itself. The same holds of
+//! [`spawn_blocking`](crate::spawn_blocking). Sockets and timers are driven by that runtime's threads, and the task
+//! goes on as one of the pool, beside its joins.
 //!
-//! Under `#[tokio::main]`, and wherever else tokio runs the code that spawns, nothing else is to be done. A program without a
-//! runtime enters the one of [`driver`]:
+//! Under `#[tokio::main]`, and wherever else tokio runs the code that spawns, nothing else is to be done. A program
+//! without a runtime enters the one of [`driver`]:
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! A closure that is no task, as of [`comity::spawn`], is in no runtime: what it spawns is in one only if it enters one. The
-//! runtime must outlive the tasks: its sockets and timers fail once it is shut down.
+//! A closure that is no task, as of [`comity::spawn`], is in no runtime: what it spawns is in one only if it enters
+//! one. The runtime must outlive the tasks: its sockets and timers fail once it is shut down.
 
 use std::future::pending;
 use std::io;
@@ -35,8 +36,8 @@ use std::thread;
 use ::tokio::runtime::{Builder, Handle};
 use comity::executor::{PerProcess, spawn_thread};
 
-/// The runtime of this crate: one thread that drives sockets and timers, started by the first call, until the process ends. It
-/// also runs what is given to `tokio::spawn` within the tasks.
+/// The runtime of this crate: one thread that drives sockets and timers, started by the first call, until the process
+/// ends. It also runs what is given to `tokio::spawn` within the tasks.
 ///
 /// Its thread is none of a pool's workers: what it computes counts as the program's processor time.
 ///

@@ -1,4 +1,5 @@
-//! Calls that block: on few threads, beside a pool that goes on; what becomes of their results, their panics and their process.
+//! Calls that block: on few threads, beside a pool that goes on; what becomes of their results, their panics and their
+//! process.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/child.rs"]
@@ -223,11 +224,13 @@ fn a_process_ends_without_its_calls() {
 }
 
 #[test]
+#[cfg_attr(comity_portable, ignore = "no fork is heard of")]
 fn a_forked_child_has_threads_of_its_own() {
     play("forks");
 }
 
 #[test]
+#[cfg_attr(comity_portable, ignore = "it needs a table")]
 fn the_processor_time_of_calls_counts_as_the_programs() {
     play("counts");
 }

@@ -11,10 +11,10 @@ use crate::workers::registry::Worker;
 /// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
 /// parallel. The blocks are the same on every run, whatever the number of workers.
 ///
-/// The range is halved down to a quarter of a worker's share, and from there on lazily: when there is nothing else that a
-/// thief could take from this worker, or one asks for more. So a loop that nobody helps with costs next to nothing per
-/// block; a good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin, *Lazy binary splitting*,
-/// PPoPP 2010.)
+/// The range is halved down to a quarter of a worker's share. From there on it is halved lazily: when there is nothing
+/// else that a thief could take from this worker, or a thief asks for more. So a loop that no thief helps with costs
+/// next to nothing per block; a good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin,
+/// *Lazy binary splitting*, PPoPP 2010.)
 ///
 /// # Panics
 /// If `grain` is zero. With the leftmost panic of `body`, after it has been called with all blocks.
@@ -54,12 +54,12 @@ where
 /// Calls `map` with the blocks of `grain` that `range` consists of, as [`for_range`] does, and combines its results by
 /// `reduce`. `None` if the range is empty.
 ///
-/// `reduce` is to be associative. It gets neighbours, the left one first, so it need not be commutative; but which ones are
-/// combined first differs from run to run. So a sum of floating-point numbers may differ in its last digits.
+/// `reduce` is to be associative. It gets neighbours, the left one first, so it need not be commutative; but which ones
+/// are combined first differs from run to run. So a sum of floating-point numbers may differ in its last digits.
 ///
 /// # Panics
-/// If `grain` is zero. With a panic of `map` or `reduce`, after `map` has been called with all blocks: with the leftmost one,
-/// if only `map` panics.
+/// If `grain` is zero. With a panic of `map` or `reduce`, after `map` has been called with all blocks: with the
+/// leftmost one, if only `map` panics.
 ///
 /// ```
 /// let numbers: Vec<u64> = (1..=100_000).collect();
@@ -96,7 +96,7 @@ struct Loop<'a, M, R> {
     grain: usize,
     /// Longer parts than that are halved in any case.
     coarse: usize,
-    /// Whether a bell that rings means that somebody is hungry: in some pools it always does.
+    /// Whether a bell that rings means that a thief or a sleeper is hungry: in some pools it always rings.
     hears: bool,
     map: &'a M,
     reduce: &'a R,

@@ -10,8 +10,8 @@ use comity_table::{REFUSALS, Thieves};
 
 /// What one worker has done since its pool was built, or between two readings (see [`WorkerCounters::since`]).
 ///
-/// The three times add up to the worker's age; the spell that is under way is not yet in them. The counters of several workers
-/// can be summed up, and are printed as one line:
+/// The three times add up to the worker's age; the spell that is under way is not yet in them. The counters of several
+/// workers can be summed up, and are printed as one line:
 ///
 /// ```
 /// use comity::WorkerCounters;
@@ -129,7 +129,8 @@ pub enum Refusal {
     Blocked,
     /// It has been pulled to another core, and has not run since.
     Pulled,
-    /// Another thief accelerates it, or is the first of its pool that pulls a worker and not ready; or the pool has ended.
+    /// Another thief accelerates it, or is the first of its pool that pulls a worker and not ready; or the pool has
+    /// ended.
     Taken,
     /// The thief is accelerated itself.
     Chain,

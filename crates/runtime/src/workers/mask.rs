@@ -11,8 +11,8 @@ use comity_os::{CoreSet, fork};
 use crate::cores::masks::{self, Narrow};
 use crate::workers::current;
 
-/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where the program has
-/// just set another.
+/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where
+/// the program has just set another.
 fn narrow_mask() -> Option<(Mask, CoreSet)> {
     current::with(|worker| {
         let worker = worker?;
@@ -33,9 +33,9 @@ pub(crate) fn roams() -> CoreSet {
     as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
 }
 
-/// Starts a thread that is no worker and runs `body`. It may use all cores of the program from its beginning on, also if a
-/// worker starts it that is confined to some. A fork waits while the thread starts or ends: the child could start no thread if
-/// the standard library was about to note this one.
+/// Starts a thread that is no worker and runs `body`. It may use all cores of the program from its beginning on, also
+/// if a worker starts it that is confined to some. A fork waits while the thread starts or ends: the child could start
+/// no thread if the standard library was about to note this one.
 ///
 /// Its processor time counts as the program's, and it holds no core of the core table.
 ///
@@ -49,11 +49,13 @@ pub fn spawn_thread(thread: Builder, body: impl FnOnce() + Send + 'static) -> io
     })
 }
 
-/// From now on a worker that forks is none in the child, and runs there where its program wants it to. Called before there is a worker.
+/// From now on a worker that forks is none in the child, and runs there where its program wants it to. Called before
+/// there is a worker.
 pub(crate) fn heed_forks() {
     static HEEDED: AtomicBool = AtomicBool::new(false);
     if !HEEDED.load(Ordering::Relaxed) {
-        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is no harm.
+        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is
+        // no harm.
         comity_os::fork::call_before_and_in_children(before_fork, in_child);
         HEEDED.store(true, Ordering::Relaxed);
     }
