@@ -32,7 +32,7 @@
 //! async-channel. A [`Network`] is a program of processes that share nothing but channels: the same input gives the
 //! same output.
 //!
-//! This crate knows no policy, deque or core: the runtime's `Runnable` and `Parker` are all that it asks of a pool.
+//! This crate knows no policy, deque or core: [`comity::executor`] has all that it asks of a pool.
 //! Begin with `state.rs`, a task's one word and its claims; then `task.rs`, and `network.rs` with `network/ledger.rs`.
 #![forbid(unsafe_code)]
 

@@ -66,7 +66,7 @@ where
 /// let sum = comity::map_reduce(0..numbers.len(), 1024, |part| numbers[part].iter().sum(), |a: u64, b| a + b);
 /// assert_eq!(sum, Some(5_000_050_000));
 ///
-/// let longest = |a: &'static str, b| if a.len() >= b.len() { a } else { b };
+/// let longest = |a: &'static str, b: &'static str| if a.len() >= b.len() { a } else { b };
 /// let words = ["a", "task", "that", "is", "stolen"];
 /// assert_eq!(comity::map_reduce(0..words.len(), 1, |part| words[part.start], longest), Some("stolen"));
 /// assert_eq!(comity::map_reduce(0..0, 1, |part| words[part.start], longest), None);
