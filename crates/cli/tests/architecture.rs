@@ -1,5 +1,5 @@
-//! The invariants of ARCHITECTURE.md that a compiler does not keep: who may depend on whom, what `policy` is free of,
-//! and where unsafe code is.
+//! The invariants of ARCHITECTURE.md that a compiler does not keep: which crate may depend on which, what `policy`
+//! is free of, and where unsafe code is.
 
 use std::fs;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ fn packages_at(folder: PathBuf) -> Vec<(String, Vec<Value>)> {
 }
 
 #[test]
-fn nobody_imports_upwards() {
+fn no_crate_depends_on_one_above_it() {
     let packages = packages();
     assert_eq!(packages.len(), ORDER.len(), "a new crate takes its place in ORDER and in ARCHITECTURE.md");
     for (folder, dependencies) in &packages {
@@ -120,7 +120,8 @@ fn no_module_of_the_protocol_imports_upwards() {
     assert_eq!(cycle(&modules), None);
 }
 
-/// The reader's way from a question to the code: every file of that table is there, and has every function that it names.
+/// The reader's way from a question to the code: every file of that table is there, and has every function that it
+/// names.
 #[test]
 fn what_the_architecture_says_is_decided_somewhere_is_there() {
     let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
@@ -226,7 +227,7 @@ fn a_cycle_is_found_within_a_room_and_across() {
     assert_eq!(cycle(&across.at_depth(1)).unwrap(), ["high", "low"]);
 }
 
-/// It stands outside of the workspace, because that links the crate whose place it takes.
+/// It stands outside of the workspace, because that links the crate that it replaces.
 #[test]
 fn the_drop_in_depends_on_the_runtime_alone() {
     let packages = packages_at(workspace().join("crates/rayon-core"));
@@ -251,7 +252,8 @@ fn the_drop_in_that_records_is_the_same_source_over_another_comity() {
     assert!(recording.contains("path = \"../src/lib.rs\"") && !folder.join("recording/src").exists());
 }
 
-/// They would only be in its way: it stands before programs that end in a millisecond, and is built by who only shares cores.
+/// They would only be in its way: it stands before programs that end in a millisecond, and is built by users that
+/// only share cores.
 #[test]
 fn the_command_that_shares_cores_links_no_runtime_to_compare_with() {
     let tree = Command::new(env!("CARGO"))
