@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The pages of `comity-lab report` in a browser: one of every kind of file, and one of all. Headless Chromium must say nothing on its
-# console, draw every chart, keep within the width of the window, and need no other file. Whether the check itself notices is tried first,
-# on pages that are wrong. Screenshots at 600 and 1400 pixels are left in target/report-pages, for who wants to look.
+# The pages of `comity-lab report` in a browser: one of every kind of file, and one of all. Headless Chromium must
+# say nothing on its console, draw every chart, keep within the width of the window, and need no other file. Whether
+# the check itself notices is tried first, on pages that are wrong. Screenshots at 600 and 1400 pixels are left in
+# target/report-pages, to be looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v chromium >/dev/null; then
@@ -134,7 +135,8 @@ notices() {
 # Two kernels under COMITY_TRACE: the cores, how both took part, and the workers of each.
 page kernels 4 fib.trace mergesort.trace
 page timelines 4 first.trace second.trace
-# A style that the page's own rule forbids to load, and an attribute that is wrong, both of which the browser tells on its console.
+# A style that the page's own rule forbids to load, and an attribute that is wrong, both of which the browser tells
+# on its console.
 notices 'an error on the console' CONSOLE '<svg><path d="M0 0 nonsense"/></svg>'
 notices 'a script' 'it has a script' '<script>console.error("no")</script>'
 notices 'a file from elsewhere' 'needs another file' '<img src="http://localhost/nothing.png">'
