@@ -13,7 +13,7 @@ mod imports;
 use imports::{Imports, cycle, upward};
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "policy",
     "protocol",
     "record",
@@ -28,6 +28,7 @@ const ORDER: [&str; 14] = [
     "console",
     "cli",
     "lab",
+    "guide",
 ];
 
 /// The rooms of `runtime`, from that which imports nothing; within a room any file may import another, but no cycle.
