@@ -1,4 +1,5 @@
-# Headless Chromium for checks; sourced from the repository's root by a check that names itself in `check`. Installs it where it is missing.
+# Headless Chromium for checks, installed where it is missing. Sourced from the repository's root by a check that names
+# itself in `check`.
 if ! command -v chromium >/dev/null; then
     echo "chromium is missing; installing it" >&2
     apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 ||
@@ -10,8 +11,8 @@ fi
 profile=$(mktemp -d)
 trap 'rm -r "$profile"' EXIT
 
-# browse WIDTH HEIGHT PAGE OPTION…: opens a page of the current folder. What the page says on its console is a line with CONSOLE on
-# standard error.
+# browse WIDTH HEIGHT PAGE OPTION…: opens a page of the current folder. What the page says on its console is a line with
+# CONSOLE on standard error.
 browse() {
     local sandbox=()
     # It has none for root.

