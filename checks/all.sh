@@ -13,6 +13,7 @@ checks/rayon.sh interface
 checks/rayon.sh others
 cargo test --locked --manifest-path crates/rayon-core/programs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/stock"
 checks/no-std.sh
+checks/portable.sh
 checks/floors.sh
 checks/mixed-versions.sh
 checks/loom.sh
