@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything, before an issue is closed: checks/test.sh; rayon's tests under other policies and numbers of threads; the programs
 # over both rayon-cores; what builds without std; the lowest versions of what the drop-in is made of; two versions in one table; loom,
-# ThreadSanitizer, all mutations, instruction counts, pages in a browser, sweeps by HyperQueue and Slurm, and the papers' claims with the chosen values: in full, where
+# ThreadSanitizer, all mutations, instruction counts, pages in a browser, the guide, sweeps by HyperQueue and Slurm, and the papers' claims with the chosen values: in full, where
 # what decides has changed, they are checks/papers.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,5 +21,6 @@ checks/tsan.sh
 checks/mutations.sh
 checks/instructions.sh
 checks/report.sh
+checks/guide.sh
 checks/campaign.sh
 checks/papers.sh --subset

@@ -19,7 +19,7 @@ mod tracked;
 use imports::{Imports, cycle, upward};
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "policy",
     "protocol",
     "record",
@@ -34,6 +34,7 @@ const ORDER: [&str; 14] = [
     "console",
     "cli",
     "lab",
+    "guide",
 ];
 
 /// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.

@@ -51,10 +51,10 @@ timer ticks, and of the kernels that are modelled the one whose rules are its
 own; where something differs from this machine the report says so. Rounds are
 those of `comity-lab corun`: each program alone, then all together, over and
 over; between two rounds a kernel checks its result, which is not in its time
-and uses a core. What is printed is defined there and in docs/measures.md. Each
-of --starts simulated runs has a seed of its own and counts as many rounds as a
-block of a co-run, a third of --rounds. The same recordings, seed and options
-give the same numbers.
+and uses a core. What is printed is defined there and in
+docs/guide/src/measures.md. Each of --starts simulated runs has a seed of its
+own and counts as many rounds as a block of a co-run, a third of --rounds. The
+same recordings, seed and options give the same numbers.
 
 Costs are nanoseconds, those of a scenario's machine.costs (scenarios/README.md)
 and `join`, what a join costs that is not stolen; docs/results/predict.md says
