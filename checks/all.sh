@@ -2,7 +2,7 @@
 # Everything, before an issue is closed. First checks/test.sh, rayon's tests under other policies and numbers of
 # threads, and the programs over both rayon-cores. Then what builds without std, the lowest versions of what the
 # drop-in is made of, and two versions in one table. Then loom, ThreadSanitizer, all mutations, instruction counts,
-# pages in a browser, and sweeps by HyperQueue and Slurm. Last the papers' claims with the chosen values.
+# pages in a browser, the guide, and sweeps by HyperQueue and Slurm. Last the papers' claims with the chosen values.
 # checks/papers.sh has them in full, where what decides has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +14,7 @@ checks/rayon.sh interface
 checks/rayon.sh others
 cargo test --locked --manifest-path crates/rayon-core/programs/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/stock"
 checks/no-std.sh
+checks/portable.sh
 checks/floors.sh
 checks/mixed-versions.sh
 checks/loom.sh
@@ -21,5 +22,6 @@ checks/tsan.sh
 checks/mutations.sh
 checks/instructions.sh
 checks/report.sh
+checks/guide.sh
 checks/campaign.sh
 checks/papers.sh --subset

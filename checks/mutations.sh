@@ -26,7 +26,7 @@ patches=$PWD/crates
 mkdir -p "$work"
 rm -rf "$work/tree"
 mkdir "$work/tree"
-cp -r Cargo.toml Cargo.lock crates "$work/tree"
+cp -r Cargo.toml Cargo.lock crates scenarios "$work/tree"
 mkdir "$work/tree/docs"
 cp -r docs/claims "$work/tree/docs"
 cd "$work/tree"

@@ -58,7 +58,7 @@ impl Work for NoWork {
 pub extern "C" fn comity_without_std() -> i32 {
     let me = WorkerId(0);
     let mut hunger = 0;
-    for waking in [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+    for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
         let sleep = Rc::new(Sleep::new(Cells::default(), 2, waking, true));
         sleep.publish_thief(me);
         sleep.announce(me);

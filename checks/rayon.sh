@@ -2,11 +2,12 @@
 # Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock
 # one; and the public interfaces of both rayon-cores side by side.
 #
-# Usage: checks/rayon.sh [others|interface|tsan]
+# Usage: checks/rayon.sh [others|interface|tsan|portable]
 #
 # Without an argument: the tests under the default policy. With `others`: under bws and abp; and with 1 and 16
 # threads per pool, beside the stock crate under the same setting. With `interface`: the interfaces alone. With
-# `tsan`: under ThreadSanitizer, with the limits that checks/tsan.sh tells.
+# `tsan`: under ThreadSanitizer, with the limits that checks/tsan.sh tells. With `portable`: as on systems other
+# than Linux.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -187,6 +188,10 @@ case ${1-} in
     ;;
 interface) interface ;;
 tsan) sanitized ;;
+portable)
+    export RUSTFLAGS='--cfg comity_portable' CARGO_TARGET_DIR=$work/portable
+    both
+    ;;
 others)
     for policy in bws abp; do
         echo "COMITY_POLICY=$policy"
@@ -198,7 +203,7 @@ others)
     done
     ;;
 *)
-    echo "usage: checks/rayon.sh [others|interface|tsan]" >&2
+    echo "usage: checks/rayon.sh [others|interface|tsan|portable]" >&2
     exit 2
     ;;
 esac

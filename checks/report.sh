@@ -5,14 +5,8 @@
 # target/report-pages, to be looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if ! command -v chromium >/dev/null; then
-    echo "chromium is missing; installing it" >&2
-    apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 ||
-        { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || {
-        echo "report: cannot install chromium; install it and run this again" >&2
-        exit 1
-    }
-fi
+check=report
+. checks/browser.sh
 cargo build -q -p comity-cli -p comity-lab
 target=${CARGO_TARGET_DIR:-target}
 lab=$(realpath "$target/debug/comity-lab") comity=$(realpath "$target/debug/comity")
@@ -20,17 +14,7 @@ scenarios=$PWD/scenarios traces=$PWD/checks/report-traces.awk
 pages=$target/report-pages
 rm -rf "$pages"
 mkdir -p "$pages"
-profile=$(mktemp -d)
-trap 'rm -r "$profile"' EXIT
 cd "$pages"
-
-browse() { # width, height, page, options…
-    local sandbox=()
-    # It has none for root.
-    [ "$(id -u)" = 0 ] && sandbox=(--no-sandbox)
-    timeout 120 chromium --headless=new "${sandbox[@]}" --disable-gpu --hide-scrollbars --user-data-dir="$profile" \
-        --enable-logging=stderr --v=0 --window-size="$1,$2" "${@:4}" "file://$PWD/$3"
-}
 
 # What a page cannot tell of itself: it has no script. A copy has one, and nothing else that differs.
 cat >"$profile/script" <<'HTML'

@@ -1,5 +1,5 @@
-//! The invariants of ARCHITECTURE.md that a compiler does not keep: which crate may depend on which, what `policy`
-//! is free of, and where unsafe code is.
+//! The invariants of ARCHITECTURE.md that a compiler does not keep: which crate may depend on which, what `policy` is
+//! free of, and where unsafe code is. And what the documents refer to.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,13 +7,19 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "architecture/documents.rs"]
+mod documents;
+#[path = "architecture/glossary.rs"]
+mod glossary;
 #[path = "architecture/imports.rs"]
 mod imports;
+#[path = "architecture/tracked.rs"]
+mod tracked;
 
 use imports::{Imports, cycle, upward};
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "policy",
     "protocol",
     "record",
@@ -28,10 +34,11 @@ const ORDER: [&str; 14] = [
     "console",
     "cli",
     "lab",
+    "guide",
 ];
 
-/// The rooms of `runtime`, from that which imports nothing; within a room any file may import another, but no cycle.
-const ROOMS: [&str; 9] = ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
+/// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.
+const LAYERS: [&str; 9] = ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
 const PROTOCOL: [&str; 16] = [
@@ -82,7 +89,7 @@ fn packages_at(folder: PathBuf) -> Vec<(String, Vec<Value>)> {
 }
 
 #[test]
-fn no_crate_depends_on_one_above_it() {
+fn no_crate_imports_upwards() {
     let packages = packages();
     assert_eq!(packages.len(), ORDER.len(), "a new crate takes its place in ORDER and in ARCHITECTURE.md");
     for (folder, dependencies) in &packages {
@@ -104,10 +111,10 @@ fn imports_of(package: &str) -> Imports {
 }
 
 #[test]
-fn no_room_of_the_runtime_imports_upwards_and_no_file_what_imports_it() {
+fn no_layer_of_the_runtime_imports_upwards_and_no_file_what_imports_it() {
     let files = imports_of("runtime").at_depth(2);
     assert!(files.len() > 30 && files["api::join"].contains("raw::deque"), "{files:?}: the search is broken");
-    assert_eq!(upward(&files, &ROOMS), [""; 0]);
+    assert_eq!(upward(&files, &LAYERS), [""; 0]);
     assert_eq!(cycle(&files), None);
 }
 
@@ -120,49 +127,18 @@ fn no_module_of_the_protocol_imports_upwards() {
     assert_eq!(cycle(&modules), None);
 }
 
-/// The reader's way from a question to the code: every file of that table is there, and has every function that it
-/// names.
-#[test]
-fn what_the_architecture_says_is_decided_somewhere_is_there() {
-    let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
-    let table = text.split("## Where is it decided").nth(1).unwrap().split("\n## ").next().unwrap();
-    let rows: Vec<Vec<&str>> = table
-        .lines()
-        .filter(|line| line.starts_with('|') && line.contains('`'))
-        .map(|line| line.split('|').collect())
-        .collect();
-    assert!(rows.len() > 10, "{table}");
-    fn quoted(cell: &str) -> Vec<String> {
-        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-    }
-    for row in rows {
-        // In as many groups as there are, the files and the functions that each of them has.
-        let (files, functions): (Vec<&str>, Vec<&str>) = (row[2].split(';').collect(), row[3].split(';').collect());
-        assert_eq!(files.len(), functions.len(), "{row:?}");
-        for (files, functions) in files.into_iter().zip(functions) {
-            for file in quoted(files) {
-                let source = fs::read_to_string(workspace().join("crates").join(&file)).unwrap_or_default();
-                for function in quoted(functions) {
-                    let is_there = ["(", "<"].iter().any(|next| source.contains(&format!("fn {function}{next}")));
-                    assert!(is_there, "crates/{file} has no {function}");
-                }
-            }
-        }
-    }
-}
-
 /// One way of waking is not a branch in another.
 #[test]
 fn no_way_of_waking_imports_another() {
     let files = imports_of("protocol").at_depth(2);
-    let ways = ["sleep::every_push", "sleep::hungry", "sleep::nobody_sleeps", "sleep::watchdog"];
+    let ways = ["sleep::every_push", "sleep::hungry", "sleep::always_awake", "sleep::watchdog"];
     for way in ways {
         let others = files[way].iter().filter(|imported| ways.contains(&imported.as_str()));
         assert_eq!(others.count(), 0, "{way}: {:?}", files[way]);
     }
 }
 
-/// A crate of two rooms, where `low` is to import nothing of `high`.
+/// A crate of two layers, where `low` is to import nothing of `high`.
 fn made_up(low: &str, high: &str, other: &str) -> Imports {
     let files = [
         ("lib.rs", "mod low; mod high; pub use high::thing::Thing;"),
@@ -218,7 +194,7 @@ fn what_is_no_import_upwards_is_not_found() {
 }
 
 #[test]
-fn a_cycle_is_found_within_a_room_and_across() {
+fn a_cycle_is_found_within_a_layer_and_across() {
     let within = made_up("", "fn f() { super::other::g(); }", "use crate::high::thing;").at_depth(2);
     assert_eq!(cycle(&within).unwrap(), ["high::other", "high::thing"]);
     assert_eq!(upward(&within, &["low", "high"]), [""; 0]);
@@ -252,8 +228,8 @@ fn the_drop_in_that_records_is_the_same_source_over_another_comity() {
     assert!(recording.contains("path = \"../src/lib.rs\"") && !folder.join("recording/src").exists());
 }
 
-/// They would only be in its way: it stands before programs that end in a millisecond, and is built by users that
-/// only share cores.
+/// They would only be in its way: it stands before programs that end in a millisecond, and is built by users who only
+/// share cores.
 #[test]
 fn the_command_that_shares_cores_links_no_runtime_to_compare_with() {
     let tree = Command::new(env!("CARGO"))

@@ -1,4 +1,4 @@
-//! What a command chose, and by which variable, for whoever asks with `-v`.
+//! What a command chose, and by which variable, for users of `-v`.
 
 use comity_os::{cores, environment};
 use comity_table::Location;
@@ -6,11 +6,11 @@ use comity_table::Location;
 /// The core table that programs started here use.
 pub fn table() -> String {
     let Some(location) = Location::from_environment() else { return "core table: none (COMITY_TABLE=off)".to_owned() };
-    let whose = match location {
+    let chosen_by = match location {
         Location::At(_) => "COMITY_TABLE",
         Location::Own => "the user's own; COMITY_TABLE is not set",
     };
-    format!("core table: {} ({whose})", location.path().display())
+    format!("core table: {} ({chosen_by})", location.path().display())
 }
 
 /// The cores of this process.

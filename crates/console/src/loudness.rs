@@ -10,7 +10,7 @@ use crate::Failure;
 /// The options of every verb. A verb that they change nothing in refuses them: see [`Loudness::choose`].
 #[derive(Args, Clone, Copy)]
 pub struct Loudness {
-    /// Say more on standard error: what was chosen, by whom, and what is done
+    /// Say more on standard error: what was chosen, by what, and what is done
     #[arg(short, long, global = true, conflicts_with = "quiet", display_order = 900)]
     verbose: bool,
     /// No progress, warnings or hints on standard error: only results and errors
@@ -67,14 +67,14 @@ pub fn is_verbose() -> bool {
     LOUDNESS.load(Ordering::Relaxed) == VERBOSE
 }
 
-/// A line for whoever does not want to be left alone. Who started this may have gone: no failure.
+/// A line unless `--quiet` is given. The reader of standard error may have gone: no failure.
 pub fn hint(line: impl AsRef<str>) {
     if !is_quiet() {
         let _ = writeln!(io::stderr(), "{}", line.as_ref());
     }
 }
 
-/// A line for whoever wants to know all.
+/// A line for users of `--verbose`.
 pub fn detail(line: impl FnOnce() -> String) {
     if is_verbose() {
         let _ = writeln!(io::stderr(), "{}", line());

@@ -80,7 +80,7 @@ impl ResultFile {
                     return ResultFile::check(&folder_of(path).join(target), option);
                 }
                 temporary_beside(path).map_err(|error| refuse(&in_words(&error)))?;
-                // Whoever names it twice, in whichever way, is found out.
+                // A file that is named twice, in whichever way, is found out.
                 let folder = fs::canonicalize(folder_of(path)).map_err(|error| refuse(&error))?;
                 Ok(ResultFile::Regular(folder.join(path.file_name().unwrap_or_default())))
             }
@@ -102,14 +102,14 @@ impl ResultFile {
     }
 }
 
-/// Puts `bytes` in the place of a regular file's content: whatever happens, it has the old one or the whole new one. The
-/// file keeps its permissions, and its owner where this process may give it away.
+/// Puts `bytes` in the place of a regular file's content: whatever happens, it has the old one or the whole new one.
+/// The file keeps its permissions, and its owner where this process may give it away.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(path)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     if let Ok(old) = fs::metadata(path) {
-        // Only root may give a file away; with anybody else's, it is whose the command is.
+        // Only root may give a file away; any other user's file becomes the user's that runs the command.
         let _ = fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
         file.as_file().set_permissions(old.permissions())?;
     }
@@ -132,8 +132,8 @@ fn folder_of(path: &Path) -> &Path {
 /// A file in the same folder, because a rename is atomic only within a file system. It deletes itself when dropped.
 fn temporary_beside(path: &Path) -> io::Result<NamedTempFile> {
     use std::os::unix::fs::PermissionsExt;
-    let everybody = fs::Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(".comity-").permissions(everybody).tempfile_in(folder_of(path))
+    let all_may_read = fs::Permissions::from_mode(0o666);
+    tempfile::Builder::new().prefix(".comity-").permissions(all_may_read).tempfile_in(folder_of(path))
 }
 
 #[cfg(test)]

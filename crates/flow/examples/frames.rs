@@ -1,5 +1,6 @@
-//! A film that goes through filters, as a Kahn network: a scene is rendered in bands, split into its colours, which are blurred each on
-//! its own, while its edges are found and coloured; all is joined again, and written as pictures.
+//! A film that goes through filters, as a Kahn network. A scene is rendered in bands and split into its colours. Each
+//! colour is blurred on its own, while the edges of the scene are found and coloured. All is joined again, and written
+//! as pictures.
 //!
 //! ```text
 //!              ┌─▶ render 0 ─┐             ┌─▶ blur red ────────┐
@@ -34,7 +35,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Renders a film through a Kahn network of filters, and compares it with a sequential computation.
 #[derive(Parser)]
 pub struct Args {
-    /// Where the pictures go; it is made if it is not there [default: comity-frames, where the system has temporary files]
+    /// Where the pictures go; it is made if it is not there [default: comity-frames, where the system has temporary
+    /// files]
     #[arg(long)]
     out: Option<PathBuf>,
     /// How many pictures; the film is a loop of any length
@@ -156,7 +158,7 @@ fn bar(what: &'static str, frames: u32) -> ProgressBar {
     ProgressBar::new(frames.into()).with_style(style).with_message(what)
 }
 
-/// How much one process has done. It is no part of the network: nobody in it looks.
+/// How much one process has done. It is no part of the network: no process looks at it.
 struct Stage {
     name: String,
     frames: AtomicU64,

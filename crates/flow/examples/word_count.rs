@@ -156,7 +156,7 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
                     let reducer = share_of(&word, counts.len());
                     *counts[reducer].entry(word).or_default() += 1;
                 });
-                // One for each file, be it empty: so the reducers know whose turn it is.
+                // One for each file, be it empty: so the reducers know which mapper's turn it is.
                 for (output, counts) in outputs.iter_mut().zip(counts) {
                     output.send(counts).await;
                 }
@@ -170,8 +170,8 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
         totals.push(total_of_r);
         network.process(format!("reduce {r}"), (inputs, total), |(mut inputs, mut total)| async move {
             let mut sum = Counts::new();
-            // In the order of the files. One mapper after the other would stop the network: the next ones could not get rid of
-            // their counts, so 'scatter' would not come to its next name for the first.
+            // In the order of the files. One mapper after the other would stop the network: the next mappers could not
+            // get rid of their counts. Then 'scatter' would not come to its next name for the first mapper.
             for turn in (0..inputs.len()).cycle() {
                 let Some(counts) = inputs[turn].recv().await else { break };
                 for (word, count) in counts {

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use comity::Parker;
 
-/// Runs `future` on this thread until it is ready. A worker of a pool serves its pool while the future is pending: it may run
-/// other tasks on top of this one, which goes on when they return. So a task rather awaits.
+/// Runs `future` on this thread until it is ready. A worker of a pool serves its pool while the future is pending: it
+/// may run other tasks on top of this one, which goes on when they return. So a task rather awaits.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let parker = Parker::new();

@@ -1,8 +1,7 @@
 //! Tasks that block, on Comity's workers: futures beside fork and join, and Kahn process networks.
 //!
-//! A future that is [spawned](spawn) becomes a task of a pool: the same workers run it that run [`comity::join`], which it may
-//! call. A task that waits uses no thread. When it is woken, the pool's policy says where it goes on: under `comity` on the worker that it last
-//! ran on, if that is up and whoever woke it has other things to do.
+//! A future that is [spawned](spawn) becomes a task of a pool: the same workers run it that run [`comity::join`],
+//! which it may call. A task that waits uses no thread. When it is woken, the pool's policy says where it goes on.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,10 +15,12 @@
 //! assert_eq!(answer, 42);
 //! ```
 //!
-//! Timers, sockets and channels are those of any crate that needs no executor of its own, such as async-io and async-channel.
+//! Timers, sockets and channels are those of any crate that needs no executor of its own, as async-io and
+//! async-channel. A [`Network`] is a program of processes that share nothing but channels: the same input gives the
+//! same output.
 //!
-//! A [`Network`] is a program of processes that share nothing but channels: whatever the policy and the number of workers, the
-//! same input gives the same output.
+//! This crate knows no policy, deque or core: the runtime's `Runnable` and `Parker` are all that it asks of a pool.
+//! Begin with `state.rs`, a task's one word and its claims; then `task.rs`, and `network.rs` with `network/ledger.rs`.
 #![forbid(unsafe_code)]
 
 #[cfg(not(loom))]

@@ -6,14 +6,14 @@ use loom::thread;
 
 use crate::state::{Begun, Pended, State};
 
-/// A task whose future counts its polls and is ready when what it waits for has come.
+/// A task with a future that counts its polls, and is ready when what it waits for has come.
 struct Task {
     state: State,
     /// Entries in queues: two at once would be polled by two at once.
     queued: AtomicUsize,
     /// What the future waits for.
     come: AtomicUsize,
-    /// The future: touched only by whoever polls or drops it. `None`: dropped.
+    /// The future: touched only by the thread that polls or drops it. `None`: dropped.
     future: Mutex<Option<usize>>,
     /// What the task leaves: `true` until it is taken.
     left: Mutex<bool>,
@@ -115,7 +115,7 @@ fn loom_no_wake_up_is_lost() {
         // Whatever is queued now is all that is left to do.
         task.work(2);
         task.work(2);
-        assert!(task.state.has_ended(), "both have come, and nobody would poll again");
+        assert!(task.state.has_ended(), "both have come, and no worker would poll again");
         assert_eq!(task.queued.load(Ordering::Relaxed), 0);
     });
 }
@@ -139,7 +139,7 @@ fn loom_a_cancelled_task_ends_however_it_is_woken() {
         canceller.join().unwrap();
         task.work(2);
         task.work(2);
-        assert!(task.state.has_ended(), "it was cancelled, and nobody would drop its future");
+        assert!(task.state.has_ended(), "it was cancelled, and no worker would drop its future");
         assert!(task.future.lock().unwrap().is_none());
     });
 }

@@ -1,9 +1,10 @@
 //! Kahn process networks: processes that share nothing but channels.
 //!
-//! Kahn 1974: a process reads one channel at a time, and waits where it is empty; nobody can ask whether something is there. So what is
-//! sent over each channel depends on the input alone, not on who ran when. Here channels are bounded, as on any real machine, and a process
-//! waits where its channel is full. That keeps the streams what they are, but may stop a network that goes on with larger
-//! channels: an *artificial* deadlock (Parks 1995), which is reported as one.
+//! Kahn 1974: a process reads one channel at a time, and waits where it is empty; no process can ask whether something
+//! is there. So what is sent over each channel depends on the input alone, not on which process ran when. Here
+//! channels are bounded, as on any real machine, and a process waits where its channel is full. That keeps the streams
+//! what they are, but may stop a network that goes on with larger channels: an *artificial* deadlock (Parks 1995),
+//! which is reported as one.
 
 mod channel;
 mod ledger;
@@ -28,8 +29,8 @@ pub use channel::{Ports, Receiver, Sender};
 pub use ledger::{Deadlock, Wait};
 use ledger::{Ledger, ProcessId};
 
-/// How long after its start, or after its last look, a running network is asked whether all of its processes wait; doubled up to
-/// [`SELDOM`].
+/// How long after its start, or after its last look, a running network is asked whether all of its processes wait;
+/// doubled up to [`SELDOM`].
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_millis(320);
 
@@ -95,8 +96,8 @@ impl Network {
         Network::default()
     }
 
-    /// A channel that holds up to `capacity` values. An end that is given to no [process](Network::process) is the network's link with
-    /// whoever holds it.
+    /// A channel that holds up to `capacity` values. An end that is given to no [process](Network::process) is the
+    /// network's link with the thread or task that holds it.
     ///
     /// # Panics
     /// If `capacity` is 0.
@@ -106,8 +107,9 @@ impl Network {
 
     /// Adds a process, which owns these ends of channels: one, or a tuple, an array or a `Vec` of them, or `()`.
     ///
-    /// It may await its channels, one at a time, and whatever else gives the same at each run. One that awaits a channel and
-    /// something else at once (`select`) is no Kahn process, and may be taken for one that waits for its channel alone.
+    /// It may await its channels, one at a time, and whatever else gives the same at each run. One that awaits a
+    /// channel and something else at once (`select`) is no Kahn process, and may be taken for one that waits for its
+    /// channel alone.
     pub fn process<P, F>(&mut self, name: impl Into<String>, mut ports: P, body: impl FnOnce(P) -> F)
     where
         P: Ports,
@@ -138,8 +140,8 @@ impl Network {
 
     /// Runs the processes as tasks of the pool that polls this, or of the global one, until all have ended.
     ///
-    /// If one panics, or if they all wait for each other, the others are cancelled: no task is left when this is ready. The same
-    /// happens, some time later, if this is dropped before.
+    /// If one panics, or if they all wait for each other, the others are cancelled: no task is left when this is
+    /// ready. The same happens, some time later, if this is dropped before.
     ///
     /// # Errors
     /// [`Failure`], the first of several.

@@ -1,4 +1,5 @@
-//! Whether a task waits, is queued, runs or has ended: one word, which wakers, the worker that polls and the handle move.
+//! Whether a task waits, is queued, runs or has ended: one word, which wakers, the worker that polls and the handle
+//! move.
 //!
 //! ```text
 //!              wake, cancel                begin              pend
@@ -8,15 +9,16 @@
 //!                                 └──── pend ─────── WOKEN
 //! ```
 //!
-//! **Claim 1: a task is in a queue or runs at most once at a time.** Only who moves the word to QUEUED queues it, and only
-//! who moves it from there to RUNNING polls.
+//! **Claim 1: a task is in a queue or runs at most once at a time.** Only the thread that moves the word to QUEUED
+//! queues it, and only the thread that moves it from there to RUNNING polls.
 //!
-//! **Claim 2: no wake-up is lost.** A wake-up after the poll began is seen by that poll's `pend`, which queues the task
-//! again; one before it has moved the word to QUEUED, or found it there, and then the poll that is to come sees what the
-//! waker wrote: every wake-up writes the word, with release, even where it does not change it, and `begin` acquires.
+//! **Claim 2: no wake-up is lost.** A wake-up after the poll began is seen by that poll's `pend`, which queues the
+//! task again. A wake-up before it has moved the word to QUEUED, or found it there; then the poll that is to come sees
+//! what the waker wrote. For every wake-up writes the word, with release, even where it does not change it, and
+//! `begin` acquires.
 //!
-//! **Claim 3: what a task leaves is taken once.** `end` and `abandon` each set their flag and see the other's: the second of the two
-//! takes what is left.
+//! **Claim 3: what a task leaves is taken once.** `end` and `abandon` each set their flag and see the other's: the
+//! second of the two takes what is left.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +35,7 @@ const ENDED: u32 = 4;
 const STAND: u32 = 7;
 /// Its future is to be dropped, and not polled again.
 const CANCELLED: u32 = 8;
-/// Nobody will ask for its result.
+/// Its handle is gone: no task will ask for its result.
 const ABANDONED: u32 = 16;
 
 /// A task's word.
@@ -48,7 +50,7 @@ pub(crate) enum Begun {
     Cancelled,
 }
 
-/// What a worker whose poll has found the future pending is to do.
+/// What a worker is to do after its poll found the future pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pended {
     /// Nothing: a waker will queue the task.
@@ -119,13 +121,14 @@ impl State {
         pended.expect("it has an answer")
     }
 
-    /// What the task leaves lies where its handle finds it. True: nobody will ask for it, so the caller takes it.
+    /// What the task leaves lies where its handle finds it. True: the handle is gone, so the caller takes it.
     pub(crate) fn end(&self) -> bool {
         let abandoned = self.step(|word| Some((word & !STAND | ENDED, word & ABANDONED != 0)));
         abandoned.expect("it has an answer")
     }
 
-    /// Nobody will ask for the result. True: it is there, so the caller takes it.
+    /// The handle is gone, and with it all that would ask for the result. True: the result is there, so the caller
+    /// takes it.
     pub(crate) fn abandon(&self) -> bool {
         let ended = self.step(|word| Some((word | ABANDONED, word & STAND == ENDED)));
         ended.expect("it has an answer")

@@ -50,10 +50,10 @@ where
 
 /// A task's handle: a future of its result.
 ///
-/// Awaiting it gives the result, or goes on with the task's panic. Dropping it cancels the task: its future is not polled again,
-/// and is dropped by a worker, some time. After [`Task::detach`] the task runs on.
+/// Awaiting it gives the result, or goes on with the task's panic. Dropping it cancels the task: its future is not
+/// polled again, and is dropped by a worker, some time. After [`Task::detach`] the task runs on.
 ///
-/// A panic that nobody awaits is reported to the pool's panic handler; without one, the process aborts.
+/// A panic that no task awaits is reported to the pool's panic handler; without one, the process aborts.
 #[must_use = "a task is cancelled when its handle is dropped; `detach` lets it run"]
 pub struct Task<T> {
     /// `None` once it is detached or its result is taken.
@@ -141,9 +141,9 @@ trait Ended<T>: Send + Sync {
 /// A future and what becomes of it.
 struct Body<F: Future> {
     state: State,
-    /// Locked by the worker that polls, and after the end by whoever takes what is left: never by two at once.
+    /// Locked by the worker that polls, and after the end by the thread that takes what is left: never by two at once.
     stage: Mutex<Stage<F>>,
-    /// Who awaits the handle.
+    /// What awaits the handle.
     awaiter: AtomicWaker,
 }
 
@@ -190,9 +190,9 @@ where
             (Some(Ok(result)), Ok(())) => Stage::Ended(Ok(result)),
             (None, Ok(())) => Stage::Empty,
         };
-        let nobody_asks = this.state.end();
+        let abandoned = this.state.end();
         this.awaiter.wake();
-        if nobody_asks {
+        if abandoned {
             this.drop_what_is_left();
         }
         this.done();
@@ -208,7 +208,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// Nobody will ask for the result. A panic is told to the pool.
+    /// No task will ask for the result. A panic is told to the pool.
     fn drop_what_is_left(&self) {
         let left = std::mem::replace(&mut *self.stage(), Stage::Empty);
         let payload = match left {

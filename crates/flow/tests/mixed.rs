@@ -1,5 +1,5 @@
-//! Everything at once, by a seed: joins, scopes, installs across pools, panics, futures and forks, nested in each other, under every
-//! policy, beside a process that writes random words into the core table all the time.
+//! Everything at once, by a seed, under every policy: joins, scopes, installs across pools, panics, futures and forks,
+//! nested in each other. Beside them a process writes random words into the core table all the time.
 #![cfg(not(loom))]
 
 #[path = "../../runtime/tests/harness/child.rs"]

@@ -183,7 +183,7 @@ fn a_deadlock_is_found_beside_processes_that_go_on_and_without_those_that_wait_f
         let (numbers, input) = network.channel("numbers", 2);
         count(&mut network, numbers);
         drain(&mut network, "drain", input);
-        // One that waits for a process of the cycle, and is in none; and one that waits for nobody of the network.
+        // One that waits for a process of the cycle, and is in none; and one that waits for no process of the network.
         let (results, input) = network.channel::<u8>("results", 1);
         drain(&mut network, "waits for it", input);
         network.process("outside", (), |()| std::future::pending());
@@ -217,7 +217,7 @@ fn waiting_for_the_outside_is_no_deadlock() {
             }
         });
         let outside = spawn_in(pool, async move {
-            // Several looks long nobody writes, and then several looks long nobody reads.
+            // For several looks no process writes, and then for several looks none reads.
             Timer::after(Duration::from_millis(40)).await;
             question.send(40).await;
             Timer::after(Duration::from_millis(40)).await;
@@ -230,8 +230,8 @@ fn waiting_for_the_outside_is_no_deadlock() {
     });
 }
 
-/// One process breaks in the middle. Its neighbours, which read from it and write to it, take whatever they see for a reason to panic
-/// too.
+/// One process breaks in the middle. Its neighbours, which read from it and write to it, take whatever they see for a
+/// reason to panic too.
 fn breaks(alive: &Arc<AtomicUsize>, nth: usize) -> Network {
     let mut network = Network::new();
     let (numbers, input) = network.channel("numbers", 1 + nth % 3);
@@ -337,8 +337,8 @@ fn a_panic_is_reported_before_the_ends_that_outlive_it_are_dropped() {
     }
 }
 
-/// What it drops in a panic that it catches itself is the end of a stream, like any other: here the process waits for what its reader
-/// makes of that.
+/// What it drops in a panic that it catches itself is the end of a stream, like any other. Here the process waits for
+/// what its reader makes of that.
 #[test]
 fn a_process_that_catches_its_own_panic_goes_on() {
     on_some_pools(|pool| {
@@ -369,7 +369,8 @@ fn a_process_that_catches_its_own_panic_goes_on() {
     });
 }
 
-/// Numbers that are alive on their way through three processes for ever, with a sink that notes when its stream has ended.
+/// Numbers that are alive on their way through three processes for ever, with a sink that notes when its stream has
+/// ended.
 fn endless(alive: &Arc<AtomicUsize>, noted: &Arc<AtomicBool>) -> Network {
     let mut network = Network::new();
     let (letters, input) = network.channel("letters", 4);
@@ -565,7 +566,7 @@ fn ten_thousand_processes_run_and_are_freed() {
 
 /// The writer has dropped its end, and the reader has yet to hear of it.
 #[test]
-fn an_end_that_is_dropped_is_waited_for_by_nobody() {
+fn no_process_waits_for_an_end_that_is_dropped() {
     let pool = pool(1, "comity");
     let mut network = Network::new();
     let (to_reader, from_writer) = network.channel::<u32>("there", 1);
@@ -621,9 +622,9 @@ fn a_channel_may_link_two_networks() {
 }
 
 /// Panics when it is dropped.
-struct Sore;
+struct PanicsWhenDropped;
 
-impl Drop for Sore {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         panic!("sore");
     }
@@ -638,7 +639,7 @@ fn the_first_panic_is_the_one_that_is_reported() {
             panic!("the first");
         });
         network.process("sore", (), |()| async {
-            let _sore = Sore;
+            let _sore = PanicsWhenDropped;
             std::future::pending::<()>().await;
         });
         assert_eq!(run(pool, network).unwrap_err().to_string(), "process 'first' panicked: the first");
@@ -659,7 +660,7 @@ fn a_panic_that_a_dropped_run_has_not_heard_of_goes_to_the_pool() {
     network.process("lonely", (), |()| async move {
         eventually("the run was polled", || was_polled.load(Ordering::SeqCst));
         ends.store(true, Ordering::SeqCst);
-        panic!("heard by nobody");
+        panic!("heard by no run");
     });
     {
         let mut run = pin!(network.run_in(&pool));
@@ -667,6 +668,6 @@ fn a_panic_that_a_dropped_run_has_not_heard_of_goes_to_the_pool() {
         polled.store(true, Ordering::SeqCst);
         eventually("it runs", || ended.load(Ordering::SeqCst));
     }
-    assert_eq!(panics.recv_timeout(PATIENCE), Ok("heard by nobody"));
+    assert_eq!(panics.recv_timeout(PATIENCE), Ok("heard by no run"));
     pool.shutdown();
 }

@@ -55,7 +55,8 @@ fn results_come_back_from_tasks_that_wait_for_tasks() {
     everywhere(|pool, name| assert_eq!(block_on(spawn_in(pool, sum(0, 1000))), 499_500, "{name}"));
 }
 
-/// The left half of each join waits for what its right half sends, so on one worker only the worker that waits can run that.
+/// The left half of each join waits for what its right half sends, so on one worker only the worker that waits can run
+/// that.
 #[test]
 fn waits_nest_deeper_than_a_worker_lays_jobs_on_its_stack() {
     fn nest(depth: u32) -> u32 {
@@ -112,7 +113,8 @@ fn tasks_join_and_joins_run_beside_tasks() {
     });
 }
 
-/// Tasks that never end keep every worker busy: what comes from outside runs all the same, and so does a join among them.
+/// Tasks that never end keep every worker busy: what comes from outside runs all the same, and so does a join among
+/// them.
 #[test]
 fn neither_a_join_nor_another_task_is_starved_by_tasks() {
     for place in ["current", "last", "last-if-up"] {
@@ -161,7 +163,8 @@ fn neither_a_join_nor_another_task_is_starved_by_tasks() {
     }
 }
 
-/// A task whose last worker is in the middle of something long, while all others always have tasks: it is taken by one of these.
+/// A task with a last worker in the middle of something long, while all others always have tasks: one of these takes
+/// it.
 #[test]
 fn a_task_does_not_wait_for_a_last_worker_that_is_busy_for_long() {
     let pool = pool(2, "ws-last".parse().unwrap());
@@ -247,7 +250,7 @@ fn a_panic_goes_on_where_the_task_is_awaited() {
 }
 
 #[test]
-fn a_panic_that_nobody_awaits_goes_to_the_pools_handler() {
+fn a_panic_that_no_task_awaits_goes_to_the_pools_handler() {
     let (panicked, panics) = mpsc::channel();
     let pool = ThreadPoolBuilder::new()
         .num_threads(2)
@@ -262,13 +265,13 @@ fn a_panic_that_nobody_awaits_goes_to_the_pools_handler() {
     drop(task);
     assert_eq!(panics.recv_timeout(PATIENCE), Ok("ended before"));
     // A future that panics when it is dropped.
-    struct Sore;
-    impl Drop for Sore {
+    struct PanicsWhenDropped;
+    impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
             panic!("dropped");
         }
     }
-    let sore = Sore;
+    let sore = PanicsWhenDropped;
     drop(spawn_in(&pool, async move {
         std::future::pending::<()>().await;
         drop(sore);
@@ -502,9 +505,9 @@ fn tasks_that_block_their_worker_do_not_pile_up() {
 
 /// The last waker of a detached task is dropped, and its future panics then.
 #[test]
-fn a_task_that_nobody_can_wake_any_more_may_panic_in_its_end() {
-    struct Sore;
-    impl Drop for Sore {
+fn a_task_without_a_waker_may_panic_when_it_is_dropped() {
+    struct PanicsWhenDropped;
+    impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
             panic!("never woken");
         }
@@ -517,7 +520,7 @@ fn a_task_that_nobody_can_wake_any_more_may_panic_in_its_end() {
         .unwrap();
     let (wake, woken) = futures::channel::oneshot::channel::<()>();
     spawn_in(&pool, async move {
-        let _sore = Sore;
+        let _sore = PanicsWhenDropped;
         let _ = woken.await;
         std::future::pending::<()>().await;
     })

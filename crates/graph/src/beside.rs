@@ -5,8 +5,8 @@ use crate::merge::keep;
 use crate::{About, Graph, Step, Stretch, Task, TaskId};
 
 impl Graph {
-    /// All of these in parallel, as children of one fork at the root, which has a nanosecond of its own; one alone stays what it is. Of
-    /// `about` it fills in what the graphs know.
+    /// All of these in parallel, as children of one fork at the root, which has a nanosecond of its own; one alone
+    /// stays what it is. Of `about` it fills in what the graphs know.
     ///
     /// # Errors
     /// There are none, or together they are larger than a graph may be; says so in a sentence.
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn they_begin_together_and_equal_tasks_are_kept_once() {
+    fn graphs_beside_each_other_begin_together_and_equal_tasks_are_kept_once() {
         let graph = Graph::beside(About::default(), vec![of(&[10, 20]), of(&[20, 30])]).unwrap();
         let found = graph.measure(0);
         assert_eq!((found.work, found.span), (1 + 35 + 55, 1 + 35));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_stays_what_it_is_and_none_is_refused() {
+    fn a_graph_alone_stays_as_it_is_and_no_graph_is_refused() {
         let one = of(&[10, 20]);
         assert_eq!(Graph::beside(one.about.clone(), vec![one.clone()]).unwrap(), one);
         assert!(Graph::beside(About::default(), Vec::new()).unwrap_err().contains("nothing was recorded"));

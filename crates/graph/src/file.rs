@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! {"format":"comity-graph","version":1,"tasks":3,"unfold":7,"work_ns":…,"about":{…}}
-//! [{"ns":[4980,5011,5240]}]                     a task: a stretch, whose lengths have this distribution
+//! [{"ns":[4980,5011,5240]}]                     a task: a stretch, with lengths of this distribution
 //! [12,[0,0],3]                                  12 ns; a fork of two times task 0; 3 ns
 //! [20500,{"repeat":1,"times":3},{"ns":80,"joins":4}]     the run
 //! ```
 
 //!
-//! It is JSON, and written without a library for it: what a recorded program links must change nothing in that program, not even which
-//! implementations of traits there are.
+//! It is JSON, and written without a library for it: what a recorded program links must change nothing in that
+//! program, not even which implementations of traits there are.
 
 #[cfg(feature = "read")]
 mod read;

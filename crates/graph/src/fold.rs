@@ -143,7 +143,7 @@ pub(crate) fn fold(raws: &mut [Raw]) -> Vec<Task> {
     fold.tasks.into_tasks()
 }
 
-/// A list of items whose steps are made.
+/// A list of items that have their steps made.
 struct List {
     plan: Vec<Item>,
     /// Where it begins, in each repetition: in which raw task, with which of its forks.
@@ -235,8 +235,8 @@ impl Fold<'_> {
         }
     }
 
-    /// What comes before a list that recurs is in its first stretch, if that is longer the first time than ever after: what it is
-    /// longer by, then, which is taken off.
+    /// What comes before a list that recurs is in its first stretch, if that is longer the first time than ever after.
+    /// Then it is what the stretch is longer by, which is taken off.
     fn split_off(&mut self, raw: u32, first: usize, times: u32, forks: usize) -> u64 {
         let runs = &mut self.raws[raw as usize].runs;
         let again = || (1..times as usize).map(|nth| runs[first + nth * forks].0);

@@ -32,8 +32,8 @@ pub struct About {
     pub recorded_ns: u64,
     /// T∞ of the run as it was, in which each stretch had the length that it had then.
     pub span_ns: u64,
-    /// What its process computes between one run and the next, on one core: it checks the result, and gives memory back. The median
-    /// of some; not known of a command.
+    /// What its process computes between one run and the next, on one core: it checks the result, and gives memory
+    /// back. The median of some; not known of a command.
     #[cfg_attr(feature = "read", serde(default))]
     pub check_ns: Option<u64>,
 }
@@ -58,7 +58,7 @@ pub enum Step {
     },
 }
 
-/// A serial stretch, whose length may differ from one repetition to the next.
+/// A serial stretch. Its length may differ from one repetition to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stretch {
     /// The means of as many equal parts of its lengths in all repetitions, ascending. One: it has the same each time.
@@ -110,8 +110,8 @@ impl Stretch {
         &self.lengths
     }
 
-    /// How long it is in one of `of` repetitions. Each part of the distribution has its share of them, in an order that depends on
-    /// the seed and on `place`, another for each stretch.
+    /// How long it is in one of `of` repetitions. Each part of the distribution has its share of them, in an order
+    /// that depends on the seed and on `place`, another for each stretch.
     pub fn nth(&self, instance: u64, of: u64, place: u64, seed: u64) -> u64 {
         let parts = self.lengths.len() as u64;
         if parts == 1 {
@@ -237,7 +237,7 @@ impl Task {
                     }
                     if lengths.is_empty() || lengths.len() > Stretch::MOST_PARTS || !lengths.is_sorted() {
                         let most = Stretch::MOST_PARTS;
-                        return Err(format!("has a stretch whose lengths are not 1 to {most} that ascend"));
+                        return Err(format!("has a stretch with lengths that are not 1 to {most} that ascend"));
                     }
                 }
                 Step::Fork(children) => {

@@ -1,8 +1,8 @@
 //! Task graphs of real runs, which the simulator unfolds on machines that one does not have.
 //!
-//! A [`Graph`] is series-parallel. A task is a list of steps, one after another: a serial stretch, a fork of tasks that
-//! run in parallel and are joined, or a task that is repeated. It is compact: equal tasks are kept once, and a phase
-//! that recurs is kept once, with how often it does and how the lengths of each of its stretches are distributed.
+//! A [`Graph`] is series-parallel. A task is a list of steps, one after another: a serial stretch, a fork of tasks
+//! that run in parallel and are joined, or a task that is repeated. It is compact: equal tasks are kept once. A phase
+//! that recurs is kept once too, with how often it does and how the lengths of each of its stretches are distributed.
 //!
 //! ```text
 //! graph.rs     what a graph is, and what it may not be
@@ -15,7 +15,8 @@
 //! beside.rs    several graphs that begin together
 //! ```
 //!
-//! All lengths are in nanoseconds of processor time.
+//! All lengths are in nanoseconds of processor time. This crate knows no runtime, thread or clock: a driver tells a
+//! [`Recorder`] what the time is. Begin with `graph.rs`.
 #![forbid(unsafe_code)]
 
 mod beside;

@@ -4,9 +4,9 @@ use crate::fold::Tasks;
 use crate::graph::{Step, Stretch, Task, TaskId};
 use crate::measure::times;
 
-/// The tasks without those that take less than `least` in the mean. As many of a fork's as take that together are one task, of which there
-/// must be others beside it; what is left the parent does, before what is forked there. A recorder that keeps no short tasks any more does
-/// the same at once.
+/// The tasks without those that take less than `least` in the mean. As many of a fork's as take that together become
+/// one task, if others remain beside it. What is left the parent does, before what is forked there. A recorder that
+/// keeps no short tasks any more does the same at once.
 pub(crate) fn merge(tasks: &[Task], least: u64) -> Vec<Task> {
     let mut works: Vec<f64> = Vec::with_capacity(tasks.len());
     // Where each is among the merged, which have more.
@@ -85,8 +85,8 @@ fn one_of(merged: &mut Vec<Task>, group: &[TaskId]) -> TaskId {
 /// Graphs of more tasks are rounded.
 const MOST_EXACT: usize = 4_096;
 
-/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and kept once. What one length gains
-/// by that the next loses. Those of what recurs are left alone.
+/// Rounds the lengths of a large graph to 7 binary digits, so that more tasks are equal and kept once. What one length
+/// gains by that the next loses. Those of what recurs are left alone.
 pub(crate) fn round(tasks: Vec<Task>) -> Vec<Task> {
     if tasks.len() <= MOST_EXACT {
         return tasks;

@@ -4,11 +4,11 @@ use crate::fold::{Raw, fold, span};
 use crate::merge::{merge, round};
 use crate::{About, Graph};
 
-/// Makes a graph of what a run says, which is on one thread. A driver reads the clock, and says when a stretch ends and when one
-/// begins; what happens in between is not in the graph.
+/// Makes a graph of what a run says, which is on one thread. A driver reads the clock, and says when a stretch ends
+/// and when one begins; what happens in between is not in the graph.
 ///
-/// Where forks at one depth have always been short, the recorder asks the driver to be *quiet*: to count joins, and to read no
-/// clock before the outermost is over.
+/// Where forks at one depth have always been short, the recorder asks the driver to be *quiet*: to count joins, and to
+/// read no clock before the outermost is over.
 #[derive(Debug)]
 pub struct Recorder {
     merge_ns: u64,
@@ -63,11 +63,12 @@ struct Depth {
 }
 
 impl Recorder {
-    /// So many tasks are kept, however short: then what recurs is alike each time, although short tasks are not equally short.
+    /// So many tasks are kept, however short: then what recurs is alike each time, although short tasks are not
+    /// equally short.
     const KEPT: usize = 500_000;
 
-    /// A recorder whose run begins at `now`. Tasks shorter than `merge_ns` become part of their parents, or several of one fork
-    /// become one; a reading of the clock costs `clock_ns`, and a join in quiet `quiet_ns`.
+    /// A recorder of a run that begins at `now`. Tasks shorter than `merge_ns` become part of their parents, or
+    /// several of one fork become one. A reading of the clock costs `clock_ns`, and a join in quiet `quiet_ns`.
     pub fn new(now: u64, merge_ns: u64, clock_ns: u64, quiet_ns: f64) -> Recorder {
         Recorder {
             merge_ns,
@@ -81,8 +82,8 @@ impl Recorder {
         }
     }
 
-    /// A recorder of a task that runs apart, to be [added](Recorder::add) here when the task is over. Its run begins at 0. It knows
-    /// which forks have been short, and keeps no more tasks than this one would.
+    /// A recorder of a task that runs apart, to be [added](Recorder::add) here when the task is over. Its run begins
+    /// at 0. It knows which forks have been short, and keeps no more tasks than this one would.
     pub fn apart(&self) -> Recorder {
         Recorder {
             since: 0,
@@ -94,8 +95,8 @@ impl Recorder {
         }
     }
 
-    /// What a recorder has that was taken [apart](Recorder::apart) is a child of the fork that this task is in, after those that were
-    /// added before. The first begins the fork.
+    /// What a recorder has that was taken [apart](Recorder::apart) is a child of the fork that this task is in, after
+    /// those that were added before. The first begins the fork.
     ///
     /// # Panics
     /// If in the other a child has begun that is not over.
@@ -251,8 +252,8 @@ impl Recorder {
     }
 }
 
-/// What remains of a fork's children, and what the parent does before them, by the rule of `merge`: as many short ones as take `least`
-/// together are one, of which there must be others beside it.
+/// What remains of a fork's children, and what the parent does before them, by the rule of `merge`. As many short ones
+/// as take `least` together become one, if others remain beside it.
 fn together(children: Vec<Closed>, least: u64) -> (Vec<Closed>, Short) {
     let (mut forked, mut group, mut members) = (Vec::new(), Short::default(), 0);
     for child in children {

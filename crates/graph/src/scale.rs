@@ -1,13 +1,14 @@
 //! The graph of a larger input, from a recording of a small one.
 //!
-//! A phase of a larger input has more leaves, or longer ones; a run of it has more phases. So there are factors for each:
+//! A phase of a larger input has more leaves, or longer ones; a run of it has more phases. So there are factors for
+//! each:
 //!
 //! - `repeats`: how often what recurs does, where it is not part of something else that recurs.
-//! - `phases`: how often each phase occurs, one after another. A phase is what the root forks at once, with the stretch
-//!   between it and the phase before; what recurs is many of them. So a sequence whose phases shrink keeps its shape: a
-//!   triangle stays one. What is before the first phase and after the last stays once.
-//! - `width`: how many leaves there are. Each leaf becomes as many, by further halvings, so the span grows as it does on a
-//!   larger range.
+//! - `phases`: how often each phase occurs, one after another. A phase is what the root forks at once, with the
+//!   stretch between it and the phase before; what recurs is many of them. So a sequence of phases that shrink keeps
+//!   its shape: a triangle stays one. What is before the first phase and after the last stays once.
+//! - `width`: how many leaves there are. Each leaf becomes as many, by further halvings, so the span grows as it does
+//!   on a larger range.
 //! - `length`: how long the leaves are.
 //! - `serial`: how long the stretches are that are in no forked task, before the phases, between and after them.
 //!
@@ -96,11 +97,11 @@ impl Scale {
     }
 }
 
-/// Makes whole numbers of broken ones, whose sum stays the same.
+/// Makes whole numbers of broken ones, and keeps their sum.
 #[derive(Default)]
-struct Owed(f64);
+struct Rounding(f64);
 
-impl Owed {
+impl Rounding {
     fn whole(&mut self, more: f64) -> u64 {
         self.0 += more;
         // A sum of thirds is a little less than a whole number.
@@ -114,8 +115,8 @@ impl Graph {
     /// The graph of an input that differs by these factors.
     ///
     /// # Errors
-    /// A factor is out of range, or the graph would be too large; or nothing recurs in it, or nothing is forked, and that is to
-    /// be scaled. Says so in a sentence.
+    /// A factor is out of range, or the graph would be too large; or nothing recurs in it, or nothing is forked, and
+    /// that is to be scaled. Says so in a sentence.
     pub fn scaled(&self, scale: Scale) -> Result<Graph, String> {
         scale.check()?;
         let root = &self.tasks()[self.root() as usize];
@@ -126,7 +127,7 @@ impl Graph {
             return Err(format!("phases = {}: nothing is forked in this recording; leave it out", scale.phases));
         }
         let (is_trunk, is_forked) = (self.trunk(), self.forked());
-        let mut scaled = Scaled { tasks: Vec::new(), scale, leaves: Owed::default(), phases: Owed::default() };
+        let mut scaled = Scaled { tasks: Vec::new(), scale, leaves: Rounding::default(), phases: Rounding::default() };
         let mut places: Vec<TaskId> = Vec::with_capacity(self.tasks().len());
         for (nth, task) in self.tasks().iter().enumerate() {
             let place = |task: &TaskId| places[*task as usize];
@@ -198,9 +199,9 @@ struct Scaled {
     tasks: Vec<Task>,
     scale: Scale,
     /// Those that leaves are yet to become.
-    leaves: Owed,
+    leaves: Rounding,
     /// Those that phases are yet to become.
-    phases: Owed,
+    phases: Rounding,
 }
 
 impl Scaled {

@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn a_wider_graph_has_as_many_more_leaves(leaves in 2..40usize, times in 1..30u32, width in 1..6u32) {
+    fn a_wider_graph_has_as_many_times_the_leaves(leaves in 2..40usize, times in 1..30u32, width in 1..6u32) {
         let leaf = vec![Part::Run(3_000)];
         let phase = vec![Part::Run(100), Part::Fork(vec![leaf; leaves])];
         let mut teller = Teller::new(0, 7);
@@ -170,7 +170,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn as_many_phases_are_as_many_times_the_work(widths in vec(2..40usize, 1..30), phases in 1..8u32, between in 1..500u64) {
+    fn so_many_phases_are_so_many_times_the_work(widths in vec(2..40usize, 1..30), phases in 1..8u32, between in 1..500u64) {
         let phase = |width: usize| vec![Part::Fork(vec![vec![Part::Run(3_000)]; width]), Part::Run(between)];
         let parts = [vec![Part::Run(700)], widths.iter().flat_map(|width| phase(*width)).collect()].concat();
         let mut teller = Teller::new(0, 0);
@@ -180,8 +180,8 @@ proptest! {
         let leaves: usize = widths.iter().sum();
         prop_assert_eq!(graph.leaves().count, leaves as u64);
         prop_assert_eq!(scaled.leaves().count, u64::from(phases) * leaves as u64);
-        // What is before the first phase and after the last stays once. Where all recurs, the first phase is taken to have the
-        // same stretch before it as the others.
+        // What is before the first phase and after the last stays once. Where all recurs, the first phase is taken to
+        // have the same stretch before it as the others.
         let (once, times, found) = (700 + between, u64::from(phases), scaled.measure(0));
         let slack = u128::from(times) * (2 * widths.len() as u128 + u128::from(between));
         prop_assert!(nearly(found.span, once + times * (span - once), slack), "{found:?}, {span}");

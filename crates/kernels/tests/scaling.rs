@@ -1,7 +1,7 @@
 //! The rules by which a program's graph is scaled, against recordings of the larger inputs.
 //!
 //! Compared is what no clock has a part in: tasks, leaves, and the longest path in leaves. How long the leaves are,
-//! which depends on caches, is compared by `docs/results/recorded.py LAB FOLDER scale`.
+//! which depends on caches, is compared by `bench/recorded.py LAB FOLDER scale`.
 
 use comity_graph::{About, Graph, Step, Stretch, Task};
 use comity_kernels::record::Costs;

@@ -26,7 +26,7 @@ const EXAMPLES: &str = "Examples:
   comity-lab sweep sweep.toml --shard 3/8
   comity-lab sweep sweep.toml --merge first --merge second
 
-docs/clusters.md documents the file, and what each engine needs.";
+docs/guide/src/clusters.md documents the file, and what each engine needs.";
 
 /// Run all that a file lists, here or as a task array on a cluster
 ///

@@ -51,8 +51,8 @@ timer ticks, and of the kernels that are modelled the one with the same rules;
 where something differs from this machine the report says so. Rounds are those
 of `comity-lab corun`: each program alone, then all together, over and over.
 Between two rounds a kernel checks its result, which is not in its time and uses
-a core. What is printed is defined there and in docs/measures.md. Each of
---starts simulated runs has a seed of its own and counts as many rounds as a
+a core. What is printed is defined there and in docs/guide/src/measures.md. Each
+of --starts simulated runs has a seed of its own and counts as many rounds as a
 block of a co-run, a third of --rounds. The same recordings, seed and options
 give the same numbers.
 

@@ -136,6 +136,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_confined_thread_stays_there_until_it_is_let_go() {
         std::thread::spawn(|| {
             let me = ThreadId::current();

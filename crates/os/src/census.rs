@@ -143,6 +143,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn this_process_and_its_threads_are_found() {
         let me = std::process::id();
         let stat = Stat::of_process(me).unwrap();

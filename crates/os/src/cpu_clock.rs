@@ -101,6 +101,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_sleeping_thread_is_not_running_and_a_spinning_one_gains_time() {
         let thread = AtomicI32::new(0);
         let (spin, end) = (AtomicBool::new(false), AtomicBool::new(false));

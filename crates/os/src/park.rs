@@ -98,6 +98,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_steered_sleeper_gets_its_mask_back() {
         let parker = Parker::new(0);
         let before = affinity(THIS).unwrap();

@@ -67,6 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn sleep_is_not_in_it_and_work_is() {
         let mut watch = Stopwatch::start();
         let thread = ThreadId::current();

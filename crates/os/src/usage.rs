@@ -41,6 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_sleep_is_a_voluntary_switch() {
         let before = Usage::of_this_process();
         std::thread::sleep(Duration::from_millis(2));
@@ -48,6 +49,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_child_counts_when_it_was_waited_for() {
         let before = Usage::of_ended_children();
         let busy = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"];

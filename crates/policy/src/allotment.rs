@@ -15,7 +15,8 @@ pub struct Claim {
     pub desire: u32,
 }
 
-/// How a program proposes that cores are divided. Programs that all propose the same have it so; among any others shares are equal.
+/// How a program proposes to divide the cores. If all programs propose the same, that holds; otherwise shares are
+/// equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proposal {
     /// Equal parts of the processor time.
@@ -23,16 +24,16 @@ pub enum Proposal {
     Equal,
     /// Parts by which all are slowed alike.
     Slowdown {
-        /// The program's speed alone, over that of as many cores as it would have then, if each did what one of its share does: in thousandths,
-        /// [`EFFICIENCIES`] at the outside.
+        /// The program's speed alone, over that of as many cores as its share has, if each did what a core of its
+        /// share does. In thousandths, within [`EFFICIENCIES`].
         efficiency: u32,
     },
     /// All cores to each program in turn.
     Time,
 }
 
-/// What a program may say of its efficiency. None has more than twice or less than half of its equal part for it, whatever programs publish:
-/// the bound is that of one program that says the one, where all others say the other.
+/// What a program may say of its efficiency. Whatever programs publish, none has more than twice or less than half of
+/// its equal part for it. The bound is reached where one program publishes one end and all others the other.
 pub const EFFICIENCIES: RangeInclusive<u32> = 500..=LINEAR;
 
 /// The efficiency of a program that is as many times faster with all cores than with one.
@@ -80,14 +81,16 @@ pub enum Division {
     Time,
 }
 
-/// So many programs for each core are a crowd. None has a core for long there, so all share time, and none is told from another.
+/// So many programs for each core are a crowd. No program has a core for long there, so all share time, and all are
+/// treated alike.
 pub const CROWD: u32 = 4;
 
-/// Efficiencies that are no further apart, in thousandths, move no share: cores that are lasting would change hands for it.
+/// Efficiencies that are no further apart, in thousandths, move no share: lasting cores would change hands for it.
 const ALIKE: u32 = 50;
 
 impl Division {
-    /// How the programs with these proposals have cores divided where there is no probe: in equal parts also where all gain about as much.
+    /// How cores are divided among programs with these proposals, apart from probes. If all gain about as much, in
+    /// equal parts too.
     pub fn beside_probes(self, proposals: impl IntoIterator<Item = Proposal>) -> Division {
         let efficiencies = proposals.into_iter().map(|proposal| proposal.factor(self));
         let (least, most) = efficiencies.fold((u32::MAX, 0), |(least, most), one| (least.min(one), most.max(one)));
@@ -95,13 +98,13 @@ impl Division {
         if is_alike { Division::Equal } else { self }
     }
 
-    /// How many of the cores that a program may use count where it is asked what others are due. Of gangs those that it
-    /// desires. Else all: what it would desire is not known while it holds none.
+    /// How many of the cores that a program may use count in what others are due. For gangs, those that it desires.
+    /// Otherwise all of them: what it would desire is not known while it holds none.
     pub fn could_use(self, desire: u32, may_use: u32) -> u32 {
         if self == Division::Time && desire > 0 { desire.min(may_use) } else { may_use }
     }
 
-    /// What programs with these proposals have. `None` is of an earlier build, which knows no others than equal parts.
+    /// What programs with these proposals have. `None` is a program of an earlier build, which knows equal parts only.
     pub fn among(proposal: impl IntoIterator<Item = Option<Proposal>>) -> Division {
         let one = |proposal| match proposal {
             Some(Proposal::Slowdown { .. }) => Division::Slowdown,
@@ -114,24 +117,25 @@ impl Division {
     }
 }
 
-/// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3): every program gets an equal share of
-/// `cores`, by weight, but none more than it desires, and what one does not desire is shared out among the others. A program
-/// divides its share among its parties in the same way. One number per claim, in their order.
+/// Dynamic equipartitioning (McCann, Vaswani and Zahorjan, ACM TOCS 1993; A-STEAL §3). Every program gets an equal
+/// share of `cores`, by weight, but none more than it desires; what one program does not desire is divided among the
+/// others. A program divides its share among its parties in the same way. One number per claim, in their order.
 ///
-/// At any time shares are whole cores. What is left over rotates in frames, of which `phase` is the part that is over, in units of 2⁻⁶⁴: in a
-/// frame each program has one more core for the fraction that it is entitled to. With more programs than cores, that is all that there is.
+/// At any time shares are whole cores. What is left over rotates in frames; `phase` is the part of the frame that is
+/// over, in units of 2⁻⁶⁴. In a frame each program has one more core for the fraction that it is entitled to. With
+/// more programs than cores, that is all that a program gets.
 pub fn deq(cores: u32, claims: &[Claim], phase: u64) -> Vec<u32> {
     deq_in_turn(cores, claims, phase).into_iter().map(|allotted| allotted.cores).collect()
 }
 
-/// Gang scheduling (Ousterhout, ICDCS 1982) by weight: in a frame each program has one turn, and in that all `cores` that it desires. It divides
-/// them among its parties as [`deq`] does. What it does not desire is left over.
+/// Gang scheduling (Ousterhout, ICDCS 1982) by weight: in a frame each program has one turn, in which it has all
+/// `cores` that it desires. It divides them among its parties as [`deq`] does. What it does not desire is left over.
 pub fn gangs_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, gang)
 }
 
-/// What each party is due of `cores` over whole frames, in thousandths of a core: what it has of them on average, as [`deq_in_turn`] divides
-/// them, or [`gangs_in_turn`]. What a gang does not desire in its turn is shared out among the others as by [`deq`].
+/// What each party is due of `cores` over whole frames, in thousandths of a core: its mean under [`deq_in_turn`] or
+/// [`gangs_in_turn`]. What a gang does not desire in its turn is divided among the others as by [`deq`].
 pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
     let in_milli = |claim: &Claim| Claim { desire: claim.desire.min(cores) * 1000, ..*claim };
     let claims: Vec<Claim> = claims.iter().map(in_milli).collect();
@@ -144,8 +148,8 @@ pub fn due_milli(division: Division, cores: u32, claims: &[Claim]) -> Vec<u32> {
 pub struct Allotted {
     /// As many whole cores.
     pub cores: u32,
-    /// How long until a turn of its program begins or ends, in which that has a core more, or all: in units of 2⁻⁶⁴ of a frame. `None`: all
-    /// its cores are lasting.
+    /// How long until the next turn of its program begins or ends, in units of 2⁻⁶⁴ of a frame. In a turn the program
+    /// has one core more, or all. `None`: all its cores are lasting.
     pub until_change: Option<u64>,
 }
 
@@ -221,9 +225,10 @@ fn fill(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
             break;
         }
     }
-    // McNaughton's wrap-around rule (Management Science 1959). The fractions, laid end to end, are as long as the whole cores that are left
-    // over; cut into as many pieces they are what these cores do in a frame. At one time of the frame marks at equal distances, one in
-    // each piece, meet the parties whose turn it is. A fraction is less than a piece, so none is met twice.
+    // McNaughton's wrap-around rule (Management Science 1959). The fractions, laid end to end, are as long as the
+    // whole cores that are left over. Cut into as many pieces, they are what these cores do in a frame. At any time of
+    // the frame, marks at equal distances, one in each piece, meet the parties that have their turn. A fraction is
+    // less than a piece, so none is met twice.
     let first = ((u128::from(phase) * u128::from(total)) >> 64) as u64;
     let marks_before = |length: u64| if length > first { (length - first - 1) / total + 1 } else { 0 };
     let mut length = 0;
@@ -250,7 +255,7 @@ fn until_either(times: [u64; 2], phase: u64) -> u64 {
     times.map(until).into_iter().min().expect("there are two")
 }
 
-/// The program whose turn it is has all cores that it desires.
+/// The program that has its turn has all cores that it desires.
 fn gang(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
     let weight = |party: &Party| if party.desire > 0 { u64::from(party.weight.max(1)) } else { 0 };
     let total: u64 = parties.iter().map(weight).sum();
@@ -302,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_shares_but_nobody_more_than_it_desires() {
+    fn shares_are_equal_and_none_exceeds_its_desire() {
         let allot = |cores, desires: &[u32]| {
             let desires: Vec<(u32, u32)> = desires.iter().map(|desire| (100, *desire)).collect();
             deq(cores, &programs(&desires), 0)
@@ -447,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn only_programs_that_ask_for_the_same_get_it() {
+    fn a_division_holds_only_among_programs_that_all_propose_it() {
         let slowed = |efficiency| Some(Proposal::Slowdown { efficiency });
         assert_eq!(Division::among([slowed(500), slowed(900)]), Division::Slowdown);
         assert_eq!(Division::among([Some(Proposal::Time); 2]), Division::Time);

@@ -12,14 +12,14 @@ use crate::parameters::{Field, Parameter, Values};
 use crate::policies;
 use crate::{Coordinator, Place, Thief, Victims, WorkerId};
 
-/// Who wakes the sleepers of a pool, and so by which protocol the shell keeps the pool alive.
+/// Which way of waking a pool needs, and so by which protocol the shell keeps the pool alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waking {
-    /// Nobody sleeps while a worker is busy, so there is nobody to wake.
-    NobodySleeps,
+    /// No worker sleeps while one is busy, so no push has to wake any.
+    AlwaysAwake,
     /// Thieves wake each other, and one of them, the watchdog, stays awake while a worker is busy (BWS §4).
     Watchdog,
-    /// A sleeper leaves a flag; the first push that sees it wakes exactly one sleeper, who wakes more.
+    /// A sleeper leaves a flag. The first push that sees it wakes exactly one sleeper, and that one wakes more.
     Hungry,
     /// Every push wakes this many sleepers: the ablation of BWS §5.5, which taxes the busy path on purpose.
     EveryPush {
@@ -42,7 +42,8 @@ pub struct Accelerates {
 pub struct Pull {
     /// Also from another NUMA node (against Robinhood's Algorithm 2, line 1).
     pub across_nodes: bool,
-    /// Whether the thief goes to the core from which the thread came, and rests there; else it stays and yields (BWS §4).
+    /// Whether the thief goes to the core that the thread left, and rests there. Otherwise it stays and yields (BWS
+    /// §4).
     pub changes_places: bool,
 }
 
@@ -62,11 +63,12 @@ pub struct Sharing {
     pub placement: Placement,
     /// What becomes of a sleeper's core.
     pub sleeper: Sleeper,
-    /// Whether workers that are awake without a core wait for one of the program's own, and leave those that others do not use.
+    /// Whether workers that are awake without a core wait for one of the program's own, and leave those that others do
+    /// not use.
     pub own_only: bool,
-    /// Whether the program steals as it would without a table while it is alone there (DWS §3.5): all of its workers may be
-    /// awake, and none that would leave its core sleeps beside a busy one. Where sleepers lend their cores, so many may be
-    /// awake as there are cores, and more only while some of them need none.
+    /// Whether the program steals as it would without a table while it is alone there (DWS §3.5). All its workers may
+    /// be awake then, and none that would leave its core sleeps beside a busy one. Where sleepers lend their cores, as
+    /// many may be awake as there are cores, and more only while some need none.
     pub plain_alone: bool,
     /// Microseconds of a quantum.
     pub quantum_us: fn(&Values) -> u32,
@@ -81,8 +83,8 @@ pub struct Sharing {
 /// On which cores the workers of a program run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Where the operating system puts them. Only a worker too many, after a core was taken back, is confined to the cores
-    /// that are left, with all others.
+    /// Where the operating system puts them. Only after a core was taken back is a worker too many, with all others,
+    /// confined to the cores that are left.
     Anywhere,
     /// On any of the cores that the program holds.
     WithinCores,
@@ -95,10 +97,10 @@ pub enum Placement {
 pub enum Sleeper {
     /// Its program keeps it.
     KeepsCore,
-    /// It is free at once, and the sleeper is woken with a core by the coordinator alone, unless the program is alone in the
+    /// It is free at once. The coordinator alone wakes the sleeper, with a core, unless the program is alone in the
     /// table.
     LeavesCore,
-    /// It is free at once; who is woken by a peer takes a core, if there is one to take.
+    /// It is free at once. A sleeper that a peer wakes takes a core, if one is free.
     LendsCore,
 }
 
@@ -115,21 +117,21 @@ pub struct Row {
     pub waking: Waking,
     /// Whether the shell keeps the counts that [`Action::Count`](crate::Action::Count) reads, under one lock.
     pub counts_roles: bool,
-    /// The most spawned tasks that a thief without any other work takes from a victim at once. The right halves of joins go
-    /// one by one: each stands for half of what is left.
+    /// The most spawned tasks that a thief without any other work takes from a victim at once. The right halves of
+    /// joins go one by one, for each stands for half of what is left.
     pub batch: u16,
-    /// Attempts to steal back: so often a worker that waits for the stolen half of a join tries to rob the worker that runs it, before
-    /// it is a thief. 0, as in the papers: it is a thief at once.
+    /// How often a worker that waits for the stolen half of a join tries to rob the worker that runs it, before it
+    /// becomes a thief. 0, as in the papers: it becomes a thief at once.
     pub steal_backs: u16,
     /// Where an unblocked task goes, unless a setting says otherwise.
     pub place: Place,
-    /// How a peer comes to the thief that yields to it ([`Action::YieldTo`](crate::Action::YieldTo)), where threads can be moved. None: it
-    /// stays where it is.
+    /// How a peer comes to the thief that yields to it ([`Action::YieldTo`](crate::Action::YieldTo)), where threads
+    /// can be moved. `None`: it stays where it is.
     pub yield_to: fn(&Values) -> Option<Pull>,
     /// What its thieves accelerate, if anything.
     pub accelerates: fn(&Values) -> Option<Accelerates>,
-    /// Microseconds of a thief's time slices from its first yield until it has a task, where threads can have their own. 0: as the operating
-    /// system has them.
+    /// Microseconds of a thief's time slices from its first yield until it has a task, where threads can have slices
+    /// of their own. 0: as the operating system has them.
     pub slice_us: fn(&Values) -> u32,
     /// How its programs come by their cores.
     pub share: Share,
@@ -244,7 +246,8 @@ impl Policy {
         (self.row.accelerates)(&self.values)
     }
 
-    /// How long a thief's time slices are from its first yield until it has a task; `None`: as the operating system has them.
+    /// How long a thief's time slices are from its first yield until it has a task; `None`: as the operating system
+    /// has them.
     pub fn slice(&self) -> Option<Duration> {
         let slice_us = (self.row.slice_us)(&self.values);
         (slice_us > 0).then(|| Duration::from_micros(slice_us.into()))

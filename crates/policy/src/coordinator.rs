@@ -1,7 +1,7 @@
 //! The second seam: once each quantum a program's coordinator gets an account and gives orders.
 //!
-//! A program whose policy shares the machine by cores ([`Share::Cores`](crate::Share)) has a coordinator (DWS §3.3). It is
-//! pure, as a thief is: the shell reads the core table and the pool's queues, and does what is ordered.
+//! A program that shares the machine by cores ([`Share::Cores`](crate::Share)) has a coordinator (DWS §3.3). Like a
+//! thief it is pure: the shell reads the core table and the pool's queues, and does what is ordered.
 
 use core::ops::RangeInclusive;
 
@@ -24,9 +24,10 @@ pub struct Account {
     pub awake: u32,
     /// Workers that rest for want of a core.
     pub retired: u32,
-    /// Workers that are awake and need no core, for they wait in system calls: counted only while others rest for want of one.
+    /// Workers that are awake and need no core, for they wait in system calls. Counted only while others rest for want
+    /// of a core.
     pub blocked: u32,
-    /// Tasks that nobody has begun: N_b of DWS.
+    /// Tasks that no worker has begun: N_b of DWS.
     pub queued: u32,
     /// Cores that the program may use, were it alone.
     pub usable: u32,
@@ -34,13 +35,14 @@ pub struct Account {
     pub owned: u32,
     /// Cores that it holds, its own or not.
     pub held: u32,
-    /// Cores that nobody uses and that it may use: N_f of DWS.
+    /// Cores that no program uses and that it may use: N_f of DWS.
     pub free: u32,
     /// Those of them that are its own.
     pub own_free: u32,
     /// Its own cores that others use: N_r of DWS.
     pub lent: u32,
-    /// Time in the quantum that workers had a task or mugged one, in nanoseconds over all workers: the usage of A-STEAL.
+    /// Time in the quantum for which workers had a task or mugged one, in nanoseconds over all workers: the usage of
+    /// A-STEAL.
     pub usage_ns: u64,
     /// Time in the quantum that its allotted cores had, in nanoseconds: L·a of A-STEAL.
     pub allotted_ns: u64,
@@ -60,8 +62,8 @@ pub struct Account {
     pub wanted_ns: u64,
     /// Time in the quantum that the program held cores, summed over the cores.
     pub held_ns: u64,
-    /// Time in the quantum that cores had nothing to run, summed over all of the machine's. It is asked for only of a program that
-    /// leaves unused some of what it holds, and is 0 otherwise.
+    /// Time in the quantum for which cores had nothing to run, in nanoseconds over all of the machine's cores. Read
+    /// only for a program that leaves unused some of what it holds; otherwise 0.
     pub idle_ns: u64,
     /// The program's part, by weight, beside all that have work: in thousandths of a core.
     pub share_milli: u32,
@@ -77,8 +79,8 @@ pub struct Account {
     pub steal: Option<StealTime>,
 }
 
-/// What the CPUs that a program may use had of a guest's host in a window of time, in nanoseconds over all of them, whichever programs
-/// of the guest they ran.
+/// What a guest's host granted the CPUs that a program may use, in a window of time. In nanoseconds over all of these
+/// CPUs, whichever programs of the guest they ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealTime {
     /// How long the window was.
@@ -115,7 +117,7 @@ pub struct Orders {
 /// No correction, in thousandths.
 pub const UNCORRECTED: u32 = 1000;
 
-/// By how much a program may correct its share: no further than to half or twice of what its weight says, whatever it publishes.
+/// By how much a program may correct its share: to half or twice of what its weight says, whatever it publishes.
 pub const CORRECTIONS: RangeInclusive<u32> = UNCORRECTED / 2..=2 * UNCORRECTED;
 
 impl Orders {
@@ -132,7 +134,7 @@ impl Orders {
 pub enum Mode {
     /// It holds cores, and has as many workers awake.
     Cores,
-    /// It uses less than its share: it holds no core and desires none, and the operating system gives its workers time on
+    /// It uses less than its share: it holds no core and desires none. The operating system gives its workers time on
     /// the cores of others, for as long as they need it.
     Time,
 }
@@ -164,7 +166,7 @@ pub enum Claims {
     Owned,
     /// What it has, and some more. For each one that is had a worker is woken.
     More {
-        /// Up to this many that nobody uses,
+        /// Up to this many that no program uses,
         free: u32,
         /// of its own only.
         own_only: bool,

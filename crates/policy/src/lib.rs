@@ -1,14 +1,15 @@
 //! What a worker that has no task should do: the scheduling policies of Comity, and nothing else.
 //!
 //! A policy is a pure conversation. The shell (the real runtime, or a simulator) tells a [`Thief`] what happened, as
-//! an [`Event`]; the thief answers with one [`Action`]; what comes of the action is the next event. Only a worker
+//! an [`Event`]. The thief answers with one [`Action`], and what comes of the action is the next event. Only a worker
 //! without a task holds this conversation, so push and pop cost the same under every policy.
 //!
-//! *Preference belongs to the policy, liveness to the shell.* A thief may ask to sleep at the worst moment: the shell
-//! refuses what could strand a task. [`Waking`] tells the shell which of the ways of keeping a pool alive a policy
-//! was designed for.
+//! *Preference belongs to the policy, liveness to the shell.* A thief may ask to sleep at the worst moment; the shell
+//! refuses what could strand a task. [`Waking`] says by which protocol the shell keeps a pool alive under a policy.
 //!
-//! [`catalog::ROWS`] names all policies; [`Policy`] is one of them with its parameters.
+//! This crate knows no threads, no clock and no I/O; what it depends on is `core` and `alloc`. Begin with `thief.rs`,
+//! the interface, then `policies/plain.rs`, the shortest policy with sleep. [`catalog::ROWS`] names all policies;
+//! [`Policy`] is one of them with its parameters.
 //!
 //! ```
 //! use comity_policy::{Action, Event, Policy, WorkerId};
@@ -22,6 +23,10 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 pub mod allotment;
 pub mod catalog;

@@ -124,7 +124,8 @@ impl Field for u32 {
 
 /// Declares what can be set of a policy: `struct Parameters { field: Type = Parameter, … }`.
 ///
-/// It makes the struct, `Parameters::TABLE` (the parameters, with the fields' names as keys) and `Parameters::read(&Values)`.
+/// It declares the struct, `Parameters::TABLE` (the parameters, with the fields' names as keys) and
+/// `Parameters::read(&Values)`.
 macro_rules! parameters {
     ($(#[$doc:meta])* $sees:vis struct $name:ident { $($(#[$about:meta])* $field:ident: $type:ty = $parameter:expr,)+ }) => {
         $(#[$doc])*

@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::parameters::Field;
 
-/// To whose queue a task goes that was blocked and can go on. Asked by whoever unblocks it, busy or not, so it is a pure
-/// function of little: WS-LAST §3. Any other move of a task is a steal.
+/// Which queue a task goes to that was blocked and can go on (WS-LAST §3). The thread that unblocks the task asks,
+/// busy or not, so this is a pure function of few facts. Any other move of a task is a steal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// To the worker of the task that unblocked it, as in Arora, Blumofe and Plaxton (WS-CUR).

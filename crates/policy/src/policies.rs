@@ -1,4 +1,4 @@
-//! One file per policy; each cites the paper and section whose rule it is.
+//! One file per policy. Each cites the paper and section that it follows.
 
 pub mod a_steal;
 pub mod abp;

@@ -28,8 +28,9 @@ pub enum Event {
     },
     /// Nothing to take from this worker.
     StealFailed(WorkerId),
-    /// This worker has tasks, and the thief got none: another was faster, or the worker shares its tasks only on request and has been
-    /// asked. No failure in the papers' sense, for their deques show all tasks: a policy that counts failures does not count it.
+    /// This worker has tasks, and the thief got none: another was faster, or the worker shares its tasks only on
+    /// request and has been asked. In the papers, where deques show all tasks, this is no failure: a policy that
+    /// counts failures does not count it.
     StealMissed(WorkerId),
     /// The shell holds a task taken from this worker. The answer that starts it is [`Action::Run`].
     StealSucceeded(WorkerId),
@@ -60,15 +61,15 @@ pub enum Event {
     AccelerationRefused(WorkerId),
     /// The pause is over.
     Paused {
-        /// Whether any worker of the pool has a task. If not, the next one comes from a thread outside of the pool, and that
-        /// may be waiting for this very core.
-        anyone_busy: bool,
+        /// Whether any worker of the pool has a task. If none has, the next task comes from a thread outside the pool,
+        /// and that thread may be waiting for this very core.
+        any_busy: bool,
         /// Whether another program waits for a core.
         core_is_wanted: bool,
     },
     /// The answer to [`Action::ClaimWakeup`]; `None`: another thief was faster.
     WakeupClaimed(Option<WorkerId>),
-    /// The answer to [`Action::Wake`]; `None`: nobody was asleep there any more.
+    /// The answer to [`Action::Wake`]; `None`: no such worker was asleep any more.
     PeerWoken(Option<WorkerId>),
     /// The shell did not let the worker sleep.
     SleepRefused(SleepRefusal),
@@ -80,9 +81,8 @@ pub enum Event {
 /// What the thief wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealMissed`], [`Event::StealSucceeded`] or
-    /// [`Event::Injected`].
-    /// Asking to steal from oneself (a pool of one) looks outside only.
+    /// Try to take a task from this worker: [`Event::StealFailed`], [`Event::StealMissed`], [`Event::StealSucceeded`]
+    /// or [`Event::Injected`]. A worker alone in its pool names itself, and looks outside only.
     StealFrom(WorkerId),
     /// Take over the whole queue of a worker that has no core: [`Event::Mugged`], [`Event::Injected`] or
     /// [`Event::NothingToMug`].
@@ -91,18 +91,19 @@ pub enum Action {
     Inspect(WorkerId),
     /// Count the pool's roles: [`Event::Counted`]. Takes the pool's one lock, which is what `wsgi` exists to measure.
     Count,
-    /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, the worker is moved to the
-    /// thief's core first if its row says so ([`Row::yield_to`](crate::catalog::Row::yield_to)), and the yield is a plain one.
+    /// Give the core to this worker: [`Event::Yielded`]. Where the kernel has no directed yield, the worker is moved
+    /// to the thief's core first if its row says so ([`Row::yield_to`](crate::catalog::Row::yield_to)), and the yield
+    /// is a plain one.
     YieldTo(WorkerId),
-    /// Give a worker what is left of the thief's time slice, on the thief's core (Robinhood §3.1); whether it has its old place
-    /// again afterwards is the shell's affair. [`Event::Accelerated`] or [`Event::AccelerationRefused`].
+    /// Give a worker what is left of the thief's time slice, on the thief's core (Robinhood §3.1). Whether it has its
+    /// old place again afterwards is up to the shell. [`Event::Accelerated`] or [`Event::AccelerationRefused`].
     Accelerate {
         /// The worker.
-        who: WorkerId,
-        /// Whose time slice, and what runs in it.
+        candidate: WorkerId,
+        /// At which level: which time slice, and what runs in it.
         level: Level,
     },
-    /// Give the core to whomever the kernel picks: [`Event::Yielded`].
+    /// Give the core to the thread that the kernel picks: [`Event::Yielded`].
     YieldCore,
     /// Stay on the core for this many spin-loop hints: [`Event::Paused`].
     Pause {
@@ -116,8 +117,8 @@ pub enum Action {
     },
     /// Wake a sleeping worker: [`Event::PeerWoken`].
     Wake {
-        /// Whom; `None`: any sleeper.
-        whom: Option<WorkerId>,
+        /// The sleeper; `None`: any.
+        sleeper: Option<WorkerId>,
         /// Make it the watchdog in this worker's place. Without effect unless this worker is the watchdog.
         appoint: bool,
     },
@@ -141,7 +142,8 @@ pub enum Action {
 pub enum Level {
     /// The worker's thread, which the operating system has preempted, in the time slice of the thief's.
     Thread,
-    /// The virtual CPU on which the worker's thread runs, which the hypervisor has preempted, in the time slice of the thief's.
+    /// The virtual CPU on which the worker's thread runs, which the hypervisor has preempted, in the time slice of the
+    /// thief's.
     Vcpu,
 }
 
@@ -154,7 +156,7 @@ pub struct Victim {
     pub role: Role,
     /// Whether it has a core. Looked up for busy workers only.
     pub run_status: RunStatus,
-    /// Wake-ups that it owes and nobody has claimed.
+    /// Wake-ups that it owes and no thief has claimed.
     pub wakeups_owed: u32,
 }
 
@@ -191,28 +193,28 @@ pub enum RunStatus {
     Unknown,
 }
 
-/// Why the shell let nobody sleep.
+/// Why the shell let the worker not sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SleepRefusal {
     /// There is work to look for.
     WorkArrived,
     /// All other thieves sleep or may sleep: this one stays awake, as the watchdog (BWS §4).
     YouAreWatchdog,
-    /// The program is alone in the core table: nobody else would use the core.
+    /// The program is alone in the core table: no other program would use the core.
     Alone,
 }
 
-/// Who woke a sleeper, and what for.
+/// What woke a sleeper, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeReason {
     /// Another worker of the pool: there may be tasks to steal.
     Peer,
     /// The watchdog, or the shell in its place: you are the watchdog now.
     Appointed,
-    /// Somebody outside the pool handed in a task.
+    /// A thread outside the pool handed in a task.
     Injected,
     /// The program's coordinator: there is a core for this worker.
     Coordinator,
-    /// Nobody: it dozed, and its time is over.
+    /// Its timeout: it dozed, and its time is over.
     Timeout,
 }

@@ -4,8 +4,8 @@ use crate::WorkerId;
 
 /// Picks victims uniformly at random among a worker's peers (BWS Algorithm 1, line 6; Algorithm 2, line 10).
 ///
-/// A worker does not pick itself, which would only dilute the steals; in a pool of one there is nobody else. The
-/// generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one seed reproduces the sequence.
+/// A worker does not pick itself, which would only dilute the steals, unless it is alone in its pool. The generator is
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one seed reproduces the sequence.
 #[derive(Clone, Debug)]
 pub struct Victims {
     me: u32,

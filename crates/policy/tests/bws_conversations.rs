@@ -36,7 +36,7 @@ fn lines_11_to_15_a_successful_steal_owes_two_wakeups_and_starts_at_once() {
         &[
             (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 2 }),
-            // Nobody claimed them: they come back and two more are added. The counter has no cap.
+            // No thief claimed them: they come back and two more are added. The counter has no cap.
             (Event::DequeEmpty { wakeups_owed: 2 }, STEAL),
             (Event::StealSucceeded(PEER), Action::Run { wakeups_owed: 4 }),
             // Three were claimed meanwhile.
@@ -93,7 +93,7 @@ fn line_19_a_preempted_victim_comes_to_the_thiefs_core_and_stays_there() {
 fn lines_27_to_30_a_sleeping_victim_is_woken_only_while_wakeups_are_owed() {
     let inspect = Action::Inspect(PEER);
     let asleep = seen(Role::Sleeper, RunStatus::Parked, 0);
-    let wake = Action::Wake { whom: Some(PEER), appoint: false };
+    let wake = Action::Wake { sleeper: Some(PEER), appoint: false };
     let mut thief = bws("");
     converse(
         &mut *thief,
@@ -144,7 +144,7 @@ fn line_32_every_failure_counts_the_yields_claims_and_wakeups_too() {
             (seen(Role::Poor, RunStatus::Preempted, 0), Action::YieldTo(PEER)),
             (Event::Yielded, STEAL),
             (Event::StealFailed(PEER), Action::Inspect(PEER)),
-            (seen(Role::Sleeper, RunStatus::Parked, 0), Action::Wake { whom: Some(PEER), appoint: false }),
+            (seen(Role::Sleeper, RunStatus::Parked, 0), Action::Wake { sleeper: Some(PEER), appoint: false }),
             (Event::PeerWoken(Some(PEER)), STEAL),
             (Event::StealFailed(PEER), Action::Inspect(PEER)),
             (seen(Role::Poor, RunStatus::Running, 9), Action::ClaimWakeup { from: PEER }),
@@ -173,7 +173,7 @@ fn section_4_a_watchdog_wakes_peers_itself_and_appoints_the_first() {
     thief.next(Event::DequeEmpty { wakeups_owed: 0 });
     fail(&mut *thief);
     assert_eq!(fail(&mut *thief), Action::Sleep);
-    let wake = |appoint| Action::Wake { whom: None, appoint };
+    let wake = |appoint| Action::Wake { sleeper: None, appoint };
     converse(
         &mut *thief,
         &[
@@ -191,13 +191,13 @@ fn section_4_a_watchdog_wakes_peers_itself_and_appoints_the_first() {
 #[test]
 fn section_4_an_appointed_watchdog_hands_over_when_its_wait_ends() {
     let mut thief = bws("");
-    let appoint = Action::Wake { whom: None, appoint: true };
+    let appoint = Action::Wake { sleeper: None, appoint: true };
     converse(
         &mut *thief,
         &[
             (Event::Woken(WakeReason::Appointed), STEAL),
             (Event::Resumed, appoint),
-            // Nobody sleeps: the post stays vacant and nothing is owed.
+            // No worker sleeps: the post stays vacant and nothing is owed.
             (Event::PeerWoken(None), Action::Run { wakeups_owed: 0 }),
             (Event::DequeEmpty { wakeups_owed: 0 }, STEAL),
             (Event::Resumed, Action::Run { wakeups_owed: 0 }),
@@ -216,7 +216,7 @@ fn a_searching_watchdog_pays_owed_wakeups_like_any_thief() {
             (seen(Role::Poor, RunStatus::Running, 1), Action::ClaimWakeup { from: PEER }),
             (Event::WakeupClaimed(Some(PEER)), STEAL),
             (Event::StealFailed(PEER), Action::Inspect(PEER)),
-            (seen(Role::Sleeper, RunStatus::Parked, 0), Action::Wake { whom: Some(PEER), appoint: false }),
+            (seen(Role::Sleeper, RunStatus::Parked, 0), Action::Wake { sleeper: Some(PEER), appoint: false }),
             // It goes on searching: it has no task yet.
             (Event::PeerWoken(Some(PEER)), STEAL),
         ],

@@ -3,7 +3,7 @@
 use comity_policy::{Action, Event, Policy, Role, RunStatus, Victim, WorkerId};
 
 #[test]
-fn who_counts_failures_does_not_count_a_missed_steal() {
+fn a_policy_that_counts_failures_does_not_count_a_missed_steal() {
     for name in [
         "plain",
         "delay-yield",
@@ -33,7 +33,7 @@ fn who_counts_failures_does_not_count_a_missed_steal() {
 
 /// To these an attempt is an attempt: they yield, mug or pause between any two, or after a round.
 #[test]
-fn to_the_others_it_is_as_a_failed_one() {
+fn all_other_policies_take_a_missed_steal_as_a_failed_one() {
     for policy in Policy::all() {
         let name = policy.row().name;
         if !["comity", "abp", "abp-eq", "abp-mug", "a-steal", "equipartition", "ws-last"].contains(&name) {
@@ -47,7 +47,7 @@ fn to_the_others_it_is_as_a_failed_one() {
             let [event, as_failed] = match action {
                 Action::StealFrom(victim) => [Event::StealMissed(victim), Event::StealFailed(victim)],
                 Action::Mug => [Event::NothingToMug; 2],
-                Action::Pause { .. } => [Event::Paused { anyone_busy: true, core_is_wanted: false }; 2],
+                Action::Pause { .. } => [Event::Paused { any_busy: true, core_is_wanted: false }; 2],
                 _ => [Event::Yielded; 2],
             };
             (action, expected) = (missed.next(event), failed.next(as_failed));

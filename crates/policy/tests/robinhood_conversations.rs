@@ -6,8 +6,8 @@ const ME: WorkerId = WorkerId(0);
 const PEER: WorkerId = WorkerId(1);
 const STEAL: Action = Action::StealFrom(PEER);
 const INSPECT: Action = Action::Inspect(PEER);
-const THREAD: Action = Action::Accelerate { who: PEER, level: Level::Thread };
-const VCPU: Action = Action::Accelerate { who: PEER, level: Level::Vcpu };
+const THREAD: Action = Action::Accelerate { candidate: PEER, level: Level::Thread };
+const VCPU: Action = Action::Accelerate { candidate: PEER, level: Level::Vcpu };
 const ROWS: [&str; 3] = ["robinhood", "robinhood-u", "robinhood-s"];
 
 fn thief(policy: &str) -> Box<dyn Thief> {
@@ -178,9 +178,9 @@ fn without_a_hypervisor_the_variant_s_answers_as_bws_does() {
         let event = events.pop().unwrap();
         let expected = bws.next(event);
         let mut action = variant.next(event);
-        if let Action::Accelerate { who, level } = action {
+        if let Action::Accelerate { candidate, level } = action {
             assert_eq!(level, Level::Vcpu);
-            action = variant.next(Event::AccelerationRefused(who));
+            action = variant.next(Event::AccelerationRefused(candidate));
         }
         assert_eq!(action, expected, "after {event:?}");
         events.push(match action {
@@ -196,7 +196,7 @@ fn without_a_hypervisor_the_variant_s_answers_as_bws_does() {
             }
             Action::YieldTo(_) => Event::Yielded,
             Action::ClaimWakeup { from } => Event::WakeupClaimed((below(2) == 0).then_some(from)),
-            Action::Wake { whom, .. } => Event::PeerWoken(whom.filter(|_| below(2) == 0)),
+            Action::Wake { sleeper, .. } => Event::PeerWoken(sleeper.filter(|_| below(2) == 0)),
             Action::Sleep if below(4) == 0 => Event::SleepRefused(SleepRefusal::YouAreWatchdog),
             Action::Sleep => Event::Woken(WakeReason::Peer),
             Action::Run { wakeups_owed } => Event::DequeEmpty { wakeups_owed },

@@ -1,8 +1,9 @@
 //! Which workers of a pool are awake, and on which cores: the pool's activation.
 //!
-//! Under a policy that [shares cores](comity_policy::Share) a pool has as many workers awake as it holds cores, and always
-//! at least one that is awake or that a task wakes. Each worker is in one of three states, written down in [`Books`] under
-//! one lock, which is taken only where a worker falls asleep, wakes or retires, and by the coordinator:
+//! Under a policy that [shares cores](comity_policy::Share) a pool has as many workers awake as it holds cores. At
+//! least one worker is always awake, or a task wakes it. Each worker is in one of three states, written down in
+//! [`Books`] under one lock. The lock is taken only where a worker falls asleep, wakes or retires, and by the
+//! coordinator:
 //!
 //! ```text
 //!            fell_asleep                     retire (no core, and no task)
@@ -20,17 +21,18 @@
 //! 1. A worker is Awake or Asleep: no pool is without a worker that a task wakes.
 //! 2. No more workers are awake than there is [room](Activation::room) for, or a thief sees `excess` and retires.
 //! 3. A task that waits gets a worker: the coordinator recalls one for each that is off its core or does not move.
-//! 4. A pool whose sleepers lend their cores, and whose workers have retired for want of some, has a sleeper or has said that it
-//!    wants a core, unless it holds the most that it can use.
+//! 4. Let sleepers lend their cores, and let workers have retired for want of some. Then the pool has a sleeper, or
+//!    has said that it wants a core, or holds the most that it can use.
 //! 5. A core belongs to one pool of its program, or to none: the driver's [`Cores`] sees to it.
 //! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms.
 //!
-//! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so it costs nothing
-//! while there is no core to be had. A worker in the middle of a task is never stopped. When its core was taken back, others
-//! take its queue, its thread moves to the cores that are left, and it retires when it is without a task.
+//! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so it costs
+//! nothing while there is no core to be had. A worker in the middle of a task is never stopped. When its core was
+//! taken back, others take its queue, its thread moves to the cores that are left, and it retires when it is without a
+//! task.
 //!
-//! A call of [`Cores`] or [`Pool`] is an effect. The driver carries it out at once, in the order of the calls, and before the lock
-//! of the books is given back. Only [`Pool::worker_is_up`] comes after that.
+//! A call of [`Cores`] or [`Pool`] is an effect. The driver carries it out at once, in the order of the calls, and
+//! before the lock of the books is given back. Only [`Pool::worker_is_up`] comes after that.
 
 mod books;
 
@@ -46,8 +48,8 @@ use crate::sleep::{Sleep, Work};
 
 pub use books::{Books, State};
 
-/// Where a pool's cores come from: its program's part of the core table, or a model of it. Other programs change the table at any
-/// time, so what one call said may be untrue at the next.
+/// Where a pool's cores come from: its program's part of the core table, or a model of it. Other programs change the
+/// table at any time, so what one call said may be untrue at the next.
 pub trait Cores {
     /// The cores that the pool holds. An owner may take one back at once.
     fn held(&self) -> CoreSet;
@@ -55,25 +57,28 @@ pub trait Cores {
     /// Those of the program's other pools included.
     fn held_by_program(&self) -> CoreSet;
 
-    /// Claims a core that no program uses: with `own_only` one that the program owns. Another program may claim the core that
-    /// [`Cores::any_free`] saw before. After the claim the core's owner may take it back at once; [`Cores::held`] tells.
+    /// Claims a core that no program uses: with `own_only` one that the program owns. Another program may claim the
+    /// core that [`Cores::any_free`] saw before. After the claim the core's owner may take it back at once;
+    /// [`Cores::held`] tells.
     fn claim(&self, own_only: bool) -> Option<usize>;
 
-    /// Takes back a core of the program's own that another program uses. That program's threads leave it some time later.
+    /// Takes back a core of the program's own that another program uses. That program's threads leave it some time
+    /// later.
     fn take_back(&self) -> Option<usize>;
 
     /// If no core of the program's own is free: takes back one that another program uses, and leaves it free.
     fn reclaim(&self);
 
-    /// Releases `core`, or one that the driver chooses. `None`: the pool does not hold it any more. Another program may claim
-    /// the core at once, and this program's thread may still be on it.
+    /// Releases `core`, or one that the driver chooses. `None`: the pool does not hold it any more. Another program
+    /// may claim the core at once, and this program's thread may still be on it.
     fn release(&self, core: Option<usize>) -> Option<usize>;
 
     /// Whether there is a core to claim. Asked after [`Cores::want`]: a program that releases a core later rings.
     fn any_free(&self) -> bool;
 
-    /// Says whether the pool wants a core. A program that releases one from then on rings this one's coordinator, which may run
-    /// before the lock of the books is free, and waits for it; or that comes by of its own accord, while it watches one that was left a moment ago.
+    /// Says whether the pool wants a core. From then on a program that releases one rings this program's coordinator,
+    /// which may run before the lock of the books is free, and waits for it. While the coordinator watches a core that
+    /// was left a moment ago, it is not rung and comes by of its own accord.
     fn want(&self, wants: bool);
 
     /// The pool has no task for the free core that it was rung for: another that wants one is to be rung.
@@ -137,23 +142,23 @@ pub trait Pool: Work {
     /// What its sleep protocol runs on.
     type Platform: Platform;
 
-    /// Its sleep protocol. A worker that is woken there may run at once. It waits for the lock of the books before it does anything
-    /// that the books count.
+    /// Its sleep protocol. A worker that is woken there may run at once. It waits for the lock of the books before it
+    /// does anything that the books count.
     fn sleep(&self) -> &Sleep<Self::Platform>;
 
-    /// Confines the worker's thread to these cores, or lets it run wherever its program wants (`None`). It may be in the middle of
-    /// a task. False: that cannot be done yet, and is asked for again.
+    /// Confines the worker's thread to these cores, or lets it run wherever its program wants (`None`). It may be in
+    /// the middle of a task. False: that cannot be done yet, and is asked for again.
     fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool;
 
-    /// Leads the worker's thread to the core that the worker was given, if it may go there. The kernel alone would leave the
-    /// thread where it ran or slept, behind another, and find the idle core some milliseconds later.
+    /// Leads the worker's thread to the core that the worker was given, if it may go there. The kernel alone would
+    /// leave the thread where it ran or slept, behind another, and find the idle core some milliseconds later.
     ///
-    /// One that `sleeps` stays confined to the core until it is up and has no task yet: then [`Pool::confine`] lets it go. One that
-    /// runs is let go at once. False: that cannot be done yet.
+    /// One that `sleeps` stays confined to the core until it is up and has no task yet: then [`Pool::confine`] lets it
+    /// go. One that runs is let go at once. False: that cannot be done yet.
     fn lead(&self, worker: WorkerId, core: usize, sleeps: bool) -> bool;
 
-    /// The worker is up, in the books not yet, and calls this itself. What its thread starts from now on inherits where the thread
-    /// is confined.
+    /// The worker is up, in the books not yet, and calls this itself. What its thread starts from now on inherits
+    /// where the thread is confined.
     fn up(&self, me: WorkerId);
 
     /// The same without the lock, and in the books. A coordinator that sleeps because no pool had work is to be woken.
@@ -198,15 +203,15 @@ pub enum Up {
 /// | field | written by | read by |
 /// |---|---|---|
 /// | `books` | the holder of its lock | the same |
-/// | `excess`, `without_core`, `anyone_without_core` | the holder of the books' lock | thieves |
+/// | `excess`, `without_core`, `any_without_core` | the holder of the books' lock | thieves |
 /// | `alone`, `by_time`, `breadth`, `most`, `cap` | the coordinator; `alone` also the holder of the lock that sees a loss | all |
 /// | `active` | the program, with the books' lock | all |
 /// | `closed` | the coordinator | all |
 /// | `over` | the driver, once | all |
 /// | `member` | the driver, once | all |
 ///
-/// All are read and written relaxed: what follows from a value that is out of date is put right by the next look. After `closed` and
-/// `over` the writer wakes every worker: see Claim 7.
+/// All are read and written relaxed: what follows from a value that is out of date is put right by the next look.
+/// After `closed` and `over` the writer wakes every worker: see Claim 7.
 pub struct Activation<P: Platform, C> {
     /// The policy's row.
     pub sharing: Sharing,
@@ -224,7 +229,8 @@ pub struct Activation<P: Platform, C> {
     by_time: P::Bool,
     /// While one of the two is so, how many workers may be awake, but for those that need no core at the moment.
     breadth: P::Word,
-    /// What the program was told from outside: so many workers may be awake, but for those that need no core at the moment.
+    /// What the program was told from outside: so many workers may be awake, but for those that need no core at the
+    /// moment.
     cap: P::Word,
     /// What the program has told the pool: so many workers may be awake.
     active: P::Word,
@@ -234,12 +240,13 @@ pub struct Activation<P: Platform, C> {
     over: P::Bool,
     /// By worker: it is awake and has no core, so its queue may be mugged. See [`Activation::without_core`].
     without_core: Box<[P::Bool]>,
-    anyone_without_core: P::Bool,
+    any_without_core: P::Bool,
 }
 
 impl<P: Platform, C: Cores> Activation<P, C> {
-    /// All workers begin awake, and no core is counted until the pool [enters](Activation::enter). `adopts`: worker 0 is a thread of
-    /// the program's own, and in no count. The threads may run on the cores of `may_use`, of which a pool can use `usable` at a time.
+    /// All workers begin awake, and no core is counted until the pool [enters](Activation::enter). `adopts`: worker 0
+    /// is a thread of the program's own, and in no count. The threads may run on the cores of `may_use`, of which a
+    /// pool can use `usable` at a time.
     pub fn new(
         platform: &P,
         sharing: Sharing,
@@ -264,7 +271,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             closed: flag(false),
             over: flag(false),
             without_core: (0..workers).map(|_| flag(false)).collect(),
-            anyone_without_core: flag(false),
+            any_without_core: flag(false),
         }
     }
 
@@ -283,7 +290,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.member.get()
     }
 
-    /// Whether the worker is in the pool's counts: a program's own thread is in none, for it comes and goes as it likes.
+    /// Whether the worker is in the pool's counts: a program's own thread is in none, for it comes and goes as it
+    /// likes.
     #[inline]
     pub fn counts(&self, worker: WorkerId) -> bool {
         !(self.adopts && worker.0 == 0)
@@ -339,13 +347,15 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.breadth.store(breadth, Ordering::Relaxed);
     }
 
-    /// From now on so many workers may be awake, but for those that need no core. To be followed by [`Activation::employ`].
+    /// From now on so many workers may be awake, but for those that need no core. To be followed by
+    /// [`Activation::employ`].
     pub fn bound(&self, cap: u32) {
         self.cap.store(cap, Ordering::Relaxed);
     }
 
-    /// From now on no worker begins a task, or workers may again. A closed pool shares time if its program is to rest, and holds no core if that
-    /// is out of turn. To be followed by [`Activation::employ`], and by [`Activation::reopen`] where the pool was closed.
+    /// From now on no worker begins a task, or workers may again. A closed pool shares time if its program is to rest,
+    /// and holds no core if that is out of turn. To be followed by [`Activation::employ`], and by
+    /// [`Activation::reopen`] where the pool was closed.
     pub fn close(&self, closed: bool) {
         self.closed.store(closed, Ordering::Release);
     }
@@ -377,7 +387,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.alone.store(alone, Ordering::Relaxed);
     }
 
-    // ---- What workers tell, as thieves. ----
+    // What workers tell, as thieves.
 
     /// Whether a thief should retire.
     #[inline]
@@ -398,10 +408,10 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
     }
 
-    /// Workers whose queue a thief may take over.
+    /// Workers with a queue that a thief may take over.
     pub fn without_core(&self) -> impl Iterator<Item = WorkerId> {
-        let anyone = self.anyone_without_core.load(Ordering::Relaxed);
-        let workers = self.without_core.iter().enumerate().filter(move |_| anyone);
+        let any = self.any_without_core.load(Ordering::Relaxed);
+        let workers = self.without_core.iter().enumerate().filter(move |_| any);
         workers.filter(|(_, without)| without.load(Ordering::Relaxed)).map(|(nth, _)| WorkerId(nth as u32))
     }
 
@@ -432,8 +442,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         if stays { Up::Stays } else { Up::Retires }
     }
 
-    /// The worker, which others see as a thief, is one too many or wants no core: from now on it is retired, and must go on with
-    /// [`Sleep::pass_on`]. False: it is needed.
+    /// The worker, which others see as a thief, is one too many or wants no core: from now on it is retired, and must
+    /// go on with [`Sleep::pass_on`]. False: it is needed.
     pub fn retire(&self, pool: &impl Pool<Platform = P>, me: WorkerId, why: Retirement) -> bool {
         let mut books = self.books();
         let is_surplus = books.awake() > self.room(&books);
@@ -462,8 +472,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
     }
 
-    /// Whether another worker is awake, or asleep such that a task wakes it; in a closed pool none has to be. Where no coordinator would
-    /// recall it, only a worker that is too many retires.
+    /// Whether another worker is awake, or asleep such that a task wakes it; in a closed pool none has to be. Where no
+    /// coordinator would recall it, only a worker that is too many retires.
     fn may_retire(&self, books: &Books, me: WorkerId) -> bool {
         if self.is_closed() {
             return true;
@@ -505,7 +515,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         books.entries[me.index()].core = books.spare().next();
     }
 
-    // ---- What the coordinator does, with the lock. ----
+    // What the coordinator does, with the lock.
 
     /// Cores that the table says are no longer this pool's.
     pub fn note_losses(&self, books: &mut Books, member: &C) -> u32 {
@@ -558,8 +568,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         lost
     }
 
-    /// A worker for each core, if there are any, and no core without one unless the policy keeps it. In a closed pool the sleepers retire,
-    /// and the workers in the middle of a task do so when they fork.
+    /// A worker for each core, if there are any, and no core without one unless the policy keeps it. In a closed pool
+    /// the sleepers retire, and the workers in the middle of a task do so when they fork.
     pub fn employ(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let Some(member) = self.member() else { return };
         if self.is_closed() {
@@ -596,11 +606,12 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.balance(books, pool);
     }
 
-    /// The pool is open again: wakes every worker that rests in the middle of a task, which goes on, and those that have business: in a closed
-    /// pool what is queued at a worker alone was none. The others rest for want of a core, as in any pool.
+    /// The pool is open again. Wakes every worker that rests in the middle of a task, which goes on, and every worker
+    /// that has business. In a closed pool, what is queued at a worker alone was no business. The others rest for want
+    /// of a core, as in any pool.
     pub fn reopen(&self, pool: &impl Pool<Platform = P>) {
-        // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is found at rest here. One
-        // that comes later finds the pool open. See Claim 7.
+        // A worker that retired because the pool was closed has done so in an earlier section of this lock, and is
+        // found at rest here. One that comes later finds the pool open. See Claim 7.
         let midway: Vec<bool> = self.books.with(|books| books.all().map(|worker| books.is_midway(worker)).collect());
         for (worker, midway) in (0..).map(WorkerId).zip(midway) {
             if midway || !self.counts(worker) || pool.has_business(worker) {
@@ -623,7 +634,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         self.balance(&mut books, pool);
     }
 
-    /// Recalls workers as long as there are cores for them, and in the place of those that need none while there are tasks.
+    /// Recalls workers as long as there are cores for them, and in the place of those that need none while there are
+    /// tasks.
     fn recall(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) {
         let room = match queued {
             _ if self.is_free() || self.is_closed() => self.room(books),
@@ -632,7 +644,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         };
         while books.awake() < room {
             let core = books.spare().next();
-            // The one whose place in the pool is the core's place among the cores, so that workers stay where they were.
+            // The worker with the same place in the pool as the core has among the cores, so that workers stay where
+            // they were.
             let place = core.map(|core| books.may_use.iter().take_while(|other| *other < core).count());
             let preferred = place.map(|place| WorkerId((place % books.entries.len()) as u32));
             let preferred = preferred.filter(|worker| books.is(*worker, State::Retired));
@@ -660,8 +673,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         pool.sleep().restore_hunger(retired.take(room.saturating_sub(hungry) as usize), pool);
     }
 
-    /// Brings up to date what thieves look at, and where threads may run. To be done before the lock is given back under which a
-    /// count or a core has changed.
+    /// Brings up to date what thieves look at, and where threads may run. To be done before the lock is given back
+    /// under which a count or a core has changed.
     pub fn balance(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
         let Some(member) = self.member() else {
             self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
@@ -683,8 +696,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         };
         let wants = (is_short || rests_for_want) && books.held() < self.most() && !self.wakes_by_push();
         member.want(wants);
-        // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms of an opened pool
-        // before it sees that the pool is open: while it sees the pool closed, it makes none hungry.
+        // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms
+        // of an opened pool before it sees that the pool is open: while it sees the pool closed, it makes none hungry.
         if wants && books.retired() > 0 && member.any_free() && !self.is_closed() {
             self.restore_hunger(books, pool);
             member.want(is_short);
@@ -702,7 +715,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         // A pool that has no core shares those of its program's others.
         let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
         let crowded = books.awake() > self.room(books);
-        let mut anyone = false;
+        let mut any = false;
         for worker in books.all() {
             if !books.is(worker, State::Awake) {
                 continue;
@@ -711,7 +724,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             entry.core = entry.core.or_else(|| spare.next());
             let without = entry.core.is_none() && !held.is_empty() && !free;
             self.without_core[worker.index()].store(without, Ordering::Relaxed);
-            anyone |= without;
+            any |= without;
             if entry.led {
                 continue;
             }
@@ -728,7 +741,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
                 self.lead(books, pool, worker, false);
             }
         }
-        self.anyone_without_core.store(anyone, Ordering::Relaxed);
+        self.any_without_core.store(any, Ordering::Relaxed);
     }
 
     /// The worker's thread goes to the core that the worker was given, if any.

@@ -1,4 +1,4 @@
-//! The quanta of a command: a program that knows nothing of Comity, and whose threads are seen from outside.
+//! The quanta of a command: a program that knows nothing of Comity, with threads that are seen from outside.
 //!
 //! # States
 //!
@@ -19,15 +19,17 @@
 //!
 //! # What is not as in a pool
 //!
-//! A command has the quantum of a pool ([`quantum`](crate::quantum)), with these differences, for its threads are its own to wake and what
-//! they have queued is not known:
+//! A command has the quantum of a pool ([`quantum`](crate::quantum)), with these differences, for its threads are its
+//! own to wake and what they have queued is not known:
 //!
 //! - What it could use is its [`Demand`]: threads that run or wait for a core, over the last looks.
-//! - What processes have used that came and went between two looks is not seen. So what it is owed is not known, nor what it gains from all
-//!   cores: its share is not corrected, and it counts as linear.
+//! - What processes have used that came and went between two looks is not seen. So what it is owed is not known, nor
+//!   what it gains from all cores: its share is not corrected, and it counts as linear.
 //! - While it could use its share it desires that many cores instead of all, and holds exactly those that are its own.
-//! - A look costs more the more threads there are, so the looks take a bounded part of a core's time; and there are few while it is idle.
-//! - Each ring of the bell brings the next look forward to a quantum after the last: the command has no worker to recall meanwhile.
+//! - A look costs more the more threads there are, so the looks take a bounded part of a core's time; and there are
+//!   few while it is idle.
+//! - Each ring of the bell brings the next look forward to a quantum after the last: the command has no worker to
+//!   recall meanwhile.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -61,8 +63,8 @@ pub trait Command {
     /// The coordinator comes by, and claims then. See [`heed`](crate::table::heed).
     fn heed(&mut self);
 
-    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of what other programs leave
-    /// free. See [`watch`](crate::table::watch).
+    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of
+    /// what other programs leave free. See [`watch`](crate::table::watch).
     fn watch(&mut self, now: u64) -> Option<u64>;
 
     /// See [`Program::correct`].
@@ -109,8 +111,8 @@ pub struct Coordination {
     idle_clock: IdleClock,
     /// What was said where the command began.
     own: Own,
-    /// What holds by now, after what was asked from outside. While the command could use its share it desires `told.cores`; `None`: as many
-    /// as its threads can use.
+    /// What holds by now, after what was asked from outside. While the command could use its share it desires
+    /// `told.cores`; `None`: as many as its threads can use.
     told: InForce,
     /// The most cores that it can use, and of these the most that it may.
     usable: u32,
@@ -136,7 +138,8 @@ pub struct Looked {
 }
 
 impl Coordination {
-    /// Of a command that has just joined, and can use so many cores; it desires `own.cores` of them, or as many as its threads can use.
+    /// Of a command that has just joined, and can use so many cores; it desires `own.cores` of them, or as many as its
+    /// threads can use.
     pub fn new(policy: Box<dyn Coordinator>, own: Own, usable: u32, now: u64) -> Coordination {
         let mut coordination = Coordination {
             quantum: Quantum::new(policy, nanos(QUANTUM)),
@@ -163,8 +166,8 @@ impl Coordination {
         self.looked
     }
 
-    /// Processor time that the command was due since it joined, in nanoseconds: its share while it held cores beside others, and what it used
-    /// otherwise.
+    /// Processor time that the command was due since it joined, in nanoseconds: its share while it held cores beside
+    /// others, and what it used otherwise.
     pub fn due_ns(&self) -> u64 {
         self.quantum.due_ns()
     }
@@ -179,7 +182,8 @@ impl Coordination {
         self.quantum.next(self.next)
     }
 
-    /// A core was taken back, or has become free, or a program has joined: then a command that was alone need not be so any more.
+    /// A core was taken back, or has become free, or a program has joined: then a command that was alone need not be
+    /// so any more.
     pub fn rung<C: Command>(&mut self, command: &mut C, now: u64) {
         self.note_losses(command, now);
         self.with(command, |quantum, program| {
@@ -310,7 +314,8 @@ impl Coordination {
         self.held = held;
     }
 
-    /// A command that is alone leaves nothing to others, unless it was asked to use less. One that has no core has to run somewhere.
+    /// A command that is alone leaves nothing to others, unless it was asked to use less. One that has no core has to
+    /// run somewhere.
     fn place<C: Command>(&self, command: &mut C) {
         let is_bound = self.told.cores != self.own.cores;
         let is_free = (self.alone && !is_bound) || self.held.is_empty();

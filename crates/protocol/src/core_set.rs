@@ -14,7 +14,8 @@ pub struct CoreSet {
     words: [u64; CORES / 64],
 }
 
-/// A place for a set that several threads read and write, word by word: who reads while another writes may find a part of each.
+/// A place for a set that several threads read and write, word by word. A thread that reads while another writes may
+/// find a part of each.
 pub type SharedCoreSet = [AtomicU64; CORES / 64];
 
 impl CoreSet {

@@ -1,4 +1,4 @@
-//! One core: who is entitled to it, and who uses it.
+//! One core: which program is entitled to it, and which program uses it.
 //!
 //! # States
 //!
@@ -9,16 +9,17 @@
 //! | A | B | lent: A may take it back at any time | [`taken_back`](CoreWord::taken_back) by A, [`released`](CoreWord::released) by B |
 //! | – | B | used, and owned by no program | [`released`](CoreWord::released) |
 //!
-//! In any state [`granted`](CoreWord::granted) changes the owner, [`without`](CoreWord::without) removes a dead program, and
-//! [`seized`](CoreWord::seized) a holder that is stopped.
+//! In any state [`granted`](CoreWord::granted) changes the owner, [`without`](CoreWord::without) removes a dead
+//! program, and [`seized`](CoreWord::seized) a holder that is stopped.
 //!
 //! # Invariants
 //!
 //! - A transition that does not fit the state is refused, and changes nothing.
-//! - Each transition counts the generation up, so a program that was stopped between its look and its change, for however long, changes
-//!   nothing.
+//! - Each transition counts the generation up, so a program that was stopped between its look and its change, for
+//!   however long, changes nothing.
 //! - Only the owner takes a core back. Only the holder releases it, unless it is stopped or dead.
-//! - A grant leaves the holder where it is: the holder learns of it at its next look, or when the owner takes the core back.
+//! - A grant leaves the holder where it is: the holder learns of it at its next look, or when the owner takes the core
+//!   back.
 
 use core::fmt;
 
@@ -118,7 +119,7 @@ impl CoreWord {
         self.released(from)
     }
 
-    /// `owner` is entitled to the core from now on. Who uses it goes on.
+    /// `owner` is entitled to the core from now on. The program that uses it goes on.
     pub fn granted(self, owner: Option<SlotId>) -> Option<CoreWord> {
         (self.owner() != owner).then(|| self.next(owner, self.holder()))
     }

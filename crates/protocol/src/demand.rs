@@ -4,8 +4,10 @@
 //!
 //! # Invariants
 //!
-//! - A command desires what it could use at any of these looks: its desire grows at once, and shrinks eight looks later.
-//! - A thread that waits for a core counts as one that has it: what a command could use does not depend on the cores that it has.
+//! - A command desires what it could use at any of these looks: its desire grows at once, and shrinks eight looks
+//!   later.
+//! - A thread that waits for a core counts as one that has it: what a command could use does not depend on the cores
+//!   that it has.
 //! - A command that a quota stops could use what it used, and no more.
 
 use core::time::Duration;
@@ -40,8 +42,8 @@ impl Look {
         Look { able: self.used, runnable: 0, ..self }
     }
 
-    /// Threads that wait for a core count as those that have one: so what a command can use is seen however few cores it
-    /// has. Where many threads take turns, or come and go between two looks, the time that they had says more.
+    /// Threads that wait for a core count as those that have one: so what a command can use is seen however few cores
+    /// it has. Where many threads take turns, or come and go between two looks, the time that they had says more.
     fn cores(&self) -> u32 {
         if self.is_idle() {
             return 0;
@@ -66,8 +68,8 @@ impl Demand {
         self.next = (self.next + 1) % LOOKS;
     }
 
-    /// How many cores to ask for, of at most `most`: what it could use at any of the last looks, so that it grows at once and
-    /// shrinks only after a while.
+    /// How many cores to ask for, of at most `most`: what it could use at any of the last looks. So the desire grows
+    /// at once, and shrinks only after a while.
     pub fn desire(&self, most: u32) -> u32 {
         self.looks.iter().map(Look::cores).max().unwrap_or(0).min(most)
     }
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_at_once_and_shrinks_when_all_looks_say_so() {
+    fn desire_grows_at_once_and_shrinks_when_all_looks_say_so() {
         let mut demand = Demand::default();
         assert_eq!(demand.desire(8), 0);
         demand.note(&look(10_000, 5));
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_nearly_nothing_desires_nothing_unless_it_waits_for_a_core() {
+    fn a_program_that_does_nearly_nothing_desires_nothing_unless_it_waits_for_a_core() {
         let mut demand = Demand::default();
         demand.note(&look(9_000, 1));
         for _ in 0..LOOKS {
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn able_is_what_was_used_or_waited_for_and_no_more_than_there_is() {
+    fn able_time_is_what_was_used_or_waited_for_and_no_more_than_there_is() {
         let mut demand = Demand::default();
         demand.note(&look(7_000, 0));
         assert_eq!(demand.able(2), Duration::from_millis(7));
@@ -143,7 +145,8 @@ mod tests {
     #[test]
     fn processes_that_follow_each_other_are_able_on_average() {
         let mut demand = Demand::default();
-        // One look in four meets something: no more than a quarter of a core. A crowd is no more than the cores that it can use.
+        // One look in four meets something: no more than a quarter of a core. A crowd is no more than the cores that
+        // it can use.
         for (crowd, able_us) in [(1, 2_500), (20, 5_000)] {
             for runnable in [0, 0, 0, crowd, 0, 0, 0, crowd] {
                 demand.note(&look(1_000, runnable));

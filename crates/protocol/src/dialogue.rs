@@ -1,7 +1,8 @@
 //! One spell as a thief: the conversation between a worker without a task and its policy.
 //!
-//! The dialogue says what the driver does next, an [`Effect`], and is told what came of it, an [`Outcome`]. It takes the steps of the
-//! sleep protocol and of the books itself; the driver moves tasks, gives up the core, and waits. It is the same for every policy.
+//! The dialogue says what the driver does next, an [`Effect`], and is told what came of it, an [`Outcome`]. It takes
+//! the steps of the sleep protocol and of the books itself; the driver moves tasks, gives up the core, and waits. It
+//! is the same for every policy.
 //!
 //! ```text
 //!               found, or business                  farewells, then Run
@@ -21,7 +22,8 @@
 //! - A policy that has a task in hand may wake each peer and claim each wake-up once; then the spell ends.
 //! - In a closed pool a worker without business rests, and takes no task, until the pool is open.
 //! - A policy that never steals is swept for, and one that never sleeps is put to sleep in a pool without any work.
-//! - Between two steps of the protocol the driver is asked to go on ([`Effect::Step`]), so that a simulation can let time pass there.
+//! - Between two steps of the protocol the driver is asked to go on ([`Effect::Step`]), so that a simulation can let
+//!   time pass there.
 
 mod surroundings;
 
@@ -38,11 +40,12 @@ pub use surroundings::Surroundings;
 /// Events without a task after which it is asked whether there is any work in the pool at all.
 const DOUBT_AFTER: u32 = 64;
 
-/// Events in succession without a steal after which every deque is looked into: a bound on what a policy that never steals can do.
-/// The attempts are no policy's, so one that steals is never swept for.
+/// Events in succession without a steal after which every deque is looked into: a bound on what a policy that never
+/// steals can do. The attempts are no policy's, so one that steals is never swept for.
 const SWEEP_AFTER: u32 = 4096;
 
-/// The pool around one worker, by its sleep protocol and its activation: the [`Surroundings`] of a pool whose workers may rest.
+/// The pool around one worker, by its sleep protocol and its activation: the [`Surroundings`] in a pool of workers
+/// that may rest.
 pub trait Crew: Pool {
     /// Where the pool's cores come from.
     type Cores: Cores;
@@ -50,15 +53,15 @@ pub trait Crew: Pool {
     /// How many workers the pool has.
     fn workers(&self) -> u32;
 
-    /// Who is awake on which core; `None` where the pool shares no cores.
+    /// Which worker is awake on which core; `None` where the pool shares no cores.
     fn activation(&self) -> Option<&Activation<Self::Platform, Self::Cores>>;
 }
 
 /// What the driver does next. It does that, and then answers with the outcome that the variant names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Try to take a task of this worker: [`Outcome::Found`], [`Outcome::Missed`] or [`Outcome::Nothing`]. From the thief itself there
-    /// is none.
+    /// Try to take a task of this worker: [`Outcome::Found`], [`Outcome::Missed`] or [`Outcome::Nothing`]. From the
+    /// thief itself there is none.
     StealFrom(WorkerId),
     /// Try to take a task that came from outside: [`Outcome::Found`] or [`Outcome::Nothing`].
     TakeInjected,
@@ -71,17 +74,18 @@ pub enum Effect {
     /// Call [`wake_peer`](crate::sleep::Sleep::wake_peer) with this: [`Outcome::Woke`].
     Wake {
         /// Which; `None`: any.
-        whom: Option<WorkerId>,
+        sleeper: Option<WorkerId>,
         /// As the watchdog.
         appoint: bool,
     },
     /// Give up the core, to this worker if the kernel can: [`Outcome::Done`].
     Yield(Option<WorkerId>),
-    /// Give what is left of the time slice to this worker, or to its virtual CPU: [`Outcome::Found`], or [`Outcome::Nothing`] if that is refused.
+    /// Give what is left of the time slice to this worker, or to its virtual CPU: [`Outcome::Found`], or
+    /// [`Outcome::Nothing`] if that is refused.
     Accelerate {
         /// The worker.
-        who: WorkerId,
-        /// Whose time slice.
+        candidate: WorkerId,
+        /// The level: which time slice.
         level: Level,
     },
     /// Stay on the core for so many spin-loop hints: [`Outcome::Done`].
@@ -91,10 +95,11 @@ pub enum Effect {
     },
     /// Go on: the next call takes this step. [`Outcome::Done`].
     Step(Step),
-    /// Wait until the worker's [parker](crate::sleep::Sleep::parker) holds another value than `at_rest`, or for the timeout; an early end is allowed.
-    /// [`Outcome::Waited`].
+    /// Wait until the worker's [parker](crate::sleep::Sleep::parker) holds another value than `at_rest`, or for the
+    /// timeout; an early end is allowed. [`Outcome::Waited`].
     Wait {
-        /// What the parker holds while the worker rests. The comparison and the beginning of the wait are one step, as with a futex.
+        /// What the parker holds while the worker rests. The comparison and the beginning of the wait are one step, as
+        /// with a futex.
         at_rest: u32,
         /// How long at most.
         timeout: Option<Micros>,
@@ -141,19 +146,19 @@ pub trait Hands {
     fn claim_wakeup(&mut self, from: WorkerId) -> bool;
 
     /// Calls [`wake_peer`](crate::sleep::Sleep::wake_peer).
-    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId>;
+    fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId>;
 
     /// Gives up the core, to this worker if the kernel can.
     fn give_way(&mut self, to: Option<WorkerId>);
 
     /// Gives what is left of the time slice to a worker, or to its virtual CPU. False: refused.
-    fn accelerate(&mut self, who: WorkerId, level: Level) -> bool;
+    fn accelerate(&mut self, candidate: WorkerId, level: Level) -> bool;
 
     /// Stays on the core for so many spin-loop hints.
     fn pause(&mut self, hints: u32);
 
-    /// Waits as [`Effect::Wait`] says, and returns true when that is over. False: the wait has begun, and the driver goes on with the dialogue
-    /// when it is over.
+    /// Waits as [`Effect::Wait`] says, and returns true when that is over. False: the wait has begun, and the driver
+    /// goes on with the dialogue when it is over.
     fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, is_retired: bool) -> bool;
 }
 
@@ -184,12 +189,12 @@ impl Effect {
             Effect::Mug(victim) => found(hands.mug(victim)),
             Effect::Inspect(victim) => Outcome::Seen(hands.inspect(victim)),
             Effect::ClaimWakeup(from) => found(hands.claim_wakeup(from)),
-            Effect::Wake { whom, appoint } => Outcome::Woke(hands.wake(whom, appoint)),
+            Effect::Wake { sleeper, appoint } => Outcome::Woke(hands.wake(sleeper, appoint)),
             Effect::Yield(to) => {
                 hands.give_way(to);
                 Outcome::Done
             }
-            Effect::Accelerate { who, level } => found(hands.accelerate(who, level)),
+            Effect::Accelerate { candidate, level } => found(hands.accelerate(candidate, level)),
             Effect::Pause { hints } => {
                 hands.pause(hints);
                 Outcome::Done
@@ -271,7 +276,8 @@ enum State {
     BeginsToRest,
     /// The driver robs this worker.
     Robs(WorkerId),
-    /// Then it looks outside; if that is in vain, the policy is told that its steal from this worker failed, or missed a task.
+    /// Then it looks outside; if that is in vain, the policy is told that its steal from this worker failed, or missed
+    /// a task.
     LooksOutside(WorkerId, Failure),
     /// The driver looks at a worker.
     Inspects,
@@ -308,8 +314,8 @@ enum Failure {
 pub struct Dialogue {
     me: WorkerId,
     state: State,
-    /// What the policy is told when nothing comes first: that the spell begins, what came before a sweep, or what made the worker doubt
-    /// that there is any work. Beside the state, which is copied often.
+    /// What the policy is told when nothing comes first: that the spell begins, what came before a sweep, or what made
+    /// the worker doubt that there is any work. Kept beside the state, which is copied often.
     pending: Event,
     /// The worker has work again; what remains is the policy's farewell.
     leaving: bool,
@@ -317,8 +323,9 @@ pub struct Dialogue {
     farewells: u32,
     /// Events without a task.
     events: u32,
-    /// How many there were at the policy's last steal, or at the last sweep; 0 before. (With a second counter, which a steal resets, this took
-    /// longer: both were stored one by one and loaded as one wide word, which a processor cannot forward from its store buffer.)
+    /// How many there were at the policy's last steal, or at the last sweep; 0 before. (A second counter, which a
+    /// steal resets, took longer. Both were stored one by one and loaded as one wide word, which a processor cannot
+    /// forward from its store buffer.)
     last_steal: u32,
     /// It is in the books as one that sleeps.
     sleeps: bool,
@@ -350,8 +357,8 @@ impl Dialogue {
         }
     }
 
-    /// The worker rests while the pool is closed, with all that is queued at it, or until it has business. Others see a thief meanwhile.
-    /// What it owes stays.
+    /// The worker rests while the pool is closed, with all that is queued at it, or until it has business. Others see
+    /// a thief meanwhile. What it owes stays.
     pub fn begin_to_rest(me: WorkerId, crew: &impl Surroundings) -> Dialogue {
         Dialogue { state: State::BeginsToRest, ..Dialogue::begin(me, 0, crew) }
     }
@@ -367,9 +374,10 @@ impl Dialogue {
     /// If the outcome is none of the effect's: a mistake of the driver.
     #[inline(always)]
     pub fn next(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, outcome: Outcome) -> Effect {
-        // What a state holds is read where it is needed, and this, `heard`, `doubt` and `ask` are inlined: to copy a state or an event takes
-        // longer than to decide on it, and a simulated machine of 10⁵ processors asks in each of its steps. What a thief in vain hears most
-        // often has a copy of its own of what follows; what is rare is cold.
+        // What a state holds is read where it is needed, and this, `heard`, `doubt` and `ask` are inlined. To copy a
+        // state or an event takes longer than to decide on it, and a simulated machine of 10⁵ processors asks in each
+        // of its steps. What a thief in vain hears most often has a copy of its own of what follows; what is rare is
+        // cold.
         let event = match (&self.state, outcome) {
             (State::Begins, Outcome::Done) => return self.ask(thief, self.pending),
             (&State::Robs(victim), Outcome::Found) => Event::StealSucceeded(victim),
@@ -399,11 +407,11 @@ impl Dialogue {
             (State::Claims(_), Outcome::Nothing) => Event::WakeupClaimed(None),
             (State::Wakes, Outcome::Woke(woken)) => Event::PeerWoken(woken),
             (State::Yields, Outcome::Done) => return self.heard(thief, crew, Event::Yielded),
-            (&State::Accelerates(who), Outcome::Found) => Event::Accelerated(who),
-            (&State::Accelerates(who), Outcome::Nothing) => Event::AccelerationRefused(who),
+            (&State::Accelerates(candidate), Outcome::Found) => Event::Accelerated(candidate),
+            (&State::Accelerates(candidate), Outcome::Nothing) => Event::AccelerationRefused(candidate),
             (State::Pauses, Outcome::Done) => {
-                let anyone_busy = crew.anyone_busy();
-                Event::Paused { anyone_busy, core_is_wanted: crew.is_core_wanted(self.me) }
+                let any_busy = crew.any_busy();
+                Event::Paused { any_busy, core_is_wanted: crew.is_core_wanted(self.me) }
             }
             // To a policy that runs without a task, the deque is still empty.
             (&State::Steps(Step::AskAgain { wakeups_owed }, _), Outcome::Done) => Event::DequeEmpty { wakeups_owed },
@@ -458,10 +466,12 @@ impl Dialogue {
             Action::ClaimWakeup { from } => self.go(State::Claims(from), Effect::ClaimWakeup(from)),
             Action::YieldTo(peer) => self.go(State::Yields, Effect::Yield(Some(peer))),
             Action::YieldCore => self.go(State::Yields, Effect::Yield(None)),
-            Action::Accelerate { who, level } => self.go(State::Accelerates(who), Effect::Accelerate { who, level }),
+            Action::Accelerate { candidate, level } => {
+                self.go(State::Accelerates(candidate), Effect::Accelerate { candidate, level })
+            }
             Action::Pause { hints } => self.go(State::Pauses, Effect::Pause { hints }),
             Action::Count => self.step(Step::Count, Cause::Policy),
-            Action::Wake { whom, appoint } => self.go(State::Wakes, Effect::Wake { whom, appoint }),
+            Action::Wake { sleeper, appoint } => self.go(State::Wakes, Effect::Wake { sleeper, appoint }),
             Action::Sleep => {
                 self.dozes = None;
                 self.step(Step::Rest, Cause::Policy)
@@ -522,7 +532,7 @@ impl Dialogue {
     #[inline(always)]
     fn doubt(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, event: Event) -> Effect {
         let is_due = self.events.is_multiple_of(DOUBT_AFTER) && !matches!(event, Event::Woken(_));
-        if is_due && !crew.anyone_busy() {
+        if is_due && !crew.any_busy() {
             self.pending = event;
             return self.announce(crew, Cause::Doubt);
         }
@@ -551,10 +561,10 @@ impl Dialogue {
         if found { self.leave(thief, crew, event) } else { self.sweep(thief, crew, victim + 1) }
     }
 
-    // ---- The pool is closed. ----
+    // The pool is closed.
 
-    /// In a closed pool a worker without business retires. One that the books do not count has no lock to retire under: it looks again after
-    /// it has passed on its duties.
+    /// In a closed pool a worker without business retires. One that the books do not count has no lock to retire
+    /// under: it looks again after it has passed on its duties.
     fn retires_if_closed(&self, crew: &impl Surroundings, why: Retirement) -> bool {
         // False also where the pool was opened meanwhile.
         crew.is_closed() && !crew.has_business(self.me) && crew.retire(self.me, why)
@@ -577,7 +587,7 @@ impl Dialogue {
         if crew.is_closed() { self.heard(thief, crew, event) } else { self.ask(thief, event) }
     }
 
-    // ---- Rest. ----
+    // Rest.
 
     /// What a policy's sleep is: in some pools the worker retires, and is woken by the coordinator.
     fn rest(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings) -> Effect {
@@ -585,7 +595,7 @@ impl Dialogue {
             && sharing.sleeper == Sleeper::LeavesCore
         {
             if sharing.plain_alone && crew.is_alone() {
-                if crew.anyone_busy() {
+                if crew.any_busy() {
                     return self.heard(thief, crew, Event::SleepRefused(SleepRefusal::Alone));
                 }
                 // The first worker that finds work wakes it, and not the coordinator's next look.
@@ -679,8 +689,8 @@ impl Dialogue {
         self.woken(thief, crew, cause, woken)
     }
 
-    /// Tells the policy why the worker is awake. Business ends the spell before it matters; a waker that was late with it is like any
-    /// peer.
+    /// Tells the policy why the worker is awake. Business ends the spell before it matters; a waker that was late with
+    /// it is like any peer.
     fn woken(&mut self, thief: &mut dyn Thief, crew: &impl Surroundings, cause: Cause, woken: Woken) -> Effect {
         let event = Event::Woken(match woken {
             Woken::For(reason) => reason,

@@ -1,7 +1,11 @@
 //! What a pool does around its policy, as steps: each is decided here once, for threads and for simulated machines.
 //!
-//! Nothing here waits, sleeps or asks the operating system. A [`Platform`](platform::Platform) has the words that the steps read and
-//! write, and its driver carries out what a step says: the runtime with atomics and futexes, the tests with those of loom.
+//! This crate knows no standard library, no threads, no clock and no system calls; nothing here waits or sleeps. A
+//! [`Platform`](platform::Platform) has the words that the steps read and write. Its driver carries out what a step
+//! says: the runtime with atomics and futexes, the tests with loom's atomics, the simulator with cells.
+//!
+//! Begin with `sleep.rs`: which worker sleeps, which step wakes it. `dialogue.rs` is a thief's conversation with its
+//! policy, `activation.rs` says which workers are awake on which cores, and `quantum.rs` is what a coordinator does.
 //! The crate's `README.md` has the claims and their proofs.
 #![no_std]
 #![forbid(unsafe_code)]

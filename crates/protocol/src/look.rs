@@ -1,5 +1,5 @@
-//! A pool at one look of its coordinator: what the [observer](crate::observer) and the [quantum](crate::quantum) ask of it and have
-//! it do, over its books and what its driver knows.
+//! A pool at one look of its coordinator: what the [observer](crate::observer) and the [quantum](crate::quantum) ask
+//! of it and have it do, over its books and what its driver knows.
 
 use comity_policy::{Sleeper, WorkerId};
 
@@ -54,7 +54,7 @@ impl<'a, L: Looked> AtLook<'a, L> {
         AtLook { looked, activation, books: activation.books() }
     }
 
-    /// Tasks that wait for a worker: those that none has begun, and those in whose middle a worker rests.
+    /// Tasks that wait for a worker: those that none has begun, and those in the middle of which a worker rests.
     fn waiting(&self) -> u64 {
         self.looked.queued() + u64::from(self.books.midway())
     }
@@ -110,7 +110,8 @@ impl<L: Looked> Staff for AtLook<'_, L> {
 
     fn employ(&mut self) {
         let pool = self.looked.pool();
-        // Other pools of the program may have been given some of its cores, and other programs may have taken some back.
+        // Other pools of the program may have been given some of its cores, and other programs may have taken some
+        // back.
         if let Some(member) = self.activation.member() {
             self.activation.note_moves(&mut self.books, member);
         }

@@ -1,4 +1,5 @@
-//! What a coordinator sees of its pools' workers at a look: who waits, for a core or for something else, and what the program could use.
+//! What a coordinator sees of its pools' workers at a look: which workers wait, for a core or for something else, and
+//! what the program could use.
 //!
 //! # States
 //!
@@ -14,12 +15,13 @@
 //! # Invariants
 //!
 //! - A worker that gets no core is not taken for stuck.
-//! - Further workers are let in only while tasks wait and workers have retired; their number doubles while nothing moves, and halves after.
+//! - Further workers are let in only while tasks wait and workers have retired; their number doubles while nothing
+//!   moves, and halves after.
 //! - A program that a quota stops could use what it is granted.
 //! - What workers waited for counts only where all of them were asked at both looks; else what is presumed stands.
 //!
-//! To ask the system where a worker's time went is expensive on threads, so it is asked only where the answer may change something. A
-//! driver's methods are called in that order: what costs nothing first. Times are in nanoseconds.
+//! To ask the system where a worker's time went is expensive on threads, so it is asked only where the answer may
+//! change something. A driver's methods are called in that order: what costs nothing first. Times are in nanoseconds.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -29,8 +31,9 @@ use comity_policy::{Account, Mode, Room, WorkerId};
 
 use crate::steal::{Reading, StealClock};
 
-/// Looks in succession at which a worker with a task has neither forked nor finished anything, after which it may be waiting for
-/// what another task would do; and the same where no worker of the pool has. The papers' programs are left alone for long.
+/// Looks in succession at which a worker with a task has neither forked nor finished anything, so that it may be
+/// waiting for what another task would do. The second number counts where no worker of the pool has moved. The papers'
+/// programs are left alone for long.
 const STUCK_AFTER: [u32; 2] = [3, 2];
 const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
 
@@ -97,14 +100,15 @@ pub trait Workers {
     /// Where the time of the worker's thread went. `None` if that is not known. 6 µs on threads.
     fn times(&self, worker: WorkerId) -> Option<Times>;
 
-    /// Whether the worker's thread waits in a system call, and not for a core. `None` if that is not known. 5 µs on threads.
+    /// Whether the worker's thread waits in a system call, and not for a core. `None` if that is not known. 5 µs on
+    /// threads.
     fn is_blocked(&self, worker: WorkerId) -> Option<bool>;
 
     /// So many that are awake need no core.
     fn set_off_core(&mut self, workers: u32);
 }
 
-/// The process whose pools are looked at.
+/// The process that the pools belong to.
 pub trait Process {
     /// One of its pools, with the lock of its books.
     type Workers<'a>: Workers
@@ -129,10 +133,12 @@ pub trait Process {
     /// Time that the machine's cores had nothing to run since it began, over all of them. 5 µs on threads.
     fn idle_ns(&mut self) -> Option<u64>;
 
-    /// What the CPUs that the program may use have had of a host. `None` where none tells, or the policy does not heed it. 7 µs on threads.
+    /// What the CPUs that the program may use have had of a host. `None` where none tells, or the policy does not heed
+    /// it. 7 µs on threads.
     fn stolen(&mut self) -> Option<Reading>;
 
-    /// Where the time of the program's first thread went, which may be what hands in the tasks. `None` where there is none.
+    /// Where the time of the program's first thread went, which may be what hands in the tasks. `None` where there is
+    /// none.
     fn first_thread(&mut self) -> Option<Times>;
 
     /// Whether that waits in a system call, and not for a core. `None` where there is none, or it is not known.
@@ -153,7 +159,8 @@ pub struct IdleClock {
 }
 
 impl IdleClock {
-    /// The idle time since the last look, if it is known now and was then; else zero. `now` counts from when the machine began.
+    /// The idle time since the last look, if it is known now and was then; else zero. `now` counts from when the
+    /// machine began.
     pub fn look(&mut self, now: Option<u64>) -> u64 {
         let last = core::mem::replace(&mut self.last, now);
         now.zip(last).map_or(0, |(now, last)| now.saturating_sub(last))
@@ -294,8 +301,8 @@ impl Seen {
 }
 
 impl Sums {
-    /// Looks at a pool's workers. Returns how many that count as awake need no core, or wait for what others would do: as many as the
-    /// time that they spent in system calls with a task in hand makes up, and those that do not move.
+    /// Looks at a pool's workers. Returns how many that count as awake need no core, or wait for what others would do.
+    /// They are as many as their time in system calls with a task in hand makes up, and those that do not move.
     fn look(&mut self, pool: &impl Workers, seen: &mut Seen) -> u32 {
         let counts_blocked = pool.retired() > 0 || pool.awake() > pool.most();
         let is_new = self.lasted == 0;
@@ -390,7 +397,8 @@ impl One {
     }
 }
 
-/// What a thread that had so much time, and waited so long for it, could have had: it blocks as often in the time that is left to it.
+/// What a thread that had so much time, and waited so long for it, could have had: it blocks as often in the time that
+/// is left to it.
 fn able(on_core: u64, for_core: u64, lasted: u64) -> u64 {
     let left = lasted.saturating_sub(for_core);
     if left < on_core.max(lasted / 20) {

@@ -8,12 +8,13 @@
 //! ```
 //!
 //! 1. *Nothing is half-written.* Each property is one word, so a setter that is killed has asked for it or has not.
-//! 2. *A request is for one program.* A word holds the low bits of the slot's tenure, which counts the programs that have had the slot. A
-//!    program obeys words of its own tenure only, and one that takes the slot counts it up before it says anything of itself. So the setter
-//!    that saw a program, and writes after another took its place, asks for nothing. (It would take 2²⁴ programs in between to be wrong.)
-//!    Nor does it replace what others asked of the later program: see [`Words`].
-//! 3. *A pause ends by itself.* It is the moment until which it lasts, no later than [`MOST_PAUSE`] from now: a word that says more, which
-//!    no setter of ours writes, counts as none.
+//! 2. *A request is for one program.* A word holds the low bits of the slot's tenure, which counts the programs that
+//!    have had the slot. A program obeys words of its own tenure only, and one that takes the slot counts it up before
+//!    it says anything of itself. So the setter that saw a program, and writes after another took its place, asks for
+//!    nothing. (It would take 2²⁴ programs in between to be wrong.) Nor does it replace what others asked of the later
+//!    program: see [`Words`].
+//! 3. *A pause ends by itself.* It is the moment until which it lasts, no later than [`MOST_PAUSE`] from now: a word
+//!    that says more, which no setter of ours writes, counts as none.
 
 mod words;
 
@@ -55,7 +56,8 @@ pub enum Request {
 pub struct RequestWord(u64);
 
 impl RequestWord {
-    /// Asks the program of this tenure for `value`, of which as much counts as there is room for; 0 takes an earlier request back.
+    /// Asks the program of this tenure for `value`, of which as much counts as there is room for; 0 takes an earlier
+    /// request back.
     pub fn new(tenure: u64, value: u64) -> RequestWord {
         RequestWord(value.min(MOST_VALUE) << TENURE_BITS | tenure & TENURE)
     }
@@ -138,7 +140,8 @@ impl Default for InForce {
     }
 }
 
-/// What holds of a program until its coordinator looks again. Unless it says otherwise it counts as usual, and uses what it can.
+/// What holds of a program until its coordinator looks again. Unless it says otherwise it counts as usual, and uses
+/// what it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// How much it counts.
@@ -165,8 +168,8 @@ impl InForce {
         self.cores.map_or(u32::MAX, |cores| cores.max(1))
     }
 
-    /// So many workers of each of its pools may be awake, where it may use `usable` cores and so many pools have work: the cores are divided
-    /// among these.
+    /// So many workers of each of its pools may be awake, where it may use `usable` cores and so many pools have work:
+    /// the cores are divided among these.
     pub fn room_of_each(&self, usable: u32, at_work: usize) -> u32 {
         self.cores.map_or(u32::MAX, |_| (usable / at_work.max(1) as u32).max(1))
     }

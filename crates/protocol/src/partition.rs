@@ -1,12 +1,14 @@
 //! Which cores each program is entitled to: computed by every program alike, from what the table says.
 //!
-//! There are no states: a pure function of what programs ask for, who owns and who holds each core, and the time.
+//! There are no states: a pure function of what programs ask for, which program owns and which holds each core, and
+//! the time.
 //!
 //! # Invariants
 //!
 //! - Programs that see the same table at the same time compute the same owners.
 //! - A core has one owner at most, which has work and may use the core.
-//! - How many cores a program owns is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s, and more only where some are left.
+//! - How many cores a program owns is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s, and more only where some are
+//!   left.
 //! - A program keeps what it owns before it gets what it holds, and that before any other: so little moves.
 
 use alloc::vec;
@@ -27,7 +29,7 @@ pub struct Party {
     pub may_use: CoreSet,
 }
 
-/// Whose each core is.
+/// The owner of each core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     /// By core.
@@ -36,11 +38,13 @@ pub struct Partition {
     pub until_change: Vec<Option<u64>>,
 }
 
-/// The owner of each core, for the cores from 0 to one less than the length of `owners`, which says whose they are now.
+/// The owner of each core, for the cores from 0 to one less than the length of `owners`, which holds the present
+/// owners.
 ///
-/// How many each gets is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s where programs have all cores in turn. Which ones: those that it has, so that little moves; then those that it uses
-/// already; then the lowest. Programs that come one after the other so get adjacent cores (DWS §3.1). Where affinities keep a program from its
-/// share, or a gang does not desire all cores, what is left goes to those that still desire some.
+/// How many each gets is [`deq_in_turn`]'s to say, or [`gangs_in_turn`]'s where programs have all cores in turn. Which
+/// ones: those that it has, so that little moves; then those that it uses already; then the lowest. Programs that come
+/// one after the other so get adjacent cores (DWS §3.1). Where affinities keep a program from its share, or a gang
+/// does not desire all cores, what is left goes to those that still desire some.
 pub fn partition(
     parties: &[Party],
     division: Division,

@@ -5,10 +5,12 @@
 //! # Invariants
 //!
 //! - A word is an atomic: its methods have the orders that they are called with.
-//! - Of two workers that each write and then look, one after [`light`](Platform::light) and one after a [`heavy`](Platform::heavy) that is not
-//!   refused, at least one sees what the other wrote.
-//! - What was done under a lock is visible to its next holder, and what was written before a cell was set to those who find it set.
-//! - A wake-up by [`Parker::wake`] that follows a change of the parker's value is not lost: a worker waits only while the value is the old one.
+//! - Of two workers that each write and then look, one after [`light`](Platform::light) and one after a
+//!   [`heavy`](Platform::heavy) that is not refused, at least one sees what the other wrote.
+//! - What was done under a lock is visible to its next holder, and what was written before a cell was set to each
+//!   thread that finds it set.
+//! - A wake-up by [`Parker::wake`] that follows a change of the parker's value is not lost: a worker waits only while
+//!   the value is the old one.
 
 use core::cell::Cell;
 use core::ops::DerefMut;
@@ -16,7 +18,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use comity_policy::WorkerId;
 
-/// One pool's words and barriers. A word is made for its `owner`, the worker that writes it most; `None`: for all alike.
+/// One pool's words and barriers. A word is made for its `owner`, the worker that writes it most; `None`: for all
+/// alike.
 pub trait Platform {
     /// A flag.
     type Bool: Word<bool>;
@@ -55,8 +58,8 @@ pub trait Platform {
     /// The cheap half of an asymmetric pair of barriers, which keeps no more than the compiler in order.
     fn light(&self);
 
-    /// The other half, which orders the memory of all threads of the program. False: it is refused, and what others wrote before a
-    /// [`Platform::light`] may be invisible.
+    /// The other half, which orders the memory of all threads of the program. False: it is refused, and what others
+    /// wrote before a [`Platform::light`] may be invisible.
     fn heavy(&self) -> bool;
 }
 
@@ -137,7 +140,7 @@ pub enum Waker {
 
 /// A lock around a value.
 pub trait Lock<T> {
-    /// Who has it, has the lock.
+    /// What a thread holds while it has the lock.
     type Guard<'a>: DerefMut<Target = T>
     where
         Self: 'a,

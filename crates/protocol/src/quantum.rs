@@ -6,17 +6,19 @@
 //!   orders      the policy's coordinator answers the account
 //!   round       once more, if the desire has changed: the owners of the cores follow it at once
 //!   stand       the books are told the mode, the room and the most cores, before any core is claimed by them
-//!   claims      cores that are not to be held are released first; then free ones are claimed, then own ones are taken back
+//!   claims      cores that are not to be held are released first; free ones are claimed, then own ones taken back
 //!   close       the pools of a program that is to rest, or has no core now and is out of turn; or they are opened
 //!   employ      workers for the cores that are there, and no core without one unless the policy keeps it
 //! ```
 //!
-//! What holds of the program by [`orders`](crate::orders) bounds what the policy says. While it is to rest, no policy is asked: it desires
-//! and holds nothing, and its pools are closed. While it is out of turn the policy is asked, and what the program did not do says nothing.
+//! What holds of the program by [`orders`](crate::orders) bounds what the policy says. While it is to rest, no policy
+//! is asked: it desires and holds nothing, and its pools are closed. While it is out of turn the policy is asked, and
+//! what the program did not do says nothing.
 //!
-//! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own: [`command`](crate::command).
-//! A driver has the table, the books and the clock: each call of a [`Program`]'s methods is an effect that is carried out before the next
-//! is decided. Times are in nanoseconds of any clock that does not go back.
+//! [`Coordination`] is for pools: it looks at their workers, and says when to come by. Commands have their own:
+//! [`command`](crate::command). A driver has the table, the books and the clock: each call of a [`Program`]'s methods
+//! is an effect that is carried out before the next is decided. Times are in nanoseconds of any clock that does not go
+//! back.
 
 use alloc::boxed::Box;
 
@@ -40,7 +42,8 @@ pub trait Program {
     /// Takes the lock of one of them.
     fn staff(&mut self, nth: usize) -> Self::Staff<'_>;
 
-    /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things stand.
+    /// Tells the table how many cores the program can use and how many of its workers are awake, and looks how things
+    /// stand.
     fn round(&mut self, desire: u32, awake: u32) -> Standing;
 
     /// Tells the table how much the program counts beside its weight, in thousandths.
@@ -52,8 +55,8 @@ pub trait Program {
     /// The coordinator comes by, and claims then. See [`heed`](crate::table::heed).
     fn heed(&mut self);
 
-    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of what other programs leave
-    /// free. See [`watch`](crate::table::watch).
+    /// It came by at `now`, and has claimed what it may: in how many nanoseconds from then on it may claim more of
+    /// what other programs leave free. See [`watch`](crate::table::watch).
     fn watch(&mut self, now: u64) -> Option<u64>;
 
     /// The cores that it is entitled to.
@@ -70,15 +73,15 @@ pub trait Program {
     /// How the program stands from now on. No other wants cores if it is `alone`; it can use `usable` at the most.
     fn stand(&mut self, alone: bool, mode: Mode, room: Room, usable: u32);
 
-    /// From now on no worker of its begins a task, or workers may again. Follows [`Program::stand`]. Where nothing is asked of a program,
-    /// there is nothing to do.
+    /// From now on no worker of its begins a task, or workers may again. Follows [`Program::stand`]. Where nothing is
+    /// asked of a program, there is nothing to do.
     fn close(&mut self, _closed: bool) {}
 
     /// Shares out the program's cores among those that use them. Where that is one, there is nothing to do.
     fn divide(&mut self) {}
 }
 
-/// Who uses a program's cores, while the lock of its books is held.
+/// What uses a program's cores, while the lock of its books is held.
 pub trait Staff {
     /// How many workers rest for want of a core.
     fn retired(&self) -> u32;
@@ -92,7 +95,8 @@ pub trait Staff {
     /// The cores that the program holds, those that others use included.
     fn held(&self) -> CoreSet;
 
-    /// Claims a core that no program uses, with `own_only` one that the program is entitled to. False: there is none, or it may have no more.
+    /// Claims a core that no program uses, with `own_only` one that the program is entitled to. False: there is none,
+    /// or it may have no more.
     fn claim(&mut self, own_only: bool) -> bool;
 
     /// Takes back a core that another program uses. False: there is none, or it may have no more.
@@ -202,7 +206,7 @@ pub(crate) struct Decided {
 }
 
 impl Quantum {
-    /// Of a program that has no core and desires none, under a policy whose quantum lasts so many nanoseconds.
+    /// Of a program that has no core and desires none, under a policy with a quantum of so many nanoseconds.
     pub(crate) fn new(policy: Box<dyn Coordinator>, length: u64) -> Quantum {
         Quantum {
             policy,
@@ -231,8 +235,8 @@ impl Quantum {
         self.watched = program.watch(now).map(|after| now + after);
     }
 
-    /// Processor time that the program was due since it began, in nanoseconds: its share while it held cores beside others, and what it used
-    /// otherwise.
+    /// Processor time that the program was due since it began, in nanoseconds: its share while it held cores beside
+    /// others, and what it used otherwise.
     pub(crate) fn due_ns(&self) -> u64 {
         self.due_ns
     }
@@ -242,11 +246,11 @@ impl Quantum {
         self.length
     }
 
-    /// Decides on what was `seen` of the program in the quantum that ended, and carries that out. The table is told that so many workers
-    /// are `awake`. The program can use so many cores.
+    /// Decides on what was `seen` of the program in the quantum that ended, and carries that out. The table is told
+    /// that so many workers are `awake`. The program can use so many cores.
     ///
-    /// What the table says (`owned` to `lent`, the share, the allotment) is not yet in the account. What the policy orders is carried out as
-    /// `amended`.
+    /// What the table says (`owned` to `lent`, the share, the allotment) is not yet in the account. What the policy
+    /// orders is carried out as `amended`.
     pub(crate) fn decide<P: Program>(
         &mut self,
         program: &mut P,
@@ -273,7 +277,7 @@ impl Quantum {
             self.account(Account { elapsed_ns, lasted_ns, frame_ns, usable: seen.usable.min(most), ..seen }, &standing);
         let orders = amended(self.policy.quantum(&account));
         let until_change = self.carry_out(program, orders, standing, [awake, usable], false, now).until_change;
-        // A program whose coordinator comes by less often counts as stopped.
+        // A program counts as stopped if its coordinator comes by less often.
         let due = (self.length * u64::from(orders.due.max(1))).min(STOPPED_AFTER.as_nanos() as u64 / 2);
         Decided { standing, due: due.min(until_change.unwrap_or(due)), until_change }
     }
@@ -314,19 +318,20 @@ impl Quantum {
         self.turn.allotted = standing.allotted;
         program.stand(standing.alone, mode, room, usable.min(most));
         if most < u32::MAX {
-            shed(program, most);
+            release_surplus(program, most);
         }
         let owned = program.owned();
         let owned_before = core::mem::replace(&mut self.turn.owned, owned);
         if self.turn.rests && standing.until_change.is_some() {
-            // What it had for its turn. The kernel may have threads of the program that has the next turn wait for this one's.
+            // What it had for its turn. The kernel may have threads of the program that has the next turn wait for
+            // this one's.
             for core in program.held().iter().filter(|core| owned_before.contains(*core) && !owned.contains(*core)) {
                 (0..program.staffs()).for_each(|nth| program.staff(nth).release(core));
             }
         }
         match cores {
             Claims::Owned => self.hold_what_is_owned(program),
-            Claims::More { free, own_only, back } => hold_more(program, [free, back], own_only, most),
+            Claims::More { free, own_only, back } => claim_and_take_back(program, [free, back], own_only, most),
         }
         self.shut(program, closed, now);
         program.divide();
@@ -343,8 +348,8 @@ impl Quantum {
         standing
     }
 
-    /// Closes the pools of a program that is to rest (`closed`) or out of turn, and opens those of any other. To be followed by
-    /// [`Staff::employ`].
+    /// Closes the pools of a program that is to rest (`closed`) or out of turn, and opens those of any other. To be
+    /// followed by [`Staff::employ`].
     fn shut<P: Program>(&mut self, program: &mut P, closed: bool, now: u64) {
         let turn = &mut self.turn;
         let rests = turn.rests && now.saturating_sub(turn.had_core) <= turn.patience;
@@ -356,7 +361,8 @@ impl Quantum {
         program.close(turn.shut);
     }
 
-    /// A program that is out of turn and has something to do claims a core that no program uses, if there is one, and is open.
+    /// A program that is out of turn and has something to do claims a core that no program uses, if there is one, and
+    /// is open.
     pub(crate) fn borrow_if_out<P: Program>(&mut self, program: &mut P, now: u64) {
         if self.turn.out_since.is_some() && borrow(program) {
             self.allotment = 1;
@@ -452,7 +458,7 @@ fn borrow<P: Program>(program: &mut P) -> bool {
 }
 
 /// Releases what the program holds beyond so many cores, those first that are not its own.
-fn shed<P: Program>(program: &mut P, most: u32) {
+fn release_surplus<P: Program>(program: &mut P, most: u32) {
     let (held, owned) = (program.held(), program.owned());
     let [others, own] = [false, true].map(|own| held.iter().filter(move |core| owned.contains(*core) == own));
     for core in others.chain(own).take(held.len().saturating_sub(most as usize)) {
@@ -461,7 +467,7 @@ fn shed<P: Program>(program: &mut P, most: u32) {
 }
 
 /// Claims up to `free` cores, then takes back up to `back`, as long as the program holds fewer than `most`.
-fn hold_more<P: Program>(program: &mut P, [mut free, mut back]: [u32; 2], own_only: bool, most: u32) {
+fn claim_and_take_back<P: Program>(program: &mut P, [mut free, mut back]: [u32; 2], own_only: bool, most: u32) {
     let mut room = most.saturating_sub(program.held().len() as u32);
     let staffs = program.staffs();
     for nth in 0..staffs {
@@ -518,8 +524,8 @@ impl Coordination {
         self.looked
     }
 
-    /// Processor time that the program was due since it joined, in nanoseconds: its share while it held cores beside others, and what it used
-    /// otherwise.
+    /// Processor time that the program was due since it joined, in nanoseconds: its share while it held cores beside
+    /// others, and what it used otherwise.
     pub fn due_ns(&self) -> u64 {
         self.quantum.due_ns()
     }
@@ -570,8 +576,8 @@ impl Coordination {
             return Visit::Rests;
         }
         let due = self.look(pools, now - self.looked, false, now);
-        // Without work the next look may be the last, and until then others leave this program a share. After a long preemption
-        // there is nothing to catch up with.
+        // Without work the next look may be the last, and until then others leave this program a share. After a long
+        // preemption there is nothing to catch up with.
         let due = if has_work { due } else { due.min(self.quantum.length) };
         (self.looked, self.next) = (now, now + due);
         Visit::Looked
@@ -591,8 +597,8 @@ impl Coordination {
         self.quantum.leave_off(pools);
     }
 
-    /// The program is to rest, for so long at the most. Until then its coordinator looks again while a worker is in the middle of a task,
-    /// which rests where that ends or forks.
+    /// The program is to rest, for so long at the most. Until then its coordinator looks again while a worker is in
+    /// the middle of a task, which rests where that ends or forks.
     fn rest<P: Pools>(&mut self, pools: &mut P, left: u64) {
         self.closed = true;
         pools.want_nothing();
@@ -621,7 +627,8 @@ impl Coordination {
         due
     }
 
-    /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False: only the second.
+    /// A core was taken back, there is one to be had, another program has come, or this one has lost its place. False:
+    /// only the second.
     fn rung<P: Pools>(&mut self, pools: &mut P, now: u64) -> bool {
         pools.heed();
         self.quantum.borrow_if_out(pools, now);

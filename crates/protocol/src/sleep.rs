@@ -15,28 +15,32 @@
 //! | ASLEEP, RETIRED | AWAKE | the owner | [`retract`](Sleep::retract) |
 //! | WOKEN_… | AWAKE | the owner | [`park`](Sleep::park), [`retract`](Sleep::retract) |
 //!
-//! The steps of a worker: to sleep [`announce`](Sleep::announce), [`admit`](Sleep::admit), then [`park`](Sleep::park) or
-//! [`retract`](Sleep::retract); without a core [`retire`](Sleep::retire), [`pass_on`](Sleep::pass_on), then the same two;
-//! with a task [`publish_busy`](Sleep::publish_busy), [`hand_over`](Sleep::hand_over). A worker may be interrupted before and
-//! after each public step. A dialogue takes them, and the model world of the runtime's tests interleaves what it takes.
+//! The steps of a worker: to sleep [`announce`](Sleep::announce), [`admit`](Sleep::admit), then [`park`](Sleep::park)
+//! or [`retract`](Sleep::retract); without a core [`retire`](Sleep::retire), [`pass_on`](Sleep::pass_on), then the
+//! same two; with a task [`publish_busy`](Sleep::publish_busy), [`hand_over`](Sleep::hand_over). A worker may be
+//! interrupted before and after each public step. A dialogue takes them, and the model world of the runtime's tests
+//! interleaves what it takes.
 //!
-//! What [`Waking`] decides stands in one file for each way: `hungry`, `watchdog`, `nobody_sleeps`, `every_push`. A new way is
-//! such a file, and its arms in `way`.
+//! What [`Waking`] decides stands in one file for each way: `hungry`, `watchdog`, `always_awake`, `every_push`. A new
+//! way is such a file, and its arms in `way`.
 //!
 //! # Invariants
 //!
-//! - Only the owner leaves AWAKE and WOKEN; all leave ASLEEP and RETIRED by compare-and-swap, so one waker ends each sleep.
-//! - No worker is parked while a task waits, unless a thief is awake or a step is under way that wakes one (Lemmas 1 to 7).
+//! - Only the owner leaves AWAKE and WOKEN; all leave ASLEEP and RETIRED by compare-and-swap, so one waker ends each
+//!   sleep.
+//! - No worker is parked while a task waits, unless a thief is awake or a step is under way that wakes one (Lemmas 1
+//!   to 7).
 //! - What only one worker can act on wakes that worker, asleep or retired (Lemmas 3, 9, 11).
 //! - A worker that stops looking, busy or retired, passes on what depended on its looking (Lemmas 4, 5, 7, 8).
-//! - A pool without work falls asleep entirely, without a timeout. (Where a barrier was refused, sleepers look again: Lemma 13.)
+//! - A pool without work falls asleep entirely, without a timeout. (Where a barrier was refused, sleepers look again:
+//!   Lemma 13.)
 //!
 //! The crate's `README.md` has the lemmas; their numbers stand beside the steps.
 
+mod always_awake;
 mod every_push;
 mod hunger;
 mod hungry;
-mod nobody_sleeps;
 mod watchdog;
 mod way;
 
@@ -63,8 +67,9 @@ pub trait Work {
     fn has_business(&self, worker: WorkerId) -> bool;
     /// Makes the next push of every worker call [`Sleep::push_met_bell`]. What was written before is visible there.
     fn ring_bells(&self);
-    /// A sleeper is about to be woken for a task: where it can have a core only from a program that borrows it, that program is told now, and not
-    /// once the woken thread has come to run beside it. Nothing, where cores are not shared.
+    /// A sleeper is about to be woken for a task. If it can have a core only from a program that borrows that core,
+    /// that program is told now, and not once the woken thread has come to run beside it. Does nothing where cores are
+    /// not shared.
     fn make_way(&self) {}
 }
 
@@ -146,7 +151,7 @@ pub struct Sleep<P: Platform> {
     platform: P,
     rests: Box<[CachePadded<Rest<P>>]>,
     way: AnyWay<P>,
-    /// BWS §5.5: the global information of `wsgi`, under the lock whose contention it measures.
+    /// BWS §5.5: the global information of `wsgi`, under the lock on which it measures contention.
     roles: Option<P::Lock<Roles>>,
 }
 
@@ -213,17 +218,18 @@ impl<P: Platform> Sleep<P> {
         word::is_at_rest(self.rest(worker).word.load(Ordering::Relaxed))
     }
 
-    /// Under [`Waking::Hungry`] the number of sleepers that a push may wake; far below zero while a worker is searching.
+    /// Under [`Waking::Hungry`] the number of sleepers that a push may wake; far below zero while a worker is
+    /// searching.
     pub fn hunger(&self) -> i32 {
         way!(self.hunger())
     }
 
     /// Whether any worker has an unfinished task.
-    pub fn anyone_busy(&self) -> bool {
+    pub fn any_busy(&self) -> bool {
         self.workers().any(|worker| self.is_busy(worker))
     }
 
-    fn anyone_asleep(&self) -> bool {
+    fn any_asleep(&self) -> bool {
         self.workers().any(|worker| self.is_asleep(worker))
     }
 
@@ -232,7 +238,7 @@ impl<P: Platform> Sleep<P> {
         self.roles.as_ref().map_or(Roles::default(), |roles| roles.with(|roles| *roles))
     }
 
-    fn recount(&self, change: impl FnOnce(&mut Roles)) {
+    fn change_roles(&self, change: impl FnOnce(&mut Roles)) {
         if let Some(roles) = &self.roles {
             roles.with(change);
         }
@@ -241,12 +247,14 @@ impl<P: Platform> Sleep<P> {
 
 /// The busy side.
 impl<P: Platform> Sleep<P> {
-    /// Whether a worker whose push met its bell may stop it. Else it rings for ever, and every push looks for sleepers.
+    /// Whether a worker may stop its bell once a push has met it. Otherwise the bell rings for ever, and every push
+    /// looks for sleepers.
     pub fn bell_may_stop(&self) -> bool {
         way!(self.bell_may_stop())
     }
 
-    /// After a push that met the bell, which was stopped meanwhile. A thief may have rung it, or a step that left hunger behind.
+    /// After a push that met the bell, which was stopped meanwhile. A thief may have rung it, or a step that left
+    /// hunger behind.
     #[cold]
     pub fn push_met_bell(&self, me: WorkerId, work: &impl Work) {
         way!(self.push_met_bell(me, work));
@@ -270,7 +278,7 @@ impl<P: Platform> Sleep<P> {
     pub fn after_placing(&self, last: WorkerId, me: Option<WorkerId>, work: &impl Work) {
         // Lemma 11.
         way!(self.order_placing(me));
-        if !self.rouse_for_business(last, Waker::GoesOn) {
+        if !self.wake_thread_for_business(last, Waker::GoesOn) {
             match me {
                 Some(me) => self.after_spawn(me, work),
                 // A sleeper is woken all the same: `last` may be in the middle of something long.
@@ -284,11 +292,11 @@ impl<P: Platform> Sleep<P> {
         // Lemma 3: the business before the look at the word; the sleeper announces itself before it looks for business.
         self.platform.fence(Ordering::SeqCst);
         // A worker that finishes what another waits for is about to look for work itself.
-        self.rouse_for_business(worker, Waker::MakesRoom);
+        self.wake_thread_for_business(worker, Waker::MakesRoom);
     }
 
     /// False: it is up, or another waker has claimed it.
-    fn rouse_for_business(&self, worker: WorkerId, waker: Waker) -> bool {
+    fn wake_thread_for_business(&self, worker: WorkerId, waker: Waker) -> bool {
         loop {
             let claimed = match self.rest(worker).word.load(Ordering::Relaxed) {
                 word::ASLEEP => self.claim(worker, word::WOKEN_FOR_BUSINESS),
@@ -296,7 +304,7 @@ impl<P: Platform> Sleep<P> {
                 _ => return false,
             };
             if claimed {
-                self.rouse(worker, waker);
+                self.wake_thread(worker, waker);
                 return true;
             }
         }
@@ -305,8 +313,9 @@ impl<P: Platform> Sleep<P> {
 
 /// Workers without a core. The caller holds the lock of the pool's books.
 impl<P: Platform> Sleep<P> {
-    /// `me`, a thief, has no core any more: it rests until the coordinator has one, or it has business. Must be followed by
-    /// [`Sleep::pass_on`], and then by [`Sleep::park`], or where it has business already, by [`Sleep::retract`].
+    /// `me`, a thief, has no core any more: it rests until the coordinator has one, or it has business. Must be
+    /// followed by [`Sleep::pass_on`], and then by [`Sleep::park`], or where it has business already, by
+    /// [`Sleep::retract`].
     pub fn retire(&self, me: WorkerId) {
         self.rest(me).word.store(word::RETIRED, Ordering::Release);
     }
@@ -318,7 +327,8 @@ impl<P: Platform> Sleep<P> {
         way!(self.pass_on(me, work));
     }
 
-    /// There is no core for `sleeper`, should a push wake it: it rests as one that has retired. False if it has been woken.
+    /// There is no core for `sleeper`, should a push wake it: it rests as one that has retired. False if it has been
+    /// woken.
     pub fn retire_sleeper(&self, sleeper: WorkerId) -> bool {
         let retired = self.exchange(sleeper, word::ASLEEP, word::RETIRED);
         if retired {
@@ -331,13 +341,13 @@ impl<P: Platform> Sleep<P> {
     pub fn recall(&self, retired: WorkerId) -> bool {
         let recalled = self.exchange(retired, word::RETIRED, word::WOKEN_BY_COORDINATOR);
         if recalled {
-            self.rouse(retired, Waker::MakesRoom);
+            self.wake_thread(retired, Waker::MakesRoom);
         }
         recalled
     }
 
-    /// There are cores for `retired`, should there be tasks: the next push wakes one of them, as if they had just fallen
-    /// asleep. Only under [`Waking::Hungry`].
+    /// There are cores for `retired`, should there be tasks: the next push wakes one of them, as if they had just
+    /// fallen asleep. Only under [`Waking::Hungry`].
     pub fn restore_hunger(&self, retired: impl Iterator<Item = WorkerId>, work: &impl Work) {
         way!(self.restore_hunger(retired, work));
     }
@@ -353,7 +363,7 @@ impl<P: Platform> Sleep<P> {
     /// The worker's deque ran empty.
     pub fn publish_thief(&self, me: WorkerId) {
         self.rest(me).busy.store(false, Ordering::Release);
-        self.recount(|roles| {
+        self.change_roles(|roles| {
             roles.busy -= 1;
             roles.thieves += 1;
         });
@@ -362,7 +372,7 @@ impl<P: Platform> Sleep<P> {
     /// The worker has a task in hand. [`Sleep::hand_over`] must follow before the task starts.
     pub fn publish_busy(&self, me: WorkerId) {
         self.rest(me).busy.store(true, Ordering::Release);
-        self.recount(|roles| {
+        self.change_roles(|roles| {
             roles.busy += 1;
             roles.thieves -= 1;
         });
@@ -377,22 +387,22 @@ impl<P: Platform> Sleep<P> {
 
 /// The thief's side.
 impl<P: Platform> Sleep<P> {
-    /// Wakes a sleeper, `whom` or any, and with `appoint` makes it the watchdog if this worker is.
-    pub fn wake_peer(&self, me: WorkerId, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
-        way!(self.wake_peer(me, whom, appoint))
+    /// Wakes `sleeper`, or any sleeper, and with `appoint` makes it the watchdog if this worker is the watchdog.
+    pub fn wake_peer(&self, me: WorkerId, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        way!(self.wake_peer(me, sleeper, appoint))
     }
 
-    /// Wakes `whom`, or any sleeper, if it sleeps.
-    fn wake_one(&self, me: WorkerId, whom: Option<WorkerId>) -> Option<WorkerId> {
-        let mut candidates = self.others(me).filter(|peer| whom.is_none_or(|whom| whom == *peer));
+    /// Wakes `sleeper`, if it sleeps. `None`: any sleeper.
+    fn wake_one(&self, me: WorkerId, sleeper: Option<WorkerId>) -> Option<WorkerId> {
+        let mut candidates = self.others(me).filter(|peer| sleeper.is_none_or(|sleeper| sleeper == *peer));
         let woken = candidates.find(|peer| self.is_asleep(*peer) && self.claim(*peer, word::WOKEN_BY_PEER))?;
-        self.rouse(woken, Waker::GoesOn);
+        self.wake_thread(woken, Waker::GoesOn);
         Some(woken)
     }
 
     /// First step to sleep: from here on others may wake this worker.
     pub fn announce(&self, me: WorkerId) {
-        self.recount(|roles| {
+        self.change_roles(|roles| {
             roles.thieves -= 1;
             roles.sleepers += 1;
         });
@@ -406,7 +416,8 @@ impl<P: Platform> Sleep<P> {
         way!(self.admit(me, work))
     }
 
-    /// Takes back an announcement that was refused, or a retirement. `Some`: a waker was faster, and its wake-up counts.
+    /// Takes back an announcement that was refused, or a retirement. `Some`: a waker was faster, and its wake-up
+    /// counts.
     pub fn retract(&self, me: WorkerId) -> Option<Woken> {
         loop {
             // A change of the books may move it from one word to the other meanwhile, as in `wake_for_business`.
@@ -472,14 +483,14 @@ impl<P: Platform> Sleep<P> {
         true
     }
 
-    /// Wakes the thread of a worker whose sleep was claimed.
-    fn rouse(&self, worker: WorkerId, waker: Waker) {
+    /// Wakes the thread of a worker after its sleep was claimed.
+    fn wake_thread(&self, worker: WorkerId, waker: Waker) {
         self.rest(worker).word.wake(way!(self.placed_beside(waker)));
     }
 
     fn wake_up_to(&self, most: usize, me: WorkerId, woken: u32) {
         for sleeper in self.sleepers(me).filter(|worker| self.claim(*worker, woken)).take(most) {
-            self.rouse(sleeper, Waker::GoesOn);
+            self.wake_thread(sleeper, Waker::GoesOn);
         }
     }
 
@@ -488,8 +499,8 @@ impl<P: Platform> Sleep<P> {
         self.wake_up_to(1, self.last_worker(), word::WOKEN_BY_INJECTION);
     }
 
-    /// Lemma 8: the worker that retires may have been woken for a task from outside, beside one that has looked and is about
-    /// to park.
+    /// Lemma 8: the worker that retires may have been woken for a task from outside, beside one that has looked and is
+    /// about to park.
     fn pass_injection_on(&self, me: WorkerId, work: &impl Work) {
         if work.injector_has_task() {
             self.wake_up_to(1, me, word::WOKEN_BY_INJECTION);

@@ -1,6 +1,7 @@
-//! How a program stands beside others in a core table, and what all who look at one count by.
+//! How a program stands beside others in a core table, and the constants that all programs of one table count by.
 //!
-//! Values, without states: [`round`](crate::table::round) makes a [`Standing`], and it holds for the quantum that begins.
+//! Values, without states: [`round`](crate::table::round) makes a [`Standing`], and it holds for the quantum that
+//! begins.
 
 use core::time::Duration;
 
@@ -9,8 +10,9 @@ use comity_policy::allotment::Division;
 /// How many programs can be in a table at a time.
 pub const SLOTS: usize = 256;
 
-/// A program whose coordinator has not come by for this long is stopped: its cores are lent, and it has no share until it
-/// comes again. Long enough that a coordinator which waits its turn behind many threads is not taken for one.
+/// A program counts as stopped once its coordinator has not come by for this long: its cores are lent, and it has no
+/// share until it comes again. The time is so long that a coordinator that waits its turn behind many threads does not
+/// count as stopped.
 pub const STOPPED_AFTER: Duration = Duration::from_millis(500);
 
 /// Cores that cannot be divided rotate once in this time for each program.
@@ -31,14 +33,16 @@ pub struct Standing {
     pub lent: u32,
     /// Whether no other program in the table holds cores or wants some.
     pub alone: bool,
-    /// Its part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a core.
+    /// Its part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a
+    /// core.
     pub share_milli: u32,
     /// Programs that have work, this one included.
     pub programs: u32,
-    /// Cores that it is entitled to now, as it has computed itself. The words of the cores may say otherwise for as long as a program has seen
-    /// another table.
+    /// Cores that it is entitled to now, as it has computed itself. The words of the cores may say otherwise for as
+    /// long as a program has seen another table.
     pub allotted: u32,
-    /// In how many nanoseconds a turn of its begins or ends, in which it is entitled to more cores, or a probe does. `None`: its cores are lasting.
+    /// In how many nanoseconds a turn of its begins or ends, in which it is entitled to more cores, or a probe does.
+    /// `None`: its cores are lasting.
     pub until_change: Option<u64>,
     /// In so many nanoseconds each program has a turn.
     pub frame: u64,

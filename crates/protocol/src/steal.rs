@@ -1,9 +1,9 @@
 //! How often steal time is read, and over which windows it counts.
 //!
-//! A reading costs more than the rest of a look. Where no host takes anything away it is read once when the coordinator
-//! begins, and then once a second. Once the guest's count is more than zero a window is over after half a second of
-//! looks. Linux tells steal time in steps of 10 ms for each CPU, and hypervisors give turns of up to 30 ms: over less,
-//! a count says more of the steps than of the host.
+//! A reading costs more than the rest of a look. Where no host takes anything away it is read once when the
+//! coordinator begins, and then once a second. Once the guest's count is more than zero, a window is over after half a
+//! second of looks. Linux tells steal time in steps of 10 ms for each CPU, and hypervisors give turns of up to 30 ms.
+//! Over less time a count says more of the steps than of the host.
 
 use comity_policy::StealTime;
 
@@ -102,7 +102,7 @@ mod tests {
     const SOME: Reading = Reading { run_ns: 700 * MS, steal_ns: 30 * MS };
 
     #[test]
-    fn where_none_is_told_it_is_read_once_a_second_and_counts_for_nothing() {
+    fn where_no_steal_time_is_told_it_is_read_once_a_second_and_counts_for_nothing() {
         for (reading, told) in [(None, false), (Some(Reading { steal_ns: 0, ..SOME }), true)] {
             let mut guest = Guest::new(reading);
             assert_eq!(guest.look(0, 0), None);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn once_some_is_told_windows_are_short() {
+    fn once_steal_time_is_told_windows_are_short() {
         let mut guest = Guest::new(Some(Reading { steal_ns: 0, ..SOME }));
         guest.look(0, 0);
         assert_eq!(guest.look(990, 20), None);

@@ -16,11 +16,13 @@
 //! faster, the next core is tried.
 //!
 //! **Lemma (a core and a program that waits).** No program waits while it misses a core that became free. The releaser
-//! writes the core's word, fences, and reads who waits ([`offer`]). The program that waits says so, fences, and reads
-//! the cores' words ([`want`]). So at least one of the two sees what the other wrote. A program that watches a free core is
-//! not told, and its coordinator comes by when that core may be claimed: it says again that the program waits ([`heed`]), claims, and
-//! watches what is too young by then ([`watch`]; by the time at which it came by, so that what grows old in between counts as young). A core that becomes free after the first of
-//! these rings, and one that was free before is claimed or watched. A program that begins to wait beside a young core rings its own coordinator.
+//! writes the core's word, fences, and reads which programs wait ([`offer`]). The program that waits says so, fences,
+//! and reads the cores' words ([`want`]). So at least one of the two sees what the other wrote. A program that watches
+//! a free core is not told: its coordinator comes by when that core may be claimed. It says again that the program
+//! waits ([`heed`]), claims, and watches what is too young by then ([`watch`]). Young is judged by the time at which
+//! it came by, so that what grows old in between counts as young. A core that becomes free after [`heed`] rings, and
+//! one that was free before is claimed or watched. A program that begins to wait beside a young core rings its own
+//! coordinator.
 
 use alloc::vec::Vec;
 
@@ -182,9 +184,9 @@ pub fn take_back(table: &impl Table) -> Option<(usize, CoreWord)> {
     Some((core, before))
 }
 
-/// A worker is woken that will claim a core: unless one of its own is free, takes back one that another program uses, and leaves it free. A
-/// thread that is woken runs once there is a core for it, so if it took one back itself, it would do so when the borrower's time slice is over.
-/// What the worker does not claim is lent again.
+/// A worker is woken that will claim a core. Unless one of the program's own is free, takes back one that another
+/// program uses, and leaves it free. A woken thread runs once there is a core for it, so it could itself take one back
+/// only when the borrower's time slice is over. What the worker does not claim is lent again.
 pub fn reclaim(table: &impl Table) {
     let me = table.slot();
     let own = table.cores().iter().map(|core| (core, table.load(core))).filter(|(_, word)| word.owner() == Some(me));
@@ -246,8 +248,8 @@ pub fn offer(table: &impl Table, core: usize, owner: Option<SlotId>) {
     }
 }
 
-/// From now on the program is told when a core becomes free, or once it watches none; or no longer. A program that looks for a free core
-/// after it has said that it wants one misses none.
+/// From now on the program is told when a core becomes free, or once it watches none; or no longer. A program that
+/// looks for a free core after it has said that it wants one misses none.
 pub fn want(table: &impl Table, wants: bool) {
     if table.waits() != wants {
         table.set_waits(wants);
@@ -258,14 +260,14 @@ pub fn want(table: &impl Table, wants: bool) {
     if !(wants && table.watches()) {
         be_told(table, wants);
         // A core that was left a moment ago is told to none, nor claimed yet: the coordinator comes by, and watches it.
-        if wants && !was_told && young(table).is_some() {
+        if wants && !was_told && until_next_lent(table).is_some() {
             table.ring(table.slot());
         }
     }
 }
 
-/// The coordinator comes by: from now on the program watches no core, and is told of each that becomes free, if it waits. Followed by
-/// the claims, and those by [`watch`].
+/// The coordinator comes by: from now on the program watches no core, and is told of each that becomes free, if it
+/// waits. Followed by the claims, and those by [`watch`].
 pub fn heed(table: &impl Table) {
     if table.watches() {
         table.set_watches(false);
@@ -281,10 +283,11 @@ pub fn heed(table: &impl Table) {
     }
 }
 
-/// The coordinator has claimed what it may. If the program waits, and a free core of others may soon be claimed: in how many nanoseconds the
-/// first may, from when it came by. Until then the program is told of no others, however often they change.
+/// The coordinator has claimed what it may. If the program waits, and a free core of others may soon be claimed: in
+/// how many nanoseconds the first may, from when it came by. Until then the program is told of no others, however
+/// often they change.
 pub fn watch(table: &impl Table) -> Option<u64> {
-    let first = young(table).filter(|_| table.waits())?;
+    let first = until_next_lent(table).filter(|_| table.waits())?;
     table.set_watches(true);
     be_told(table, false);
     // A little later, so that a few of them may be claimed at once.
@@ -292,7 +295,7 @@ pub fn watch(table: &impl Table) -> Option<u64> {
 }
 
 /// In how many nanoseconds the first free core of others may be claimed that may not be yet.
-fn young(table: &impl Table) -> Option<u64> {
+fn until_next_lent(table: &impl Table) -> Option<u64> {
     let is_free = |core: &usize| usable(table, table.load(*core)).is_some();
     let soon = |core: usize| Some(until_lent(table, core)).filter(|after| *after > 0);
     table.cores().iter().filter(is_free).filter_map(soon).min()
@@ -332,8 +335,8 @@ pub fn usable(table: &impl Table, word: CoreWord) -> Option<CoreWord> {
 }
 
 /// Brings the owners of the cores up to date with what all programs report, and looks how things stand for the program
-/// whose `table` this is, and which counts as much as `weight`. The time is in nanoseconds of the clock that all have
-/// in common.
+/// that has `table`. That program counts as much as `weight`. The time is in nanoseconds of the clock that all have in
+/// common.
 pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], now: u64) -> Standing {
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let all_know = claiming().all(|report| report.knows_frames);
@@ -360,8 +363,8 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     }
 }
 
-/// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose what
-/// they do.
+/// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose
+/// what they do.
 fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) {
     let claiming = || reports.iter().filter(|report| report.has_claim());
     let proposed = Division::among(claiming().map(|report| report.proposal));
@@ -417,8 +420,8 @@ fn told(me: SlotId, owner: Option<SlotId>, can_use: impl Fn(SlotId) -> bool) -> 
     owner.into_iter().filter(|owner| *owner != me).chain(others).find(|slot| can_use(*slot))
 }
 
-/// Where no program desires any, the owners stay as they are. Returns how many this program owns, and the time until a turn of its begins or ends in the
-/// `frame`. No frame: not all programs know of them, and all have to compute alike.
+/// Where no program desires any, the owners stay as they are. Returns how many this program owns, and the time until a
+/// turn of its begins or ends in the `frame`. No frame: not all programs know of them, and all have to compute alike.
 fn grant(
     table: &impl Table,
     parties: &[Party],
@@ -457,8 +460,8 @@ fn active_others(program: u64, reports: &[Report]) -> impl Iterator<Item = &Repo
     reports.iter().filter(move |report| report.is_active() && report.party.claim.program != program)
 }
 
-/// What the program would get without rounding to whole cores, if it and all others could use all that there is. Of a gang what it desires
-/// counts.
+/// What the program would get without rounding to whole cores, if it and all others could use all that there is. Of a
+/// gang what it desires counts.
 fn share_milli(division: Division, may_use: CoreSet, own: Claim, others: &[Party]) -> u32 {
     let cores = others.iter().fold(may_use, |all, party| all.union(party.may_use)).len() as u32;
     let could_use = |claim: Claim, may_use: CoreSet| Claim {

@@ -1,4 +1,5 @@
-//! Who is awake on which core: how much room there is, who may retire, and in which order a driver is asked for what.
+//! Which worker is awake on which core: how much room there is, which workers may retire, and what a driver is asked
+//! for, in which order.
 
 mod cells;
 
@@ -217,7 +218,8 @@ impl<'a> World<'a> {
 #[test]
 fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
     let log = Log::default();
-    // Beside others; alone; alone, with room for the cores; sharing time, with room for one. First with no worker off its core, then three.
+    // Beside others; alone; alone, with room for the cores; sharing time, with room for one. First with no worker off
+    // its core, then three.
     for (policy, rooms) in [("comity", [[2, 8, 4, 1], [5, 8, 8, 7]]), ("dws", [[2, 8, 8, 8], [5, 8, 8, 8]])] {
         let world = World::new(&log, policy, 8, false);
         world.enter(Table::new(&log, 0..2));

@@ -123,7 +123,8 @@ fn coordination(cores: Option<u32>) -> Coordination {
     Coordination::new(Policy::default().coordinator().unwrap(), own(cores), 2, 0)
 }
 
-/// A look when it is due, at which so many threads ran or waited. Returns what the command held since the last, in milliseconds.
+/// A look when it is due, at which so many threads ran or waited. Returns what the command held since the last, in
+/// milliseconds.
 fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnable: u32) -> u64 {
     let now = coordination.next();
     let elapsed = now - coordination.looked();

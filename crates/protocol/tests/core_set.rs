@@ -3,7 +3,7 @@
 use comity_protocol::{CORES, CoreSet, SharedCoreSet};
 
 #[test]
-fn holds_what_was_put_in() {
+fn a_core_set_holds_what_was_put_in() {
     let mut set: CoreSet = [3, 64, 1023, 0, 1024].into_iter().collect();
     assert_eq!((set.iter().collect::<Vec<_>>(), set.len()), (vec![0, 3, 64, 1023], 4));
     set.remove(3);

@@ -19,7 +19,8 @@ impl Thief for Pauses {
     }
 }
 
-/// Three workers, one of which is busy for ever. The thief is one too many while `excess` says so, and rests for a moment.
+/// Three workers, one of which is busy for ever. The thief is one too many while `excess` says so, and rests for a
+/// moment.
 #[derive(Default)]
 struct Around {
     excess: Cell<bool>,
@@ -34,7 +35,7 @@ impl Surroundings for Around {
         3
     }
 
-    fn anyone_busy(&self) -> bool {
+    fn any_busy(&self) -> bool {
         true
     }
 
@@ -90,8 +91,8 @@ impl<'a> Spell<'a> {
         Spell { dialogue: Dialogue::begin(WorkerId(1), 0, around), around, outcome: Outcome::Done }
     }
 
-    /// How often it pauses before it does anything else that takes time, and what that is. In the pause of this number it becomes one
-    /// too many.
+    /// How often it pauses before it does anything else that takes time, and what that is. In the pause of this number
+    /// it becomes one too many.
     fn pauses(&mut self, excess_in: Option<u32>) -> (u32, Effect) {
         for pauses in 0..10_000 {
             let mut effect = self.dialogue.next(&mut Pauses, self.around, self.outcome);
@@ -128,7 +129,7 @@ fn a_policy_that_never_steals_is_swept_for_again_and_again() {
     assert_eq!(around.rests.get(), 0);
 }
 
-/// The pause at whose end the sweep is due ends with a rest, after which the policy pauses once more.
+/// The sweep is due at the end of a pause that ends with a rest; after that the policy pauses once more.
 #[test]
 fn a_rest_in_the_place_of_a_sweep_puts_it_off_and_loses_none() {
     let around = Around::default();

@@ -79,7 +79,7 @@ fn a_full_table_of_small_programs_on_the_largest_machine_is_divided() {
 
 proptest! {
     #[test]
-    fn nobody_gets_what_it_may_not_use_or_more_than_it_desires_and_nothing_lies_idle(
+    fn no_program_gets_what_it_may_not_use_or_more_than_it_desires_and_nothing_lies_idle(
         wishes in proptest::collection::vec((0u32..10, any::<u32>(), 1u32..5), 0..6),
         before in proptest::collection::vec(proptest::option::of(0usize..8), 16),
         phase: u64,

@@ -523,7 +523,7 @@ fn the_desire_is_told_before_the_books_and_the_books_before_cores_are_claimed() 
 }
 
 #[test]
-fn who_holds_what_is_its_own_releases_first_and_takes_back_last() {
+fn a_program_that_holds_what_is_its_own_releases_first_and_takes_back_last() {
     let table = Table::new(4, 2);
     let (mut one, mut other) = (Model::new(&table, 0, 4), Model::new(&table, 1, 4));
     let [mut of_one, mut of_other] = [(); 2].map(|()| coordination("equipartition"));
@@ -692,7 +692,7 @@ fn what_a_host_took_in_a_window_is_told_and_no_more_is_held_than_is_worth_it() {
 }
 
 #[test]
-fn without_work_for_a_quantum_it_leaves_off() {
+fn a_coordinator_without_work_for_a_quantum_leaves_off() {
     let table = Table::new(2, 1);
     let mut model = Model::new(&table, 0, 2);
     let script = Script::new(Orders { due: 4, ..more(2, 2, 0) });
@@ -714,7 +714,8 @@ fn without_work_for_a_quantum_it_leaves_off() {
     assert_eq!(script.last().allotment, 0);
 }
 
-/// How often workers were asked where their time went, and whether they are blocked, in a quantum in which each computed so long.
+/// How often workers were asked where their time went, and whether they are blocked, in a quantum in which each
+/// computed so long.
 fn questions(orders: Orders, on_core: u64) -> (u32, u32) {
     let table = Table::new(2, 2);
     let mut model = Model::new(&table, 0, 2);
@@ -786,7 +787,7 @@ fn those_that_do_not_move_beside_queued_tasks_need_no_core() {
     assert_eq!([6, 7, 8].map(|nth| look(nth, true)), [2, 1, 0]);
 }
 
-/// A script beside a program that can use the only core too, and whose turn is the second half of each frame.
+/// A script beside a program that can use the only core too, and has its turn in the second half of each frame.
 fn beside_another(table: &Table) -> (Script, Model<'_>, Coordination) {
     table.desires.borrow_mut()[1] = 1;
     let script = Script::new(Orders { out_of_turn: OutOfTurn::Rests, ..more(1, 1, 1) });
@@ -810,7 +811,7 @@ fn lose_the_turn(table: &Table, model: &mut Model<'_>) {
 }
 
 #[test]
-fn a_program_whose_turn_is_over_releases_the_core_that_is_not_its_own() {
+fn a_program_at_the_end_of_its_turn_releases_the_core_that_is_not_its_own() {
     let table = Table::new(1, 2);
     let (script, mut model, mut coordination) = beside_another(&table);
     coordination.begin(&mut model, 0);

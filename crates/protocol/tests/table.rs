@@ -296,7 +296,7 @@ fn for_a_worker_that_is_woken_a_lent_core_is_taken_back_and_left_free_unless_one
     };
     let freed = [Exchanged(2), Noted(Change::TakenBack(2)), Noted(Change::Released(2)), Rang(2), Fenced, Looked];
     assert_eq!(reclaimed(&[own, others, lent, lent], &[]), (vec![2], freed.to_vec()), "one of two");
-    // It may find no use for it: who waits is told, as of any that is left.
+    // It may find no use for it: a program that waits is told, as of any core that is left.
     assert_eq!(reclaimed(&[own, others, lent], &[3]), (vec![2], [&freed[..], &[Rang(3)]].concat()));
     let free = (Some(1), None);
     assert_eq!(reclaimed(&[lent, free], &[3]), (vec![1], vec![]));

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Calls `op` once on every thread of the current pool, or of the global one outside of any, and returns the results in the
-/// order of the threads. See [`comity::broadcast`].
+/// Calls `op` once on every thread of the current pool, or of the global one outside of any, and returns the results
+/// in the order of the threads. See [`comity::broadcast`].
 ///
 /// # Panics
 /// With a panic of `op`, after all calls have ended.
@@ -16,7 +16,8 @@ where
     comity::broadcast(|context| op(BroadcastContext::new(context)))
 }
 
-/// Calls `op` some time once on every thread of the current pool, or of the global one outside of any, and does not wait.
+/// Calls `op` some time once on every thread of the current pool, or of the global one outside of any, and does not
+/// wait.
 ///
 /// A panic goes to the pool's panic handler; without one, the process aborts.
 pub fn spawn_broadcast<OP>(op: OP)

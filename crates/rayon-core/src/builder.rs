@@ -89,8 +89,8 @@ where
         pool.map(ThreadPool::of).map_err(ThreadPoolBuildError::new)
     }
 
-    /// Builds the pool that is used outside of any other, and waits until its threads run. Only needed where the defaults
-    /// are not right: else it is built at first use.
+    /// Builds the pool that is used outside of any other, and waits until its threads run. Only needed where the
+    /// defaults are not right: else it is built at first use.
     ///
     /// # Errors
     /// As [`build`](#method.build); and if the global pool has been built before.
@@ -147,14 +147,14 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Makes the thread that builds the pool its thread 0, for the rest of its life. It runs tasks only while it waits for
-    /// some or [yields](crate::yield_now). No handler is called for it.
+    /// Makes the thread that builds the pool its thread 0, for the rest of its life. It runs tasks only while it waits
+    /// for some or [yields](crate::yield_now). No handler is called for it.
     pub fn use_current_thread(mut self) -> Self {
         self.options.use_current_thread = true;
         self
     }
 
-    /// Called with a panic that has nobody to go to. Not set, or if it panics itself: the process aborts.
+    /// Called with a panic that has no other place to go. Not set, or if it panics itself: the process aborts.
     pub fn panic_handler<H>(mut self, panic_handler: H) -> Self
     where
         H: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,

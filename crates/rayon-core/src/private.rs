@@ -1,4 +1,4 @@
-//! What makes a trait one that nobody outside of this crate can implement.
+//! What makes a trait one that no other crate can implement.
 
 /// Only this crate can name it.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Who makes the threads of a pool.
+//! What makes the threads of a pool.
 
 use std::{fmt, io, thread};
 

@@ -10,14 +10,14 @@ pub struct Scope<'scope> {
     inner: comity::Scope<'scope>,
 }
 
-/// A [`Scope`] whose tasks each thread begins with the oldest. See [`scope_fifo()`].
+/// A [`Scope`] of which each thread begins the oldest task first. See [`scope_fifo()`].
 #[repr(transparent)]
 pub struct ScopeFifo<'scope> {
     inner: comity::ScopeFifo<'scope>,
 }
 
-/// Calls `op` with a scope to spawn tasks in, and returns after `op` and all tasks, those that tasks spawned included, have
-/// finished. See [`comity::scope`].
+/// Calls `op` with a scope to spawn tasks in, and returns after `op` and all tasks, those that tasks spawned included,
+/// have finished. See [`comity::scope`].
 ///
 /// # Panics
 /// With the first panic of `op` or of a task, after all have ended.
@@ -92,8 +92,8 @@ impl<'scope> ScopeFifo<'scope> {
         unsafe { &*ptr::from_ref(inner).cast() }
     }
 
-    /// Runs `body` some time before the scope ends, and after what this thread has spawned in it before, if nobody takes
-    /// that. It gets the scope, to spawn more.
+    /// Runs `body` some time before the scope ends, and after what this thread has spawned in it before, if no other
+    /// thread takes that. It gets the scope, to spawn more.
     pub fn spawn_fifo<BODY>(&self, body: BODY)
     where
         BODY: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,

@@ -8,7 +8,7 @@ use crate::broadcast::BroadcastContext;
 use crate::configuration::Configuration;
 use crate::scope::{Scope, ScopeFifo};
 
-/// The most threads that a pool can have. Whoever asks for more gets that many.
+/// The most threads that a pool can have. A builder that is asked for more gives that many.
 pub fn max_num_threads() -> usize {
     comity::MAX_THREADS
 }
@@ -24,7 +24,7 @@ pub fn current_thread_index() -> Option<usize> {
     comity::current_thread_index()
 }
 
-/// Whether this thread has tasks that nobody has begun; `None` outside of any pool.
+/// Whether this thread has tasks that no thread has begun; `None` outside of any pool.
 #[inline]
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     comity::current_thread_has_pending_tasks()
@@ -95,8 +95,8 @@ impl ThreadPool {
         configuration.build()
     }
 
-    /// Runs `op` on a thread of this pool, and returns its result. What `op` calls of this crate's uses this pool. A thread
-    /// of another pool runs tasks of that one while it waits.
+    /// Runs `op` on a thread of this pool, and returns its result. What `op` calls of this crate's uses this pool. A
+    /// thread of another pool runs tasks of that one while it waits.
     ///
     /// # Panics
     /// With the panic of `op`.
@@ -129,7 +129,7 @@ impl ThreadPool {
         self.inner.current_thread_index()
     }
 
-    /// Whether this thread has tasks that nobody has begun, if it belongs to this pool.
+    /// Whether this thread has tasks that no thread has begun, if it belongs to this pool.
     #[inline]
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         self.inner.current_thread_has_pending_tasks()

@@ -118,7 +118,7 @@ macro_rules! hands {
             inspect(victim: WorkerId) -> comity_policy::Victim;
             claim_wakeup(from: WorkerId) -> bool;
             give_way(to: Option<WorkerId>);
-            accelerate(who: WorkerId, level: comity_policy::Level) -> bool;
+            accelerate(candidate: WorkerId, level: comity_policy::Level) -> bool;
             pause(hints: u32);
             wait(at_rest: u32, timeout: Option<std::time::Duration>, is_retired: bool) -> bool;
         }
@@ -130,13 +130,13 @@ impl<T: Hands> Hands for Recorded<T> {
     hands!(driver);
 
     /// A step of the protocol: what it does to words is in the record too.
-    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
-        says(format_args!("wake_peer {whom:?} {appoint}"));
-        self.0.wake(whom, appoint)
+    fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        says(format_args!("wake_peer {sleeper:?} {appoint}"));
+        self.0.wake(sleeper, appoint)
     }
 }
 
-/// A thief whose conversation is in the record.
+/// A thief with a conversation that is in the record.
 pub struct Heard(pub Box<dyn Thief>);
 
 impl Thief for Heard {

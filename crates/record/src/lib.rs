@@ -9,25 +9,9 @@
 //! - [`replay`] gives the answers, in order, to the protocol as it is now, and panics at the first call that is
 //!   another.
 //!
-//! A record is text, a line a call: `compare_exchange 7 1 4 AcqRel Relaxed = 1 1`. Each word has a number, in the order
-//! in which the pool's words are made. A life begins with `worker`, `coordinator` or `member`: all calls of one thread,
-//! in order. What the lines of a life are:
-//!
-//! | lines | between |
-//! |---|---|
-//! | `search`, `rest`, `begins` | driver and dialogue: a spell begins, and ends with so many wake-ups owed |
-//! | `turn` | dialogue and policy: an event, and the action that answered it |
-//! | `steal`, `mug`, `wait`, … | dialogue and driver: an effect, and its outcome |
-//! | `load`, `store`, `fence`, `wake`, … | the steps and the words, with the orders |
-//! | `lock`, `unlock` | the same: the books, as they were found and as they were left |
-//! | `deques_have_task`, `confine`, `claim`, … | the activation, and the pool and the table |
-//! | `begin`, `come_by`, `leave_off`, `look_by`, `visit`, `next` | a coordinator's thread and its coordination |
-//! | `account` | quantum and coordinator: an account, and the orders that answered it |
-//! | `round`, `staff`, `sample`, … | the quantum, and the table and the pools |
-//! | `claim`, `take_back`, `want`, … to `over` | a member and the table's steps, and below each what it asks of the table |
-//!
 //! What a driver does inside of such a call is its own, and not in the record: how a task is stolen, or how the table
-//! is asked.
+//! is asked. This crate knows no driver, file or kernel: tests of the drivers file the records. Begin with `tape.rs`,
+//! which says what a record looks like.
 #![forbid(unsafe_code)]
 
 mod answer;

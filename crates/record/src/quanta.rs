@@ -246,7 +246,7 @@ impl Recorded<Coordination> {
     }
 }
 
-/// A policy's coordinator whose accounts and orders are in the record.
+/// A policy's coordinator with accounts and orders that are in the record.
 struct Advised(Box<dyn Coordinator>);
 
 impl Coordinator for Advised {
@@ -257,7 +257,7 @@ impl Coordinator for Advised {
     }
 }
 
-/// The same coordinator, whose accounts and orders are in the record.
+/// The same coordinator; its accounts and orders are in the record.
 pub fn advised(coordinator: Box<dyn Coordinator>) -> Box<dyn Coordinator> {
     Box::new(Advised(coordinator))
 }

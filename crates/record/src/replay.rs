@@ -71,8 +71,8 @@ pub fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("records").join(name)
 }
 
-/// Of the lives of each group, by the words of their first line that name it, the one which has most in it that those
-/// chosen before have not, up to so many turns or visits.
+/// Of each group of lives, by the words of their first line that name it, the one with most in it that those chosen
+/// before have not. Up to so many turns or visits.
 pub fn choose(record: &str, group: usize, turns: usize) -> String {
     let mut groups: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for life in lives(record) {
@@ -82,7 +82,8 @@ pub fn choose(record: &str, group: usize, turns: usize) -> String {
     let mut known = BTreeSet::new();
     let mut chosen = String::new();
     for (name, lives) in groups {
-        // The same calls with other numbers are nothing new. But whether a task waits decides what comes next, in each group for itself.
+        // The same calls with other numbers are nothing new. But whether a task waits decides what comes next, in each
+        // group for itself.
         let kinds = |life: &[String]| -> BTreeSet<String> {
             let kind = |line: &String| match line.split_once(" =") {
                 Some((call, answer)) if call.ends_with("_has_task") => format!("{name:?} {call}{answer}"),
@@ -217,7 +218,7 @@ fn worker<D: Driver>(driver: &D, lines: Vec<String>, policy: &Policy, me: Worker
 }
 
 fn coordinator(lines: Vec<String>, policy: &Policy, length: u64, clock: u64, population: usize) {
-    let advisor = advised(policy.coordinator().expect("a policy whose programs have a coordinator"));
+    let advisor = advised(policy.coordinator().expect("the policy's programs have a coordinator"));
     let mut coordination = Recorded(Coordination::new(advisor, length, clock, population));
     replaying(lines, || {
         says(format_args!("{}", row(policy)));
@@ -298,8 +299,8 @@ pub struct Repeated<'a, P: Platform> {
 impl<P: Platform> Hands for Repeated<'_, P> {
     hands!(script);
 
-    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
-        says(format_args!("wake_peer {whom:?} {appoint}"));
-        self.crew.sleep().wake_peer(self.me, whom, appoint)
+    fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        says(format_args!("wake_peer {sleeper:?} {appoint}"));
+        self.crew.sleep().wake_peer(self.me, sleeper, appoint)
     }
 }

@@ -43,8 +43,8 @@ impl Table for Script {
     table!(script);
 }
 
-/// Takes the step that a line says: `claim true`, `take_back`, `reclaim`, `release`, `decline`, `want true`, `any_free`, `heed`, `watch`, or
-/// `round` with the program, its weight and the time.
+/// Takes the step that a line says: `claim true`, `take_back`, `reclaim`, `release`, `decline`, `want true`,
+/// `any_free`, `heed`, `watch`, or `round` with the program, its weight and the time.
 ///
 /// # Panics
 /// If the line says none of them.

@@ -1,4 +1,21 @@
 //! One thread's record: it is written, or it is read.
+//!
+//! A record is text, a line a call: `compare_exchange 7 1 4 AcqRel Relaxed = 1 1`. Each word has a number, in the order
+//! in which the pool's words are made. A life begins with `worker`, `coordinator` or `member`: all calls of one thread,
+//! in order. What the lines of a life are:
+//!
+//! | lines | between |
+//! |---|---|
+//! | `search`, `rest`, `begins` | driver and dialogue: a spell begins, and ends with so many wake-ups owed |
+//! | `turn` | dialogue and policy: an event, and the action that answered it |
+//! | `steal`, `mug`, `wait`, … | dialogue and driver: an effect, and its outcome |
+//! | `load`, `store`, `fence`, `wake`, … | the steps and the words, with the orders |
+//! | `lock`, `unlock` | the same: the books, as they were found and as they were left |
+//! | `deques_have_task`, `confine`, `claim`, … | the activation, and the pool and the table |
+//! | `begin`, `come_by`, `leave_off`, `look_by`, `visit`, `next` | a coordinator's thread and its coordination |
+//! | `account` | quantum and coordinator: an account, and the orders that answered it |
+//! | `round`, `staff`, `sample`, … | the quantum, and the table and the pools |
+//! | `claim`, `take_back`, `want`, … to `over` | a member and the table's steps, and below each what it asks of the table |
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -61,7 +78,7 @@ static FILED: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
 /// How many visits of each coordinator are recorded.
 static VISITS: AtomicU32 = AtomicU32::new(0);
 
-// ---- Writing. ----
+// Writing.
 
 /// From now on this thread's life is recorded, up to so many turns. `first`: its first line. The next says what its
 /// policy's row does.
@@ -148,7 +165,7 @@ pub(crate) fn turn() {
     });
 }
 
-// ---- Either. ----
+// Either.
 
 #[inline]
 pub(crate) fn mode() -> Mode {
@@ -209,7 +226,7 @@ pub(crate) fn write<A: Answer>(line: fmt::Arguments<'_>, answer: &A) {
     });
 }
 
-// ---- Reading. ----
+// Reading.
 
 /// Calls `replay` while this thread's calls are compared with these lines.
 pub(crate) fn replaying(lines: Vec<String>, replay: impl FnOnce()) {

@@ -35,8 +35,8 @@ pub(crate) fn call<R>(context: BroadcastContext, op: impl FnOnce(BroadcastContex
     pool::with_index(Some(context.index), || op(context))
 }
 
-/// Calls `op` for each thread that this thread's pool would have, or the global one outside of any, one after another on the pool's
-/// worker, and returns the results in the order of the indices.
+/// Calls `op` for each thread that this thread's pool would have, or the global one outside of any. The calls run one
+/// after another on the pool's worker; returns the results in the order of the indices.
 ///
 /// # Panics
 /// With the first panic of `op`, after all calls have ended.

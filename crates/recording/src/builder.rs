@@ -29,8 +29,8 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder { num_threads, ..self }
     }
 
-    /// Makes the thread that builds the pool its first worker. A second takes what comes from other threads, where more than one was
-    /// asked for.
+    /// Makes the thread that builds the pool its first worker. A second takes what comes from other threads, where
+    /// more than one was asked for.
     pub fn use_current_thread(self) -> Self {
         ThreadPoolBuilder { inner: self.inner.use_current_thread(), use_current_thread: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! A fork whose children run one after another.
+//! A fork of children that run one after another.
 
 use crate::session::{self, Fork};
 
@@ -7,7 +7,7 @@ use crate::session::{self, Fork};
 pub(crate) struct Children(Option<Fork>);
 
 impl Children {
-    /// Those of a fork whose first child runs already.
+    /// Those of a fork that has its first child running already.
     pub(crate) fn of(fork: Option<Fork>) -> Children {
         Children(fork)
     }

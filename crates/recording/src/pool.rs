@@ -129,7 +129,8 @@ fn hand_over<R: Send>(body: impl FnOnce() -> R + Send, there: impl FnOnce(&mut (
     outcome.expect("a pool runs it before it returns").unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// The number of threads that this thread's pool would have, or the global one outside of any: for so many a program divides its work.
+/// The number of threads that this thread's pool would have, or the global one outside of any: for so many a program
+/// divides its work.
 pub fn current_num_threads() -> usize {
     match THREADS.get() {
         0 => global(),

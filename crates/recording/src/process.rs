@@ -103,7 +103,7 @@ fn merge_ns() -> u64 {
     })
 }
 
-/// A program whose standard error is closed goes on too.
+/// A program with a closed standard error goes on too.
 pub(crate) fn say(sentence: &str) {
     let _ = std::io::stderr().write_all(format!("comity: {sentence}\n").as_bytes());
 }
@@ -122,7 +122,8 @@ fn count() -> u64 {
     BEGUN.fetch_add(1, Ordering::Relaxed)
 }
 
-/// For a thread that forks for the first time: a recorder, what its clock says now, and its number. `None`: nothing is recorded.
+/// For a thread that forks for the first time: a recorder, what its clock says now, and its number. `None`: nothing is
+/// recorded.
 pub(crate) fn begin() -> Option<(Recorder, u64, u64)> {
     if let Some(Request { wanted: Wanted::Nothing | Wanted::Time(_), .. }) = REQUEST.get() {
         return None;

@@ -26,8 +26,8 @@ pub type ScopeFifo<'scope> = Tasks<'scope, true>;
 
 type Task<'scope, const FIFO: bool> = Box<dyn FnOnce(&Tasks<'scope, FIFO>) + Send + 'scope>;
 
-/// Calls `body` with a scope to spawn tasks in, and returns after `body` and all tasks, those that tasks spawned included, have
-/// finished. Of what a body has spawned the newest begins.
+/// Calls `body` with a scope to spawn tasks in, and returns after `body` and all tasks, those that tasks spawned
+/// included, have finished. Of what a body has spawned the newest begins.
 ///
 /// # Panics
 /// With the first panic of `body` or of a task, after all have ended.
@@ -106,7 +106,8 @@ impl<'scope, const FIFO: bool> Tasks<'scope, FIFO> {
         }
     }
 
-    /// Runs `body` here, and what it spawns on the worker of `pool`; `None`: of this thread's, or of the global one outside of any.
+    /// Runs `body` here, and what it spawns on the worker of `pool`; `None`: of this thread's, or of the global one
+    /// outside of any.
     pub(crate) fn complete<F, R>(pool: Option<&ThreadPool>, body: F) -> R
     where
         F: FnOnce(&Self) -> R,
@@ -145,10 +146,10 @@ struct Group<T> {
 /// The body that runs.
 struct Open<T> {
     waiting: VecDeque<T>,
-    /// Where it began: what is spawned from there splits its stretch, or in quiet is taken to be. `None` between bodies, and of what is
-    /// not measured.
+    /// Where it began: what is spawned from there splits its stretch, or in quiet is taken to be. `None` between
+    /// bodies, and of what is not measured.
     place: Option<Place>,
-    /// The fork whose first child is the rest of the body.
+    /// The fork with the rest of the body as its first child.
     fork: Option<Fork>,
 }
 
@@ -182,7 +183,8 @@ impl<T> Group<T> {
         (result, Done { waiting: std::mem::take(&mut open.waiting), children: Children::of(open.fork.take()) })
     }
 
-    /// Runs all that a body has spawned, each followed by what that spawns. However deep tasks spawn tasks, the stack is no deeper.
+    /// Runs all that a body has spawned, each followed by what that spawns. However deep tasks spawn tasks, the stack
+    /// is no deeper.
     fn drain(&self, first: Done<T>, fifo: bool, run: impl Fn(T)) {
         let mut bodies = vec![first];
         while let Some(mut done) = bodies.pop() {

@@ -12,7 +12,8 @@ use crate::process;
 /// A recorder and the clock that it is told: that of the thread on which it is now.
 pub(crate) struct Session {
     watch: Stopwatch,
-    /// What the recorder is told beyond what the stopwatch says, modulo 2^64: its clock goes on where it stood on another thread.
+    /// What the recorder is told beyond what the stopwatch says, modulo 2^64: its clock goes on where it stood on
+    /// another thread.
     ahead: u64,
     recorder: Recorder,
     /// No other session of the process has it.
@@ -44,7 +45,7 @@ impl Drop for Slot {
 
 /// A session on its way from one thread to another, and whether it is quiet.
 #[derive(Default)]
-pub(crate) struct Baggage {
+pub(crate) struct MovedSession {
     packed: Option<Packed>,
     quiet: u64,
 }
@@ -76,7 +77,7 @@ pub(crate) enum Fork {
 }
 
 impl Session {
-    /// One whose clock says `at`, where `recorder` goes on.
+    /// One with a clock that says `at`, where `recorder` goes on.
     fn new(recorder: Recorder, at: u64, number: u64, is_kept: bool) -> Session {
         let mut watch = Stopwatch::start();
         let ahead = at.wrapping_sub(watch.now());
@@ -131,26 +132,26 @@ fn with<R>(what: impl FnOnce(&mut Session) -> R) -> Option<R> {
     SLOT.try_with(|slot| slot.0.borrow_mut().as_mut().map(what)).ok().flatten()
 }
 
-impl Baggage {
+impl MovedSession {
     /// What is quiet without a session: nothing is measured.
     pub(crate) fn is_quiet_alone(&self) -> u64 {
         if self.packed.is_none() { self.quiet } else { 0 }
     }
 
     /// The same, which comes back to a thread that was so quiet, where there is no session.
-    pub(crate) fn or_quiet(self, quiet: u64) -> Baggage {
-        if self.packed.is_none() { Baggage { quiet, ..self } } else { self }
+    pub(crate) fn or_quiet(self, quiet: u64) -> MovedSession {
+        if self.packed.is_none() { MovedSession { quiet, ..self } } else { self }
     }
 }
 
 /// This thread's session leaves it.
-pub(crate) fn take() -> Baggage {
+pub(crate) fn take() -> MovedSession {
     let session = SLOT.try_with(|slot| slot.0.take()).ok().flatten();
-    Baggage { packed: session.map(Session::pack), quiet: QUIET.replace(0) }
+    MovedSession { packed: session.map(Session::pack), quiet: QUIET.replace(0) }
 }
 
 /// A session goes on on this thread, which has none.
-pub(crate) fn put(baggage: Baggage) {
+pub(crate) fn put(baggage: MovedSession) {
     QUIET.set(baggage.quiet);
     place_here(baggage.packed.map(Packed::unpack));
 }
@@ -160,8 +161,8 @@ fn place_here(session: Option<Session>) {
     let _ = SLOT.try_with(|slot| slot.0.replace(session));
 }
 
-/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did. A thread that is ending
-/// has no place for one.
+/// Gives this thread a session if it has none and the run is recorded. Its graph begins when the thread did. A thread
+/// that is ending has no place for one.
 pub(crate) fn begin() {
     let has_place = SLOT.try_with(|slot| slot.0.borrow().is_none()).unwrap_or(false);
     if QUIET.get() > 0 || !has_place {
@@ -304,8 +305,8 @@ fn serial<RA, RB>(a: impl FnOnce() -> RA, b: impl FnOnce() -> RB, between: impl 
     }
 }
 
-/// Runs `body` on this thread, where each [`fork_join`] is recorded, and makes its graph. Of `about` it fills in what it knows. A
-/// panic of `body` reaches the caller.
+/// Runs `body` on this thread, where each [`fork_join`] is recorded, and makes its graph. Of `about` it fills in what
+/// it knows. A panic of `body` reaches the caller.
 ///
 /// # Errors
 /// The run has more tasks than a graph may have; says so in a sentence.

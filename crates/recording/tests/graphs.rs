@@ -10,7 +10,7 @@ use comity_recording::{
     join_context, record, scope, scope_fifo, spawn, yield_now,
 };
 
-/// A join whose results are nothing.
+/// A join that returns nothing.
 fn both(a: impl FnOnce() + Send, b: impl FnOnce() + Send) {
     let ((), ()) = join(a, b);
 }

@@ -1,4 +1,5 @@
-//! What a process says of its pool, and what it writes when it ends. Each test runs itself again, in a process of its own.
+//! What a process says of its pool, and what it writes when it ends. Each test runs itself again, in a process of its
+//! own.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -15,8 +16,8 @@ const WITHIN: &str = "COMITY_TEST_WITHIN";
 /// For what never comes where something is wrong.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// The recording of a process that runs `body` and exits, in which every task is kept, and what it says on standard error. `test` is
-/// the caller.
+/// The recording of a process that runs `body` and exits, in which every task is kept, and what it says on standard
+/// error. `test` is the caller.
 fn recorded(test: &str, body: impl FnOnce()) -> (Graph, String) {
     if std::env::var_os(WITHIN).is_some() {
         body();

@@ -2,7 +2,8 @@
 //!
 //! usage: cargo run --release -p comity --example barrier -- TASKS block|spin|yield
 //!
-//! Prints the milliseconds. With `COMITY_TABLE=off`, or beside another program, the same shows what sharing does to such tasks.
+//! Prints the milliseconds. With `COMITY_TABLE=off`, or beside another program, the same shows what sharing does to
+//! such tasks.
 
 use std::process::ExitCode;
 use std::sync::Barrier;

@@ -1,12 +1,13 @@
 //! What pools and coordinators said to the protocol on real threads, said again.
 //!
 //! Two processes run stress programs at the same time, on one core table, under every policy. The protocol's calls are
-//! recorded in each thread, as `comity_record` has it: for each spell what the dialogue did and was answered, for each
-//! quantum the account and the calls on the table and the pools. Then each life is held again by the same protocol over
-//! the words of this driver, [`Threads`] without other threads, and by the loop that ships,
-//! [`hold`](crate::workers::thief::hold). Compared are all calls, with arguments and in order, the books after each section of
-//! their lock, each action of a policy, each order of a coordinator, and what words answer. In a replay no other thread
-//! runs: before each step a word is set to what it was found at. Not compared is what a driver does inside of a call.
+//! recorded in each thread, as `comity_record` has it. For each spell these are what the dialogue did and was
+//! answered, for each quantum the account and the calls on the table and the pools. Then each life is held again by
+//! the same protocol over the words of this driver, [`Threads`] without other threads, and by the loop that ships,
+//! [`hold`](crate::workers::thief::hold). Compared are all calls, with arguments and in order, the books after each
+//! section of their lock, each action of a policy, each order of a coordinator, and what words answer. In a replay no
+//! other thread runs: before each step a word is set to what it was found at. Not compared is what a driver does
+//! inside of a call.
 //!
 //! A filed record, in `crates/record/records`, shows whether an answer has changed since it was made. After a change on
 //! purpose it is made again: `COMITY_FILE_RECORDS=1 cargo test -p comity -p comity-table --lib did_is_done_again`. The
@@ -57,7 +58,7 @@ impl Driver for Threads {
     }
 }
 
-/// Every row, one whose thieves doze, and quanta short enough that there are many.
+/// Every row, one with thieves that doze, and quanta short enough that there are many.
 fn policies() -> Vec<Policy> {
     let short = |policy: Policy| match policy.sharing() {
         Some(_) => format!("{policy}:quantum_us=500").parse().expect("a policy with a quantum"),
@@ -67,7 +68,7 @@ fn policies() -> Vec<Policy> {
     Policy::all().map(short).chain([dozes]).collect()
 }
 
-/// A pool whose workers' lives are recorded, up to so many turns each.
+/// A pool that has its workers' lives recorded, up to so many turns each.
 fn recorded_pool(policy: Policy, turns: u32) -> (ThreadPool, Vec<thread::JoinHandle<()>>) {
     static SEEDS: AtomicUsize = AtomicUsize::new(0);
     let seed = SEEDS.fetch_add(1, Ordering::Relaxed) as u64;
@@ -194,6 +195,7 @@ fn record(folder: &Path, turns: u32) -> String {
 }
 
 #[test]
+#[cfg_attr(comity_portable, ignore = "its programs are two in a table")]
 fn what_threads_did_is_done_again() {
     let folder = env::temp_dir().join(format!("comity-conformance-{}", std::process::id()));
     let record = record(&folder, 500);

@@ -11,7 +11,8 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn generation() -> u64 {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Relaxed) {
-        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is no harm.
+        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is
+        // no harm.
         comity_os::fork::call_in_children(count);
         WATCHED.store(true, Ordering::Relaxed);
     }
@@ -23,8 +24,8 @@ extern "C" fn count() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// One value in each of a line of forked processes, never freed. A lock would not do: after a fork it may be held by a thread that is
-/// not there.
+/// One value in each of a line of forked processes, never freed. A lock would not do: after a fork it may be held by a
+/// thread that is not there.
 pub(crate) struct PerProcess<T: 'static>(AtomicCell<Option<Kept<T>>>);
 
 struct Kept<T: 'static>(&'static Made<T>);
@@ -58,8 +59,8 @@ impl<T: Sync> PerProcess<T> {
         PerProcess(AtomicCell::new(None))
     }
 
-    /// This process's value, made at the first call from the one of the process that it was forked from. Of threads that come here at
-    /// once, each may make one, and all get the same.
+    /// This process's value, made at the first call from the one of the process that it was forked from. Of threads
+    /// that come here at once, each may make one, and all get the same.
     pub(crate) fn get(&self, make: impl FnOnce(Option<&'static T>) -> T) -> &'static T {
         let process = generation();
         let before = self.0.load();

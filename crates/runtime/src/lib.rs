@@ -1,37 +1,27 @@
 //! A work-stealing runtime for machines that several parallel programs share.
 //!
-//! Fork-join as rayon's users know it, with the question *what does a worker do that has no task?* taken out of the
-//! runtime and answered by a policy: one of the papers' ([`Policy`]), or `comity`, the default.
+//! Fork-join as rayon's users know it. A policy says what a worker does that has no task: one of the papers'
+//! ([`Policy`]), or `comity`, the default. This crate is the shell around it: threads, queues, latches and futexes. It
+//! decides nothing that a policy or the protocol decides, and knows no policy by its name.
 //!
 //! ```
-//! fn sum(numbers: &[u64]) -> u64 {
-//!     if numbers.len() <= 1024 {
-//!         return numbers.iter().sum();
+//! fn fib(n: u64) -> u64 {
+//!     if n < 2 {
+//!         return n;
 //!     }
-//!     let (left, right) = numbers.split_at(numbers.len() / 2);
-//!     let (left, right) = comity::join(|| sum(left), || sum(right));
+//!     let (left, right) = comity::join(|| fib(n - 1), || fib(n - 2));
 //!     left + right
 //! }
-//!
-//! let numbers: Vec<u64> = (1..=100_000).collect();
-//! assert_eq!(sum(&numbers), 5_000_050_000);
+//! assert_eq!(fib(16), 987);
 //! ```
 //!
-//! Outside of any pool the free functions use a global one, built at first use. From outside of the program,
-//! `COMITY_POLICY` and `COMITY_NUM_THREADS` choose what its builder does not; `COMITY_CORES` bounds the cores that a program uses; `COMITY_TABLE` and `COMITY_WEIGHT` (1 to 10000, else 100)
-//! say by which table it shares cores with other programs, and how much it counts there; `COMITY=off` asks for plain work stealing; and
-//! with `COMITY_WATCH=SECS` a pool that has stood still for so long, with something to do, says who waits where. `COMITY_TRACE=FILE` has what
-//! each worker did when written there, in the Trace Event Format that Perfetto opens, with the process's number for `%p`. A bad value fails a
-//! builder; where the global pool meets it at its first use, the program ends with a line that says so and the exit code 2. After a
-//! fork the child gets a global pool of its own; other pools of its parent's are of no use there, and say so. Pools hold a fork
-//! off while their threads start and end. Threads that the program starts itself do not: a child forked at the very moment in
-//! which the standard library notes one can start no thread at all.
+//! Outside of any pool the free functions use a global one, built at first use. [`ThreadPoolBuilder`] says what the
+//! environment chooses. A panic in a task reaches the caller that waits for it; [`join`] and [`scope`] say when, and
+//! which of several. A panic in a detached task ([`spawn`]) goes to the pool's panic handler; without one, the process
+//! aborts.
 //!
-//! # Panics
-//!
-//! A panic in a task reaches whoever waits for the task, after everything else that it waits for has finished: no other
-//! task is lost. If both halves of a [`join`] panic, the left one's panic wins; of several in a [`scope`], the first.
-//! A task that nobody waits for ([`spawn`]) reports to the pool's panic handler; without one, the process aborts.
+//! To read on: `workers/worker.rs` is a worker's loop, `workers/thief.rs` carries out a thief's actions,
+//! `raw/deque.rs` is the deque. The crate's `README.md` lists the folders and has the deque's proofs.
 
 mod api;
 mod blocking;

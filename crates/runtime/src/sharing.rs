@@ -1,4 +1,5 @@
-//! How a process's pools share the machine with other programs: one program per policy, and the coordinator that looks after its cores.
+//! How a process's pools share the machine with other programs: one program per policy, and the coordinator that looks
+//! after its cores.
 
 pub(crate) mod coordinator;
 #[cfg(all(test, loom))]

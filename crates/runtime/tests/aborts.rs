@@ -1,4 +1,4 @@
-//! Panics that nobody could be told of: the process aborts, with a sentence. Each in a process of its own.
+//! Panics that no caller could be told of: the process aborts, with a sentence. Each in a process of its own.
 #![cfg(not(loom))]
 
 #[path = "harness/child.rs"]
@@ -42,31 +42,39 @@ fn assert_aborts(test: &'static str, role: &str, sentence: &str) {
 }
 
 #[test]
-fn a_spawned_task_without_a_panic_handler() {
+fn a_panic_in_a_spawned_task_aborts_where_the_pool_has_no_panic_handler() {
     assert_aborts(
-        "a_spawned_task_without_a_panic_handler",
+        "a_panic_in_a_spawned_task_aborts_where_the_pool_has_no_panic_handler",
         "spawn",
-        "comity: a task that nobody waits for panicked, and the pool has no panic handler; aborting",
+        "comity: a detached task panicked, and the pool has no panic handler; aborting",
     );
 }
 
 #[test]
-fn a_panic_handler_that_panics() {
+fn a_panic_handler_that_panics_aborts() {
     assert_aborts(
-        "a_panic_handler_that_panics",
+        "a_panic_handler_that_panics_aborts",
         "panic handler",
         "comity: the pool's panic handler panicked; aborting",
     );
 }
 
 #[test]
-fn a_start_handler_that_panics() {
-    assert_aborts("a_start_handler_that_panics", "start handler", "comity: a pool's start handler panicked; aborting");
+fn a_start_handler_that_panics_aborts() {
+    assert_aborts(
+        "a_start_handler_that_panics_aborts",
+        "start handler",
+        "comity: a pool's start handler panicked; aborting",
+    );
 }
 
 #[test]
-fn an_exit_handler_that_panics() {
-    assert_aborts("an_exit_handler_that_panics", "exit handler", "comity: a pool's exit handler panicked; aborting");
+fn an_exit_handler_that_panics_aborts() {
+    assert_aborts(
+        "an_exit_handler_that_panics_aborts",
+        "exit handler",
+        "comity: a pool's exit handler panicked; aborting",
+    );
 }
 
 /// A payload may itself panic when it is dropped, and a scope drops all but the first. Whatever comes of that, an abort

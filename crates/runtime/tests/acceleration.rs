@@ -1,5 +1,7 @@
-//! Acceleration on threads: what is left of a thief's time slice goes to a poor worker that is off its core, and no mask stays narrow.
-#![cfg(not(loom))]
+//! Acceleration on threads: what is left of a thief's time slice goes to a poor worker that is off its core, and no
+//! mask stays narrow.
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;

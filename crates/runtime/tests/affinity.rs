@@ -1,6 +1,7 @@
-//! Where the threads of a program run beside another: tasks, and what they start, are where the program wants them; and a mask that
-//! the program or an administrator sets wins.
-#![cfg(not(loom))]
+//! Where the threads of a program run beside another. Tasks, and what they start, are where the program wants them;
+//! and a mask that the program or an administrator sets wins.
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -143,7 +144,8 @@ fn children_have_no_lock_no_descriptor_and_the_programs_own_mask() {
     }
 }
 
-/// A program starts a child that outlives it. The child says what it has; and the program is reaped although the child lives.
+/// A program starts a child that outlives it. The child says what it has; and the program is reaped although the child
+/// lives.
 fn a_child_is_free(way: &str, moment: &str, policy: &str) {
     let table = Table::new(&format!("child-{way}-{moment}-{policy}"));
     let (parent, child) = UnixStream::pair().unwrap();
@@ -162,7 +164,7 @@ fn a_child_is_free(way: &str, moment: &str, policy: &str) {
         let snapshot = Snapshot::take(&Location::At(table.path())).unwrap()?;
         snapshot.programs.iter().find(|program| program.pid == id).map(|program| program.life)
     };
-    wait_until("nobody keeps the dead program's lock", || entry().is_none_or(|life| life == Life::Dead));
+    wait_until("no process keeps the dead program's lock", || entry().is_none_or(|life| life == Life::Dead));
     // The child is there until now.
     (&parent).write_all(b"end\n").unwrap();
     let mut rest = String::new();
@@ -215,8 +217,8 @@ fn child() {
     }
 }
 
-/// A neighbour comes and goes, so workers retire, are recalled and lose their cores in the middle of tasks. Those that are confined then
-/// start threads and processes.
+/// A neighbour comes and goes, so workers retire, are recalled and lose their cores in the middle of tasks. Those that
+/// are confined then start threads and processes.
 fn tasks(watchdog: &Watchdog) {
     let all = here();
     let last: CoreSet = all.iter().last().into_iter().collect();
@@ -314,7 +316,7 @@ fn pins(watchdog: &Watchdog) {
         let elsewhere = AtomicU64::new(0);
         let see = || _ = elsewhere.fetch_add(u64::from(here() != last), Ordering::Relaxed);
         pool.scope(|scope| (0..4).for_each(|_| scope.spawn(|_| (see(), assert_eq!(fib(15), 610)).0)));
-        assert_eq!(elsewhere.into_inner(), 0, "in turn {turn} so many tasks were where nobody had put them");
+        assert_eq!(elsewhere.into_inner(), 0, "in turn {turn} so many tasks were where the program had not put them");
     }
     assert_eq!(pool.broadcast(|_| here()), [last; 4]);
     pool.broadcast(|_| pin(all));
@@ -355,7 +357,7 @@ fn start_a_child(way: &str, moment: &str) {
         "daemon" => {
             forked::become_a_daemon();
             report(|| fib(15) == 610);
-            // Nobody waits for this task any more.
+            // Nothing waits for this task any more.
             forked::end_at_once();
         }
         "exec" => {

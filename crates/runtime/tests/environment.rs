@@ -132,6 +132,7 @@ fn bad_choices_from_outside_are_refused_with_a_sentence() {
 }
 
 #[test]
+#[cfg_attr(comity_portable, ignore = "no limit is known")]
 fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts() {
     let _watchdog = Watchdog::start("more_workers_than_the_process_can_have_threads_are_refused_before_any_starts");
     let answered = with_few_threads("too many threads", |_| (), answer);
@@ -146,6 +147,7 @@ fn more_workers_than_the_process_can_have_threads_are_refused_before_any_starts(
 }
 
 #[test]
+#[cfg_attr(comity_portable, ignore = "no limit is known")]
 fn a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence() {
     let _watchdog = Watchdog::start("a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence");
     for variable in ["COMITY_NUM_THREADS", "RAYON_NUM_THREADS"] {
@@ -164,7 +166,7 @@ fn a_global_pool_of_too_many_workers_ends_the_program_with_a_sentence() {
     }
 }
 
-/// What comes of a child whose user may have 5000 threads.
+/// What comes of a child of a user that may have 5000 threads.
 fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl FnOnce(Command) -> R) -> R {
     let usual = child::command(role);
     static CHILDREN: AtomicU32 = AtomicU32::new(0);
@@ -173,7 +175,8 @@ fn with_few_threads<R>(role: &str, change: impl FnOnce(&mut Command), run: impl 
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
+    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not
+    // be executed.
     assert!(Command::new("cp").arg("-p").arg(usual.get_program()).arg(&program).status().unwrap().success());
     let mut command = Command::new("prlimit");
     command.arg("--nproc=5000").arg(&program).args(usual.get_args());

@@ -1,5 +1,6 @@
 //! What a forked child finds of its parent's pools.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -203,7 +204,8 @@ fn child() {
         }
         "with handles" => {
             build().unwrap();
-            // The parent's handles do nothing in the child, whose new threads may have the names of the parent's.
+            // The parent's handles do nothing in the child, which has new threads that may have the names of the
+            // parent's.
             assert!(in_a_fork(move || {
                 let own = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
                 let refused = catch_unwind(AssertUnwindSafe(|| pool.in_place_scope(|scope| scope.spawn(|_| ()))));

@@ -4,9 +4,9 @@
 //! `COMITY_HAMMER_SECS` says for how long in all, `COMITY_HAMMER_JOINS` how many joins. For long runs:
 //! `COMITY_HAMMER_SECS=600 COMITY_HAMMER_JOINS=1000000000 cargo test --release -p comity --test hammer`.
 //!
-//! `checks/tsan.sh` runs the first test under ThreadSanitizer, with `--cfg tsan`. The standard library is not instrumented
-//! there, so what its channels and condition variables order looks unordered. Therefore nothing here waits by them: the
-//! main thread looks at a counter.
+//! `checks/tsan.sh` runs the first test under ThreadSanitizer, with `--cfg tsan`. The standard library is not
+//! instrumented there, so what its channels and condition variables order looks unordered. Therefore nothing here
+//! waits by them: the main thread looks at a counter.
 #![cfg(not(loom))]
 
 #[path = "harness/quicksort.rs"]
@@ -70,7 +70,7 @@ const PROGRAMS: &[(&str, Program)] = &[
 ];
 
 #[test]
-fn every_program_under_every_policy() {
+fn every_program_gives_the_right_answer_under_every_policy() {
     let secs = asked_for("COMITY_HAMMER_SECS", 4);
     let placed = ["comity:place=last", "bws:place=last"].map(|policy| policy.parse().expect("a policy"));
     let policies: Vec<Policy> = Policy::all().chain(placed).collect();
@@ -93,7 +93,7 @@ fn every_program_under_every_policy() {
     }
 }
 
-/// Runs a program at home and waits for it. One that fails panics in a task that nobody waits for: the pool aborts.
+/// Runs a program at home and waits for it. One that fails panics in a detached task: the pool aborts.
 fn run(what: &str, pools: &Arc<Pools>, program: Program) {
     static DONE: AtomicUsize = AtomicUsize::new(0);
     let before = DONE.load(Ordering::Relaxed);
@@ -143,7 +143,7 @@ fn deep(joins: u64) -> u64 {
     inner + own
 }
 
-/// Computes without a push, so that a thief who has asked must raid.
+/// Computes without a push, so that a thief that has asked must raid.
 fn work_for(time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time {
@@ -211,7 +211,7 @@ fn spawned_tasks() {
     assert_eq!(sum.load(Ordering::Relaxed), 10 * (1..=50).sum::<u64>() + 50);
 }
 
-/// One of those among whom a parcel goes around. Nothing orders what is in it but that each unblocks the next.
+/// One of those among which a parcel goes around. Nothing orders what is in it but that each unblocks the next.
 struct Station {
     stations: Arc<OnceLock<Vec<Weak<Runnable<Station>>>>>,
     nth: usize,
@@ -319,7 +319,7 @@ fn panics() {
     }
 }
 
-/// Pools that end as soon as they have begun, with somebody waiting and without.
+/// Pools that end as soon as they have begun, with a thread that waits and without.
 fn short_pools(pools: &Pools) {
     for round in 0..4 {
         let ran = Arc::new(AtomicUsize::new(0));
@@ -340,9 +340,10 @@ fn short_pools(pools: &Pools) {
     }
 }
 
-/// Under a policy whose thieves never rest, so that they ask all the time; in trees small enough to be stolen in bits.
+/// Under a policy with thieves that never rest, so that they ask all the time; in trees small enough to be stolen in
+/// bits.
 #[test]
-fn joins_beside_a_thief_that_steals_as_often_as_it_can() {
+fn joins_are_right_beside_a_thief_that_steals_as_often_as_it_can() {
     let joins = asked_for("COMITY_HAMMER_JOINS", 10_000_000);
     let began = Instant::now();
     let pool = pool("abp".parse().expect("a known policy"), 2);

@@ -1,5 +1,6 @@
-//! Fifo scopes and spawns, scopes in place, spawned broadcasts, yields, adopted threads and threads of the program's own
-//! making, under every policy. The stock crate's own tests (`checks/rayon.sh`) ask for more, under one policy at a time.
+//! Fifo scopes and spawns, scopes in place, spawned broadcasts, yields, adopted threads and threads of the program's
+//! own making, under every policy. The stock crate's own tests (`checks/rayon.sh`) ask for more, under one policy at a
+//! time.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
@@ -173,9 +174,10 @@ fn a_thread_that_was_adopted_is_worker_0() {
     });
 }
 
-/// The handle may go while an adopted thread is in the middle of a scope. Other workers may have taken tasks of it in a batch
-/// by then; and the thread remains a worker.
+/// The handle may go while an adopted thread is in the middle of a scope. Other workers may have taken tasks of it in
+/// a batch by then; and the thread remains a worker.
 #[test]
+#[cfg_attr(comity_portable, ignore = "it asks Linux for the processor time of its thread")]
 fn an_adopted_thread_outlives_its_pool() {
     under_every_policy("an_adopted_thread_outlives_its_pool", &[2, 3], |policy, workers| {
         std::thread::spawn(move || {

@@ -1,5 +1,6 @@
 //! What a program is asked from outside, and from inside: how much it counts, how many cores it uses, and to rest.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -83,7 +84,7 @@ fn no_more_workers_are_awake_than_the_program_has_told_the_pool() {
     }
 }
 
-// ---- The roles. ----
+// The roles.
 
 fn location() -> Location {
     Location::from_environment().unwrap()
@@ -173,7 +174,8 @@ impl Subject {
     }
 }
 
-/// Under every policy that shares cores: while it computes, while it waits for tasks from outside, and when the lease runs out.
+/// Under every policy that shares cores: while it computes, while it waits for tasks from outside, and when the lease
+/// runs out.
 fn rest() {
     let watchdog = Watchdog::start("rest");
     for policy in policies_with_coordinator() {

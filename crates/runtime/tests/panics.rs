@@ -1,4 +1,4 @@
-//! A task that panics, in every position, under every policy: the panic arrives where it is documented to, everything
+//! A task that panics, in every position, under every policy. The panic arrives where it is documented to, everything
 //! else has run, everything was dropped once, and the pool goes on.
 #![cfg(not(loom))]
 
@@ -80,16 +80,16 @@ fn spin_until(flag: &AtomicBool) {
 }
 
 #[test]
-fn join_left() {
-    everywhere("join_left", |stage| {
+fn a_panic_in_the_left_half_of_a_join_comes_out() {
+    everywhere("a_panic_in_the_left_half_of_a_join_comes_out", |stage| {
         assert_eq!(caught(|| stage.pool.join(stage.panics(1), stage.works())), 1);
         stage.assert_ran(2);
     });
 }
 
 #[test]
-fn join_right() {
-    everywhere("join_right", |stage| {
+fn a_panic_in_the_right_half_of_a_join_comes_out() {
+    everywhere("a_panic_in_the_right_half_of_a_join_comes_out", |stage| {
         let left = || {
             stage.works()();
             stage.census.item()
@@ -100,8 +100,8 @@ fn join_right() {
 }
 
 #[test]
-fn join_both_and_the_left_wins() {
-    everywhere("join_both_and_the_left_wins", |stage| {
+fn of_two_panics_in_a_join_the_left_comes_out() {
+    everywhere("of_two_panics_in_a_join_the_left_comes_out", |stage| {
         for _ in 0..10 {
             assert_eq!(caught(|| stage.pool.join(stage.panics(1), stage.panics(2))), 1);
         }
@@ -110,8 +110,8 @@ fn join_both_and_the_left_wins() {
 }
 
 #[test]
-fn join_with_the_right_half_stolen() {
-    everywhere("join_with_the_right_half_stolen", |stage| {
+fn a_panic_in_a_stolen_right_half_comes_out() {
+    everywhere("a_panic_in_a_stolen_right_half_comes_out", |stage| {
         if stage.workers == 1 {
             return stage.works()();
         }
@@ -176,8 +176,8 @@ fn nested_joins_run_every_leaf_and_the_leftmost_panic_wins() {
 }
 
 #[test]
-fn scope_body() {
-    everywhere("scope_body", |stage| {
+fn a_panic_in_the_body_of_a_scope_comes_out() {
+    everywhere("a_panic_in_the_body_of_a_scope_comes_out", |stage| {
         let name = caught(|| {
             stage.pool.scope(|scope| {
                 for _ in 0..20 {
@@ -193,8 +193,8 @@ fn scope_body() {
 }
 
 #[test]
-fn scope_task_beside_others_and_their_descendants() {
-    everywhere("scope_task_beside_others_and_their_descendants", |stage| {
+fn a_panic_in_a_task_of_a_scope_comes_out_once_the_others_have_ended() {
+    everywhere("a_panic_in_a_task_of_a_scope_comes_out_once_the_others_have_ended", |stage| {
         let name = caught(|| {
             stage.pool.scope(|scope| {
                 for nth in 0..20 {
@@ -215,8 +215,8 @@ fn scope_task_beside_others_and_their_descendants() {
 
 /// On one worker tasks follow each other. On two, the body holds one worker, so the other runs both tasks in turn.
 #[test]
-fn several_scope_tasks_and_the_first_wins() {
-    everywhere("several_scope_tasks_and_the_first_wins", |stage| {
+fn of_several_panics_in_a_scope_the_first_comes_out() {
+    everywhere("of_several_panics_in_a_scope_the_first_comes_out", |stage| {
         let order = Mutex::new(Vec::new());
         let second_began = AtomicBool::new(false);
         let name = caught(|| {
@@ -279,8 +279,8 @@ fn a_payload_may_use_the_pool_when_it_is_dropped() {
 }
 
 #[test]
-fn install_from_outside_from_the_pool_and_from_another() {
-    everywhere("install_from_outside_from_the_pool_and_from_another", |stage| {
+fn a_panic_in_install_comes_out_wherever_it_was_called() {
+    everywhere("a_panic_in_install_comes_out_wherever_it_was_called", |stage| {
         let other = ThreadPoolBuilder::new().num_threads(1).policy(stage.pool.policy()).build().unwrap();
         assert_eq!(caught(|| stage.pool.install(stage.panics(1))), 1);
         assert_eq!(caught(|| stage.pool.install(|| stage.pool.install(stage.panics(2)))), 2);
@@ -294,8 +294,8 @@ fn install_from_outside_from_the_pool_and_from_another() {
 }
 
 #[test]
-fn broadcast_in_one_worker_and_in_several() {
-    everywhere("broadcast_in_one_worker_and_in_several", |stage| {
+fn a_panic_in_a_broadcast_comes_out_of_one_worker_or_several() {
+    everywhere("a_panic_in_a_broadcast_comes_out_of_one_worker_or_several", |stage| {
         let workers = stage.workers;
         let call = |panics: &(dyn Fn(usize) -> bool + Sync)| {
             stage.pool.broadcast(|context| {
@@ -316,8 +316,8 @@ fn broadcast_in_one_worker_and_in_several() {
 }
 
 #[test]
-fn for_range_body() {
-    everywhere("for_range_body", |stage| {
+fn a_panic_in_the_body_of_for_range_comes_out() {
+    everywhere("a_panic_in_the_body_of_for_range_comes_out", |stage| {
         let name = caught(|| {
             stage.pool.install(|| {
                 comity::for_range(0..64, 1, |part| {

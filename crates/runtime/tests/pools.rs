@@ -210,7 +210,7 @@ fn a_worker_cannot_shut_its_own_pool_down() {
     wait_until("the pool ends all the same", || threads::named("stuck-").is_empty());
 }
 
-/// Each half of each level is installed into the other pool, whose workers may be waiting in this one.
+/// Each half of each level is installed into the other pool, which may have workers that wait in this one.
 fn descend(here: &ThreadPool, there: &ThreadPool, depth: u32) -> u64 {
     assert!(here.current_thread_index().is_some() && there.current_thread_index().is_none());
     if depth == 0 {

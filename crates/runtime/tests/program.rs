@@ -1,5 +1,7 @@
-//! All pools of a process are one program: one place in the table and one coordinator, begun when there is something to share.
-#![cfg(not(loom))]
+//! All pools of a process are one program: one place in the table and one coordinator, begun when there is something
+//! to share.
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -51,8 +53,8 @@ fn build() -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(2).build().unwrap()
 }
 
-/// Each role is played in a process of its own, with a table of its own, beside `members`, who leave once it has found the table full.
-/// Returns what it said.
+/// Each role is played in a process of its own, with a table of its own, beside `members`, which leave once it has
+/// found the table full. Returns what it said.
 fn play(role: &str, members: usize) -> String {
     let watchdog = Watchdog::start("a process with many pools");
     watchdog.step(role);
@@ -98,7 +100,7 @@ fn pools_with_work_have_one_coordinator_and_one_place() {
 }
 
 #[test]
-fn who_finds_the_table_full_takes_part_once_there_is_room() {
+fn a_program_that_finds_the_table_full_takes_part_once_there_is_room() {
     assert!(play("full", SLOTS).contains(IS_FULL));
 }
 
@@ -178,7 +180,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Two pools of one program: one steals and ends, the other has one worker, which has nobody to steal from.
+/// Two pools of one program: one steals and ends, the other has one worker, which has no victim.
 fn thieves(location: &Location) {
     if cores::usable().get() < 2 {
         println!("skipped: this takes two cores");

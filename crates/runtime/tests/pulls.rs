@@ -1,9 +1,10 @@
-//! What becomes of masks when anything happens while thieves pull a worker: panics, forks, children, stops, the ends of pools and
-//! of the program, a kernel that refuses, cpusets that change, and a single core.
+//! What becomes of masks when anything happens while thieves pull a worker. Panics, forks, children, stops, the ends
+//! of pools and of the program, a kernel that refuses, cpusets that change, and a single core.
 //!
 //! `COMITY_PULLS` says how many events there are, 150 unless set, and `COMITY_PULLS_SEED` which. For long runs:
 //! `COMITY_PULLS=10000 cargo test --release -p comity --test pulls -- --nocapture`.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -171,8 +172,8 @@ fn whatever_happens_to_a_program_that_is_stopped_no_mask_stays_narrow() {
     println!("stopped: {stops} times, for 10 ms at most");
 }
 
-/// What has the program's mask keeps it, and the table forgets the program. What cannot be had: what was started with a narrow mask right
-/// before keeps that, for no thread is left to mend it.
+/// What has the program's mask keeps it, and the table forgets the program. What cannot be had: what was started with
+/// a narrow mask right before keeps that, for no thread is left to mend it.
 #[test]
 fn a_program_that_is_killed_leaves_behind_at_most_what_it_had_just_started() {
     let _alone = alone();
@@ -193,7 +194,8 @@ fn a_program_that_is_killed_leaves_behind_at_most_what_it_had_just_started() {
     println!("killed: {kills} programs, which left {wide} children with their mask, and {narrow} with a narrow one");
 }
 
-/// Kills a program some time after it has begun to start children. Returns how many are known to have its mask, and how many have not.
+/// Kills a program some time after it has begun to start children. Returns how many are known to have its mask, and
+/// how many have not.
 fn killed(nth: u64, all: CoreSet, after: Duration) -> (usize, usize) {
     let table = std::env::temp_dir().join(format!("comity-pulls-{}-{nth}", std::process::id()));
     let mark = format!("COMITY_TEST_MARK={}-{nth}", std::process::id());
@@ -248,8 +250,8 @@ fn a_program_that_a_task_puts_in_the_place_of_its_own_runs() {
     println!("replaced: {runs} programs, {narrow} of which have a narrow mask for ever");
 }
 
-/// What cannot be had: a thread that binds itself right after its start, when a pulled worker has just run where it binds itself to, is
-/// taken for one that has inherited the mask.
+/// What cannot be had. A thread that binds itself right after its start, when a pulled worker has just run where it
+/// binds itself to, counts as one that has inherited the mask.
 #[test]
 fn threads_that_bound_themselves_before_the_first_pull_stay_there() {
     let _alone = alone();
@@ -490,7 +492,8 @@ fn happen(watchdog: &Watchdog) {
     }
 }
 
-/// A program in the table, whose busy worker starts one child after the other, each when the last has the program's mask.
+/// A program in the table, with a busy worker that starts one child after the other, each when the last has the
+/// program's mask.
 fn is_killed() {
     let all = here();
     let shares = ThreadPoolBuilder::new().num_threads(2).policy("comity".parse().unwrap()).build().unwrap();

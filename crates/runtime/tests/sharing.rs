@@ -1,5 +1,6 @@
 //! Two programs compute and share cores; one dies or is stopped; the other goes on, and has all cores in the end.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -129,7 +130,10 @@ fn when_a_program_is_killed_the_other_has_all_cores() {
         wait_until("the dead one is reaped", || programs() == 1);
         other.end();
         let snapshot = Snapshot::take(&Location::At(table.0.clone())).unwrap().unwrap();
-        assert!(snapshot.programs.is_empty() && snapshot.cores.is_empty(), "who ends leaves nothing: {snapshot:?}");
+        assert!(
+            snapshot.programs.is_empty() && snapshot.cores.is_empty(),
+            "a program that ends leaves nothing: {snapshot:?}"
+        );
     }
 }
 
@@ -141,7 +145,8 @@ fn when_a_program_is_stopped_the_other_has_all_cores_until_it_goes_on() {
         watchdog.step(policy);
         let table = Table::new(&format!("stopped-{policy}"));
         let [one, other] = two_that_share(policy, &table, cores);
-        // One that shares time at the moment, for want of it on a busy machine, desires no core and is in nobody's way.
+        // One that shares time at the moment, for want of it on a busy machine, desires no core and takes none from
+        // the other.
         one.signal("STOP");
         while table.desire(&one) == 0 {
             one.signal("CONT");
@@ -184,7 +189,8 @@ fn child() {
         END.store(true, Ordering::Relaxed);
     });
     let pool = ThreadPoolBuilder::new().build().unwrap();
-    // Never without work: a program that is stopped while it has none is in nobody's way, and counts as living.
+    // Never without work: a program that is stopped while it has none takes no core from another, and counts as
+    // living.
     pool.install(|| {
         while !END.load(Ordering::Relaxed) {
             assert_eq!(fib(24), 46_368);

@@ -1,5 +1,6 @@
 //! Time slices: a thief that yields has short ones, and neither a task nor what it starts does.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -25,8 +26,8 @@ fn mine() -> Option<Duration> {
     slice::of(ThreadId::current())
 }
 
-/// Where threads have slices of their own, `role` is played with one that is given, in a table of its own: a member that holds one core has
-/// one worker awake, and one that another waits for does not yield.
+/// Where threads have slices of their own, `role` is played with one that is given, in a table of its own. There a
+/// member that holds one core has one worker awake, and one that another waits for does not yield.
 fn play(role: &str) {
     let skipped = match (mine(), cores::allowed().len()) {
         (None, _) => "threads have no slices of their own here",

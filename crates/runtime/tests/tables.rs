@@ -1,5 +1,6 @@
-//! A program whose core table cannot be used: it says so in one line, and goes on as plain work stealing.
-#![cfg(not(loom))]
+//! A program that cannot use its core table: it says so in one line, and goes on as plain work stealing.
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -42,7 +43,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// A good table that nobody is in, and its bytes.
+    /// A good table without a program in it, and its bytes.
     fn table(&self, name: &str) -> (PathBuf, Vec<u8>) {
         let path = self.at(name);
         drop(join(&path));
@@ -70,8 +71,8 @@ fn join(path: &Path) -> Member {
     Member::join(&Location::At(path.to_owned()), &profile).unwrap()
 }
 
-/// The program computes until `is_seen` holds of its process, or else until it has said a line; then it has the right result and
-/// succeeds. Returns what it says.
+/// The program computes until `is_seen` holds of its process, or else until it has said a line; then it has the right
+/// result and succeeds. Returns what it says.
 fn computes(mut command: Command, what: &str, is_seen: Option<&dyn Fn(u32) -> bool>) -> String {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -248,7 +249,8 @@ fn child() {
         let _ = std::io::stdin().read(&mut [0]);
         END.store(true, Ordering::Relaxed);
     });
-    // Two pools, one after the other, and the global one: they say it once. What ends at once does not ask for the table.
+    // Two pools, one after the other, and the global one: they say it once. What ends at once does not ask for the
+    // table.
     for _ in 0..2 {
         let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         assert_eq!(pool.install(|| fib(18)), 2584);

@@ -1,5 +1,6 @@
 //! `COMITY_TRACE`: what a trace says, and what is refused. Each traced program is a process of its own.
-#![cfg(not(loom))]
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -173,8 +174,8 @@ fn a_trace_has_every_acceleration_and_how_often_one_was_refused() {
     let workers: Vec<&Value> = named(&events, &["thread_name"]).map(|event| &event["tid"]).collect();
     let mut noted = BTreeMap::from([("accelerations", named(&events, &["acceleration"]).count() as u64)]);
     for event in named(&events, &["acceleration"]) {
-        let whom = event["args"]["whom"].as_u64().unwrap();
-        assert!(whom < workers.len() as u64 && workers.contains(&&event["tid"]) && event["s"] == "t", "{event}");
+        let candidate = event["args"]["whom"].as_u64().unwrap();
+        assert!(candidate < workers.len() as u64 && workers.contains(&&event["tid"]) && event["s"] == "t", "{event}");
     }
     for event in named(&events, &["refused"]) {
         let reasons = event["args"]["reasons"].as_object().unwrap();
@@ -381,13 +382,13 @@ fn a_trace_that_the_disk_takes_no_more_of_ends_and_the_program_goes_on() {
     assert!(so_far(&path).len() > 10);
 }
 
-/// Whoever ends the program in a signal handler may have interrupted a thread in the middle of a note.
+/// A signal handler that ends the program may have interrupted a thread in the middle of a note.
 #[test]
 fn a_signal_handler_that_ends_the_program_ends_it() {
     let _watchdog = Watchdog::start("a_signal_handler_that_ends_the_program_ends_it");
     let folder = Folder::new("handler");
-    // The main thread, the one that waits for the end of the input, and four workers. The one that writes the trace calls the allocator,
-    // where no signal handler may.
+    // The main thread, the one that waits for the end of the input, and four workers. The one that writes the trace
+    // calls the allocator, where no signal handler may.
     for round in 0..12 {
         let path = folder.path(&format!("{round}.json"));
         let mut command = traced("steal all the time, and end in a signal handler", &path);
@@ -426,14 +427,16 @@ fn until_the_end(again: impl Fn()) {
     std::thread::spawn(|| {
         WAITS.store(true, Ordering::Release);
         let mut byte = 0u8;
-        // SAFETY: one byte is read to a variable of this size. Not by `stdin`: a signal handler may interrupt its allocations.
+        // SAFETY: one byte is read to a variable of this size. Not by `stdin`: a signal handler may interrupt its
+        // allocations.
         while unsafe { libc::read(0, (&raw mut byte).cast(), 1) } > 0 {}
         ENDED.store(true, Ordering::Release);
     });
     again();
     // A thread that begins allocates, too.
     wait_until("the thread waits for the end", || WAITS.load(Ordering::Acquire));
-    // Not by `println`: a signal handler that ends the program while this thread is still in it finds the standard output borrowed.
+    // Not by `println`: a signal handler that ends the program while this thread is still in it finds the standard
+    // output borrowed.
     fs::write("/dev/stdout", "\nready\n").unwrap();
     while !ENDED.load(Ordering::Acquire) {
         again();
@@ -498,7 +501,8 @@ fn child() {
         "steal all the time, and end in a signal handler" => {
             // SAFETY: what is tested: a handler that does more than it may.
             unsafe { libc::signal(libc::SIGUSR1, exit_three as *const () as libc::sighandler_t) };
-            // A thread that starts allocates, and what the handler does must not meet the allocator's lock: all have started.
+            // A thread that starts allocates, and what the handler does must not meet the allocator's lock: all have
+            // started.
             comity::broadcast(|_| ());
             until_the_end(|| {
                 fib(12);

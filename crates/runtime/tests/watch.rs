@@ -1,5 +1,6 @@
-//! `COMITY_WATCH`: a pool that stands still says who waits where, and one that does not says nothing.
-#![cfg(not(loom))]
+//! `COMITY_WATCH`: a pool that stands still reports which threads wait where, and one that does not says nothing.
+// What it is about, Linux alone offers.
+#![cfg(not(any(loom, comity_portable)))]
 
 #[path = "harness/child.rs"]
 mod child;
@@ -50,8 +51,8 @@ fn told(role: &str, policy: Policy, last: &str) -> String {
 }
 
 #[test]
-fn a_deadlock_is_told_with_who_waits_where() {
-    let watchdog = Watchdog::start("a_deadlock_is_told_with_who_waits_where");
+fn a_deadlock_is_told_with_the_threads_that_wait_and_where() {
+    let watchdog = Watchdog::start("a_deadlock_is_told_with_the_threads_that_wait_and_where");
     for policy in Policy::all() {
         watchdog.step(policy.to_string());
         let report = told("lock across a join", policy, "takes_the_lock");
@@ -112,8 +113,8 @@ fn child() {
     let pool = ThreadPoolBuilder::new().build().unwrap_or_else(|error| panic!("{error}"));
     match role.as_str() {
         "build" => {}
-        // Worker A waits, with the lock in hand, for the right half, which worker B runs until A has taken the task that it
-        // spawned, and that asks for the lock.
+        // Worker A waits, with the lock in hand, for the right half, which worker B runs. B waits until A has taken
+        // the task that it spawned, and that task asks for the lock.
         "lock across a join" => {
             end_when_told();
             let (lock, asks) = (&Mutex::new(0), &AtomicBool::new(false));

@@ -143,7 +143,7 @@ fn foreign_threads_spawn_into_a_scope_and_into_the_pool() {
 }
 
 /// Broadcasts once and checks that each worker was called once, as itself.
-fn assert_reaches_everyone(pool: &ThreadPool) {
+fn assert_reaches_all_workers(pool: &ThreadPool) {
     let calls: Vec<_> = (0..pool.current_num_threads()).map(|_| AtomicUsize::new(0)).collect();
     let answers = pool.broadcast(|context| {
         assert_eq!(pool.current_thread_index(), Some(context.index()));
@@ -160,18 +160,18 @@ fn broadcast_reaches_every_worker_once_from_anywhere() {
     on_every_pool("broadcast_reaches_every_worker_once_from_anywhere", WORKERS, |pool| {
         let other = ThreadPoolBuilder::new().num_threads(2).policy(pool.policy()).build().unwrap();
         for _ in 0..20 {
-            assert_reaches_everyone(pool);
-            pool.install(|| assert_reaches_everyone(pool));
-            other.install(|| assert_reaches_everyone(pool));
-            other.join(|| assert_reaches_everyone(pool), || assert_reaches_everyone(pool));
+            assert_reaches_all_workers(pool);
+            pool.install(|| assert_reaches_all_workers(pool));
+            other.install(|| assert_reaches_all_workers(pool));
+            other.join(|| assert_reaches_all_workers(pool), || assert_reaches_all_workers(pool));
         }
         std::thread::scope(|threads| {
             for _ in 0..3 {
-                threads.spawn(|| (0..20).for_each(|_| assert_reaches_everyone(pool)));
+                threads.spawn(|| (0..20).for_each(|_| assert_reaches_all_workers(pool)));
             }
         });
         // Every worker broadcasts from within a broadcast: each serves the others while it waits.
-        pool.broadcast(|_| assert_reaches_everyone(pool));
+        pool.broadcast(|_| assert_reaches_all_workers(pool));
         other.shutdown();
     });
 }
@@ -247,6 +247,6 @@ fn a_grain_of_zero_panics_even_over_nothing() {
 
 /// A push cannot count on a barrier of others there.
 #[test]
-fn all_of_this_without_membarrier() {
+fn all_of_this_holds_without_membarrier() {
     refused::again_without_membarrier();
 }

@@ -83,20 +83,30 @@ struct WorkerIdText(u32);
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Event", rename_all = "kebab-case")]
 enum EventText {
-    DequeEmpty { wakeups_owed: u32 },
+    DequeEmpty {
+        wakeups_owed: u32,
+    },
     StealFailed(#[serde(with = "WorkerIdText")] WorkerId),
     StealMissed(#[serde(with = "WorkerIdText")] WorkerId),
     StealSucceeded(#[serde(with = "WorkerIdText")] WorkerId),
     Injected,
     Resumed,
     Seen(#[serde(with = "VictimText")] Victim),
-    Counted { busy: u32, thieves: u32, sleepers: u32 },
+    Counted {
+        busy: u32,
+        thieves: u32,
+        sleepers: u32,
+    },
     Mugged(#[serde(with = "WorkerIdText")] WorkerId),
     NothingToMug,
     Yielded,
     Accelerated(#[serde(with = "WorkerIdText")] WorkerId),
     AccelerationRefused(#[serde(with = "WorkerIdText")] WorkerId),
-    Paused { anyone_busy: bool, core_is_wanted: bool },
+    Paused {
+        #[serde(alias = "anyone_busy")]
+        any_busy: bool,
+        core_is_wanted: bool,
+    },
     WakeupClaimed(#[serde(with = "optional")] Option<WorkerId>),
     PeerWoken(#[serde(with = "optional")] Option<WorkerId>),
     SleepRefused(#[serde(with = "SleepRefusalText")] SleepRefusal),
@@ -113,8 +123,8 @@ enum ActionText {
     YieldTo(#[serde(with = "WorkerIdText")] WorkerId),
     YieldCore,
     Accelerate {
-        #[serde(with = "WorkerIdText")]
-        who: WorkerId,
+        #[serde(with = "WorkerIdText", alias = "who")]
+        candidate: WorkerId,
         #[serde(with = "LevelText")]
         level: Level,
     },
@@ -126,8 +136,8 @@ enum ActionText {
         from: WorkerId,
     },
     Wake {
-        #[serde(with = "optional")]
-        whom: Option<WorkerId>,
+        #[serde(with = "optional", alias = "whom")]
+        sleeper: Option<WorkerId>,
         appoint: bool,
     },
     Sleep,

@@ -591,8 +591,8 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
     .into();
     let (mut schedulers, mut deques) = (Vec::new(), 0u64);
     for (policy, program) in policies.iter().copied().zip(programs) {
-        if policy.row().waking != Waking::NobodySleeps {
-            let can = Policy::all().filter(|policy| policy.row().waking == Waking::NobodySleeps);
+        if policy.row().waking != Waking::AlwaysAwake {
+            let can = Policy::all().filter(|policy| policy.row().waking == Waking::AlwaysAwake);
             let names: Vec<&str> = can.map(|policy| policy.row().name).collect();
             return Err(format!(
                 "policy of program '{}': the thieves of {policy} sleep, and on this machine none does; write machine.model = \

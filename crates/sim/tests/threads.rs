@@ -316,7 +316,7 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
 
 /// Whether its workers ever rest.
 fn sleeps(policy: Policy) -> bool {
-    policy.row().waking != Waking::NobodySleeps || policy.sharing().is_some()
+    policy.row().waking != Waking::AlwaysAwake || policy.sharing().is_some()
 }
 
 /// How many hosts there are for each row of the catalog.
@@ -402,7 +402,7 @@ fn what_must_hold_holds_on_kernels_of_linux() {
 #[test]
 fn what_is_deferred_comes_out_as_if_it_were_stepped_through() {
     let (mut events, mut stepped, mut alike, mut compared, mut attempts) = (0, 0, 0, 0, [0; 2]);
-    for policy in Policy::all().filter(|policy| policy.row().waking == Waking::NobodySleeps) {
+    for policy in Policy::all().filter(|policy| policy.row().waking == Waking::AlwaysAwake) {
         for seed in 0..100 {
             let run = |steps: bool| {
                 let (mut host, submitted, _) = host_on_linux(policy, seed);

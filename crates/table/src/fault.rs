@@ -1,5 +1,6 @@
-//! Deaths on purpose, for tests of what they leave behind. Only this crate's own tests are built with them: a feature would be
-//! switched on for all programs of a workspace at once, and no program that people run should die because of a variable.
+//! Deaths on purpose, for tests of what they leave behind. Only this crate's own tests are built with them. A feature
+//! would be switched on for all programs of a workspace at once, and no program that people run should die because of
+//! a variable.
 
 #[cfg(test)]
 mod tests;

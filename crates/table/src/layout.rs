@@ -1,15 +1,17 @@
 //! What the file holds, byte for byte. Layout 2.
 //!
-//! Everything is an atomic word, so any bytes are a valid value, and a table that another program writes nonsense into can
-//! mislead about which program should use which core, but break nothing else. A reader checks every index and bounds every loop.
+//! Everything is an atomic word, so any bytes are a valid value. A table that another program writes nonsense into can
+//! mislead about which program should use which core, but break nothing else. A reader checks every index and bounds
+//! every loop.
 //!
 //! # How it grows
 //!
-//! A field is added in the spare words of a slot or of the header, and gets a bit, as [`CPU_TIME`] is; nothing else moves. Spare
-//! words are 0. A program says in [`Slot::features`] what it fills in, so a newer program knows which fields of an older one to
-//! leave unread; an older one leaves the words of a newer one alone. Anything else is another layout, with another number, in a file
-//! of another name. From layout 2 on the header's [`Directory`] lies at the same place in every layout, and the lock of slot n is
-//! that of byte n: so each can tell which programs use a table of another.
+//! A field is added in the spare words of a slot or of the header, and gets a bit, as [`CPU_TIME`] is; nothing else
+//! moves. Spare words are 0. A program says in [`Slot::features`] what it fills in. So a newer program knows which
+//! fields of an older one to leave unread, and an older one leaves the words of a newer one alone. Anything else is
+//! another layout, with another number, in a file of another name. From layout 2 on the header's [`Directory`] lies at
+//! the same place in every layout, and the lock of slot n is that of byte n. So each program can tell which programs
+//! use a table of another layout.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -35,8 +37,8 @@ pub(crate) const SWITCHES: u64 = 2;
 /// A program obeys `asked_weight`, `asked_cores` and `asked_pause`.
 pub(crate) const OBEYS: u64 = 4;
 
-/// A program computes whose each core is as `comity_protocol::partition` does in frames, and fills in `correction` and `due_ns`. What is left over rotates
-/// so only among programs that all do.
+/// A program computes the owner of each core as `comity_protocol::partition` does in frames, and fills in `correction`
+/// and `due_ns`. What is left over rotates so only among programs that all do.
 pub(crate) const FRAMES: u64 = 8;
 
 /// A program fills in `proposal`, and divides cores as all programs propose.
@@ -54,8 +56,8 @@ pub(crate) struct Layout {
     pub(crate) header: Header,
     /// See [`CoreWord`](crate::CoreWord).
     pub(crate) cores: [AtomicU64; CORES],
-    /// When the holder last changed, but for what was taken from the dead, by [`now_ns`](comity_os::clock::now_ns). For show, and a core that another
-    /// program owns is not claimed before it has been free for a while.
+    /// When the holder last changed, but for what was taken from the dead, by [`now_ns`](comity_os::clock::now_ns).
+    /// For show, and a core that another program owns is not claimed before it has been free for a while.
     pub(crate) since: [AtomicU64; CORES],
     pub(crate) slots: [Slot; SLOTS],
 }
@@ -99,8 +101,8 @@ pub(crate) const DIRECTORY: [u32; 6] = [
     NAME as u32,
 ];
 
-/// One program. Written by it, but for `bell`, which any program rings, and the three words of what it is asked, and by the one that
-/// reaps it.
+/// One program. Written by it, but for `bell`, which any program rings, and the three words of what it is asked, and
+/// by the one that reaps it.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     /// [`FREE`] or [`TAKEN`]. Changed only by the holder of the slot's lock.
@@ -137,7 +139,8 @@ pub(crate) struct Slot {
     pub(crate) involuntary: AtomicU64,
     /// Counts the programs that have had this slot, but for those of older builds, which obey nothing.
     pub(crate) tenure: AtomicU64,
-    /// What the program is asked, as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure each: see [`Words`].
+    /// What the program is asked, as a [`RequestWord`](comity_protocol::orders::RequestWord) of its tenure each: see
+    /// [`Words`].
     pub(crate) asked_weight: AtomicU64,
     pub(crate) asked_cores: AtomicU64,
     pub(crate) asked_pause: AtomicU64,

@@ -1,27 +1,19 @@
-//! Who holds which core: a table in shared memory that the programs of one machine keep among themselves.
+//! Which program uses which core: a table in shared memory that the programs of one machine keep among themselves.
 //!
 //! ```text
-//!   program A ──┐                    ┌─ header   who is there, who waits
+//!   program A ──┐                    ┌─ header   which slots are taken, which programs wait
 //!   program B ──┼─ the same file ──▶ ├─ cores    one word each: owner, holder, generation
 //!   program C ──┘                    └─ slots    one per program: desire, weight, heartbeat, bell
 //! ```
 //!
-//! There is no daemon and no lock that anybody waits for. A core changes hands by one compare-and-swap between two states of
-//! [`CoreWord`]. Entitlements are computed by every program alike ([`partition`](comity_protocol::partition)), from the desires that all have
-//! reported. A program lives as long as the kernel says that it has the lock of its slot's byte
-//! ([`file_lock`](comity_os::file_lock)); what the dead held is taken back by whoever looks next.
+//! There is no daemon and no lock that any program waits for. A core changes hands by one compare-and-swap between two
+//! states of [`CoreWord`]. Every program computes the entitlements alike ([`partition`](comity_protocol::partition)),
+//! from the desires that all have reported. A program lives as long as the kernel says that it has the lock of its
+//! slot's byte ([`file_lock`](comity_os::file_lock)). The next program that looks takes back what a dead one held.
 //!
-//! # What can go wrong
-//!
-//! - *A program dies*, at any instruction: its lock is free, the next [`Member::round`] of any other reaps it under that same
-//!   lock; and who dies while it reaps is reaped by the next.
-//! - *A program is stopped*: it has its lock, but no heartbeat. Its cores can be used by others after [`STOPPED_AFTER`],
-//!   and a tenth of a second after its last heartbeat if the kernel says that its process is stopped;
-//!   what it writes when it goes on meets another generation, and it takes its own cores back as any owner does.
-//! - *A program writes nonsense*, by accident or malice (only whoever may write the file can): programs may get too few cores or too
-//!   many, for as long as that goes on. No value makes a program crash, wait without a timeout or write elsewhere.
-//! - *Somebody cuts the file short* while it is mapped (again only who may write it): programs die of SIGBUS. That is the
-//!   price of a shared mapping; share a table with those only who may also kill your programs.
+//! This crate decides nothing: which core to claim or release is `comity_protocol::table`'s to say. It knows no
+//! policy, pool or worker. Begin with `layout.rs`, the file word by word, then `member.rs`, which also says what can
+//! go wrong.
 
 #[cfg(test)]
 extern crate self as comity_table;

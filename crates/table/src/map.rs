@@ -24,8 +24,8 @@ pub enum Location {
 }
 
 impl Location {
-    /// What `COMITY_TABLE` says; `None` if it says `off`, and elsewhere than on Linux if it says nothing. A program with more rights
-    /// than its caller does not ask.
+    /// What `COMITY_TABLE` says; `None` if it says `off`, and elsewhere than on Linux if it says nothing. A program
+    /// with more rights than its caller does not ask.
     pub fn from_environment() -> Option<Location> {
         match environment::variable("COMITY_TABLE") {
             None => files::ARE_SHARED.then_some(Location::Own),
@@ -34,7 +34,8 @@ impl Location {
         }
     }
 
-    /// The path of the file, from the root. Where another layout has taken the name, one beside it: see [`other_layouts`].
+    /// The path of the file, from the root. Where another layout has taken the name, one beside it: see
+    /// [`other_layouts`].
     ///
     /// [`other_layouts`]: crate::other_layouts
     pub fn path(&self) -> PathBuf {
@@ -222,8 +223,8 @@ impl Map {
     }
 
     pub(crate) fn layout(&self) -> &Layout {
-        // SAFETY: the mapping has the size of a layout, is aligned to a page, and lives as long as `self`. A layout has
-        // atomic words only, for which any bytes are valid, whoever changes them.
+        // SAFETY: the mapping has the size of a layout, is aligned to a page, and lives as long as `self`. A layout
+        // has atomic words only, for which any bytes are valid, whichever program changes them.
         unsafe { &*self.memory.as_ptr().cast::<Layout>() }
     }
 
@@ -279,7 +280,7 @@ fn refused(path: &Path, error: &io::Error) -> TableError {
     TableError::new(path, format!("cannot be opened for reading and writing: {error}; {ELSEWHERE}"))
 }
 
-/// Whose tables a program takes part in: its user's own, and where the user names a file, also root's and those that a
+/// Which tables a program takes part in: its user's own. Where the user names a file, also root's, and those that a
 /// group of this process may write to.
 fn not_trusted(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
     let me = files::user();
@@ -288,7 +289,7 @@ fn not_trusted(metadata: &fs::Metadata, location: &Location) -> Option<&'static 
         Location::Own if user != me => Some("belongs to another user; name a file of your own in COMITY_TABLE"),
         Location::Own if mode & 0o077 != 0 => Some("is open to other users; make its mode 0600, or remove it"),
         Location::Own => None,
-        Location::At(_) if mode & 0o002 != 0 => Some("may be written by everybody; take that away (chmod o-w)"),
+        Location::At(_) if mode & 0o002 != 0 => Some("may be written by all users; take that away (chmod o-w)"),
         Location::At(_) => {
             let is_ours = user == me || user == 0;
             let shares_group = mode & 0o020 != 0 && files::is_in_group(group);
@@ -298,7 +299,7 @@ fn not_trusted(metadata: &fs::Metadata, location: &Location) -> Option<&'static 
     }
 }
 
-/// A folder whose files get its group, as this user or root has made it.
+/// A folder that gives its files its group, as this user or root has made it.
 fn is_for_a_group(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|folder| {
         let Owner { user, mode, .. } = Owner::of(&folder);

@@ -1,4 +1,17 @@
 //! A program's part in the table.
+//!
+//! # What can go wrong
+//!
+//! - *A program dies*, at any instruction: its lock is free, and the next [`Member::round`] of any other reaps it
+//!   under that lock. A program that dies while it reaps is reaped by the next.
+//! - *A program is stopped*: it has its lock, but no heartbeat. Others may use its cores after [`STOPPED_AFTER`], or a
+//!   tenth of a second after its last heartbeat if the kernel says that it is stopped. What it writes when it goes on
+//!   meets another generation. It takes its own cores back as any owner does.
+//! - *A program writes nonsense*, by accident or malice (only programs that may write the file can). Programs may get
+//!   too few cores or too many, for as long as that goes on. No value makes a program crash, wait without a timeout or
+//!   write elsewhere.
+//! - *A program cuts the file short* while it is mapped (again only one that may write it): programs die of SIGBUS.
+//!   That is the price of a shared mapping; share a table only with those that may also kill your programs.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -32,7 +45,7 @@ use view::View;
 /// So many others are asked in each round whether they live.
 const FEW: usize = 8;
 
-/// Among more, one whose coordinator has come by since is not asked. One that has not may be stopped.
+/// Among more, one that has come by since is not asked. One that has not may be stopped.
 const SILENT_AFTER: Duration = Duration::from_millis(100);
 
 /// More than any program says that it counts.
@@ -67,11 +80,13 @@ pub fn draw_program() -> u64 {
 
 /// A program in the table. It leaves when this is dropped, and if it dies instead, the others reap it.
 ///
-/// Every method may be called by any thread. None waits for another program, but for [`Member::wait`], which has a timeout.
+/// Every method may be called by any thread. None waits for another program, but for [`Member::wait`], which has a
+/// timeout.
 ///
-/// Something else in the process may close the descriptor whose lock says that the program lives; then the others reap it. The
-/// next [`Member::round`] sees that and takes a slot anew; the one that reaps it rings for that. A claim that was on its way may go
-/// to the slot that it had: a core that is lost so is lent to others once that slot has been silent for [`STOPPED_AFTER`].
+/// Something else in the process may close the descriptor that holds the lock of the program's life; then the others
+/// reap the program. The next [`Member::round`] sees that and takes a slot anew; the one that reaps it rings for that.
+/// A claim that was on its way may go to the slot that it had. A core that is lost so is lent to others once that slot
+/// has been silent for [`STOPPED_AFTER`].
 pub struct Member {
     map: Map,
     profile: Profile,
@@ -149,7 +164,8 @@ impl Member {
                 let what = format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE");
                 return Err(TableError::new(&map.path, what).full());
             }
-            // All slots are locked, but not by programs: it is being cleaned away, and the cleaner may have to wait for a core.
+            // All slots are locked, but not by programs: it is being cleaned away, and the cleaner may have to wait
+            // for a core.
             std::thread::sleep(Duration::from_millis(1 << attempt));
         }
         Err(TableError::new(&location.path(), format!("comes and goes: something else removes it; {ELSEWHERE}")))
@@ -202,7 +218,7 @@ impl Member {
     }
 
     /// Takes another slot in the same file. Where there is none, the next round tries again.
-    fn take_a_place_anew(&self) {
+    fn rejoin(&self) {
         self.is_in.store(false, Ordering::Release);
         let mut own = lock(&self.lock);
         let Some(lock) = self.open_anew() else { return };
@@ -213,8 +229,8 @@ impl Member {
         }
     }
 
-    /// A descriptor of its own that nothing else in the process can have closed before. `None` where the path does not name this
-    /// table, or cannot be opened.
+    /// A descriptor of its own that nothing else in the process can have closed before. `None` where the path does not
+    /// name this table, or cannot be opened.
     fn open_anew(&self) -> Option<LockFile> {
         LockFile::open(&self.map.path).ok().filter(|lock| lock.identity() == self.map.identity)
     }
@@ -223,7 +239,8 @@ impl Member {
         self.map.layout()
     }
 
-    /// The slot that is the program's own. None of another's words is written by one that has not noticed yet that it was reaped.
+    /// The slot that is the program's own. None of another's words is written by one that has not noticed yet that it
+    /// was reaped.
     fn own_slot(&self) -> Option<SlotId> {
         let is_in = self.is_in.load(Ordering::Acquire) && self.is_named_there();
         is_in.then(|| self.slot())
@@ -256,7 +273,8 @@ impl Member {
         CoreSet::load(&self.may_use)
     }
 
-    /// From now on the program may use these cores, and no others. True if that is new, or if it has let go of a core for it.
+    /// From now on the program may use these cores, and no others. True if that is new, or if it has let go of a core
+    /// for it.
     pub fn set_may_use(&self, cores: CoreSet) -> bool {
         let changes = cores != self.may_use();
         if changes {
@@ -282,7 +300,7 @@ impl Member {
         released.count() > 0 || changes
     }
 
-    // ---- Once each quantum. ----
+    // Once each quantum.
 
     /// Publishes the processor time that the program was due.
     pub fn publish_due(&self, due: Duration) {
@@ -291,8 +309,8 @@ impl Member {
         }
     }
 
-    /// Publishes the processor time that the program has used since it began, and where they are known its context switches,
-    /// voluntary and involuntary.
+    /// Publishes the processor time that the program has used since it began, and where they are known its context
+    /// switches, voluntary and involuntary.
     pub fn publish(&self, cpu: Duration, switches: Option<[u64; 2]>) {
         if self.own_slot().is_none() {
             return;
@@ -325,8 +343,8 @@ impl Member {
         }
     }
 
-    /// What the program is asked from outside, to be obeyed by the caller: from the first call on the table says that it does. To be read
-    /// after the [bell](Member::bell), or [`Member::asks`], and before a wait.
+    /// What the program is asked from outside, to be obeyed by the caller: from the first call on the table says that
+    /// it does. To be read after the [bell](Member::bell), or [`Member::asks`], and before a wait.
     ///
     /// A program that takes another slot, since it has lost its own, is asked nothing there.
     pub fn requests(&self) -> Requests {
@@ -359,14 +377,14 @@ impl Member {
         }
     }
 
-    /// Tells the others that this program is there, how many cores it can use and how many workers are awake; reaps the
-    /// dead; brings the owners of the cores up to date; and looks how things stand.
+    /// Tells the others that this program is there, how many cores it can use and how many workers are awake. Reaps
+    /// the dead, brings the owners of the cores up to date, and looks how things stand.
     ///
     /// A program that has lost its slot takes another; as long as there is none, it is alone.
     pub fn round(&self, desire: u32, awake: u32) -> Standing {
         let now = now_ns();
         if !self.has_its_place() && !self.has_left.load(Ordering::Relaxed) {
-            self.take_a_place_anew();
+            self.rejoin();
         }
         if self.own_slot().is_none() {
             return Standing { alone: true, programs: 1, ..Standing::default() };
@@ -389,11 +407,11 @@ impl Member {
 
     /// Takes back what the dead held. The lock of a slot is free if its program is dead, or has just left.
     ///
-    /// Among many, one that has come by a moment ago is alive, and of those that have nothing one is asked for in each round: the
-    /// question is a system call.
+    /// Among many, one that has come by a moment ago is alive. Of those that have nothing one is asked for in each
+    /// round: the question is a system call.
     ///
-    /// It is asked by a descriptor of its own, for this program's long-lived one may have been closed, and its number be another
-    /// file's, where every lock is free.
+    /// It is asked by a descriptor of its own, for this program's long-lived one may have been closed, and its number
+    /// be another file's, where every lock is free.
     fn reap_the_dead(&self, now: u64) {
         let turn = self.rounds.fetch_add(1, Ordering::Relaxed);
         let others: Vec<SlotId> = used(self.layout()).filter(|slot| *slot != self.slot()).collect();
@@ -422,11 +440,11 @@ impl Member {
         }
     }
 
-    /// One that holds a core and is silent, and whose process the kernel says is stopped (as by `SIGSTOP`), counts as stopped at once.
-    /// When it goes on it comes by, and counts again.
+    /// One that holds a core and is silent counts as stopped at once if the kernel says that its process is stopped
+    /// (as by `SIGSTOP`). When it goes on it comes by, and counts again.
     ///
-    /// The number of a process in another PID namespace may be another's here, that is stopped as well: then a silent program is
-    /// taken for stopped too soon.
+    /// The number of a process in another PID namespace may be another's here, that is stopped as well: then a silent
+    /// program is taken for stopped too soon.
     fn note_the_stopped(&self, now: u64) {
         let holders = self.layout().cores.iter().filter_map(|core| load(core).holder());
         let mut last = None;
@@ -449,7 +467,7 @@ impl Member {
         }
     }
 
-    // ---- At any time. ----
+    // At any time.
 
     /// The cores that this program holds.
     pub fn held(&self) -> CoreSet {
@@ -461,21 +479,21 @@ impl Member {
         self.cores(CoreWord::owner)
     }
 
-    /// The cores whose words name this program.
+    /// The cores with words that name this program.
     fn cores(&self, name: impl Fn(CoreWord) -> Option<SlotId>) -> CoreSet {
         let Some(me) = self.own_slot() else { return CoreSet::EMPTY };
         self.may_use().iter().filter(|core| name(load(&self.layout().cores[*core])) == Some(me)).collect()
     }
 
-    /// Whether there is a core that this program may use and nobody does.
+    /// Whether there is a core that this program may use and no program does.
     pub fn any_free(&self) -> bool {
         table::any_free(&self.view(self.slot(), now_ns()))
     }
 
-    /// Begins to use a core that nobody uses, an own one if there is one, and with `own_only` no other.
+    /// Begins to use a core that no program uses, an own one if there is one, and with `own_only` no other.
     pub fn claim(&self, own_only: bool) -> Option<usize> {
         let (me, now) = (self.own_slot()?, now_ns());
-        // Before its coordinator comes by again, nobody should take it for stopped.
+        // Before its coordinator comes by again, no program should take it for stopped.
         self.own().heartbeat.store(now, Ordering::Relaxed);
         table::claim(&self.view(me, now), own_only).map(|(core, _)| core)
     }
@@ -487,16 +505,16 @@ impl Member {
         table::take_back(&self.view(me, now)).map(|(core, _)| core)
     }
 
-    /// A worker is woken that will claim a core. If none of this program's own is free, it takes back one that another program uses, tells that
-    /// program, and leaves the core free.
+    /// A worker is woken that will claim a core. If none of this program's own is free, it takes back one that another
+    /// program uses, tells that program, and leaves the core free.
     pub fn reclaim(&self) {
         if let Some(me) = self.own_slot() {
             table::reclaim(&self.view(me, now_ns()));
         }
     }
 
-    /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or else any. It
-    /// is free, and a program that waits for one is told.
+    /// Uses one core less: `core`, if it is still held; or, if it does not matter which, one that is not its own, or
+    /// else any. It is free, and a program that waits for one is told.
     pub fn release(&self, core: Option<usize>) -> Option<usize> {
         table::release(&self.view(self.own_slot()?, now_ns()), core).map(|(core, _)| core)
     }
@@ -517,10 +535,10 @@ impl Member {
         exchanged
     }
 
-    // ---- Waiting and telling. ----
+    // Waiting and telling.
 
-    /// From now on this program is told when a core becomes free, or once it watches none; or no longer. A caller that looks for a free core after it
-    /// has said that the program wants one misses none: see `comity_protocol::table`.
+    /// From now on this program is told when a core becomes free, or once it watches none; or no longer. A caller that
+    /// looks for a free core after it has said that the program wants one misses none: see `comity_protocol::table`.
     pub fn want(&self, wants: bool) {
         match self.own_slot() {
             Some(me) => table::want(&self.view(me, now_ns()), wants),
@@ -528,22 +546,22 @@ impl Member {
         }
     }
 
-    /// The coordinator comes by: from now on this program watches no core, and is told of each that becomes free, if it waits. To be called by one
-    /// thread alone, as [`Member::watch`].
+    /// The coordinator comes by: from now on this program watches no core, and is told of each that becomes free, if
+    /// it waits. To be called by one thread alone, as [`Member::watch`].
     pub fn heed(&self) {
         if let Some(me) = self.own_slot() {
             table::heed(&self.view(me, now_ns()));
         }
     }
 
-    /// The coordinator came by at `now`, and has claimed what it may. If this program waits for a core: the time until it may claim the first of
-    /// those that other programs have just left, in nanoseconds from then on. Until then it is told of no others; the caller comes by at that
-    /// time.
+    /// The coordinator came by at `now`, and has claimed what it may. If this program waits for a core: the time until
+    /// it may claim the first of those that other programs have just left, in nanoseconds from then on. Until then it
+    /// is told of no others; the caller comes by at that time.
     pub fn watch(&self, now: u64) -> Option<u64> {
         table::watch(&self.view(self.own_slot()?, now))
     }
 
-    /// This program leaves the cores that are free to others: tells those who want one.
+    /// This program leaves the cores that are free to others: tells those that want one.
     pub fn decline(&self) {
         table::decline(&self.view(self.slot(), now_ns()));
     }
@@ -578,15 +596,15 @@ impl Member {
         self.own().asks.load(Ordering::Acquire)
     }
 
-    /// Waits until more is asked than `heard`, or until `other`, a word of this process's own, no longer holds what is expected and is
-    /// woken, or for `timeout`, if there is one. Nothing else in the table ends it, and no writer of the table can keep `other` from ending
-    /// it. See [`futex::wait_either`] for older kernels.
+    /// Waits until more is asked than `heard`, or until `other`, a word of this process's own, no longer holds what is
+    /// expected and is woken. At most for `timeout`, if there is one. Nothing else in the table ends it, and no writer
+    /// of the table can keep `other` from ending it. See [`futex::wait_either`] for older kernels.
     pub fn wait_for_requests(&self, heard: u32, other: (&AtomicU32, u32), timeout: Option<Duration>) {
         futex::wait_either(other, (&self.own().asks, heard), timeout);
     }
 
-    /// Leaves the table, with all that the program has there, for who cannot wait until nothing refers to this any more. Nothing but
-    /// waiting may be asked of it afterwards.
+    /// Leaves the table, with all that the program has there, for a caller that cannot wait until nothing refers to
+    /// this any more. Nothing but waiting may be asked of it afterwards.
     pub fn leave(&self) {
         // In a forked child this is a copy of what is the parent's, and another thread may have had the lock.
         if std::process::id() != self.process || self.has_left.swap(true, Ordering::AcqRel) || !self.has_its_place() {
@@ -623,7 +641,7 @@ impl std::fmt::Debug for Member {
     }
 }
 
-/// Takes the first slot whose lock is free. What a dead program left there is cleared away. `None`: all are taken.
+/// Takes the first slot with a free lock. What a dead program left there is cleared away. `None`: all are taken.
 fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     for slot in (0..SLOTS).filter_map(SlotId::new) {
         let locked = lock.try_lock(byte(slot));
@@ -638,12 +656,13 @@ fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     Ok(None)
 }
 
-/// Clears a slot and all that its program had, or that was granted to it after its end by one who had not heard of that. Only
-/// with the slot's lock: whoever dies half-way leaves a slot that is marked as used and free to be locked, for the next to
-/// clear. False: something writes the slot into the words as fast as they are cleared. None of ours does.
+/// Clears a slot and all that its program had, or that was granted to it after its end by a program that had not heard
+/// of that. Only with the slot's lock: a program that dies half-way leaves a slot that is marked as used and free to
+/// be locked, for the next to clear. False: something writes the slot into the words as fast as they are cleared. None
+/// of ours does.
 fn reap(layout: &Layout, slot: SlotId) -> bool {
     fault::point("reaping");
-    // First, for nobody is to grant it more meanwhile.
+    // First, so that no program grants it more meanwhile.
     layout.slots[slot.index()].desire.store(0, Ordering::Release);
     let mut waits = false;
     for core in &layout.cores {
@@ -710,7 +729,7 @@ pub(crate) fn used(layout: &Layout) -> impl Iterator<Item = SlotId> + '_ {
     (0..SLOTS).filter_map(SlotId::new).filter(|slot| has_bit(&layout.header.used, *slot))
 }
 
-/// The byte of the file whose lock says that a slot's program lives.
+/// The byte of the file with the lock that says whether a slot's program lives.
 pub(crate) fn byte(slot: SlotId) -> u64 {
     slot.index() as u64
 }

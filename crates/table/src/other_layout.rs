@@ -1,4 +1,4 @@
-//! Programs of another build, whose table this one cannot read.
+//! Programs of another build, with a table that this one cannot read.
 
 use std::fmt;
 use std::io::Read;
@@ -20,7 +20,8 @@ const LONGEST_NAME: u32 = 64;
 /// More bytes than a table of any layout is believed to have.
 const MOST_BYTES: u64 = 64 * BYTES as u64;
 
-/// A table of another layout at the same place, and the programs that use it: they and those of this layout share no cores.
+/// A table of another layout at the same place, and the programs that use it: they and those of this layout share no
+/// cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherLayout {
     /// Where it is.

@@ -38,10 +38,10 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// Asks a program that a [`Snapshot`](crate::Snapshot) has shown, and no other that has taken its slot since, and rings its bell. It
-/// obeys within two of its quanta, also one that has nothing to do.
+/// Asks a program that a [`Snapshot`](crate::Snapshot) has shown, and no other that has taken its slot since, and
+/// rings its bell. It obeys within two of its quanta, also one that has nothing to do.
 ///
-/// Whoever may write the table may ask: whether the user may is for the caller to decide.
+/// Any program that may write the table may ask: whether the user may is for the caller to decide.
 ///
 /// # Errors
 /// See [`RequestError`]; nothing is asked then, or nothing more of a program that leaves meanwhile.
@@ -56,8 +56,8 @@ pub fn request(location: &Location, program: &Program, requests: &[Request]) -> 
     if slot.features.load(Ordering::Acquire) & OBEYS == 0 {
         return Err(RequestError::Deaf);
     }
-    // This process may die between two requests, or before it rings. Each word is as it was or as it is to be, and the program reads it
-    // at its next look at the latest.
+    // This process may die between two requests, or before it rings. Each word is as it was or as it is to be, and the
+    // program reads it at its next look at the latest.
     for request in requests {
         fault::point("asking");
         if !slot.words().ask(*request, tenure, now_ns(), is_taken) {

@@ -21,7 +21,8 @@ use comity_protocol::{Party, partition};
 pub enum Life {
     /// It has its lock, and its coordinator comes by, or has no work.
     Living,
-    /// It has its lock, but its coordinator has not come by for long although it has work: it is stopped, or gets no time.
+    /// It has its lock, but its coordinator has not come by for long although it has work: it is stopped, or gets no
+    /// time.
     Stopped,
     /// Its lock is free: the next program that looks reaps it.
     Dead,
@@ -60,7 +61,7 @@ pub struct Program {
     pub owned: CoreSet,
     /// The cores that it holds.
     pub held: CoreSet,
-    /// How often it began to use a core that nobody used.
+    /// How often it began to use a core that no program used.
     pub claimed: u64,
     /// How often it took one back.
     pub taken_back: u64,
@@ -68,10 +69,11 @@ pub struct Program {
     pub released: u64,
     /// How often it lost one to its owner.
     pub lost: u64,
-    /// Processor time that it has used since it began, when its coordinator last came by. `None`: it does not publish that.
+    /// Processor time that it has used since it began, when its coordinator last came by. `None`: it does not publish
+    /// that.
     pub cpu: Option<Duration>,
-    /// The same that it was due: its share, while it held cores or waited for its turn, and what it used otherwise. `None`: it does not
-    /// publish that.
+    /// The same that it was due: its share, while it held cores or waited for its turn, and what it used otherwise.
+    /// `None`: it does not publish that.
     pub due: Option<Duration>,
     /// How it proposes that cores are divided. `None`: it is of an older build, or has joined a moment ago.
     pub proposal: Option<Proposal>,
@@ -80,9 +82,11 @@ pub struct Program {
     /// What its thieves had done then. `None`: it does not publish that, for it is a command or of an older build, or
     /// has joined a moment ago.
     pub thieves: Option<Thieves>,
-    /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment ago.
+    /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment
+    /// ago.
     pub requests: Option<Requests>,
-    /// Which of the programs that have had this slot: see [`request`](crate::request()). `None`: another has come while it was read.
+    /// Which of the programs that have had this slot: see [`request`](crate::request()). `None`: another has come
+    /// while it was read.
     pub tenure: Option<u64>,
 }
 
@@ -93,14 +97,14 @@ impl Program {
     }
 }
 
-/// A core that somebody owns or holds.
+/// A core that has an owner or a holder.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
     /// The kernel's number.
     pub id: usize,
-    /// Who is entitled to it.
+    /// The program that is entitled to it.
     pub owner: Option<SlotId>,
-    /// Who uses it.
+    /// The program that uses it.
     pub holder: Option<SlotId>,
     /// For how long it has been used by that program, or by none. `None`: no program has used it yet.
     pub since: Option<Duration>,
@@ -182,7 +186,8 @@ impl Snapshot {
                 requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
                 tenure: None,
             };
-            // Who takes a slot counts the tenure up first: if it is the same, all that was read is of one program.
+            // A program that takes a slot counts the tenure up first: if it is the same, all that was read is of one
+            // program.
             fence(Ordering::Acquire);
             program.tenure = Some(tenure).filter(|tenure| slot.tenure.load(Ordering::Relaxed) == *tenure);
             program
@@ -200,7 +205,8 @@ impl Snapshot {
         Ok(Some(Snapshot { cores: cores.collect(), programs }))
     }
 
-    /// What the program is entitled to beside all others that have work, in thousandths of a core; 0 if it has none itself.
+    /// What the program is entitled to beside all others that have work, in thousandths of a core; 0 if it has none
+    /// itself.
     pub fn share_milli(&self, program: &Program) -> u32 {
         let has_work = |program: &&Program| {
             program.life == Life::Living && !program.silent && (program.desire > 0 || program.awake > 0)
@@ -225,8 +231,9 @@ impl Snapshot {
         Division::among(proposals()).beside_probes(proposals().flatten())
     }
 
-    /// What a program would be entitled to that joined now, proposed what the others propose, had never been alone, could use `desire` of the cores `may_use` and counted `weight`: in
-    /// thousandths of a core, since cores that cannot be divided go round.
+    /// What a program would be entitled to that joined now, proposed what the others propose and had never been alone.
+    /// It could use `desire` of the cores `may_use` and counted `weight`. In thousandths of a core, since cores that
+    /// cannot be divided go round.
     ///
     /// Programs that share time hold no core; each counts as if it wanted a core for each worker that is awake.
     pub fn entitled(&self, weight: u32, desire: u32, may_use: CoreSet) -> u32 {
@@ -264,7 +271,7 @@ impl Snapshot {
     }
 }
 
-/// At so many times of a frame it is looked whose turn it is: a multiple of 2 to 6.
+/// At so many times of a frame it is looked which program has its turn: a multiple of 2 to 6.
 const TURNS: u64 = 60;
 
 /// What [`clean`] did.
@@ -319,8 +326,8 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
     if locked > 0 {
         return Ok(Cleaned::InUse { programs: locked });
     }
-    // All slots are locked by this process, so nobody joins meanwhile; who has opened it already finds it gone and makes
-    // another.
+    // All slots are locked by this process, so no program joins meanwhile; one that has opened it already finds it
+    // gone and makes another.
     let there = LockFile::open(&path).ok();
     if there.is_none_or(|there| there.identity() != lock.identity()) {
         return Err(error("was replaced meanwhile; try again".to_owned()));
@@ -408,13 +415,13 @@ mod tests {
         assert_eq!(entitled(&[program(0, 100, 8, 0..8)], 100, 2, 0..8), 2000);
         let crowd: Vec<Program> = (0..15).map(|slot| program(slot, 100, 8, 0..8)).collect();
         assert_eq!(entitled(&crowd, 100, 8, 0..8), 500);
-        // Who shares time counts by its workers that are awake; the dead and the stopped do not.
+        // A program that shares time counts by its workers that are awake; the dead and the stopped do not.
         let in_time = Program { awake: 4, ..program(0, 100, 0, 0..8) };
         assert_eq!(entitled(std::slice::from_ref(&in_time), 100, 8, 0..8), 4000);
         for life in [Life::Dead, Life::Stopped] {
             assert_eq!(entitled(&[Program { life, ..program(0, 100, 8, 0..8) }], 100, 8, 0..8), 8000);
         }
-        // One whose coordinator is not heard of, and one that says that it counts for everything.
+        // One that is silent, and one that says that it counts for everything.
         assert_eq!(entitled(&[Program { silent: true, ..in_time }], 100, 8, 0..8), 8000);
         assert!(entitled(&[program(0, u32::MAX, 8, 0..8)], 100, 8, 0..8) > 0);
         // Where another may use other cores only, they are no help.

@@ -13,7 +13,7 @@ pub(crate) fn write(words: &[AtomicU64], text: &str) {
     }
 }
 
-/// Reads it, whoever wrote it: fit for a terminal.
+/// Reads it, whatever program wrote it: fit for a terminal.
 pub(crate) fn read(words: &[AtomicU64]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
     of_bytes(&bytes)

@@ -1,6 +1,7 @@
 //! Processes that share a table die, or are stopped, at any moment; the others go on, with all cores.
 //!
-//! Deaths at chosen transitions are in `src/fault/tests.rs`; those of processes that leave a forked child are in `fork.rs`.
+//! Deaths at chosen transitions are in `src/fault/tests.rs`; those of processes that leave a forked child are in
+//! `fork.rs`.
 
 mod harness;
 
@@ -25,7 +26,7 @@ fn slot(index: usize) -> SlotId {
 
 /// `COMITY_DEATHS` says how many, `COMITY_SEED` where the moments begin.
 #[test]
-fn whoever_is_killed_at_any_moment_is_reaped_by_the_next_round_of_any_other() {
+fn a_program_that_is_killed_at_any_moment_is_reaped_by_the_next_round_of_any_other() {
     let (deaths, seed) = (number("COMITY_DEATHS", 60), number("COMITY_SEED", 1));
     let table = Table::new();
     let member = table.join(1, SHARED);

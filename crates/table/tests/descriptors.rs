@@ -1,4 +1,5 @@
-//! Something in a program closes descriptors that it does not know, as daemons do, and opens files that get their numbers.
+//! Something in a program closes descriptors that it does not know, as daemons do, and opens files that get their
+//! numbers.
 
 mod harness;
 
@@ -30,7 +31,8 @@ fn loses_its_descriptor(role: &str) {
     let closer = Process::start(CHILD, role, 2, &table.path());
     let said = table.folder().join("closed");
     wait_until("it has closed all, and come by a hundred times since", || said.exists());
-    // Rounds of a neighbour reap the closer in its old place; it has taken another by then, or takes one at its next round.
+    // Rounds of a neighbour reap the closer in its old place; it has taken another by then, or takes one at its next
+    // round.
     let living = |process: &Process| {
         let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
         programs.iter().filter(|program| program.pid == process.pid()).any(|program| program.life == Life::Living)
@@ -81,7 +83,7 @@ fn where_the_path_names_another_file_no_program_is_taken_for_dead() {
         member.round(SHARED as u32, 1);
     }
     drop(replaced);
-    assert!(harness::TableFile::read(&away).is_taken(its), "who cannot be asked for is not dead");
+    assert!(harness::TableFile::read(&away).is_taken(its), "a program that cannot be asked for is not dead");
     fs::rename(&away, table.path()).unwrap();
     reap(&member, &table, SHARED as u32);
     assert!(!table.file().is_taken(its));

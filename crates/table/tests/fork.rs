@@ -12,8 +12,8 @@ const CHILD: &str = "child";
 
 /// Forks; the child calls `body` and then waits to be killed, for a minute at most.
 fn fork(body: impl FnOnce()) -> i32 {
-    // SAFETY: this process has two threads, of which the other only reads standard input, and holds no lock that `body` needs.
-    // The child never returns into its parent's frames.
+    // SAFETY: this process has two threads, of which the other only reads standard input, and holds no lock that
+    // `body` needs. The child never returns into its parent's frames.
     match unsafe { libc::fork() } {
         0 => {
             body();

@@ -1,7 +1,7 @@
 //! What is no table is refused with a sentence and stays as it is; what is one, with any content, breaks nothing.
 //!
-//! A fuzz target would need a nightly compiler: instead there are properties here, and the corpus in `corpus/`, each file of
-//! which is laid over a good table.
+//! A fuzz target would need a nightly compiler: instead there are properties here, and the corpus in `corpus/`, each
+//! file of which is laid over a good table.
 
 mod harness;
 
@@ -20,13 +20,13 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A good table that nobody is in.
+/// A good table without a program in it.
 fn good(table: &Table) -> Vec<u8> {
     drop(table.join(1, 2));
     fs::read(table.path()).unwrap()
 }
 
-/// Whoever joins is told why not: in a sentence that names the path and `parts`.
+/// A program that joins is told why not: in a sentence that names the path and `parts`.
 fn is_refused(path: &Path, parts: &[&str]) {
     let location = Location::At(path.to_owned());
     let sentence = match Member::join(&location, &profile(1, 0..2)) {
@@ -101,7 +101,7 @@ fn a_table_that_others_may_write_is_refused() {
     let good = good(&table);
     assert_eq!(fs::metadata(table.path()).unwrap().mode() & 0o7777, 0o600);
     fs::set_permissions(table.path(), Permissions::from_mode(0o662)).unwrap();
-    is_refused(&table.path(), &["may be written by everybody", "chmod o-w"]);
+    is_refused(&table.path(), &["may be written by all users", "chmod o-w"]);
     fs::set_permissions(table.path(), Permissions::from_mode(0o660)).unwrap();
     if is_root() {
         chown(table.path(), Some(65534), Some(65534)).unwrap();
@@ -168,7 +168,7 @@ fn clean_removes_broken_tables_and_nothing_else() {
 }
 
 #[test]
-fn who_joins_while_a_table_is_cleaned_away_joins_the_next() {
+fn a_program_that_joins_while_a_table_is_cleaned_away_joins_the_next() {
     let table = Table::new();
     std::thread::scope(|scope| {
         let cleaner = scope.spawn(|| {
@@ -178,7 +178,7 @@ fn who_joins_while_a_table_is_cleaned_away_joins_the_next() {
         });
         while !cleaner.is_finished() {
             let member = table.join(1, 2);
-            // Nobody cleans away what this is in.
+            // No program cleans away what this is in.
             for _ in 0..3 {
                 member.round(2, 1);
                 assert!(table.file().is_taken(member.slot()));
@@ -256,7 +256,7 @@ proptest! {
 
     #[test]
     fn any_words_of_cores_break_nothing(
-        // Most as a program could have written them: other bits name nobody.
+        // Most as a program could have written them: other bits name no program.
         words in proptest::collection::vec((any::<u32>(), 0u64..260, 0u64..260, any::<bool>()), 0..1100),
         seed: u64,
     ) {

@@ -19,7 +19,7 @@ fn rounds(members: &[(&Member, u32)]) -> Vec<u32> {
 }
 
 #[test]
-fn who_is_alone_owns_all_and_gives_up_half_when_another_comes() {
+fn a_program_alone_owns_all_cores_and_gives_up_half_when_another_comes() {
     let table = Table::new();
     let one = table.join(1, 8);
     let standing = one.round(8, 1);
@@ -44,7 +44,7 @@ fn who_is_alone_owns_all_and_gives_up_half_when_another_comes() {
 }
 
 #[test]
-fn an_own_core_is_claimed_first_then_nobodys_then_one_that_may_be_taken_back() {
+fn an_own_core_is_claimed_first_then_one_without_an_owner_then_one_that_may_be_taken_back() {
     let table = Table::new();
     let (one, other) = (table.join(1, 4), table.join(2, 4));
     assert_eq!(rounds(&[(&one, 1), (&other, 1)]), [1, 1]);
@@ -140,7 +140,7 @@ fn a_core_that_is_released_wakes_its_owner_or_else_one_that_waits_and_may_use_it
 
     let quiet = bells();
     assert_eq!(holder.release(Some(0)), Some(0));
-    assert_eq!(bells(), quiet, "nobody waits");
+    assert_eq!(bells(), quiet, "no program waits");
 
     [&elsewhere, &owner, &waiter].iter().for_each(|member| member.want(true));
     come_by();
@@ -218,7 +218,7 @@ fn a_core_that_one_program_declines_is_offered_to_another() {
 }
 
 #[test]
-fn cores_of_a_program_that_leaves_or_dies_wake_those_who_wait() {
+fn cores_of_a_program_that_leaves_or_dies_wake_the_programs_that_wait() {
     let table = Table::new();
     let (holder, waiter) = (table.join(1, 2), table.join(2, 2));
     claim_all(&holder, false);
@@ -252,7 +252,7 @@ fn a_stopped_programs_cores_are_used_by_others_until_it_goes_on() {
     };
     assert_eq!(life(&stopped), Life::Stopped);
     assert_eq!((claim_all(&other, false).len(), other.held(), stopped.held()), (2, set(0..4), set([])));
-    // A bell that nobody hears would be lost to those who wait for it.
+    // A bell that no program hears would be lost to those that wait for it.
     let third = table.join(3, 4);
     third.want(true);
     let heard = third.bell();
@@ -370,7 +370,7 @@ fn threads_that_claim_and_release_at_once_never_hold_one_core_twice() {
                 let member = table.join(program, 4);
                 for _ in 0..2_000 {
                     let began = Instant::now();
-                    // Without desires nobody is an owner, so nobody can take a core from another.
+                    // Without desires there is no owner, so no program can take a core from another.
                     member.round(0, 1);
                     let Some(core) = member.claim(false) else { continue };
                     twice.fetch_add(holders[core].fetch_add(1, SeqCst), SeqCst);

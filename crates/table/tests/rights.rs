@@ -1,4 +1,4 @@
-//! Which files a program makes and uses on whose behalf.
+//! Which files a program makes and uses, and for which user.
 
 mod harness;
 
@@ -38,7 +38,8 @@ fn run(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Comm
 fn copy(folder: &Path) -> PathBuf {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let program = folder.join("program");
-    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
+    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not
+    // be executed.
     assert!(
         Command::new("cp").arg("-p").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap().success()
     );
@@ -106,12 +107,12 @@ fn only_in_a_folder_for_a_group_is_a_named_table_open_to_the_group() {
 #[test]
 fn the_own_table_lies_in_a_folder_of_the_users_alone() {
     if !is_root() {
-        eprintln!("skipped: only root can run a program as a user who has no table yet");
+        eprintln!("skipped: only root can run a program as a user without a table");
         return;
     }
     let table = Table::new();
     let program = copy(table.folder());
-    // A user whom no other test has, in a process of its own.
+    // A user that no other test has, in a process of its own.
     let user = 1_000_000 + std::process::id();
     let folder = PathBuf::from(format!("/dev/shm/comity-{user}"));
     let as_the_user = || {

@@ -111,8 +111,7 @@ impl FromStr for Lock {
 /// The lowest versions that Comity's rayon-core is built and tested with: its lock file has no others. What others
 /// need comes first.
 fn floors() -> Vec<Locked> {
-    let document: DocumentMut =
-        include_str!("../../../rayon-core/Cargo.lock").parse().expect("cargo writes lock files that can be read");
+    let document: DocumentMut = include_str!("floors.lock").parse().expect("cargo writes lock files that can be read");
     let packages = document.get("package").and_then(|item| item.as_array_of_tables());
     let mut left: Vec<(&Table, Locked)> =
         packages.into_iter().flatten().filter_map(|package| Some((package, from_registry(package)?))).collect();
@@ -133,8 +132,7 @@ fn floors() -> Vec<Locked> {
 
 /// The version of Comity's rayon-core.
 pub fn comity_version() -> String {
-    let document: DocumentMut =
-        include_str!("../../../rayon-core/Cargo.toml").parse().expect("cargo reads this manifest too");
+    let document: DocumentMut = include_str!("core.toml").parse().expect("cargo reads this manifest too");
     document["package"]["version"].as_str().expect("a package has a version").to_owned()
 }
 
@@ -242,7 +240,7 @@ mod tests {
     #[test]
     fn the_one_that_records_is_made_of_the_same() {
         let packages = |text: &str| text.parse::<Lock>().unwrap().packages;
-        let ordinary = packages(include_str!("../../../rayon-core/Cargo.lock"));
+        let ordinary = packages(include_str!("floors.lock"));
         assert_eq!(packages(include_str!("../../../rayon-core/recording/Cargo.lock")), ordinary);
     }
 

@@ -1,9 +1,9 @@
-//! Which modules of a crate import which, read from its sources as the compiler reads them: its tree of modules
-//! from `lib.rs` on, without what only tests have.
+//! Which modules of a crate import which, read from its sources as the compiler reads them: its tree of modules from
+//! `lib.rs` on, without what only tests have.
 //!
 //! An import is a path that begins with `crate`, `super` or `self`, or with a name that such a path was imported
-//! by. It is in a `use`, in code, in a type, or in the tokens of a macro. A name that `lib.rs` has from a module
-//! stands for that. A method is no path: what one module adds to a type of another, a third calls without an
+//! by. It may stand in a `use`, in code, in a type, or in the tokens of a macro. A name that `lib.rs` has from a
+//! module stands for that. A method is no path: what one module adds to a type of another, a third calls without an
 //! import.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,15 +65,15 @@ impl Imports {
     }
 }
 
-/// Each import of a room by one that stands before it. `order`: the rooms, from that which imports nothing.
+/// Each import of a layer by one that stands before it. `order`: the layers, from that which imports nothing.
 ///
 /// # Panics
-/// If a room has no place in the order.
+/// If a layer has no place in the order.
 pub fn upward(graph: &BTreeMap<String, BTreeSet<String>>, order: &[&str]) -> Vec<String> {
     let rank = |module: &str| {
-        let room = module.split("::").next().unwrap();
-        let rank = order.iter().position(|known| *known == room);
-        rank.unwrap_or_else(|| panic!("{room} has no place in the order: it takes one there, and in ARCHITECTURE.md"))
+        let layer = module.split("::").next().unwrap();
+        let rank = order.iter().position(|known| *known == layer);
+        rank.unwrap_or_else(|| panic!("{layer} has no place in the order: it takes one there, and in ARCHITECTURE.md"))
     };
     let all = graph.iter().flat_map(|(module, imported)| imported.iter().map(move |other| (module, other)));
     all.filter(|(module, other)| rank(module) < rank(other))
@@ -278,6 +278,6 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         self.note_tokens(item.tokens.clone());
     }
 
-    /// What an item is visible to is no import.
+    /// From where an item may be seen is no import.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }

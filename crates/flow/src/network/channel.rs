@@ -39,7 +39,7 @@ impl End {
         End { edge, process: None, stopped, spent: 0 }
     }
 
-    /// An end that a process of another network gets is a link with that: nobody's here.
+    /// An end that a process of another network gets is a link with that network, and of no process here.
     fn bind(&mut self, process: &Arc<Process>, side: Side) {
         if !process.is_of(&self.stopped) {
             return;
@@ -64,7 +64,8 @@ impl End {
         }
     }
 
-    /// The other end is closed. A process goes no further if that comes from a panic, or from the network's being stopped.
+    /// The other end is closed. A process goes no further if that comes from a panic, or from the network's being
+    /// stopped.
     async fn unless_stopped(&self, side: Side) {
         if self.process.is_none() {
             return;
@@ -93,8 +94,8 @@ pub struct Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a value, after waiting while the channel is full. What is sent to a reader that has ended is lost: in a Kahn network
-    /// nobody can tell whether a value was read.
+    /// Sends a value, after waiting while the channel is full. What is sent to a reader that has ended is lost: in a
+    /// Kahn network no process can tell whether a value was read.
     pub async fn send(&mut self, value: T) {
         self.end.pay().await;
         let sent = match self.values.try_send(value) {
@@ -123,8 +124,8 @@ pub struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next value, after waiting while the channel is empty. `None`: the writer has ended, and all that it sent has been
-    /// received.
+    /// The next value, after waiting while the channel is empty. `None`: the writer has ended, and all that it sent
+    /// has been received.
     pub async fn recv(&mut self) -> Option<T> {
         self.end.pay().await;
         let value = match self.values.try_recv() {

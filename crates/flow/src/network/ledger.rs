@@ -1,9 +1,11 @@
-//! Who waits for whom: what a network's processes note when they wait, and how a deadlock is read from that.
+//! Which process waits for which: what a network's processes note when they wait, and how a deadlock is read from
+//! that.
 //!
-//! Each process writes its own word, and only where it has to wait. A look at all words finds a cycle: a process that reads an empty
-//! channel waits for its writer, one that writes a full channel for its reader. The look is not one moment. So each word counts, and a cycle counts
-//! only if none of its words has moved between a first and a second reading, and each of its channels was empty, or full, in between:
-//! whoever is in it waited all the time, and only those in it could have ended each other's waits.
+//! Each process writes its own word, and only where it has to wait. A look at all words finds a cycle: a process that
+//! reads an empty channel waits for its writer, one that writes a full channel for its reader. The look is not one
+//! moment. So each word counts, and a cycle is a deadlock on two conditions. None of its words has moved between a
+//! first and a second reading, and each of its channels was empty, or full, in between. Then each process in it waited
+//! all the time, and only these processes could have ended each other's waits.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,12 +40,13 @@ pub struct Process {
     /// Its network, by what tells it to stop.
     network: Arc<AtomicBool>,
     name: String,
-    /// Twice the number of its waits, one less while it waits; see also `RUNS` and `HAS_ENDED`. Written by whoever polls the process.
+    /// Twice the number of its waits, one less while it waits; see also `RUNS` and `HAS_ENDED`. Written by the thread
+    /// that polls the process.
     waits: AtomicU64,
     /// Where it waits: the channel's number, and the side. Valid while it waits.
     at: AtomicU64,
-    /// Whether a panic drops its ends that the process may yet catch. Set by whoever drops
-    /// an end, before that closes the channel; taken back by whoever polls the process.
+    /// Whether a panic drops its ends that the process may yet catch. Set by the thread that drops an end, before that
+    /// closes the channel; taken back by the thread that polls the process.
     breaks: AtomicBool,
     /// Told when `breaks` is taken back.
     survives: Notify,
@@ -82,7 +85,7 @@ impl Process {
         self.breaks.store(true, Ordering::Release);
     }
 
-    /// It has returned from a poll: if there was a panic, somebody has caught it.
+    /// It has returned from a poll: if there was a panic, the process has caught it.
     pub(super) fn survives(&self) {
         if self.breaks.load(Ordering::Acquire) {
             self.breaks.store(false, Ordering::Release);
@@ -124,7 +127,7 @@ pub(super) struct Edge {
     reader: OnceLock<Arc<Process>>,
     sent: AtomicU64,
     received: AtomicU64,
-    /// Whether an end is gone: then nobody waits at the other for ever. Set before it goes.
+    /// Whether an end is gone: then no process waits at the other for ever. Set before it goes.
     closed: AtomicBool,
 }
 
@@ -153,7 +156,7 @@ impl Edge {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether who uses it so has to wait.
+    /// Whether a process that uses it so has to wait.
     fn holds_up(&self, side: Side) -> bool {
         if self.closed.load(Ordering::Acquire) {
             return false;
@@ -166,7 +169,7 @@ impl Edge {
         }
     }
 
-    /// Who ends such a wait.
+    /// The process that ends such a wait.
     pub(super) fn other(&self, side: Side) -> Option<&Arc<Process>> {
         match side {
             Side::Reads => self.writer.get(),
@@ -214,7 +217,7 @@ impl Ledger {
         &self.processes[id].name
     }
 
-    /// Where the process waits, and for whom, if it waits for another process of this network.
+    /// Where the process waits, and for which, if it waits for another process of this network.
     fn wait_of(&self, process: &Process) -> Option<(u64, &Edge, Side, ProcessId)> {
         let count = process.waits.load(Ordering::Acquire);
         if count == HAS_ENDED || count.is_multiple_of(2) {
@@ -269,7 +272,7 @@ pub struct Deadlock {
 }
 
 impl Deadlock {
-    /// Who waits for whom, each for the next, and the last for the first.
+    /// The processes that wait, each for the next, and the last for the first.
     pub fn cycle(&self) -> &[Wait] {
         &self.cycle
     }
@@ -311,12 +314,13 @@ impl fmt::Display for Deadlock {
 /// One process of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Who waits.
+    /// The process that waits.
     pub process: String,
     /// Where.
     pub channel: String,
-    /// The process waits to write, and the channel holds as many values as it can; `None`: it waits to read, and the channel is empty.
+    /// The process waits to write, and the channel holds as many values as it can; `None`: it waits to read, and the
+    /// channel is empty.
     pub full: Option<usize>,
-    /// Who would end the wait.
+    /// The process that would end the wait.
     pub other: String,
 }

@@ -34,7 +34,7 @@ enum Kind {
     Zip,
     /// In turns, and the rest of the longer one.
     Alternate,
-    /// The smaller head first, whose successor it then reads.
+    /// The smaller head first, and then its successor is read.
     Merge,
     /// For each odd value of the first, one of the second in its place, while it has any.
     Choose,
@@ -321,7 +321,7 @@ impl Building {
     }
 }
 
-/// Who reads an open end.
+/// What reads an open end.
 enum Sink {
     /// A task outside of the network: what it has received.
     Task(Task<Vec<u64>>),

@@ -5,3 +5,17 @@ pub mod file_lock;
 pub mod fork;
 pub mod slice;
 pub mod stack;
+
+#[cfg(feature = "commands")]
+mod capabilities;
+#[cfg(feature = "commands")]
+pub mod detached;
+#[cfg(feature = "commands")]
+pub mod pidfd;
+#[cfg(feature = "commands")]
+pub mod process;
+#[cfg(feature = "commands")]
+pub mod task_group;
+
+#[cfg(feature = "commands")]
+pub use capabilities::Capabilities;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
@@ -155,8 +155,9 @@ pub(crate) fn open_itself(_path: &Path) -> io::Result<File> {
     Err(missing())
 }
 
-pub(crate) fn read_from_start(_file: &File, _into: &mut [u8]) -> io::Result<usize> {
-    Err(missing())
+pub(crate) fn read_from_start(mut file: &File, into: &mut [u8]) -> io::Result<usize> {
+    file.rewind()?;
+    file.read(into)
 }
 
 pub(crate) fn is_link(_error: &io::Error) -> bool {

@@ -30,7 +30,7 @@ pub const ROW: Row = Row {
     name: "a-steal",
     summary: "desires more cores while it uses those that it has, fewer when it does not; thieves mug before they steal",
     source: "A-STEAL §2, figure 1; DEQ of §3",
-    waking: Waking::NobodySleeps,
+    waking: Waking::AlwaysAwake,
     counts_roles: false,
     batch: 1,
     steal_backs: 0,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_desires_more_than_it_has_workers_for() {
+    fn no_program_desires_more_than_its_workers_can_use() {
         let mut job = desire();
         for _ in 0..50 {
             let usable = 4;

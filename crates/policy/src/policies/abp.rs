@@ -10,7 +10,7 @@ pub const ROW: Row = Row {
     name: "abp",
     summary: "yields the core before every steal attempt and never sleeps: Cilk++ and the papers' baseline",
     source: "Arora, Blumofe and Plaxton 1998; BWS §2.3, Algorithm 1",
-    waking: Waking::NobodySleeps,
+    waking: Waking::AlwaysAwake,
     counts_roles: false,
     batch: 1,
     steal_backs: 0,

@@ -169,7 +169,7 @@ impl Bws {
                 return Action::ClaimWakeup { from: victim.id };
             }
         } else if victim.role == Role::Sleeper && self.wakeup_counter != 0 {
-            return Action::Wake { whom: Some(victim.id), appoint: false };
+            return Action::Wake { sleeper: Some(victim.id), appoint: false };
         }
         self.count_failure()
     }
@@ -195,17 +195,17 @@ impl Bws {
     fn leave(&mut self) -> Action {
         if self.watchdog {
             self.leaving = true;
-            return Action::Wake { whom: None, appoint: true };
+            return Action::Wake { sleeper: None, appoint: true };
         }
         Action::Run { wakeups_owed: self.wakeup_counter }
     }
 
-    /// The watchdog's own wake-ups: at least the one that it appoints, and then as many as it owes. When nobody sleeps
-    /// the shell keeps the post vacant for the next who would.
+    /// The watchdog's own wake-ups: at least the one that it appoints, and then as many as it owes. If no worker
+    /// sleeps, the shell keeps the post vacant for the next would-be sleeper.
     fn watchdog_woke(&mut self, woken: Option<WorkerId>) -> Action {
         self.wakeup_counter = self.wakeup_counter.saturating_sub(u32::from(woken.is_some()));
         if woken.is_some() && self.wakeup_counter > 0 {
-            return Action::Wake { whom: None, appoint: false };
+            return Action::Wake { sleeper: None, appoint: false };
         }
         self.watchdog = false;
         self.leaving = false;

@@ -99,7 +99,7 @@ impl Field for Accelerate {
 /// The catalog row.
 pub const ROW: Row = Row {
     name: "comity",
-    summary: "the default: thieves spin briefly, then rest; the push that meets a sleeper's flag wakes one, who wakes more",
+    summary: "the default: thieves spin briefly, then rest; the push that meets a sleeper's flag wakes one, which wakes more",
     source: "BWS §3.2 for resting; docs/decisions/ for what differs and why",
     waking: Waking::Hungry,
     counts_roles: false,
@@ -150,22 +150,25 @@ pub const ROW: Row = Row {
 
 /// Resting as in BWS, with two differences that a kernel with EEVDF asks for.
 ///
-/// A thief yields the core only while nobody in its pool has a task: then the next one comes from a thread outside, such
-/// as the one that waited for the last, and that may be queued behind this spinning thief. Else it does not: a thread that
-/// has yielded to another forfeits its place, and its next wake-up then costs up to 3 ms. And since a sleeper costs a push nothing but one load, nobody has to stay awake as a watchdog
+/// A thief yields the core only while no worker of its pool has a task. Then the next task comes from a thread
+/// outside, such as the one that waited for the last, and that thread may be queued behind this spinning thief.
+/// Otherwise the thief does not yield: a thread that has yielded to another forfeits its place, and its next wake-up
+/// then costs up to 3 ms. And since a sleeper costs a push only one load, no worker has to stay awake as a watchdog
 /// beside a long serial task.
 ///
-/// The pauses grow: a program of many short phases has its next task within microseconds, and a thief that then still
-/// pauses is late for each. With the default values a spell lasts some 60 to 130 µs, about what a wake-up costs where a
-/// hypervisor halts idle cores: so spinning and then sleeping costs at most twice what the better of the two would have.
+/// The pauses grow. A program of many short phases has its next task within microseconds, and a thief that then still
+/// pauses is late for each. With the default values a spell lasts some 60 to 130 µs, about what a wake-up costs where
+/// a hypervisor halts idle cores. So spinning and then sleeping costs at most twice what the better of the two would
+/// have.
 ///
-/// Where another program waits for a core, a thief of a pool without any work sleeps at once: the core may be of use there. One beside a
-/// busy worker searches on, for a core that is left for so short a time is not lent.
+/// Where another program waits for a core, a thief of a pool without any work sleeps at once: the other program may
+/// use the core. A thief beside a busy worker searches on, for a core that is left for so short a time is not lent.
 ///
-/// Where spinning has been in vain several times in a row, the gaps are longer than that, and a thief tries only half
-/// the rounds, a quarter of the time, and after as many times more half of that, and so on; but now and then all of them, lest it
-/// miss that the gaps have become short. A thief that never had a task tries as few: its program may never use this pool. As long as
-/// none has woken it, it tries only a few peers in each round: when a pool of thousands begins, all of them look at once.
+/// Where spinning has been in vain several times in a row, the gaps are longer than that. A thief then tries only half
+/// the rounds, which is a quarter of the time; after as many more times in vain half of that, and so on. Now and then
+/// it tries all of them, lest it miss that the gaps have become short. A thief that never had a task tries as few: its
+/// program may never use this pool. Until it is woken, such a thief tries only a few peers in each round: when a pool
+/// of thousands begins, all of them look at once.
 struct Comity {
     victims: Victims,
     peers: u32,
@@ -196,7 +199,8 @@ struct Comity {
 const DOZE_US: u32 = 1_000;
 const LONGEST_DOZE_US: u32 = 32_000;
 
-/// So long a thief waits, in spin-loop hints, before it asks again for what was refused: at least the 50 µs between two readings of a clock.
+/// How long a thief waits, in spin-loop hints, before it asks again for what was refused: at least the 50 µs between
+/// two readings of a clock.
 const READS_AGAIN: u32 = 2_500;
 
 /// How often spinning may be in vain before a thief spins less.
@@ -255,10 +259,10 @@ impl Comity {
         }
     }
 
-    fn give(&self, who: WorkerId) -> Action {
+    fn give_time_slice(&self, candidate: WorkerId) -> Action {
         match self.accelerate {
-            Accelerate::Pull => Action::Accelerate { who, level: Level::Thread },
-            _ => Action::YieldTo(who),
+            Accelerate::Pull => Action::Accelerate { candidate, level: Level::Thread },
+            _ => Action::YieldTo(candidate),
         }
     }
 
@@ -279,7 +283,7 @@ impl Thief for Comity {
                 }
                 if event == Event::Injected && self.accelerate == Accelerate::Pull {
                     // Those that fell asleep beside no task do not doze.
-                    return Action::Wake { whom: None, appoint: false };
+                    return Action::Wake { sleeper: None, appoint: false };
                 }
                 Action::Run { wakeups_owed: 0 }
             }
@@ -298,24 +302,25 @@ impl Thief for Comity {
             Event::Seen(victim) => {
                 self.has_seen_busy |= victim.role.has_task();
                 let is_poor_and_off = victim.role == Role::Poor && victim.run_status == RunStatus::Preempted;
-                if is_poor_and_off { self.give(victim.id) } else { self.look(Some(victim.id)) }
+                if is_poor_and_off { self.give_time_slice(victim.id) } else { self.look(Some(victim.id)) }
             }
-            Event::AccelerationRefused(who) => match self.refused.replace(who) {
+            Event::AccelerationRefused(candidate) => match self.refused.replace(candidate) {
                 None => Action::Pause { hints: READS_AGAIN },
                 Some(_) => self.rest(),
             },
-            // It has been off its core, so it tries all peers once more; but the one that it left is off its own by now.
+            // It has been off its core, so it tries all peers once more. But the one that it left is off its own core
+            // by now.
             Event::Accelerated(_) | Event::Yielded if self.looks > 0 => {
                 let action = self.begin();
                 self.round = self.rounds;
                 action
             }
             Event::Paused { .. } if self.looks > 0 => match self.refused {
-                Some(who) => self.give(who),
+                Some(candidate) => self.give_time_slice(candidate),
                 None => self.rest(),
             },
-            Event::Paused { anyone_busy: false, core_is_wanted: true } => Action::Sleep,
-            Event::Paused { anyone_busy: false, core_is_wanted: false } => Action::YieldCore,
+            Event::Paused { any_busy: false, core_is_wanted: true } => Action::Sleep,
+            Event::Paused { any_busy: false, core_is_wanted: false } => Action::YieldCore,
             // The look at all queues that no sleeper may skip comes before it dozes on.
             Event::Woken(WakeReason::Timeout) => {
                 self.doze_us = (2 * self.doze_us).min(LONGEST_DOZE_US);
@@ -337,7 +342,7 @@ mod tests {
     use crate::{Policy, Victim};
     use alloc::vec::Vec;
 
-    const BUSY: Event = Event::Paused { anyone_busy: true, core_is_wanted: false };
+    const BUSY: Event = Event::Paused { any_busy: true, core_is_wanted: false };
 
     /// A thief that has had a task: one that was waited for.
     fn thief(policy: &str, workers: u32) -> Box<dyn Thief> {
@@ -347,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_had_a_task_hardly_spins() {
+    fn a_thief_that_never_had_a_task_hardly_spins() {
         let mut thief = "comity:rounds=32".parse::<Policy>().unwrap().thief(WorkerId(0), 2, 1);
         let begins = Event::DequeEmpty { wakeups_owed: 0 };
         assert_eq!(pauses_until_asleep(&mut *thief, begins), 2);
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_begins_in_a_large_pool_tries_few_peers_until_it_is_woken() {
+    fn a_thief_that_begins_in_a_large_pool_tries_few_peers_until_it_is_woken() {
         let mut thief = "comity:rounds=16".parse::<Policy>().unwrap().thief(WorkerId(0), 1000, 1);
         let mut steals_until_asleep = |event| {
             let (mut steals, mut action) = (0, thief.next(event));
@@ -377,17 +382,17 @@ mod tests {
     }
 
     #[test]
-    fn gives_way_to_whoever_may_bring_work_to_a_pool_without_any() {
+    fn a_thief_of_a_pool_without_work_yields_to_a_thread_that_may_bring_some() {
         let mut thief = Policy::default().thief(WorkerId(0), 2, 1);
         let Action::StealFrom(victim) = thief.next(Event::DequeEmpty { wakeups_owed: 0 }) else { panic!("it looks") };
         assert!(matches!(thief.next(Event::StealFailed(victim)), Action::Pause { .. }));
-        assert_eq!(thief.next(Event::Paused { anyone_busy: false, core_is_wanted: false }), Action::YieldCore);
+        assert_eq!(thief.next(Event::Paused { any_busy: false, core_is_wanted: false }), Action::YieldCore);
         assert!(matches!(thief.next(Event::Yielded), Action::StealFrom(_)));
     }
 
     #[test]
     fn a_core_that_another_program_waits_for_is_given_up_at_once_where_the_pool_has_no_work() {
-        let pauses = |anyone_busy| {
+        let pauses = |any_busy| {
             let mut thief = thief("comity:rounds=16", 2);
             let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });
             let mut pauses = 0;
@@ -396,7 +401,7 @@ mod tests {
                     Action::StealFrom(victim) => thief.next(Event::StealFailed(victim)),
                     Action::Pause { .. } => {
                         pauses += 1;
-                        thief.next(Event::Paused { anyone_busy, core_is_wanted: true })
+                        thief.next(Event::Paused { any_busy, core_is_wanted: true })
                     }
                     Action::Sleep => return pauses,
                     other => panic!("{other:?}"),
@@ -478,26 +483,29 @@ mod tests {
     fn a_preempted_poor_peer_is_accelerated_before_the_thief_sleeps() {
         let seen = |role, run_status| Event::Seen(Victim { id: WorkerId(1), role, run_status, wakeups_owed: 0 });
         let poor = seen(Role::Poor, RunStatus::Preempted);
-        let (who, level) = (WorkerId(1), Level::Thread);
-        let accelerate = Action::Accelerate { who, level };
-        let refused = Event::AccelerationRefused(who);
-        let look = Action::Inspect(who);
+        let (candidate, level) = (WorkerId(1), Level::Thread);
+        let accelerate = Action::Accelerate { candidate, level };
+        let refused = Event::AccelerationRefused(candidate);
+        let look = Action::Inspect(candidate);
         let pull = "comity:rounds=0,accelerate=pull";
         let waits = Action::Pause { hints: READS_AGAIN };
         let told = after_a_failed_steal;
         let doze = Action::Doze { us: DOZE_US };
         assert_eq!(told(pull, &[poor, refused, BUSY, refused]), [look, accelerate, waits, accelerate, doze]);
-        let granted = Event::Accelerated(who);
-        assert_eq!(told(pull, &[poor, granted]), [look, accelerate, Action::StealFrom(who)]);
+        let granted = Event::Accelerated(candidate);
+        assert_eq!(told(pull, &[poor, granted]), [look, accelerate, Action::StealFrom(candidate)]);
         assert_eq!(told(pull, &[seen(Role::Rich, RunStatus::Preempted)]), [look, doze]);
         assert_eq!(told(pull, &[seen(Role::Sleeper, RunStatus::Parked)]), [look, Action::Sleep]);
         let yields = "comity:rounds=0,accelerate=yield";
-        assert_eq!(told(yields, &[poor, Event::Yielded]), [look, Action::YieldTo(who), Action::StealFrom(who)]);
+        assert_eq!(
+            told(yields, &[poor, Event::Yielded]),
+            [look, Action::YieldTo(candidate), Action::StealFrom(candidate)]
+        );
         assert_eq!(told("comity:rounds=0", &[]), [Action::Sleep]);
     }
 
     #[test]
-    fn beside_a_busy_peer_it_dozes_for_longer_and_longer() {
+    fn a_thief_beside_a_busy_peer_dozes_for_longer_and_longer() {
         let runs =
             Event::Seen(Victim { id: WorkerId(1), role: Role::Poor, run_status: RunStatus::Running, wakeups_owed: 0 });
         let over = Event::Woken(WakeReason::Timeout);
@@ -524,14 +532,14 @@ mod tests {
             thief.next(Event::DequeEmpty { wakeups_owed: 0 });
             [Event::Injected, Event::PeerWoken(None)].map(|event| thief.next(event))
         };
-        let (runs, wakes) = (Action::Run { wakeups_owed: 0 }, Action::Wake { whom: None, appoint: false });
+        let (runs, wakes) = (Action::Run { wakeups_owed: 0 }, Action::Wake { sleeper: None, appoint: false });
         assert_eq!(answers("comity:accelerate=pull"), [wakes, runs]);
         assert_eq!(answers("comity:accelerate=yield")[0], runs);
         assert_eq!(answers("comity")[0], runs);
     }
 
     #[test]
-    fn as_many_peers_are_looked_at_as_a_small_pool_has() {
+    fn a_thief_looks_at_as_many_peers_as_a_small_pool_has() {
         for (workers, looks) in [(2, 1), (5, 4), (100, 16)] {
             let mut thief = thief("comity:rounds=0,accelerate=pull", workers);
             let mut action = thief.next(Event::DequeEmpty { wakeups_owed: 0 });

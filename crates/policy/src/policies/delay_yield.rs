@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
     name: "delay-yield",
     summary: "first fails 2 × workers times, then yields the core on every failed steal: as Intel TBB did",
     source: "BWS §5.3",
-    waking: Waking::NobodySleeps,
+    waking: Waking::AlwaysAwake,
     counts_roles: false,
     batch: 1,
     steal_backs: 0,

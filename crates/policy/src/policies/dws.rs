@@ -111,7 +111,7 @@ impl Coordinator for Demand {
             // §3.1: in the beginning each program has its share.
             return orders(Claims::Owned);
         }
-        // Line 3. One queued task for one awake worker wakes nobody.
+        // Line 3. One queued task for one awake worker wakes none.
         if queued <= awake {
             return orders(Claims::AS_BEFORE);
         }
@@ -167,7 +167,7 @@ mod tests {
 
     /// N_a, N_b, N_f, N_r and what is to be taken of free cores and taken back.
     #[test]
-    fn the_three_cases_of_algorithm_2() {
+    fn a_coordinator_follows_the_three_cases_of_algorithm_2() {
         for (awake, queued, free, lent, taken, back) in [
             // Line 3: not more tasks than workers.
             (1, 1, 4, 4, 0, 0),

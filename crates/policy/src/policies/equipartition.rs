@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
     name: "equipartition",
     summary: "adjacent cores in equal parts, a worker bound to each; thieves as in abp: the baseline EP of the DWS paper",
     source: "DWS §2.2 and §4; Tucker and Gupta 1989",
-    waking: Waking::NobodySleeps,
+    waking: Waking::AlwaysAwake,
     counts_roles: false,
     batch: 1,
     steal_backs: 0,

@@ -35,8 +35,8 @@ pub const ROW: Row = Row {
     },
 };
 
-/// A thief looks at every peer once, yields, and starts over; after 32 such rounds it says that it is about to sleep, looks
-/// once more, and sleeps until a push or an injection wakes it.
+/// A thief looks at every peer once, yields, and starts over. After 32 such rounds it says that it is about to sleep,
+/// looks once more, and sleeps until a push or an injection wakes it.
 ///
 /// Two differences. The victims of a round are drawn one by one, as by all policies here, where rayon goes through all
 /// peers from a random one on. And a sleeper needs not say what it is about to do before its last round: the shell's

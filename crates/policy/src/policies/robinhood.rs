@@ -1,5 +1,5 @@
-//! `robinhood`: as `bws`, and a thief's time slice goes to the poor worker that it could not rob. `robinhood-u`, `robinhood-s`: two
-//! variants of the paper's evaluation.
+//! `robinhood`: as `bws`, and a thief's time slice goes to the poor worker that it could not rob. `robinhood-u`,
+//! `robinhood-s`: two variants of the paper's evaluation.
 
 use alloc::boxed::Box;
 
@@ -7,7 +7,8 @@ use super::bws::{self, Bws};
 use crate::catalog::{Accelerates, Pull, Row};
 use crate::{Action, Event, Level, Role, RunStatus, Thief, Values, Victim, Victims};
 
-/// As `runtime/src/workers/acceleration.rs` has it: the candidate is not pushed back, and the thief is in its old place.
+/// As `runtime/src/workers/acceleration.rs` has it: the candidate is not pushed back, and the thief is in its old
+/// place.
 pub(super) const CHANGES_PLACES: Pull = Pull { across_nodes: false, changes_places: true };
 
 /// The catalog row.
@@ -48,7 +49,8 @@ fn thief(victims: Victims, values: &Values, threads: bool) -> Box<dyn Thief> {
     Box::new(Robinhood { bws, threads, failed: false, running: None })
 }
 
-/// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what acceleration left to it.
+/// Algorithm 1 between BWS's thief and its shell: BWS is told of all that is no poor worker's, and of what
+/// acceleration left to it.
 struct Robinhood {
     bws: Bws,
     /// Whether a preempted thread is accelerated; if not, BWS yields to it.
@@ -71,12 +73,12 @@ impl Thief for Robinhood {
             Event::Seen(victim) if self.failed && victim.role == Role::Poor => match victim.run_status {
                 // Lines 4–5.
                 RunStatus::Preempted if self.threads => {
-                    return Action::Accelerate { who: victim.id, level: Level::Thread };
+                    return Action::Accelerate { candidate: victim.id, level: Level::Thread };
                 }
                 // Lines 6–7.
                 RunStatus::Running => {
                     self.running = Some(victim);
-                    return Action::Accelerate { who: victim.id, level: Level::Vcpu };
+                    return Action::Accelerate { candidate: victim.id, level: Level::Vcpu };
                 }
                 _ => {}
             },

@@ -18,7 +18,7 @@ pub const ROW: Row = Row {
     name: "selective-yield",
     summary: "yields the core once every 64 failed steals",
     source: "BWS §5.3",
-    waking: Waking::NobodySleeps,
+    waking: Waking::AlwaysAwake,
     counts_roles: false,
     batch: 1,
     steal_backs: 0,
@@ -62,7 +62,7 @@ mod tests {
     use crate::{Policy, WorkerId};
 
     #[test]
-    fn one_yield_in_64_failures() {
+    fn a_thief_yields_once_in_64_failures() {
         let mut thief = Policy::of(&ROW).thief(WorkerId(0), 2, 1);
         let mut event = Event::DequeEmpty { wakeups_owed: 0 };
         let (mut yields, mut steals) = (0, 0);

@@ -10,7 +10,7 @@ pub const ROW: Row = Row {
     name: "ws-last",
     summary: "a task that can go on is queued where it last ran; thieves yield after every failed steal and never sleep",
     source: "WS-LAST §2, §3; place=current is the paper's WS-CUR",
-    waking: Waking::NobodySleeps,
+    waking: Waking::AlwaysAwake,
     counts_roles: false,
     batch: 1,
     steal_backs: 0,
@@ -23,8 +23,8 @@ pub const ROW: Row = Row {
     rest: |victims, _| Box::new(WsLast { victims }),
 };
 
-/// §2: "chooses a random thread and tries to steal"; if that fails, and the program is not finished, `sched_yield` "before
-/// starting the next loop iteration". So one attempt comes before the first yield, unlike ABP's.
+/// §2: "chooses a random thread and tries to steal"; if that fails, and the program is not finished, `sched_yield`
+/// "before starting the next loop iteration". So one attempt comes before the first yield, unlike in ABP.
 struct WsLast {
     victims: Victims,
 }

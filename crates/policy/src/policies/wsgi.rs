@@ -61,10 +61,10 @@ impl Thief for Wsgi {
             }
             Event::StealFailed(_) => Action::Count,
             Event::Counted { busy, thieves, sleepers } => {
-                // At least one thief looks for tasks while anybody could make some.
+                // At least one thief looks for tasks while any worker could make some.
                 let wanted = busy.div_ceil(self.ratio).max(1);
                 if thieves < wanted && sleepers > 0 {
-                    return Action::Wake { whom: None, appoint: false };
+                    return Action::Wake { sleeper: None, appoint: false };
                 }
                 if thieves > wanted && !self.found {
                     return Action::Sleep;
@@ -88,7 +88,7 @@ mod tests {
         for (busy, thieves, sleepers, expected) in [
             (4, 2, 2, steal),
             (4, 3, 1, Action::Sleep),
-            (4, 1, 3, Action::Wake { whom: None, appoint: false }),
+            (4, 1, 3, Action::Wake { sleeper: None, appoint: false }),
             (4, 1, 0, steal),
             (1, 1, 6, steal),
             (0, 1, 7, steal),
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(thief.next(Event::StealSucceeded(WorkerId(1))), Action::Count);
         assert_eq!(
             thief.next(Event::Counted { busy: 4, thieves: 0, sleepers: 4 }),
-            Action::Wake { whom: None, appoint: false }
+            Action::Wake { sleeper: None, appoint: false }
         );
         assert_eq!(thief.next(Event::PeerWoken(Some(WorkerId(1)))), Action::Run { wakeups_owed: 0 });
     }

@@ -31,7 +31,8 @@ pub enum State {
     Awake,
     /// A task wakes it.
     Asleep,
-    /// It rests for want of a core, or because its policy leaves cores: the coordinator wakes it, or business of its own.
+    /// It rests for want of a core, or because its policy leaves cores: the coordinator wakes it, or business of its
+    /// own.
     Retired,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Entry {
     pub(super) adopted: bool,
 }
 
-/// Who has which core, under the lock of [`Activation`](super::Activation).
+/// Which worker has which core, under the lock of [`Activation`](super::Activation).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
     pub(super) entries: Box<[Entry]>,
@@ -83,7 +84,7 @@ impl Books {
         Books { entries, awake, retired: 0, held: CoreSet::EMPTY, off_core: 0, may_use }
     }
 
-    // ---- The transitions. ----
+    // The transitions.
 
     /// The worker is about to park.
     pub(super) fn fall_asleep(&mut self, me: WorkerId) {
@@ -151,7 +152,7 @@ impl Books {
         }
     }
 
-    // ---- What they say. ----
+    // What they say.
 
     /// How many workers are awake.
     pub fn awake(&self) -> u32 {

@@ -8,21 +8,21 @@ use crate::sleep::{Admission, Parking, Roles, Woken};
 
 /// The pool around one worker, `me`.
 ///
-/// A [`Crew`] answers by its sleep protocol and its activation. What is given here holds of a machine on which no worker ever rests, as
-/// that of the A-STEAL paper: sleep is refused there, and so what follows it is never asked.
+/// A [`Crew`] answers by its sleep protocol and its activation. The default methods hold for a machine on which no
+/// worker ever rests, as that of the A-STEAL paper. Sleep is refused there, so what follows it is never asked.
 pub trait Surroundings {
     /// How many workers the pool has.
     fn workers(&self) -> u32;
 
     /// Whether any worker has an unfinished task.
-    fn anyone_busy(&self) -> bool;
+    fn any_busy(&self) -> bool;
 
     /// The workers by role, if they are counted.
     fn roles(&self) -> Roles {
         Roles::default()
     }
 
-    /// The next worker without a core, after `last`, whose queue `me` may take over.
+    /// The next worker without a core, after `last`, with a queue that `me` may take over.
     fn next_without_core(&self, me: WorkerId, last: Option<WorkerId>) -> Option<WorkerId>;
 
     /// Whether tasks come from outside, where a steal that found none looks too.
@@ -35,7 +35,8 @@ pub trait Surroundings {
         false
     }
 
-    /// The worker has no task from now on, or has one again. What depended on its looking for tasks passes to another after that.
+    /// The worker has no task from now on, or has one again. What depended on its looking for tasks passes to another
+    /// after that.
     fn publish_thief(&self, _me: WorkerId) {}
 
     /// See [`Surroundings::publish_thief`].
@@ -44,7 +45,7 @@ pub trait Surroundings {
     /// See [`Surroundings::publish_thief`].
     fn hand_over(&self, _me: WorkerId) {}
 
-    // ---- Who is awake. ----
+    // Which workers are awake.
 
     /// Whether the pool is closed.
     fn is_closed(&self) -> bool {
@@ -81,7 +82,7 @@ pub trait Surroundings {
         unreachable!("no worker retires here")
     }
 
-    // ---- Sleep. ----
+    // Sleep.
 
     /// The worker is about to sleep.
     fn announce(&self, _me: WorkerId) {}
@@ -125,8 +126,8 @@ impl<C: Crew> Surroundings for C {
         Crew::workers(self)
     }
 
-    fn anyone_busy(&self) -> bool {
-        self.sleep().anyone_busy()
+    fn any_busy(&self) -> bool {
+        self.sleep().any_busy()
     }
 
     fn roles(&self) -> Roles {

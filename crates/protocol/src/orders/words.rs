@@ -2,19 +2,22 @@
 //!
 //! # States
 //!
-//! A property's word is 0, or holds a request of some tenure. [`Words::begin`] makes it 0; a setter replaces what it holds.
+//! A property's word is 0, or holds a request of some tenure. [`Words::begin`] makes it 0; a setter replaces what it
+//! holds.
 //!
 //! # Invariants
 //!
 //! - The tenure only counts up, and by the holder of the slot's lock alone, while no program has the slot.
-//! - *A setter replaces no request of a later tenure than it means.* It reads the word, then the tenure, then whether a program has the
-//!   slot, and exchanges what it read in the word. Say that it means tenure t, and that a request of a later tenure u came before its
-//!   exchange. That request was written with release, after its setter saw u. Had the late setter read it, it would have seen u, and given
-//!   up. So it had read another value, and its exchange fails.
-//! - *[`Words::begin`] unmakes no request to the program that begins.* That the slot is taken is read after the tenure. While the tenure is
-//!   u and [`Words::begin`] has not ended the slot is free, so each setter that means u comes after it.
+//! - *A setter replaces no request of a later tenure than it means.* It reads the word, then the tenure, then whether
+//!   a program has the slot, and exchanges what it read in the word. Say that it means tenure t, and that a request of
+//!   a later tenure u came before its exchange. That request was written with release, after its setter saw u. Had the
+//!   late setter read it, it would have seen u, and given up. So it had read another value, and its exchange fails.
+//! - *[`Words::begin`] unmakes no request to the program that begins.* That the slot is taken is read after the
+//!   tenure. While the tenure is u and [`Words::begin`] has not ended the slot is free, so each setter that means u
+//!   comes after it.
 //!
-//! A setter of an older build stores what it asks, and may replace a later request. A program of a build without tenures obeys nothing.
+//! A setter of an older build stores what it asks, and may replace a later request. A program of a build without
+//! tenures obeys nothing.
 
 use core::sync::atomic::Ordering;
 
@@ -43,8 +46,8 @@ impl<W: Word<u64>> Words<'_, W> {
         tenure
     }
 
-    /// Asks the program of this tenure at `now_ns` of the machine's monotonic clock. False: it has left the slot, and nothing is asked.
-    /// `is_taken`: whether a program has the slot, read with acquire.
+    /// Asks the program of this tenure at `now_ns` of the machine's monotonic clock. False: it has left the slot, and
+    /// nothing is asked. `is_taken`: whether a program has the slot, read with acquire.
     #[must_use]
     pub fn ask(&self, request: Request, tenure: u64, now_ns: u64, is_taken: impl Fn() -> bool) -> bool {
         let mut before = self.seen(request);
@@ -103,8 +106,8 @@ impl<W: Word<u64>> Words<'_, W> {
     }
 }
 
-/// Replaces what a word holds, and returns what it holds then. The words that are asked could be stored; but loom may order a store before
-/// a compare-and-swap that missed it.
+/// Replaces what a word holds, and returns what it holds then. The words that are asked could be stored; but loom may
+/// order a store before a compare-and-swap that missed it.
 fn replace(word: &impl Word<u64>, next: impl Fn(u64) -> u64) -> u64 {
     let mut before = word.load(Ordering::Relaxed);
     for _ in 0..MOST_TRIES {

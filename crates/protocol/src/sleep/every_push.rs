@@ -1,5 +1,5 @@
-//! [`Waking::EveryPush`](comity_policy::Waking::EveryPush): every push wakes sleepers. The ablation of BWS §5.5, which taxes
-//! the busy path on purpose.
+//! [`Waking::EveryPush`](comity_policy::Waking::EveryPush): every push wakes sleepers. The ablation of BWS §5.5, which
+//! taxes the busy path on purpose.
 //!
 //! # States
 //!

@@ -1,14 +1,18 @@
-//! What [`Hungry`](super::hungry::Hungry) packs into one counter: how many sleep, whether one searches, and whether one answers for all.
+//! What [`Hungry`](super::hungry::Hungry) packs into one counter: how many sleep, whether one searches, and whether
+//! one answers for all.
 //!
 //! The states are those of `hungry.rs`: a search or none, one that answers or none, beside a number of sleepers.
 //!
 //! # Invariants
 //!
-//! - A sleeper more or less, and the end of a search, are one summand each: one atomic addition, in any order with others.
-//! - It is above zero if and only if it is hungry: no worker is searching, and there is a sleeper or was when a thread answered.
+//! - A sleeper more or less, and the end of a search, are one summand each: one atomic addition, in any order with
+//!   others.
+//! - It is above zero if and only if it is hungry: no worker is searching, and there is a sleeper or was when a thread
+//!   answered.
 //! - There are never so many sleepers as would hide a search.
 
-/// The counter's value: the number of sleepers, and [`Hunger::ANSWERED`], less [`Hunger::SEARCH`] while a worker is searching.
+/// The counter's value: the number of sleepers, and [`Hunger::ANSWERED`], less [`Hunger::SEARCH`] while a worker is
+/// searching.
 ///
 /// So one addition raises it or ends the search, and a push looks at the sign alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +56,8 @@ impl Hunger {
         self.0 >= Hunger::ANSWERED
     }
 
-    /// Whether a push is to look for a sleeper: there is one, or was when a thread answered, and no worker is searching.
+    /// Whether a push is to look for a sleeper: there is one, or was when a thread answered, and no worker is
+    /// searching.
     #[inline]
     pub(super) fn is_hungry(self) -> bool {
         self.0 > 0
@@ -105,7 +110,7 @@ mod tests {
     const NONE: Hunger = Hunger(0);
 
     #[test]
-    fn it_is_hungry_while_a_sleeper_can_be_sent() {
+    fn a_pool_is_hungry_while_a_sleeper_can_be_sent() {
         assert!(!NONE.is_hungry());
         assert!(NONE.raised().is_hungry());
         assert!(!NONE.raised().lowered().is_hungry());
@@ -153,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn one_answers_until_a_search_begins() {
+    fn one_answer_holds_until_a_search_begins() {
         assert_eq!(NONE.answered(), None, "there is no sleeper to answer for");
         let answered = NONE.raised().answered().unwrap();
         assert_eq!((answered.is_hungry(), answered.sleepers()), (true, 1));

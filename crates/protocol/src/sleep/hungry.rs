@@ -3,7 +3,8 @@
 //!
 //! # States
 //!
-//! One packed word, [`Hunger`], counts the sleepers and says whether a worker is searching, and whether one answers for all that rest:
+//! One packed word, [`Hunger`], counts the sleepers and says whether a worker is searching, and whether one answers
+//! for all that rest:
 //!
 //! ```text
 //!       raised, lowered                raised, lowered                  raised, lowered
@@ -15,16 +16,17 @@
 //!             └───────────────────── search_ended ────────────────────────────┘
 //! ```
 //!
-//! It is **hungry** where a push begins a search: ANSWERED, or with a sleeper and no search. The mark of a wake-up says that the woken
-//! worker is the searching one.
+//! It is **hungry** where a push begins a search: ANSWERED, or with a sleeper and no search. The mark of a wake-up
+//! says that the woken worker is the searching one.
 //!
 //! # Invariants
 //!
 //! - The word counts at least the workers that are ASLEEP: it is raised before ASLEEP and lowered afterwards (Lemma 1).
-//! - At most one search is on. The searching worker ends it or passes it on, or the waker that began it and found no sleeper (Lemma 7).
+//! - At most one search is on. The searching worker ends it or passes it on, or the waker that began it and found no
+//!   sleeper (Lemma 7).
 //! - A thread that made a word ASLEEP or ended a search tries to answer afterwards (Lemma 12).
-//! - The thread that moved the word to ANSWERED rings the bells, calls a heavy barrier, looks at all queues, and sees to a task that
-//!   it sees there (Lemmas 1, 7, 10, 12).
+//! - The thread that moved the word to ANSWERED rings the bells and calls a heavy barrier. Then it looks at all
+//!   queues, and sees to a task that it sees there (Lemmas 1, 7, 10, 12).
 //! - All others fence, look at all queues, and need neither bells nor a barrier, as during a search (Lemma 12).
 //! - A searching worker that retires ends the search or passes it on (Lemma 8).
 //! - Once a barrier was refused, each sleeper looks again by itself, or a step is under way that wakes it (Lemma 13).
@@ -42,7 +44,8 @@ use super::way::Way;
 use super::{Admission, Rest, Sleep, Work, word};
 use crate::platform::{Counter, Platform, Waker, Word};
 
-/// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen, beside a busy worker.
+/// How long a sleeper rests before it looks again where `membarrier` is refused and a push may go unseen, beside a
+/// busy worker.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// The same beside none, where the next task is likely to be announced by a fence.
@@ -50,9 +53,11 @@ const LOOK_AGAIN_BESIDE_NONE: Duration = Duration::from_millis(50);
 
 /// The sleepers that a push may wake.
 pub(super) struct Hungry<P: Platform> {
-    /// A [`Hunger`]. Workers that fall asleep, their wakers and searching workers write it; a push that meets its bell reads it.
+    /// A [`Hunger`]. Workers that fall asleep, their wakers and searching workers write it; a push that meets its bell
+    /// reads it.
     hunger: CachePadded<P::Counter>,
-    /// No [`Platform::heavy`] has been refused yet: a sleeper may rely on that of another. Set once, by the thread whose barrier was.
+    /// No [`Platform::heavy`] has been refused yet: a sleeper may rely on another thread's. Written once, by the
+    /// thread that was refused.
     barriers_work: P::Bool,
 }
 
@@ -90,7 +95,7 @@ impl<P: Platform> Hungry<P> {
             }
             if let Some(searching) = self.claim_to_search(sleep, me, woken) {
                 work.make_way();
-                sleep.rouse(searching, waker);
+                sleep.wake_thread(searching, waker);
                 return;
             }
             // Another waker took the last sleeper: no worker searches.
@@ -101,8 +106,9 @@ impl<P: Platform> Hungry<P> {
         }
     }
 
-    /// The worker stops looking for tasks. If it is the searching one, the tasks that pushes left to it pass to the next one.
-    fn lay_down(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
+    /// The worker stops looking for tasks. If it is the searching one, the tasks that pushes left to it pass to the
+    /// next one.
+    fn stop_searching(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
         if sleep.rest(me).marked.load(Ordering::Relaxed) {
             self.pass_search_on(sleep, me, work);
         }
@@ -115,7 +121,7 @@ impl<P: Platform> Hungry<P> {
             // Lemma 7: the search goes on, with another worker.
             sleep.rest(me).marked.store(false, Ordering::Relaxed);
             work.make_way();
-            sleep.rouse(next, Waker::GoesOn);
+            sleep.wake_thread(next, Waker::GoesOn);
             return;
         }
         self.end_search(sleep.rest(me));
@@ -133,11 +139,11 @@ impl<P: Platform> Hungry<P> {
     /// the task.
     fn must_search(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
         self.answer(sleep, work);
-        sleep.anyone_asleep() && (work.deques_have_task() || work.injector_has_task())
+        sleep.any_asleep() && (work.deques_have_task() || work.injector_has_task())
     }
 
-    /// Lemma 12: after a word became ASLEEP, or a search ended. True: the caller answers for all that rest, and sees to each task that it
-    /// sees from now on. False: another does, or a worker is searching, or none sleeps.
+    /// Lemma 12: after a word became ASLEEP, or a search ended. True: the caller answers for all that rest, and sees
+    /// to each task that it sees from now on. False: another does, or a worker is searching, or none sleeps.
     fn answer(&self, sleep: &Sleep<P>, work: &impl Work) -> bool {
         let barriers_work = self.barriers_work.load(Ordering::Relaxed);
         // Where they do not, each answers for itself, and looks again.
@@ -218,11 +224,11 @@ impl<P: Platform> Way<P> for Hungry<P> {
     }
 
     fn pass_on(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
-        self.lay_down(sleep, me, work);
+        self.stop_searching(sleep, me, work);
     }
 
     fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) {
-        self.lay_down(sleep, me, work);
+        self.stop_searching(sleep, me, work);
     }
 
     /// A searching worker ends its search first, since from now on others may be needed.
@@ -237,9 +243,10 @@ impl<P: Platform> Way<P> for Hungry<P> {
         if task_waits || work.has_business(me) {
             return Admission::Refused(SleepRefusal::WorkArrived);
         }
-        // Lemma 13: where the barrier is refused, a push may have missed this sleeper, or a later search may leave a task.
+        // Lemma 13: where the barrier is refused, a push may have missed this sleeper, or a later search may leave a
+        // task.
         let may_miss = !self.barriers_work.load(Ordering::Relaxed);
-        Admission::Park(may_miss.then(|| if sleep.anyone_busy() { LOOK_AGAIN } else { LOOK_AGAIN_BESIDE_NONE }))
+        Admission::Park(may_miss.then(|| if sleep.any_busy() { LOOK_AGAIN } else { LOOK_AGAIN_BESIDE_NONE }))
     }
 
     fn sleeper_added(&self, _: &Sleep<P>) {
@@ -265,11 +272,11 @@ impl<P: Platform> Way<P> for Hungry<P> {
                 continue;
             }
             restored += 1;
-            // Lemma 13: this thread's look is not enough where the barrier is refused, and the sleeper waits without a timeout. The fence
-            // is against that of `note_refusal`.
+            // Lemma 13: this thread's look is not enough where the barrier is refused, and the sleeper waits without a
+            // timeout. The fence is against that of `note_refusal`.
             sleep.platform.fence(Ordering::SeqCst);
             if !self.barriers_work.load(Ordering::Relaxed) && sleep.claim(sleeper, word::WOKEN_BY_PEER) {
-                sleep.rouse(sleeper, Waker::MakesRoom);
+                sleep.wake_thread(sleeper, Waker::MakesRoom);
             }
         }
         if restored > 0 {

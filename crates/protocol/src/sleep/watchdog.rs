@@ -1,5 +1,5 @@
-//! [`Waking::Watchdog`](comity_policy::Waking::Watchdog): one thief, the watchdog, stays awake while a worker is busy, and
-//! thieves wake each other on their policy's word (BWS §4).
+//! [`Waking::Watchdog`](comity_policy::Waking::Watchdog): one thief, the watchdog, stays awake while a worker is busy,
+//! and thieves wake each other on their policy's word (BWS §4).
 //!
 //! # States
 //!
@@ -15,7 +15,8 @@
 //! # Invariants
 //!
 //! - All changes of the post are compare-and-swaps, so it has one holder at most.
-//! - A worker parks only after it saw the post in another's hand, or vacant in a pool without a busy worker (Lemmas 5, 6).
+//! - A worker parks only after it saw the post in another's hand, or vacant in a pool without a busy worker (Lemmas 5,
+//!   6).
 //! - The holder turns busy only after the post is a woken sleeper's, or vacant with no sleeper left unseen (Lemma 5).
 //! - The post reaches a sleeper before the claim does, so the sleeper knows of it when it turns busy (Lemma 5).
 //!
@@ -48,8 +49,8 @@ impl<P: Platform> Watchdog<P> {
         self.post.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Gives the post, which is vacant or this worker's as `holder` says, to a sleeper, and claims that sleeper's wake-up.
-    /// `None`: no worker sleeps, or the post is in other hands meanwhile.
+    /// Gives the post, which is vacant or this worker's as `holder` says, to a sleeper, and claims that sleeper's
+    /// wake-up. `None`: no worker sleeps, or the post is in other hands meanwhile.
     ///
     /// The post changes hands first: were the sleeper claimed first, it could turn busy before it learns that it is
     /// the watchdog.
@@ -63,8 +64,9 @@ impl<P: Platform> Watchdog<P> {
             if sleep.claim(candidate, word::WOKEN_AS_WATCHDOG) {
                 return Some(candidate);
             }
-            // The candidate woke for another reason. This worker takes the post back, unless the candidate has noticed and
-            // dealt with it. Then it looks again from the start, because a sleeper may have parked trusting the candidate.
+            // The candidate woke for another reason. This worker takes the post back, unless the candidate has noticed
+            // and dealt with it. Then it looks again from the start, because a sleeper may have parked trusting the
+            // candidate.
             if !self.move_post(post, holder) {
                 return None;
             }
@@ -97,30 +99,30 @@ impl<P: Platform> Way<P> for Watchdog<P> {
                 return;
             }
             if let Some(successor) = self.appoint(sleep, me, holder) {
-                sleep.rouse(successor, Waker::GoesOn);
+                sleep.wake_thread(successor, Waker::GoesOn);
                 return;
             }
             if holder == VACANT {
                 return;
             }
-            // No sleeper to appoint: the post becomes vacant. A worker that fell asleep meanwhile may have relied on this
-            // one, so this one looks once more.
+            // No sleeper to appoint: the post becomes vacant. A worker that fell asleep meanwhile may have relied on
+            // this one, so this one looks once more.
             self.move_post(own, VACANT);
             sleep.platform.fence(Ordering::SeqCst);
         }
     }
 
-    fn wake_peer(&self, sleep: &Sleep<P>, me: WorkerId, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+    fn wake_peer(&self, sleep: &Sleep<P>, me: WorkerId, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
         if appoint && self.post.load(Ordering::Relaxed) == me.0 {
             let successor = self.appoint(sleep, me, me.0)?;
-            sleep.rouse(successor, Waker::GoesOn);
+            sleep.wake_thread(successor, Waker::GoesOn);
             return Some(successor);
         }
-        sleep.wake_one(me, whom)
+        sleep.wake_one(me, sleeper)
     }
 
-    /// A worker sleeps beside a watchdog, or is the watchdog. The watchdog sleeps only in a pool without work, and leaves the
-    /// post first.
+    /// A worker sleeps beside a watchdog, or is the watchdog. The watchdog sleeps only in a pool without work, and
+    /// leaves the post first.
     fn admit(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work) -> Admission {
         if sleep.work_arrived(me, work) {
             return Admission::Refused(SleepRefusal::WorkArrived);
@@ -134,14 +136,14 @@ impl<P: Platform> Way<P> for Watchdog<P> {
             if holder == VACANT && !self.move_post(VACANT, own) {
                 continue;
             }
-            if sleep.anyone_busy() {
+            if sleep.any_busy() {
                 return Admission::Refused(SleepRefusal::YouAreWatchdog);
             }
             // Lemma 6: a worker with a task in hand that this look misses has yet to hand over, and will find the post
             // vacant.
             self.move_post(own, VACANT);
             sleep.platform.fence(Ordering::SeqCst);
-            if !sleep.anyone_busy() {
+            if !sleep.any_busy() {
                 return Admission::Park(None);
             }
         }

@@ -1,20 +1,21 @@
 //! What tells the ways of waking apart: the parts of steps that each answers for itself, and the dispatch to them.
 //!
-//! There are no states here: each way has its own. A step that differs between ways is a method of [`Way`], and the one match that tells the
-//! ways apart is [`AnyWay`]'s.
+//! There are no states here: each way has its own. A step that differs between ways is a method of [`Way`], and the
+//! one match that tells the ways apart is [`AnyWay`]'s.
 
 use core::sync::atomic::Ordering;
 
 use comity_policy::{Waking, WorkerId};
 
+use super::always_awake::AlwaysAwake;
 use super::every_push::EveryPush;
 use super::hungry::Hungry;
-use super::nobody_sleeps::NobodySleeps;
 use super::watchdog::Watchdog;
 use super::{Admission, Sleep, Work};
 use crate::platform::{Platform, Waker};
 
-/// What the ways of waking answer differently. Each method is a part of one step of [`Sleep`], which says what stands before it.
+/// What the ways of waking answer differently. Each method is a part of one step of [`Sleep`], which says what stands
+/// before it.
 pub(super) trait Way<P: Platform> {
     /// See [`Sleep::bell_may_stop`].
     fn bell_may_stop(&self, _: &Sleep<P>) -> bool {
@@ -42,8 +43,8 @@ pub(super) trait Way<P: Platform> {
     fn hand_over(&self, sleep: &Sleep<P>, me: WorkerId, work: &impl Work);
 
     /// See [`Sleep::wake_peer`].
-    fn wake_peer(&self, sleep: &Sleep<P>, me: WorkerId, whom: Option<WorkerId>, _appoint: bool) -> Option<WorkerId> {
-        sleep.wake_one(me, whom)
+    fn wake_peer(&self, sleep: &Sleep<P>, me: WorkerId, sleeper: Option<WorkerId>, _appoint: bool) -> Option<WorkerId> {
+        sleep.wake_one(me, sleeper)
     }
 
     /// The look of [`Sleep::admit`], with its barrier.
@@ -55,7 +56,8 @@ pub(super) trait Way<P: Platform> {
     /// A word was ASLEEP until now.
     fn sleeper_removed(&self, _: &Sleep<P>) {}
 
-    /// How the kernel is to place a worker that such a waker wakes. The papers' policies are measured with its own placement.
+    /// How the kernel is to place a worker that such a waker wakes. The papers' policies are measured with its own
+    /// placement.
     fn placed_beside(&self, _: &Sleep<P>, _waker: Waker) -> Waker {
         Waker::MakesRoom
     }
@@ -73,7 +75,7 @@ pub(super) trait Way<P: Platform> {
 
 /// One pool's way of waking, with the words that it has of its own.
 pub(super) enum AnyWay<P: Platform> {
-    NobodySleeps(NobodySleeps),
+    AlwaysAwake(AlwaysAwake),
     Watchdog(Watchdog<P>),
     Hungry(Hungry<P>),
     EveryPush(EveryPush),
@@ -82,7 +84,7 @@ pub(super) enum AnyWay<P: Platform> {
 impl<P: Platform> AnyWay<P> {
     pub(super) fn new(platform: &P, waking: Waking) -> AnyWay<P> {
         match waking {
-            Waking::NobodySleeps => AnyWay::NobodySleeps(NobodySleeps),
+            Waking::AlwaysAwake => AnyWay::AlwaysAwake(AlwaysAwake),
             Waking::Watchdog => AnyWay::Watchdog(Watchdog::new(platform)),
             Waking::Hungry => AnyWay::Hungry(Hungry::new(platform)),
             Waking::EveryPush { sleepers } => AnyWay::EveryPush(EveryPush { sleepers }),
@@ -94,7 +96,7 @@ impl<P: Platform> AnyWay<P> {
 macro_rules! way {
     ($sleep:ident.$step:ident($($argument:expr),*)) => {
         match &$sleep.way {
-            AnyWay::NobodySleeps(way) => Way::<P>::$step(way, $sleep, $($argument),*),
+            AnyWay::AlwaysAwake(way) => Way::<P>::$step(way, $sleep, $($argument),*),
             AnyWay::Watchdog(way) => Way::<P>::$step(way, $sleep, $($argument),*),
             AnyWay::Hungry(way) => Way::<P>::$step(way, $sleep, $($argument),*),
             AnyWay::EveryPush(way) => Way::<P>::$step(way, $sleep, $($argument),*),

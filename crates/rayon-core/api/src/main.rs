@@ -1,5 +1,6 @@
-//! `rayon-core-api STOCK.json OURS.json`: whether the second crate offers all that the first does, trait implementations and
-//! automatic ones included. The files are rustdoc's. Exit code 2: of a compiler whose format `public-api` does not know.
+//! `rayon-core-api STOCK.json OURS.json`: whether the second crate offers all that the first does, trait
+//! implementations and automatic ones included. The files are rustdoc's. Exit code 2: of a compiler with a format that
+//! `public-api` does not know.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -32,6 +33,6 @@ fn items(rustdoc_json: &str) -> Result<BTreeSet<String>, Box<dyn Error>> {
     let api = public_api::Builder::from_rustdoc_json(rustdoc_json)
         .build()
         .map_err(|error| format!("cannot read {rustdoc_json}: {error}"))?;
-    // How a struct lies in memory is nobody's business while its fields are private.
+    // How a struct lies in memory is private while its fields are.
     Ok(api.items().map(|item| item.to_string().replace("#[repr(transparent)] ", "")).collect())
 }

@@ -9,7 +9,7 @@ pub struct Row {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    /// How large it is when nobody says otherwise: some 10 to 100 ms on two cores of 2 GHz.
+    /// How large it is where no size is given: some 10 to 100 ms on two cores of 2 GHz.
     pub size: usize,
     /// Builds a program of a size.
     pub prepare: fn(usize) -> Box<dyn Program>,

@@ -1,8 +1,8 @@
 //! Programs as users of rayon write them, to be compiled once with the stock rayon-core and once with a drop-in for it.
 //! Nothing here knows which one it got. `RAYON_NUM_THREADS` sets the number of threads, as for any such program.
 //!
-//! Every run's result is checked, and a wrong one is an error. `comity-lab bench drop-in` starts `rayon-programs serve` and
-//! compares.
+//! Every run's result is checked, and a wrong one is an error. `comity-lab bench drop-in` starts
+//! `rayon-programs serve` and compares.
 
 mod catalog;
 mod program;
@@ -18,7 +18,7 @@ use clap::{Parser, Subcommand};
 /// Run programs that are written with rayon, and check their results
 ///
 /// A run's time is the wall-clock time of its parallel part. Its processor time is that of the whole process, all
-/// threads, user and system, from just before the parallel part until 20 ms after it: a thread that goes on looking
+/// threads, user and system, from just before the parallel part until 20 ms after it. So a thread that goes on looking
 /// for work after the job is paid for. Building the input and checking the result are in neither.
 #[derive(Parser)]
 #[command(name = "rayon-programs", version, max_term_width = 120, arg_required_else_help = true)]

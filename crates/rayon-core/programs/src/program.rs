@@ -65,7 +65,7 @@ pub fn measure<O>(aftermath: Duration, parallel_part: impl FnOnce() -> O) -> (O,
     (output, Took { wall, cpu: cpu_time().saturating_sub(used) })
 }
 
-/// What nobody's work uses in this time.
+/// What is used in this time without any work.
 pub fn idle(time: Duration) -> Took {
     let (used, start) = (cpu_time(), Instant::now());
     thread::sleep(time);

@@ -44,10 +44,11 @@ where
     })
 }
 
-/// Calls `op` some time once on every worker of the current pool, or of the global one outside of any, and does not wait.
+/// Calls `op` some time once on every worker of the current pool, or of the global one outside of any, and does not
+/// wait.
 ///
-/// A pool ends only after all these calls. One that panics reports to the pool's panic handler; without one, the process
-/// aborts.
+/// A pool ends only after all these calls. One that panics reports to the pool's panic handler; without one, the
+/// process aborts.
 pub fn spawn_broadcast<F>(op: F)
 where
     F: Fn(BroadcastContext) + Send + Sync + 'static,

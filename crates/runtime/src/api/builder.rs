@@ -34,6 +34,31 @@ const MOST_WEIGHT: u32 = 10_000;
 
 /// What a pool is to be like. Everything has a default.
 ///
+/// # From outside of the program
+///
+/// Environment variables choose what the builder does not:
+///
+/// - `COMITY_POLICY` and `COMITY_NUM_THREADS`: the policy, and the number of workers.
+/// - `COMITY_CORES`: the most cores that a program uses.
+/// - `COMITY_TABLE`: by which table it shares cores with other programs. `COMITY_WEIGHT` (1 to 10000, else 100): how
+///   much it counts there.
+/// - `COMITY=off`: plain work stealing.
+/// - `COMITY_WATCH=SECS`: a pool that has stood still for so long, with something to do, reports which threads wait
+///   where.
+/// - `COMITY_TRACE=FILE`: what each worker did when is written there, in the Trace Event Format that Perfetto opens,
+///   with the process's number for `%p`.
+///
+/// A bad value fails a builder. Where the global pool meets it at its first use, the program ends with a line that
+/// says so and the exit code 2.
+///
+/// # After a fork
+///
+/// The child gets a global pool of its own; other pools of its parent's are of no use there, and say so. Pools hold a
+/// fork off while their threads start and end. Threads that the program starts itself do not: a child forked at the
+/// very moment in which the standard library notes one can start no thread at all.
+///
+/// # Example
+///
 /// ```
 /// let pool = comity::ThreadPoolBuilder::new().num_threads(2).policy("bws".parse().unwrap()).build().unwrap();
 /// assert_eq!(pool.install(comity::current_num_threads), 2);
@@ -57,8 +82,9 @@ impl ThreadPoolBuilder {
         ThreadPoolBuilder::default()
     }
 
-    /// The number of workers, at most [`MAX_THREADS`]. 0, or not set: `COMITY_NUM_THREADS`, or else `RAYON_NUM_THREADS`, or
-    /// else as many as there are usable cores (affinity, cgroup quota and `COMITY_CORES` considered).
+    /// The number of workers, at most [`MAX_THREADS`]. 0, or not set: `COMITY_NUM_THREADS`, or else
+    /// `RAYON_NUM_THREADS`, or else as many as there are usable cores. Usable are those that affinity, cgroup quota
+    /// and `COMITY_CORES` allow.
     pub fn num_threads(mut self, num_threads: usize) -> Self {
         self.num_threads = Some(num_threads).filter(|number| *number > 0);
         self
@@ -70,8 +96,8 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Names each worker's thread by its index. Not set: [`build`](ThreadPoolBuilder::build) takes `comity-0`, `comity-1`
-    /// and so on.
+    /// Names each worker's thread by its index. Not set: [`build`](ThreadPoolBuilder::build) takes `comity-0`,
+    /// `comity-1` and so on.
     pub fn thread_name<F>(mut self, name: F) -> Self
     where
         F: FnMut(usize) -> String + 'static,
@@ -86,8 +112,7 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Called with the panic of a task that nobody waits for. Not set: the process aborts, as it does when the handler
-    /// panics.
+    /// Called with the panic of a detached task. Not set: the process aborts, as it does when the handler panics.
     pub fn panic_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(Box<dyn Any + Send>) + Send + Sync + 'static,
@@ -97,8 +122,8 @@ impl ThreadPoolBuilder {
     }
 
     /// Makes the thread that builds the pool its worker 0. It runs tasks only while it waits for some, or when it
-    /// [yields](crate::yield_now()), and counts as busy in between. It stays a worker for the rest of its life: what it has
-    /// of the pool is never freed.
+    /// [yields](crate::yield_now()), and counts as busy in between. It stays a worker for the rest of its life: what
+    /// it has of the pool is never freed.
     pub fn use_current_thread(mut self) -> Self {
         self.use_current_thread = true;
         self
@@ -110,9 +135,9 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Called by each worker with its index, before anything else runs on it; not by the thread that builds the pool. If
-    /// it panics, the panic handler is told, and without one the process aborts. It does so if it spawns a task into a pool
-    /// whose handle is dropped already.
+    /// Called by each worker with its index, before anything else runs on it; not by the thread that builds the pool.
+    /// If it panics, the panic handler is told, and without one the process aborts. It does so too if it spawns a task
+    /// into a pool that has lost its handle already.
     pub fn start_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -121,8 +146,8 @@ impl ThreadPoolBuilder {
         self
     }
 
-    /// Called by each worker with its index, after everything else has run on it. If it panics, as above.
-    /// The other workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever.
+    /// Called by each worker with its index, after everything else has run on it. If it panics, as above. The other
+    /// workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -181,7 +206,7 @@ impl ThreadPoolBuilder {
         let queue = if self.breadth_first { Spawns::new_fifo } else { Spawns::new_lifo };
         let spawns: Vec<Spawns<JobRef>> = (0..num_threads).map(|_| queue()).collect();
         let stealers: Vec<Stealer<JobRef>> = spawns.iter().map(Spawns::stealer).collect();
-        // crossbeam makes its collector behind a lock when somebody steals first. A worker that did so while this thread forks
+        // crossbeam makes its collector behind a lock at the first steal. A worker that did so while this thread forks
         // would leave it locked in the child.
         let _nothing = stealers.first().map(Stealer::steal);
         let handlers = std::mem::take(&mut self.handlers);
@@ -255,7 +280,7 @@ impl ThreadPoolBuilder {
     fn heed<T>(&self, value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
         match value {
             Err(error) if self.lenient => {
-                // A program whose standard error is closed goes on too.
+                // A program with a closed standard error goes on too.
                 let _ = writeln!(io::stderr(), "comity: {error}; the default is taken");
                 Ok(default())
             }
@@ -276,7 +301,7 @@ impl ThreadPoolBuilder {
     }
 }
 
-/// The policy of a pool whose builder is told none: see [`ThreadPoolBuilder::policy`].
+/// The policy of a pool if its builder is told none: see [`ThreadPoolBuilder::policy`].
 ///
 /// # Errors
 /// If a variable of the environment has a bad value.
@@ -292,7 +317,7 @@ pub fn default_policy() -> Result<Policy, BuildError> {
     }
 }
 
-/// The number of workers of a pool whose builder is told none: see [`ThreadPoolBuilder::num_threads`].
+/// The number of workers of a pool if its builder is told none: see [`ThreadPoolBuilder::num_threads`].
 ///
 /// # Errors
 /// If a variable of the environment has a bad value.
@@ -320,7 +345,8 @@ fn within_limit(num_threads: usize) -> Result<usize, BuildError> {
     }
 }
 
-/// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the most.
+/// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the
+/// most.
 fn rayons_num_threads() -> Option<usize> {
     let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
     let number =
@@ -362,7 +388,8 @@ pub struct ThreadBuilder {
     pub(crate) thief: Box<dyn Thief>,
     registry: Arc<Registry>,
     spawns: Spawns<JobRef>,
-    /// Who built the pool, if it was narrow: the thread will find itself there unless the program puts it elsewhere.
+    /// The thread that built the pool, if its mask was narrow: it will find itself there unless the program puts it
+    /// elsewhere.
     starter: Option<masks::Narrow>,
 }
 
@@ -382,8 +409,8 @@ impl ThreadBuilder {
         self.stack_size
     }
 
-    /// Starts the thread that `thread` describes, which [runs](ThreadBuilder::run) the worker. A fork waits while it starts or
-    /// ends: the child could start no thread if the standard library was about to note this one.
+    /// Starts the thread that `thread` describes, which [runs](ThreadBuilder::run) the worker. A fork waits while it
+    /// starts or ends: the child could start no thread if the standard library was about to note this one.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -504,8 +531,8 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// Whether a variable of the environment has a value that is none, or is at fault where the builder was told no number: a machine has
-    /// fewer cores than a process can have threads.
+    /// Whether a variable of the environment is at fault: its value is bad, or it asks for too many threads. No
+    /// default does: a machine has fewer cores than a process can have threads.
     fn is_from_outside(&self) -> bool {
         use BuildError::{
             CoresVariable, NumThreadsVariable, PolicyVariable, SwitchVariable, ThreadLimit, TraceVariable,

@@ -11,10 +11,10 @@ use crate::workers::registry::Worker;
 /// Calls `body` with the blocks of `grain` that `range` consists of, the last of which may be shorter, potentially in
 /// parallel. The blocks are the same on every run, whatever the number of workers.
 ///
-/// The range is halved down to a quarter of a worker's share, and from there on lazily: when there is nothing else that a
-/// thief could take from this worker, or one asks for more. So a loop that nobody helps with costs next to nothing per
-/// block; a good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin, *Lazy binary splitting*,
-/// PPoPP 2010.)
+/// The range is halved down to a quarter of a worker's share. From there on it is halved lazily: when there is nothing
+/// else that a thief could take from this worker, or a thief asks for more. So a loop that no thief helps with costs
+/// next to nothing per block; a good grain is a microsecond of work or less. (Tzannes, Caragea, Barua and Vishkin,
+/// *Lazy binary splitting*, PPoPP 2010.)
 ///
 /// # Panics
 /// If `grain` is zero. With the leftmost panic of `body`, after it has been called with all blocks.
@@ -46,7 +46,7 @@ struct Loop<'a, F> {
     grain: usize,
     /// Longer parts than that are halved in any case.
     coarse: usize,
-    /// Whether a bell that rings means that somebody is hungry: in some pools it always does.
+    /// Whether a bell that rings means that a thief or a sleeper is hungry: in some pools it always rings.
     hears: bool,
     body: &'a F,
 }

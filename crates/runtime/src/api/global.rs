@@ -14,7 +14,7 @@ use crate::fork::PerProcess;
 struct Global {
     /// Set once, under the lock below.
     pool: AtomicCell<Option<&'static ThreadPool>>,
-    /// Held by whoever builds the pool.
+    /// Held by the thread that builds the pool.
     building: Mutex<()>,
     /// That of the process that this one was forked from.
     parent: Option<&'static Global>,
@@ -32,16 +32,16 @@ fn of_process() -> &'static Global {
 /// with as many workers, as large stacks and the same policy as its parent's had.
 ///
 /// # Panics
-/// If it cannot be built: the sentence says why. Where a variable of the environment has a bad value, or asks for more threads
-/// than the process can have, the process ends with the exit
-/// code 2 and a line on standard error; with the feature `lenient` the line is told and the default taken.
+/// If it cannot be built: the sentence says why. Where a variable of the environment has a bad value, or asks for more
+/// threads than the process can have, the process ends. Its exit code is then 2, after a line on standard error. With
+/// the feature `lenient` the line is told and the default taken.
 pub(crate) fn global() -> &'static ThreadPool {
     let ours = of_process();
     if let Some(pool) = ours.pool.load() {
         return pool;
     }
     let _building = lock(&ours.building);
-    // Somebody else may have built it meanwhile.
+    // Another thread may have built it meanwhile.
     ours.pool.load().unwrap_or_else(|| {
         let parents = ours.parent.and_then(|parent| parent.pool.load());
         let builder = parents.map_or_else(ThreadPoolBuilder::new, ThreadPoolBuilder::like);
@@ -67,8 +67,8 @@ impl ThreadPoolBuilder {
         build(|| self.build())
     }
 
-    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`]. Every worker must be made to run before
-    /// this returns.
+    /// [`ThreadPoolBuilder::build_global`] as in [`ThreadPoolBuilder::build_with`]. Every worker must be made to run
+    /// before this returns.
     ///
     /// # Errors
     /// As both.

@@ -12,8 +12,8 @@ use crate::workers::registry::{JoinJob, Worker};
 
 /// Runs both closures, potentially in parallel, and returns both results.
 ///
-/// `b` is offered to other workers while this one runs `a`; if nobody took it, this one runs it too, by a direct call.
-/// Outside of any pool, the global one is used.
+/// `b` is offered to other workers while this one runs `a`; if no worker took it, this one runs it too, by a direct
+/// call. Outside of any pool, the global one is used.
 ///
 /// # Panics
 /// With the panic of `a` or `b`, after both have ended. If both panic, with that of `a`.
@@ -51,7 +51,7 @@ where
     })
 }
 
-/// Whoever comes from outside sees both halves move to the pool.
+/// A caller from outside sees both halves move to the pool.
 #[cold]
 #[inline(never)]
 fn outside<A, B, RA, RB>(a: A, job: &JoinJob<B, RB>) -> (RA, RB)
@@ -61,7 +61,7 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: nobody else has the job, and it is used no more.
+    // SAFETY: no other thread has the job, and it is used no more.
     let b = unsafe { job.take() };
     on_worker(|worker| worker.join(|worker| a(worker, true), |worker| b(worker, true)))
 }
@@ -153,9 +153,9 @@ impl Worker {
 
     /// The one join. `job` is new, has the right half, and is used for nothing else.
     ///
-    /// Never inlined: so the compiler inlines the closures into it, and a recursive caller's test for its leaves with
-    /// them, and no frame is made for a leaf. The job comes by reference, so that its closure is written where it stays:
-    /// a copy of it would read by 16 bytes what was just written by 8, and wait for the store buffer.
+    /// Never inlined. So the compiler inlines the closures into it, and a recursive caller's test for its leaves with
+    /// them, and no frame is made for a leaf. The job comes by reference, so that its closure is written where it
+    /// stays. A copy of it would read by 16 bytes what was just written by 8, and wait for the store buffer.
     #[inline(never)]
     fn fork<A, F, RA, RB>(&self, a: A, job: &JoinJob<F, RB>) -> (RA, RB)
     where
@@ -194,7 +194,8 @@ impl Worker {
         F: FnOnce(&Worker, bool) -> R + Send,
         R: Send,
     {
-        // SAFETY: the owner, with the last push of this frame; what was pushed after it was popped as the panic went by.
+        // SAFETY: the owner, with the last push of this frame; what was pushed after it was popped as the panic went
+        // by.
         let lost = match unsafe { self.peer.deque.pop(index) } {
             // SAFETY: the job is this frame's again.
             Popped::Back => catch_unwind(AssertUnwindSafe(|| unsafe { job.run_inline(self) })),

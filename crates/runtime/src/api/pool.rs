@@ -19,7 +19,7 @@ use crate::workers::worker::Yield;
 pub struct ThreadPool {
     registry: Arc<Registry>,
     threads: Vec<JoinHandle<()>>,
-    /// How it was built, for those who build one like it.
+    /// How it was built, for a forked child that builds one like it.
     pub(crate) stack_size: Option<usize>,
     /// As above.
     pub(crate) breadth_first: bool,
@@ -64,14 +64,15 @@ impl ThreadPool {
         self.if_current(Worker::yield_local)
     }
 
-    /// From now on at most `most` of the pool's workers are awake: those beyond it rest as soon as they are without a task. Each call
-    /// takes the place of the one before, from any thread; [`current_num_threads`](ThreadPool::current_num_threads) stays what it is. A
-    /// worker that comes back to a join or a scope that it waits for, or that a [broadcast](ThreadPool::broadcast) has a part for, is up
-    /// until that is done, and counts.
+    /// From now on at most `most` of the pool's workers are awake; those beyond it rest as soon as they are without a
+    /// task. Each call takes the place of the one before, from any thread;
+    /// [`current_num_threads`](ThreadPool::current_num_threads) stays what it is. A worker that comes back to a join
+    /// or a scope that it waits for, or that has a part of a [broadcast](ThreadPool::broadcast), is up until that is
+    /// done, and counts.
     ///
     /// # Errors
-    /// If `most` is 0 or more than there are workers, or the pool's policy leaves it to the operating system who runs: see
-    /// [`ActiveThreadsError`].
+    /// If `most` is 0 or more than there are workers, or if the pool's policy leaves it to the operating system which
+    /// workers run: see [`ActiveThreadsError`].
     pub fn set_active_threads(&self, most: usize) -> Result<(), ActiveThreadsError> {
         let workers = self.current_num_threads();
         if !(1..=workers).contains(&most) {
@@ -94,8 +95,8 @@ impl ThreadPool {
         self.if_current(Worker::index)
     }
 
-    /// [`current_thread_has_pending_tasks`](crate::current_thread_has_pending_tasks), if this thread is a worker of this
-    /// pool.
+    /// [`current_thread_has_pending_tasks`](crate::current_thread_has_pending_tasks), if this thread is a worker of
+    /// this pool.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
         self.if_current(Worker::has_pending_tasks)
     }
@@ -122,7 +123,8 @@ impl ThreadPool {
     /// Ends the pool and waits until the threads have ended that [`build`](crate::ThreadPoolBuilder::build) started.
     ///
     /// # Panics
-    /// If called by one of these threads, which would wait for itself; and in a process that was forked from the pool's.
+    /// If called by one of these threads, which would wait for itself; and in a process that was forked from the
+    /// pool's.
     pub fn shutdown(mut self) {
         self.registry.assert_of_this_process();
         let is_one_of_them = self.if_current(|worker| !worker.own().adopted) == Some(true);
@@ -134,7 +136,7 @@ impl ThreadPool {
             thread.join().expect("a worker does not unwind");
         }
         if let Some(program) = registry.program() {
-            program.wait_if_deserted();
+            program.join_coordinator_if_unused();
         }
     }
 }
@@ -151,12 +153,12 @@ impl fmt::Debug for ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         if self.registry.is_of_this_process() {
-            // The threads are let go before they can end: glibc's `pthread_detach` may read what a thread that ends has freed
-            // (its bug 19951).
+            // The threads are let go before they can end: glibc's `pthread_detach` may read what a thread that ends
+            // has freed (its bug 19951).
             self.threads.clear();
             self.registry.drop_reason_to_run();
         } else {
-            // There is nobody to tell in a process that was forked from the pool's, and other threads may go by the names
+            // A process that was forked from the pool's has no thread to tell, and other threads may go by the names
             // that these had.
             std::mem::forget(std::mem::take(&mut self.threads));
         }
@@ -173,7 +175,7 @@ pub enum ActiveThreadsError {
         /// The pool's workers.
         workers: usize,
     },
-    /// Under this policy no books are kept of who is awake.
+    /// Under this policy no books are kept of which workers are awake.
     SharesNoCores(Policy),
 }
 
@@ -186,7 +188,7 @@ impl fmt::Display for ActiveThreadsError {
             ActiveThreadsError::SharesNoCores(policy) => {
                 write!(
                     f,
-                    "under the policy {policy} the operating system decides who runs; build the pool under one that shares cores"
+                    "under the policy {policy} the operating system decides what runs where; build the pool under one that shares cores"
                 )
             }
         }

@@ -22,7 +22,7 @@ pub struct Scope<'scope> {
     tasks: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
-/// A [`Scope`] whose tasks each worker begins with the oldest. See [`scope_fifo`].
+/// A [`Scope`] of which each worker begins the oldest task first. See [`scope_fifo`].
 pub struct ScopeFifo<'scope> {
     group: Group,
     /// What each worker has spawned, by its index.
@@ -127,7 +127,7 @@ impl ThreadPool {
     }
 }
 
-/// A scope of `pool`, whose body runs on this thread, which is `worker`, if it is one.
+/// A scope of `pool`. Its body runs on this thread, which is `worker`, if it is one.
 fn scope_in<'scope, F, R>(pool: &Arc<Registry>, worker: Option<&Worker>, body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R,
@@ -172,8 +172,8 @@ impl<'scope> Scope<'scope> {
 }
 
 impl<'scope> ScopeFifo<'scope> {
-    /// Runs `task` some time before the scope ends, and after those that this worker has spawned in the scope before, if
-    /// nobody takes them. It gets the scope, to spawn more.
+    /// Runs `task` some time before the scope ends, and after those that this worker has spawned in the scope before,
+    /// if no other worker takes them. It gets the scope, to spawn more.
     pub fn spawn_fifo<F>(&self, task: F)
     where
         F: FnOnce(&ScopeFifo<'scope>) + Send + 'scope,

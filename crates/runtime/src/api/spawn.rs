@@ -1,4 +1,4 @@
-//! Tasks that nobody waits for.
+//! Detached tasks: nothing waits for them.
 
 use crate::api::global::global;
 use crate::api::pool::ThreadPool;
@@ -66,7 +66,7 @@ impl Registry {
         let job = move || {
             current::with(|worker| {
                 let pool = worker.expect("a task runs on a worker of its pool").registry();
-                pool.catch_panic(task, "a task that nobody waits for panicked, and the pool has no panic handler");
+                pool.catch_panic(task, "a detached task panicked, and the pool has no panic handler");
                 pool.drop_reason_to_run();
             });
         };
@@ -74,14 +74,14 @@ impl Registry {
         unsafe { HeapJob::new_ref(job) }
     }
 
-    /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside. With a `fifo` of that worker,
-    /// what is queued is the turn of the oldest job in it.
+    /// Queues a job: on the caller's deque if it is a worker of this pool, else from outside. With a `fifo` of that
+    /// worker, what is queued is the turn of the oldest job in it.
     pub(crate) fn queue(&self, job: JobRef, fifo: Option<&JobFifo>) {
         current::with(|worker| match worker {
             Some(worker) if std::ptr::eq(&**worker.registry(), self) => {
                 worker.push_spawn(match fifo {
-                    // SAFETY: a fifo outlives the jobs that it holds: a scope's, because the scope waits for them; a worker's,
-                    // because they keep the pool running.
+                    // SAFETY: a fifo outlives the jobs that it holds: a scope's, because the scope waits for them; a
+                    // worker's, because they keep the pool running.
                     Some(fifo) => unsafe { fifo.push(job) },
                     None => job,
                 });

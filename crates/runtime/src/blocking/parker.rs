@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "for the thread that made it")]
-    fn nobody_else_waits_for_it() {
+    fn no_other_thread_waits_for_the_parker_of_a_worker() {
         let parker = thread::spawn(Parker::new).join().unwrap();
         parker.park();
     }

@@ -19,11 +19,12 @@ use crate::workers::registry::{Header, Linked, LinkedRef, Registry, Worker};
 /// `Runnable::last` before it has run.
 const NOWHERE: u32 = u32::MAX;
 
-/// What an executor puts into a pool: work that runs for a while, blocks, and runs again when something has unblocked it.
+/// What an executor puts into a pool: work that runs for a while, blocks, and runs again when something has unblocked
+/// it.
 ///
-/// The pool runs [`resume`](Resume::resume) after the work was [queued](Runnable::schedule), on any worker. Work that is queued again
-/// before its turn has come runs once for both; queued while it runs, it may run on two workers at once: an executor that
-/// does not want that queues it when it has blocked.
+/// The pool runs [`resume`](Resume::resume) after the work was [queued](Runnable::schedule), on any worker. Work that
+/// is queued again before its turn has come runs once for both. Work that is queued while it runs may run on two
+/// workers at once: an executor that does not want that queues it when it has blocked.
 pub trait Resume: Send + Sync + Sized + 'static {
     /// Goes on until the work blocks or ends. Must not unwind: the process would abort.
     fn resume(this: &Arc<Runnable<Self>>);
@@ -32,8 +33,8 @@ pub trait Resume: Send + Sync + Sized + 'static {
     fn wake(&self) -> bool;
 }
 
-/// A `T` that a pool can run whenever it is ready. It keeps its pool running until it is [done](Runnable::done) or dropped, and
-/// can be made a [`Waker`](std::task::Waker).
+/// A `T` that a pool can run whenever it is ready. It keeps its pool running until it is [done](Runnable::done) or
+/// dropped, and can be made a [`Waker`](std::task::Waker).
 #[repr(C, align(64))]
 pub struct Runnable<T> {
     linked: Linked,
@@ -77,8 +78,8 @@ impl<T: Resume> Runnable<T> {
         })
     }
 
-    /// Queues the work, where the policy places what the caller has unblocked, unless it is queued. In a process that was forked from
-    /// the pool's this is without effect, for nobody would ever run it.
+    /// Queues the work, where the policy places what the caller has unblocked, unless it is queued. In a process that
+    /// was forked from the pool's this is without effect, for no worker would ever run it.
     pub fn schedule(self: Arc<Self>) {
         if !self.is_to_be_queued() {
             return;
@@ -98,7 +99,7 @@ impl<T: Resume> Runnable<T> {
     }
 
     fn is_to_be_queued(&self) -> bool {
-        // Whoever comes second leaves what it has written to the run that the first has asked for.
+        // The second thread leaves what it has written to the run that the first has asked for.
         self.pool.is_of_this_process() && !self.queued.swap(true, Ordering::AcqRel)
     }
 
@@ -116,11 +117,12 @@ impl<T: Resume> Runnable<T> {
         }
     }
 
-    /// Reports a panic of this work that nobody will hear of to the pool's panic handler; without one, the process aborts.
+    /// Reports a panic of this work that no caller will hear of to the pool's panic handler; without one, the process
+    /// aborts.
     pub fn report_panic(&self, payload: Box<dyn std::any::Any + Send>) {
         self.pool.catch_panic(
             || std::panic::resume_unwind(payload),
-            "a task that nobody waits for panicked, and the pool has no panic handler",
+            "a detached task panicked, and the pool has no panic handler",
         );
     }
 
@@ -133,7 +135,8 @@ impl<T: Resume> Runnable<T> {
     /// # Safety
     /// `header` is that of a `Runnable` of this type from `into_job`, each executed once.
     unsafe fn execute(header: NonNull<Header>, worker: &Worker) {
-        // SAFETY: the pointer came from `Arc::into_raw` of this type, which the header is at the beginning of, and is turned back once.
+        // SAFETY: the pointer came from `Arc::into_raw` of this type, which the header is at the beginning of, and is
+        // turned back once.
         let this = unsafe { Arc::from_raw(header.as_ptr().cast_const().cast::<Self>()) };
         this.last.store(worker.id().0, Ordering::Relaxed);
         worker.own().turn.needed.set(true);
@@ -160,7 +163,7 @@ impl<T: Resume> Wake for Runnable<T> {
     }
 }
 
-/// The waker of work that somebody holds: it is none of those that are counted.
+/// The waker of work that its caller holds: it is none of those that are counted.
 pub struct BorrowedWaker<'a, T> {
     waker: ManuallyDrop<Waker>,
     of: PhantomData<&'a Arc<T>>,
@@ -185,11 +188,12 @@ impl<T> Deref for Runnable<T> {
 impl<T> Drop for Runnable<T> {
     fn drop(&mut self) {
         let body = &mut self.body;
-        // SAFETY: nobody uses it afterwards. A future may panic when it is dropped, on any thread, and nobody would hear of it.
+        // SAFETY: nothing uses it afterwards. A future may panic when it is dropped, on any thread, and no caller
+        // would hear of it.
         let dropped = || unsafe { ManuallyDrop::drop(body) };
         self.pool.catch_panic(
             dropped,
-            "a task that nobody can wake any more panicked when it was dropped, and the pool has no panic handler",
+            "a task without a waker panicked when it was dropped, and the pool has no panic handler",
         );
         if *self.unfinished.get_mut() && self.pool.is_of_this_process() {
             self.pool.drop_reason_to_run();

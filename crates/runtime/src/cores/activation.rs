@@ -1,5 +1,5 @@
-//! Who is awake on which core (`comity_protocol::activation`), on threads: the cores are the program's part of the core table, and
-//! where threads run is kept by `masks`.
+//! Which worker is awake on which core (`comity_protocol::activation`), on threads. The cores are the program's part
+//! of the core table; `masks` keeps where threads run.
 
 use comity_os::{CoreSet, cores};
 use comity_policy::Policy;
@@ -14,7 +14,8 @@ pub(crate) type Part = Box<dyn Cores + Send + Sync>;
 /// What one pool has of its program's share of the machine.
 pub(crate) type Activation<C = Seen<Part>> = comity_protocol::activation::Activation<Threads, C>;
 
-/// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out time.
+/// `may_use`: where the thread that builds the pool runs of its own accord. `None`: the operating system shares out
+/// time.
 pub(crate) fn of<C: Cores>(policy: Policy, workers: u32, adopts: bool, may_use: CoreSet) -> Option<Activation<C>> {
     let (sharing, _) = policy.sharing()?;
     let usable = cores::usable_of(may_use.len()).get();

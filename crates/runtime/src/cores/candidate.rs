@@ -1,7 +1,8 @@
 //! A worker as a candidate for acceleration (Robinhood §4.3): one thief at a time, and a clock that stands still.
 //!
-//! [`Candidate::initiator`] is the paper's `acct_initiator`. A thief takes it by compare-and-swap from 0, with acquire, and gives it back with
-//! release. So what one has written of the candidate's clock the next one reads, and no two pull a thread at a time.
+//! [`Candidate::initiator`] is the paper's `acct_initiator`. A thief takes it by compare-and-swap from 0, with
+//! acquire, and gives it back with release. So what one has written of the candidate's clock the next one reads, and
+//! no two pull a thread at a time.
 
 use comity_policy::WorkerId;
 

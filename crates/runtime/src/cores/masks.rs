@@ -1,11 +1,11 @@
-//! The masks of a pool's threads: where they run, by whose wish, and what that means for what they start.
+//! The masks of a pool's threads: where they run, what put them there, and what that means for what they start.
 //!
-//! The books (`comity_protocol::activation`) say where a worker's thread is to run, and the functions here see to it. A thread's own wish, and that of an
-//! administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread starts while its mask is narrow inherits it; `mender`
-//! puts that right.
+//! The books (`comity_protocol::activation`) say where a worker's thread is to run, and the functions here see to it.
+//! A thread's own wish, and that of an administrator, win: see [`Mask`] and `docs/decisions/0023`. What a thread
+//! starts while its mask is narrow inherits it; `mender` puts that right.
 //!
-//! The masks have a lock of their own, for a thread that asks for its own mask needs no books. It is taken within the books' lock,
-//! and never the other way round.
+//! The masks have a lock of their own, for a thread that asks for its own mask needs no books. It is taken within the
+//! books' lock, and never the other way round.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -75,8 +75,8 @@ struct Entry {
     spells: Vec<Spell>,
 }
 
-/// What a forked child has to know of the mask of the thread that forked. The kernel copies the mask first and the memory later: a mask
-/// that was narrow at any time of the fork may be the child's.
+/// What a forked child has to know of the mask of the thread that forked. The kernel copies the mask first and the
+/// memory later: a mask that was narrow at any time of the fork may be the child's.
 #[derive(Default)]
 struct ForChild {
     is_narrow: AtomicBool,
@@ -121,9 +121,9 @@ impl ForChild {
 }
 
 impl Entry {
-    /// Learns what the worker's thread runs on. True if another has set that. What the system grants is asked anew before a mask
-    /// counts as another's; as long as it is not known, or where this program may set no mask any more, no mask is touched.
-    /// So in the midst of a pull, when it has one mask or the other.
+    /// Learns what the worker's thread runs on. True if another has set that. What the system grants is asked anew
+    /// before a mask counts as another's. As long as it is not known, or where this program may set no mask any more,
+    /// no mask is touched. So in the midst of a pull, when it has one mask or the other.
     fn learn(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) -> bool {
         let mut found = affinity::of(thread);
         if granted.is_empty() || found.is_empty() || self.pulled.is_some() {
@@ -150,8 +150,8 @@ impl Entry {
         foreign
     }
 
-    /// Confines the worker's thread, or lets it roam as its program wants. Where that is refused, it runs where it ran. Not before it
-    /// is known what the system grants.
+    /// Confines the worker's thread, or lets it roam as its program wants. Where that is refused, it runs where it
+    /// ran. Not before it is known what the system grants.
     fn confine(&mut self, thread: ThreadId, granted: &mut CoreSet, cores: Option<CoreSet>, for_child: &ForChild) {
         if let Some(pulled) = &mut self.pulled {
             // The thief that pulls it sets that.
@@ -172,8 +172,8 @@ impl Entry {
         for_child.tell(&self.mask);
     }
 
-    /// The thread is about to be moved to `core`, and has its mask again afterwards ([`Entry::has_moved`]). `has_task`: what it starts meanwhile
-    /// inherits the narrow one.
+    /// The thread is about to be moved to `core`, and has its mask again afterwards ([`Entry::has_moved`]).
+    /// `has_task`: what it starts meanwhile inherits the narrow one.
     fn moves(
         &mut self,
         thread: ThreadId,
@@ -194,8 +194,8 @@ impl Entry {
         Ok(Move { before, spell })
     }
 
-    /// It has been moved. A mask that its program or an administrator has set meanwhile wins; else it has the one that it had, or that
-    /// was noted for it since.
+    /// It has been moved. A mask that its program or an administrator has set meanwhile wins; else it has the one that
+    /// it had, or that was noted for it since.
     fn has_moved(&mut self, thread: ThreadId, granted: &mut CoreSet, for_child: &ForChild) {
         let after = self.pulled.take().unwrap_or_default();
         if !self.learn(thread, granted, for_child) {
@@ -253,8 +253,8 @@ impl Masks {
         self.kept().entries.iter().any(|entry| !entry.spells.is_empty())
     }
 
-    /// All narrow masks that workers have had since the last time, of a pool whose workers are only pulled. One that still has such a mask
-    /// may hand it on until the next time.
+    /// All narrow masks that workers have had since the last time, of a pool with workers that are only pulled. One
+    /// that still has such a mask may hand it on until the next time.
     pub(crate) fn spells_of_pulls(&self) -> Vec<Spell> {
         let of = |entry: &mut Entry| {
             let (cores, is_narrow) = (entry.mask.cores(), entry.mask.is_narrow());
@@ -273,12 +273,13 @@ impl Masks {
 
 /// Without the books' lock.
 impl Masks {
-    /// Has the worker's thread moved to `core`, where it stays until the kernel moves it again. Its mask is narrow for the moment in which it moves; if
-    /// the calling thread loses its core then, until that is back. No lock is held meanwhile: the caller is the only one that pulls this worker
+    /// Has the worker's thread moved to `core`, where it stays until the kernel moves it again. Its mask is narrow for
+    /// the moment in which it moves; if the calling thread loses its core then, until that is back. No lock is held
+    /// meanwhile: the caller is the only one that pulls this worker
     /// ([`Candidate`](crate::cores::candidate::Candidate)), and what the coordinator notes then is set afterwards.
     ///
-    /// `clock`: the processor time of a worker that has a task, which may start threads and processes. As long as that stands still it starts
-    /// nothing, and no spell is left.
+    /// `clock`: the processor time of a worker that has a task, which may start threads and processes. As long as that
+    /// stands still it starts nothing, and no spell is left.
     ///
     /// A thread that moves itself comes back when it has its turn on the other core.
     pub(crate) fn pull(
@@ -315,8 +316,8 @@ impl Masks {
 
 /// With the books' lock.
 impl Masks {
-    /// As [`Pool::confine`](comity_protocol::activation::Pool::confine), of the worker that runs on `thread`. `granted`: what is known
-    /// of the cores that the system grants.
+    /// As [`Pool::confine`](comity_protocol::activation::Pool::confine), of the worker that runs on `thread`.
+    /// `granted`: what is known of the cores that the system grants.
     pub(crate) fn confine(
         &self,
         worker: WorkerId,
@@ -327,7 +328,8 @@ impl Masks {
         self.set(worker, granted, |entry, granted, for_child| entry.confine(thread, granted, cores, for_child))
     }
 
-    /// As [`Pool::lead`](comity_protocol::activation::Pool::lead): one that runs is confined for the moment in which it moves.
+    /// As [`Pool::lead`](comity_protocol::activation::Pool::lead): one that runs is confined for the moment in which
+    /// it moves.
     pub(crate) fn lead(
         &self,
         worker: WorkerId,
@@ -423,8 +425,8 @@ impl Masks {
         self.for_children[me.index()].forks();
     }
 
-    /// In a forked child, on the thread of the worker that forked: where it runs of its own accord, if it was confined. Not from what
-    /// the lock guards: one that another thread of the parent's has is never given back here.
+    /// In a forked child, on the thread of the worker that forked: where it runs of its own accord, if it was
+    /// confined. Not from what the lock guards: one that another thread of the parent's has is never given back here.
     pub(crate) fn in_child(&self, me: WorkerId, found: CoreSet) -> Option<CoreSet> {
         self.for_children[me.index()].in_child(found)
     }
@@ -480,6 +482,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_pulled_thread_has_its_mask_again_and_what_it_may_have_handed_on_is_known() {
         let (masks, worker) = (Masks::new(1), WorkerId(0));
         let all = affinity::of(ThreadId::current());
@@ -494,7 +497,7 @@ mod tests {
                 assert_eq!(spells.iter().map(|spell| spell.cores).collect::<Vec<_>>(), narrow);
             }
             assert!(masks.spells_of_pulls().is_empty(), "none of them lasts");
-            // Neither does one whose clock stands still start anything, once it has gone to sleep.
+            // Neither does a thread with a clock that stands still start anything, once it has gone to sleep.
             while Stat::of_thread(std::process::id(), thread.as_raw() as u32).is_none_or(|stat| stat.state != 'S') {
                 std::thread::yield_now();
             }
@@ -528,7 +531,8 @@ mod tests {
     fn a_forked_child_knows_a_mask_that_was_narrow_at_any_time_of_the_fork() {
         let (all, narrow): (CoreSet, CoreSet) = ((0..4).collect(), [1].into_iter().collect());
         let masks = [Mask::default(), Mask::noted(None, Some(narrow))];
-        // Whether it is narrow at the times of which one is before the fork, and one is when the kernel copies the memory.
+        // Whether it is narrow at the times of which one is before the fork, and one is when the kernel copies the
+        // memory.
         for [before, between, at_the_end] in [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 1]] {
             let for_child = ForChild::default();
             for_child.tell(&masks[1]);
@@ -610,6 +614,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(comity_portable, ignore = "of Linux")]
     fn a_thread_that_is_gone_is_not_moved() {
         let (masks, worker) = (Masks::new(1), WorkerId(0));
         let core = affinity::of(ThreadId::current()).iter().next().unwrap();

@@ -14,5 +14,5 @@ pub(crate) trait Membership: Send + Sync {
     fn leave(&self);
 
     /// Waits until the coordinator has ended, if there is no pool for it any more.
-    fn wait_if_deserted(&self);
+    fn join_coordinator_if_unused(&self);
 }

@@ -1,13 +1,14 @@
-//! What tasks start while their worker is confined: threads and processes inherit the mask, which is meant for the worker alone. They
-//! are let go where the program wants them, within a tenth of a second.
+//! What tasks start while their worker is confined: threads and processes inherit the mask, which is meant for the
+//! worker alone. They are let go where the program wants them, within a tenth of a second.
 //!
-//! A thread is mended if it was started since a worker has had the very mask that it has, and was not there at the look before. One
-//! that is older, or was there, has its mask from itself or from an administrator, who wins. What equality cannot tell: a thread that,
-//! before the first look, has bound itself to exactly the cores that a worker was confined to roams all the same.
+//! A thread is mended if it was started since a worker has had the very mask that it has, and was not there at the
+//! look before. One that is older, or was there, has its mask from itself or from an administrator, and that mask
+//! wins. What equality cannot tell: a thread that, before the first look, has bound itself to exactly the cores that a
+//! worker was confined to roams all the same.
 //!
-//! Children that were forked set themselves right (`masks::in_child`); those of `posix_spawn` and `vfork`, and what they have started
-//! meanwhile, are found by the kernel's lists of children. Two kinds are not found: a process whose parent has ended before the look,
-//! and all that a program starts in its own last tenth of a second.
+//! Children that were forked set themselves right (`masks::in_child`). Those of `posix_spawn` and `vfork`, and what
+//! they have started meanwhile, are found by the kernel's lists of children. Two kinds are not found: a process with a
+//! parent that has ended before the look, and all that a program starts in its own last tenth of a second.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -31,15 +32,16 @@ const LOOKS: u32 = 2;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Mender {
-    /// Threads of this process that were there at the last look. One that has begun since has the number of one that has ended.
+    /// Threads of this process that were there at the last look. One that has begun since has the number of one that
+    /// has ended.
     known: HashSet<u32>,
     /// When that was, as [`census::now`] has it.
     looked: u64,
     /// Child processes by their numbers.
     children: HashMap<u32, Child>,
-    /// The spells of the last look, whose masks may be met now.
+    /// The spells of the last look: their masks may be met now.
     before: Vec<Spell>,
-    /// The threads whose children were looked for then. One of them may have been about to start another.
+    /// The threads that had their children looked for then. One of them may have been about to start another.
     parents: HashSet<u32>,
 }
 
@@ -74,8 +76,8 @@ impl Mender {
         !self.before.is_empty() || self.children.values().any(|child| child.looks < LOOKS)
     }
 
-    /// Looks at what is new, with the program's workers, the spells of each since the last time, and those of workers that have
-    /// ended since, whose children are another thread's by now.
+    /// Looks at what is new: with the program's workers, the spells of each since the last time, and those of workers
+    /// that have ended since. The children of these are another thread's by now.
     pub(crate) fn look(&mut self, workers: &[(ThreadId, Vec<Spell>)], ended: Vec<Spell>) {
         let any_ended = !ended.is_empty();
         let of_workers = workers.iter().flat_map(|(_, spells)| spells.iter().copied());
@@ -113,8 +115,8 @@ impl Mender {
     }
 }
 
-/// Lets a thread go that has the mask of one of these spells and was not there before it, nor before `not_before`. A cpuset that has become
-/// smaller hides the mask, and shows it again when it grows.
+/// Lets a thread go that has the mask of one of these spells and was not there before it, nor before `not_before`. A
+/// cpuset that has become smaller hides the mask, and shows it again when it grows.
 fn mend(process: u32, thread: u32, spells: &[Spell], granted: CoreSet, not_before: u64) {
     let id = ThreadId::from_raw(thread as i32);
     let found = affinity::of(id);
@@ -140,10 +142,12 @@ fn mend_all(process: u32, spells: &[Spell], granted: CoreSet) {
     }
 }
 
-/// The thread that mends what workers have started that a thief pulled, in a pool without a coordinator. It waits until it is called.
+/// The thread that mends what workers have started that a thief pulled, in a pool without a coordinator. It waits
+/// until it is called.
 ///
-/// It is called for the last time when the pool ends, and may be started at that very moment. The lock orders the two: either the end
-/// finds the thread, or the thief that has started it finds that the pool has ended, and calls it. Nothing else is done under the lock.
+/// It is called for the last time when the pool ends, and may be started at that very moment. The lock orders the two:
+/// either the end finds the thread, or the thief that has started it finds that the pool has ended, and calls it.
+/// Nothing else is done under the lock.
 #[derive(Default)]
 pub(crate) struct Mending {
     state: Mutex<Mends>,
@@ -242,8 +246,8 @@ mod tests {
         started.unwrap().join().unwrap();
     }
 
-    /// The bound of a tenth of a second is two looks: a thread and a child are let go at the next, and at the one after that what
-    /// the child has started since.
+    /// The bound of a tenth of a second is two looks. A thread and a child are let go at the next, and at the one
+    /// after that what the child has started since.
     #[test]
     fn what_was_started_is_let_go_at_the_next_look() {
         let me = ThreadId::current();

@@ -13,8 +13,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Drops what a panic left that nobody will hear of. That may run anything; if it panics, the process ends, for there
-/// is nobody to tell, and those who wait for the caller would wait for ever.
+/// Drops what a panic left that no caller will hear of. That may run anything. If it panics, the process ends: no
+/// caller can be told, and the threads that wait for this one would wait for ever.
 pub(crate) fn drop_lost<T>(lost: T) {
     let abort = AbortOnDrop("what a panic left behind panicked when it was dropped, after another panic");
     drop(lost);

@@ -12,8 +12,8 @@
 //!
 //! The crate's `README.md` holds the protocol with its proof; the names of its lemmas stand beside the steps below.
 //!
-//! The deque is a stack to its owner: what was pushed last is popped first, each push by the frame that made it. It grows
-//! as that stack does.
+//! The deque is a stack to its owner: what was pushed last is popped first, each push by the frame that made it. It
+//! grows as that stack does.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -25,7 +25,7 @@ use std::ptr::{self, NonNull};
 
 use crossbeam_utils::CachePadded;
 
-use super::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, heavy, light, stall};
+use super::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, back_off, fence, heavy, light};
 
 /// Slots of a new deque. A worker that joins deeper than that has a deque that has grown.
 const SLOTS: usize = if cfg!(loom) { 2 } else { 1024 };
@@ -39,16 +39,18 @@ const RINGING: usize = 0;
 /// `floor` while the owner may not pop without asking: every index is below.
 const CLOSED: usize = usize::MAX;
 
-/// Who may take from the private part, as [`Shown`] names it.
-const NOBODY: u32 = 0;
+/// No thread has set out to move `split`, in [`Shown::mover`].
+const NO_MOVER: u32 = 0;
+/// The owner has.
 const OWNER: u32 = (1 << (64 - 2 * Shown::BITS)) - 1;
 
-/// The one word that thieves change: where the shared part begins and ends, and who has set out to move its end.
+/// The one word that thieves change: where the shared part begins and ends, and which thread has set out to move its
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     tail: usize,
     split: usize,
-    /// [`NOBODY`], [`OWNER`], or the raider's number plus one.
+    /// [`NO_MOVER`], [`OWNER`], or the raider's number plus one.
     mover: u32,
 }
 
@@ -84,10 +86,10 @@ pub(crate) enum Popped {
 /// |---|---|---|
 /// | `head` | the owner, at every push and pop | thieves that look for private tasks |
 /// | `floor` | the owner, as `split` moves; a raider closes it | the owner, at every pop |
-/// | `limit` | anybody rings; the owner silences | the owner, at every push |
+/// | `limit` | any thread rings; the owner silences | the owner, at every push |
 /// | `slots` | the owner writes, a thief clears what it took; the owner moves them | thieves, after they have claimed |
 /// | `shown` | thieves, raiders, and the owner off its fast path | all |
-/// | `asked_at` | the first who rings, and whoever answers | thieves |
+/// | `asked_at` | the first thief that rings, and the thread that answers | thieves |
 pub(crate) struct Deque<T> {
     own: CachePadded<Own<T>>,
     shown: CachePadded<AtomicU64>,
@@ -96,7 +98,7 @@ pub(crate) struct Deque<T> {
 
 struct Own<T> {
     head: AtomicUsize,
-    /// A pop at or above needs to ask nobody.
+    /// A pop at or above needs to ask no other thread.
     floor: AtomicUsize,
     /// A push below needs to look no further: the index of the last slot, or [`RINGING`].
     limit: AtomicUsize,
@@ -110,7 +112,7 @@ struct Own<T> {
 impl<T> Deque<T> {
     /// An empty deque. `raids`: whether [`heavy`] works here.
     pub(crate) fn new(raids: bool) -> Deque<T> {
-        let nobody = Shown { tail: 0, split: 0, mover: NOBODY };
+        let empty = Shown { tail: 0, split: 0, mover: NO_MOVER };
         Deque {
             own: CachePadded::new(Own {
                 head: AtomicUsize::new(0),
@@ -120,12 +122,12 @@ impl<T> Deque<T> {
                 capacity: AtomicUsize::new(SLOTS),
                 raids,
             }),
-            shown: CachePadded::new(AtomicU64::new(nobody.pack())),
+            shown: CachePadded::new(AtomicU64::new(empty.pack())),
             asked_at: AtomicU64::new(0),
         }
     }
 
-    // ---- The owner. ----
+    // The owner.
 
     /// Pushes a task; returns its index. If [`Deque::calls`] says so of the index, [`Deque::answer`] must follow.
     ///
@@ -150,7 +152,7 @@ impl<T> Deque<T> {
         index >= self.own.limit.load(Ordering::Relaxed)
     }
 
-    /// Takes back the task at `index`, the newest, if nobody took it.
+    /// Takes back the task at `index`, the newest, if no thief took it.
     ///
     /// # Safety
     /// Called by the owner alone; `index` came from the last push that has not been popped.
@@ -176,11 +178,11 @@ impl<T> Deque<T> {
             let split = if !self.own.raids {
                 // Nothing may become private again.
                 shown.split.min(index)
-            } else if shown.mover != NOBODY || self.rings() {
+            } else if shown.mover != NO_MOVER || self.rings() {
                 // This may call a raid off, and an owner may pop for long and not push: so it answers here too.
                 shown.tail + left.div_ceil(2)
             } else {
-                // Half of what remains shared is taken back too, so that the next pops ask nobody.
+                // Half of what remains shared is taken back too, so that the next pops need not ask.
                 shown.split.min(shown.tail + left / 2)
             };
             Shown { split, ..shown }
@@ -202,7 +204,7 @@ impl<T> Deque<T> {
         for index in claimed {
             let mut tries = 0;
             while !self.slot(index).load(Ordering::Acquire).is_null() {
-                stall(tries);
+                back_off(tries);
                 tries += 1;
             }
         }
@@ -210,7 +212,7 @@ impl<T> Deque<T> {
 
     /// A slot that the caller has a right to look at: the owner, or a thief between its claim and its reading.
     fn slot(&self, index: usize) -> &AtomicPtr<T> {
-        // SAFETY: indices are below the head, and the slots stay where they are while somebody has a claim (Lemma D5).
+        // SAFETY: indices are below the head, and the slots stay where they are while a thief has a claim (Lemma D5).
         unsafe { &*self.own.slots.load(Ordering::Relaxed).add(index) }
     }
 
@@ -223,7 +225,8 @@ impl<T> Deque<T> {
             "a worker has {capacity} joins under way inside of each other: a recursion without end?"
         );
         let new = allocate(2 * capacity);
-        // Lemma D5: nothing is shared and no raid begins, so nobody can claim; and those who have claimed have read.
+        // Lemma D5: nothing is shared and no raid begins, so no thief can claim; and those that have claimed have
+        // read.
         let (before, shown) = self.begin_move(|shown| Shown { split: shown.tail, ..shown });
         self.wait_for_readers(0..shown.tail);
         for index in shown.tail..capacity {
@@ -236,10 +239,10 @@ impl<T> Deque<T> {
         let limits = (capacity - 1, 2 * capacity - 1);
         let _ = self.own.limit.compare_exchange(limits.0, limits.1, Ordering::Relaxed, Ordering::Relaxed);
         self.open_floor(before.split);
-        // Nobody changes the word meanwhile, so a store will do.
-        let reopened = Shown { split: before.split, mover: NOBODY, ..shown };
+        // No other thread changes the word meanwhile, so a store will do.
+        let reopened = Shown { split: before.split, mover: NO_MOVER, ..shown };
         self.shown.store(reopened.pack(), Ordering::Release);
-        // SAFETY: nobody but the owner looks at slots without a claim.
+        // SAFETY: no thread but the owner looks at slots without a claim.
         unsafe { free(old, capacity) }
     }
 
@@ -271,7 +274,8 @@ impl<T> Deque<T> {
         }
     }
 
-    /// For an owner that met the bell, or whose push took the last slot: makes room, and shares half, if nothing is shared.
+    /// For an owner that met the bell, or took the last slot by a push: makes room, and shares half, if nothing is
+    /// shared.
     ///
     /// # Safety
     /// Called by the owner alone.
@@ -303,7 +307,7 @@ impl<T> Deque<T> {
         self.steal()
     }
 
-    /// Stops the bell. Whoever rings from now on is heard at the next push.
+    /// Stops the bell. A thread that rings from now on is heard at the next push.
     ///
     /// # Safety
     /// Called by the owner alone.
@@ -325,7 +329,7 @@ impl<T> Deque<T> {
         self.own.limit.load(Ordering::Relaxed) == RINGING
     }
 
-    // ---- Everybody. ----
+    // What any thread may ask.
 
     /// Whether there is no task, private ones included.
     pub(crate) fn is_empty(&self) -> bool {
@@ -363,7 +367,7 @@ impl<T> Deque<T> {
                 Err(meanwhile) => now = meanwhile,
                 Ok(_) => {
                     for index in claimed {
-                        // Lemma D2: nobody writes the slot between the claim and its clearing.
+                        // Lemma D2: no other thread writes the slot between the claim and its clearing.
                         let slot = self.slot(index);
                         let task = slot.load(Ordering::Relaxed);
                         slot.store(ptr::null_mut(), Ordering::Release);
@@ -375,7 +379,7 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Makes the owner's next push hear the bell. One who must be heard fences before.
+    /// Makes the owner's next push hear the bell. A thread that must be heard fences before.
     pub(crate) fn ring(&self) {
         if !self.rings() {
             // A swap, where a store would do, because loom may order a store before a compare-and-swap that missed it.
@@ -391,16 +395,16 @@ impl<T> Deque<T> {
         asked.map_or_else(|before| before, |_| now)
     }
 
-    /// Whether the caller is the one to raid, of all that see an owner that was asked at `asked`: the others wait for as
-    /// long again.
+    /// Whether the caller is the one to raid, of all that see an owner that was asked at `asked`: the others wait for
+    /// as long again.
     pub(crate) fn may_raid(&self, asked: u64, now: u64) -> bool {
         self.asked_at.compare_exchange(asked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Shares everything that is private, over the owner's head. `raider` is the caller's number in its pool.
     ///
-    /// The owner may be anywhere, preempted included. If it moves `split` meanwhile, the raid is called off, and the owner
-    /// has answered. Costs a barrier on every core that runs a thread of this process, 10 µs or so.
+    /// The owner may be anywhere, preempted included. If it moves `split` meanwhile, the raid is called off, and the
+    /// owner has answered. Costs a barrier on every core that runs a thread of this process, 10 µs or so.
     pub(crate) fn raid(&self, raider: u32) {
         let me = raider + 1;
         let begin = |word| {
@@ -418,7 +422,7 @@ impl<T> Deque<T> {
         let head = self.own.head.load(Ordering::Acquire);
         let finish = |word| {
             let shown = Shown::unpack(word);
-            (shown.mover == me).then(|| Shown { split: head.max(shown.split), mover: NOBODY, ..shown }.pack())
+            (shown.mover == me).then(|| Shown { split: head.max(shown.split), mover: NO_MOVER, ..shown }.pack())
         };
         // Lemma D4: if the mover is still this one, no pop has got past the closed floor.
         if self.shown.fetch_update(Ordering::AcqRel, Ordering::Acquire, finish).is_ok() {
@@ -428,13 +432,13 @@ impl<T> Deque<T> {
 
     /// Whether a raid is under way.
     pub(crate) fn is_raided(&self) -> bool {
-        ![NOBODY, OWNER].contains(&Shown::unpack(self.shown.load(Ordering::Relaxed)).mover)
+        ![NO_MOVER, OWNER].contains(&Shown::unpack(self.shown.load(Ordering::Relaxed)).mover)
     }
 }
 
 impl<T> Drop for Deque<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the deque any more.
+        // SAFETY: no other thread has the deque any more.
         unsafe { free(self.own.slots.load(Ordering::Relaxed), self.own.capacity.load(Ordering::Relaxed)) }
     }
 }
@@ -445,7 +449,7 @@ fn allocate<T>(slots: usize) -> *mut AtomicPtr<T> {
 }
 
 /// # Safety
-/// `slots` came from [`allocate`] with this many, and nobody uses them any more.
+/// `slots` came from [`allocate`] with this many, and no thread uses them any more.
 unsafe fn free<T>(slots: *mut AtomicPtr<T>, capacity: usize) {
     // SAFETY: the caller's promise.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(slots, capacity)) });

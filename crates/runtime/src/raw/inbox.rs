@@ -1,7 +1,9 @@
-//! Tasks that others have unblocked and placed at a worker: a stack that anybody pushes on and whose whole is taken at once (Treiber 1986).
+//! Tasks that others have unblocked and placed at a worker: a stack that any thread pushes on, and that is taken as a
+//! whole (Treiber 1986).
 //!
-//! The links lie in the tasks, which a pusher has just written to anyway: a push costs one compare-and-swap, and a worker that takes
-//! twenty tasks one swap. Nobody looks behind a link but who has taken it, so nothing can be freed or come back in between.
+//! The links lie in the tasks, which a pusher has just written to anyway. A push costs one compare-and-swap, and a
+//! worker that takes twenty tasks one swap. Only the thread that has taken a link looks behind it, so nothing can be
+//! freed or come back in between.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -17,7 +19,7 @@ use super::sync::{AtomicPtr, AtomicUsize, Ordering};
 #[repr(C)]
 pub(crate) struct Linked<W> {
     header: Header<W>,
-    /// The next older in the inbox; whoever has the job writes it.
+    /// The next older in the inbox; the thread that has the job writes it.
     older: AtomicPtr<Linked<W>>,
 }
 
@@ -45,7 +47,7 @@ impl<W> LinkedRef<W> {
     }
 
     fn older(&self) -> &AtomicPtr<Linked<W>> {
-        // SAFETY: whoever has the reference has the job, which is alive.
+        // SAFETY: the thread that has the reference has the job, which is alive.
         unsafe { &(*self.0.as_ptr()).older }
     }
 }

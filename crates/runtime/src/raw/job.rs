@@ -23,7 +23,7 @@ pub(crate) struct Header<W> {
 /// A pointer to a job that waits to be executed exactly once.
 pub(crate) struct JobRef<W>(NonNull<Header<W>>);
 
-// SAFETY: a job is created only from closures that are `Send`, and whoever holds the one `JobRef` executes it.
+// SAFETY: a job is created only from closures that are `Send`, and the thread that holds the one `JobRef` executes it.
 unsafe impl<W> Send for JobRef<W> {}
 
 impl<W> Header<W> {
@@ -50,11 +50,11 @@ impl<W> JobRef<W> {
 }
 
 /// The right half of a join, in the frame of the worker that pushed it. That frame either takes the job back and calls
-/// its task, or waits for the latch and takes the result. Nothing is written for a result that nobody else brings.
+/// its task, or waits for the latch and takes the result. A result is written only if a thief brings it.
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `task` | moved out by whoever runs it | the same |
+/// | `task` | moved out by the thread that runs it | the same |
 /// | `outcome` | a thief, before it sets the latch | the owner, after the latch is set |
 #[repr(C)]
 pub(crate) struct JoinJob<W, F, R> {
@@ -93,7 +93,7 @@ where
     /// The job was pushed and came back from the deque; called once, and then nothing else is.
     #[inline(always)]
     pub(crate) unsafe fn run_inline(&self, owner: &W) -> R {
-        // SAFETY: nobody else has the job.
+        // SAFETY: no other thread has the job.
         let task = unsafe { self.take() };
         task(owner, false)
     }
@@ -130,7 +130,7 @@ where
     /// `header` is that of a live `JoinJob` of this type, executed for the first time.
     unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         let this: *const Self = header.as_ptr().cast();
-        // SAFETY: the job is alive until its latch is set below, and the reference is executed once, so nobody else
+        // SAFETY: the job is alive until its latch is set below. The reference is executed once, so no other thread
         // touches `task` and `outcome` now.
         unsafe {
             let owner = (*this).latch.begin(worker);
@@ -165,8 +165,8 @@ enum Outcome<R> {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `task` | emptied by whoever executes | the same |
-/// | `outcome` | whoever executes, before the latch is set | the owner, after the latch is set |
+/// | `task` | emptied by the thread that executes | the same |
+/// | `outcome` | the thread that executes, before the latch is set | the owner, after the latch is set |
 #[repr(C)]
 pub(crate) struct StackJob<W, L, F, R> {
     header: Header<W>,
@@ -220,7 +220,7 @@ where
     /// `header` is that of a live `StackJob` of this type, executed for the first time.
     unsafe fn execute(header: NonNull<Header<W>>, _: &W) {
         let this: *const Self = header.as_ptr().cast();
-        // SAFETY: the job is alive until its latch is set below, and the reference is executed once, so nobody else
+        // SAFETY: the job is alive until its latch is set below. The reference is executed once, so no other thread
         // touches `task` and `outcome` now.
         unsafe {
             let task = (*(*this).task.get()).take().expect("a job is executed once");
@@ -234,8 +234,8 @@ where
     }
 }
 
-/// Jobs that are to run in the order in which they were pushed, though they are queued where the newest comes first: what is
-/// queued is, for each of them, the turn of the oldest.
+/// Jobs that are to run in the order in which they were pushed, though they are queued where the newest comes first.
+/// What is queued is, for each of them, the turn of the oldest.
 #[repr(C)]
 pub(crate) struct JobFifo<W> {
     header: Header<W>,
@@ -257,7 +257,8 @@ impl<W> JobFifo<W> {
     }
 
     /// # Safety
-    /// `header` is that of a live `JobFifo`, with a reference from [`JobFifo::push`] that is executed for the first time.
+    /// `header` is that of a live `JobFifo`, with a reference from [`JobFifo::push`] that is executed for the first
+    /// time.
     unsafe fn execute(header: NonNull<Header<W>>, worker: &W) {
         // SAFETY: the header is the first field of a live `JobFifo`.
         let this = unsafe { header.cast::<JobFifo<W>>().as_ref() };
@@ -267,7 +268,7 @@ impl<W> JobFifo<W> {
     }
 }
 
-/// A job on the heap that nobody waits for by its own: its closure tells whoever must know. One allocation.
+/// A job on the heap that no thread waits for by itself: its closure tells the thread that must know. One allocation.
 #[repr(C)]
 pub(crate) struct HeapJob<W, F> {
     header: Header<W>,

@@ -41,7 +41,7 @@ pub(crate) trait AsWorker {
     fn wait_until(&self, latch: &impl Probe);
 }
 
-/// The latch of a join's right half: one word, written once on the way that nobody steals.
+/// The latch of a join's right half: one word, written once if no thief steals the half.
 ///
 /// Its states are the owner's address; then, if a thief takes the job, which one; and in the end [`JoinLatch::DONE`].
 pub(crate) struct JoinLatch<W> {
@@ -64,11 +64,11 @@ impl<W: AsWorker> JoinLatch<W> {
         let owner = self.state.load(Ordering::Relaxed);
         let stolen = ptr::without_provenance_mut(2 * thief.id().index() + Self::STOLEN);
         self.state.store(stolen, Ordering::Relaxed);
-        // SAFETY: nobody has begun before, so this is the address of the owner, which waits for this latch.
+        // SAFETY: no thief has begun before, so this is the address of the owner, which waits for this latch.
         unsafe { (*owner).id() }
     }
 
-    /// Who runs the job, if a thief has begun.
+    /// The worker that runs the job, if a thief has begun.
     pub(crate) fn thief(&self) -> Option<WorkerId> {
         let state = self.state.load(Ordering::Relaxed).addr();
         (state % 2 == 1 && state != Self::DONE).then(|| WorkerId(((state - Self::STOLEN) / 2) as u32))
@@ -186,7 +186,7 @@ impl Latch for ThreadLatch {
     }
 }
 
-/// Whoever waits for a [`CountLatch`].
+/// What waits for a [`CountLatch`].
 pub(crate) enum Waiter {
     /// A worker of the pool in which the counted jobs run.
     Worker(WorkerLatch),
@@ -228,7 +228,7 @@ impl Latch for CountLatch {
     /// Counts one less.
     unsafe fn set(this: *const Self) {
         // SAFETY: the count is above zero, so the waiter waits still and the latch is live. When this takes it to
-        // zero, nobody else will touch the latch but the waiter, who waits for the inner one.
+        // zero, no other thread will touch the latch but the waiter, which waits for the inner one.
         unsafe {
             if (*this).count.fetch_sub(1, Ordering::AcqRel) == 1 {
                 match &(*this).waiter {

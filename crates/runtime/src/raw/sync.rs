@@ -23,7 +23,7 @@ mod real {
     pub(crate) use comity_os::lock;
 
     /// Lets another thread finish a step that it is in the middle of.
-    pub(crate) fn stall(tries: u32) {
+    pub(crate) fn back_off(tries: u32) {
         // If it is not done by now, it was preempted, and needs a core.
         if tries < 200 { std::hint::spin_loop() } else { comity_os::yield_core() }
     }
@@ -84,7 +84,7 @@ mod modelled {
         true
     }
 
-    pub(crate) fn stall(_tries: u32) {
+    pub(crate) fn back_off(_tries: u32) {
         loom::thread::yield_now();
     }
 
@@ -142,7 +142,7 @@ pub(crate) use Atomics as Threads;
 #[cfg(all(test, not(loom)))]
 pub(crate) type Threads = comity_record::Recorded<Atomics>;
 #[cfg(all(test, not(loom)))]
-#[expect(non_upper_case_globals, reason = "named as the unit struct whose place it takes")]
+#[expect(non_upper_case_globals, reason = "named as the unit struct that it replaces")]
 pub(crate) const Threads: Threads = comity_record::Recorded(Atomics);
 
 /// Atomics and futexes.

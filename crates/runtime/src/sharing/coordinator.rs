@@ -1,11 +1,12 @@
 //! The coordinator of one program: the thread that keeps its account with the core table (DWS §3.3).
 //!
-//! While a pool has work it comes by once each quantum; where the policy lends cores it also comes when its bell is rung, because a core
-//! was taken back or became free. What it decides then is `protocol`'s [`quantum`]: this file is its driver, which has the thread, the
-//! books' locks and the table. A program that has had no work for a quantum holds no core, reports no desire, and its coordinator sleeps
-//! until a worker wakes, or until the program is to rest: then its pools are closed before they have work.
+//! While a pool has work it comes by once each quantum. Where the policy lends cores it also comes when its bell is
+//! rung, because a core was taken back or became free. What it decides then is `protocol`'s [`quantum`]: this file is
+//! its driver, which has the thread, the books' locks and the table. A program that has had no work for a quantum
+//! holds no core and reports no desire. Its coordinator sleeps until a worker wakes, or until the program is to rest:
+//! then its pools are closed before they have work.
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, comity_portable))))]
 mod fold_tests;
 
 use std::sync::Arc;
@@ -71,7 +72,7 @@ fn keep(program: &Arc<Program>) {
     if program.lends() {
         // What ends within a quantum has nothing to share.
         let heard = program.heard();
-        program.wait_out(heard, quantum);
+        program.wait_while_pools_remain(heard, quantum);
     }
     let mut coordinator: Option<Coordinator> = None;
     while let heard = program.heard()
@@ -104,7 +105,7 @@ fn keep(program: &Arc<Program>) {
                     goes_without(&error.to_string());
                     // It is not to end at the moment in which a pool's handle lets it go: see there.
                     let again = error.is_full().then_some(TRY_AGAIN);
-                    program.wait_out(heard, again.unwrap_or(Duration::MAX));
+                    program.wait_while_pools_remain(heard, again.unwrap_or(Duration::MAX));
                 }
             },
         }
@@ -147,8 +148,8 @@ fn profile(program: &Program) -> Profile {
     }
 }
 
-/// The number of this process: what it has in the table under several policies is one program. A forked child is another, and draws one
-/// of its own.
+/// The number of this process: what it has in the table under several policies is one program. A forked child is
+/// another, and draws one of its own.
 fn this_program() -> u64 {
     static PROGRAM: PerProcess<u64> = PerProcess::new();
     *PROGRAM.get(|_| draw_program().max(1))
@@ -196,8 +197,8 @@ impl<'a> Coordinator<'a> {
         decide(&mut self.coordination, &mut driver)
     }
 
-    /// Tells the table how much the program counts by now, and returns what else holds of it. In the table a new weight of a program that is
-    /// to rest says that its pools are closed, so that comes later.
+    /// Tells the table how much the program counts by now, and returns what else holds of it. In the table a new
+    /// weight of a program that is to rest says that its pools are closed, so that comes later.
     fn obey(&self) -> InForce {
         let told = told(self.program, &self.member);
         if told.paused_until.is_none() {

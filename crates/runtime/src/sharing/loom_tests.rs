@@ -1,6 +1,6 @@
-//! What a program is asked from outside, under loom: a setter beside the program's look, beside another setter, and beside the next program
-//! that takes the slot. A request that is never seen shows as a deadlock. How the bell is rung and waited for is a model of what
-//! `comity_table` does with a futex; the words are those that it uses.
+//! What a program is asked from outside, under loom: a setter beside the program's look, beside another setter, and
+//! beside the next program that takes the slot. A request that is never seen shows as a deadlock. How the bell is rung
+//! and waited for is a model of what `comity_table` does with a futex; the words are those that it uses.
 
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
-//! What a process is to the core table: all of its pools under one policy are one program, with one slot, one coordinator and one
-//! share.
+//! What a process is to the core table: all of its pools under one policy are one program, with one slot, one
+//! coordinator and one share.
 //!
-//! A pool takes part from its first task on. The coordinator's thread begins then, and joins the table a quantum later if there is
-//! still work: what ends sooner has nothing to share. It stays for a moment after the last pool, for the next.
+//! A pool takes part from its first task on. The coordinator's thread begins then, and joins the table a quantum later
+//! if there is still work: what ends sooner has nothing to share. It stays for a moment after the last pool, for the
+//! next.
 //!
-//! Which of its cores a program's pools use is written down in [`Division`], under one lock, which is taken where a pool claims or
-//! releases a core and by the coordinator.
+//! Which of its cores a program's pools use is written down in [`Division`], under one lock. It is taken where a pool
+//! claims or releases a core, and by the coordinator.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -27,7 +28,7 @@ use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::registry::Registry;
 
 /// How long a program without pools waits for the next.
-const LINGER: Duration = Duration::from_millis(100);
+const WAIT_FOR_NEXT_POOL: Duration = Duration::from_millis(100);
 
 /// A pool's number within its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,7 +147,8 @@ fn programs() -> &'static Mutex<Vec<Arc<Program>>> {
     PROGRAMS.get(|_| Mutex::default())
 }
 
-/// The pool, which has its first task, takes part in its program from now on. `start` starts the coordinator of a program that has none.
+/// The pool, which has its first task, takes part in its program from now on. `start` starts the coordinator of a
+/// program that has none.
 ///
 /// # Errors
 /// If there is no thread for it. The next pool tries again.
@@ -229,7 +231,7 @@ impl Program {
         self.policy.sharing().is_some_and(|(sharing, _)| sharing.sleeper == Sleeper::LendsCore)
     }
 
-    // ---- Pools come and go. ----
+    // Pools come and go.
 
     pub(super) fn add(self: &Arc<Self>, pool: &Arc<Registry>) {
         let mut pools = self.pools();
@@ -241,7 +243,7 @@ impl Program {
         pool.enroll(Box::new(Enrolled { program: Arc::clone(self), pool: id }));
         self.admit(&pools, id, pool);
         drop(pools);
-        self.poke();
+        self.wake_coordinator();
     }
 
     /// A pool counts cores from now on, if its program is in the table.
@@ -286,13 +288,13 @@ impl Program {
                 member.release(Some(core));
             }
         }
-        self.poke();
+        self.wake_coordinator();
     }
 
     /// Waits until the coordinator has ended, if there is no pool for it any more.
-    fn wait_if_deserted(&self) {
+    fn join_coordinator_if_unused(&self) {
         self.pools().waiting += 1;
-        self.poke();
+        self.wake_coordinator();
         let thread = loop {
             let heard = self.changes.load(Ordering::Acquire);
             let mut pools = self.pools();
@@ -318,11 +320,12 @@ impl Program {
         self.pools().list.clone()
     }
 
-    /// Whether there is no pool any more, and none has come for a while: then the coordinator ends, and the next pool gets another.
+    /// Whether there is no pool any more, and none has come for a while: then the coordinator ends, and the next pool
+    /// gets another.
     pub(crate) fn ends(&self) -> bool {
         let mut programs = lock(programs());
         let mut pools = self.pools();
-        let is_over = |deserted: Instant| pools.waiting > 0 || deserted.elapsed() >= LINGER;
+        let is_over = |deserted: Instant| pools.waiting > 0 || deserted.elapsed() >= WAIT_FOR_NEXT_POOL;
         if !(pools.list.is_empty() && pools.deserted.is_some_and(is_over)) {
             return false;
         }
@@ -398,7 +401,7 @@ impl Program {
         std::mem::take(&mut *lock(&self.ended))
     }
 
-    // ---- Cores. ----
+    // Cores.
 
     /// Time that cores were held since the program began, in nanoseconds over all of them.
     pub(crate) fn held_ns(&self) -> u64 {
@@ -438,7 +441,7 @@ impl Program {
         }
     }
 
-    // ---- The coordinator's bed. ----
+    // Where the coordinator waits.
 
     /// How often the coordinator was poked: to be read before the look that may lead to a wait.
     pub(crate) fn heard(&self) -> u32 {
@@ -456,7 +459,7 @@ impl Program {
     }
 
     /// Waits for `timeout`, or until there is no pool any more.
-    pub(crate) fn wait_out(&self, heard: u32, timeout: Duration) {
+    pub(crate) fn wait_while_pools_remain(&self, heard: u32, timeout: Duration) {
         let until = Instant::now().checked_add(timeout);
         let mut heard = heard;
         while self.pools().deserted.is_none() {
@@ -480,12 +483,12 @@ impl Program {
 
     /// How long a program without pools waits for one.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        self.pools().deserted.map(|deserted| LINGER.saturating_sub(deserted.elapsed()))
+        self.pools().deserted.map(|deserted| WAIT_FOR_NEXT_POOL.saturating_sub(deserted.elapsed()))
     }
 
     /// Wakes the coordinator, wherever it waits.
     #[cold]
-    pub(crate) fn poke(&self) {
+    pub(crate) fn wake_coordinator(&self) {
         self.bell.fetch_add(1, Ordering::SeqCst);
         futex::wake_one(&self.bell);
         let member = self.pools().member.clone();
@@ -513,7 +516,7 @@ impl Membership for Enrolled {
 
     fn worker_is_up(&self) {
         if self.program.is_dormant() {
-            self.program.poke();
+            self.program.wake_coordinator();
         }
     }
 
@@ -521,8 +524,8 @@ impl Membership for Enrolled {
         self.program.remove(self.pool);
     }
 
-    fn wait_if_deserted(&self) {
-        self.program.wait_if_deserted();
+    fn join_coordinator_if_unused(&self) {
+        self.program.join_coordinator_if_unused();
     }
 }
 
@@ -600,7 +603,7 @@ impl Cores for Part {
         let released = self.member.release(Some(core));
         drop(division);
         if self.does_another_want() {
-            self.program.poke();
+            self.program.wake_coordinator();
         }
         released
     }

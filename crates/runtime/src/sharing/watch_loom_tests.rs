@@ -1,6 +1,7 @@
-//! A program that waits for a core, and watches one that was left a moment ago, under loom: a worker and the coordinator beside a program that
-//! leaves a core. A core that is missed shows as one that is free while nothing brings the coordinator by. The steps are those of
-//! `comity_protocol::table`; the table and the bell are a model of what `comity_table` has in shared memory.
+//! A program that waits for a core, and watches one that was left a moment ago, under loom: a worker and the
+//! coordinator beside a program that leaves a core. A missed core shows as one that is free while nothing brings the
+//! coordinator by. The steps are those of `comity_protocol::table`; the table and the bell are a model of what
+//! `comity_table` has in shared memory.
 
 use comity_protocol::table::{self, Change, Table};
 use comity_protocol::{CoreSet, CoreWord, SlotId};
@@ -21,7 +22,8 @@ fn slot(index: usize) -> SlotId {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     Released,
-    /// Another program borrows it: it is taken back, and left free for a worker that is woken, which finds no use for it.
+    /// Another program borrows it: it is taken back, and left free for a worker that is woken, which finds no use for
+    /// it.
     Reclaimed,
 }
 
@@ -49,8 +51,8 @@ impl Shared {
         Seen { shared: self, me, is_old }
     }
 
-    /// A visit of the coordinator, at which a core that was left is old enough or not. Whether it has a core, and whether it comes by again of its
-    /// own accord, or else how often the bell was rung before.
+    /// A visit of the coordinator, at which a core that was left is old enough or not. Whether it has a core, and
+    /// whether it comes by again of its own accord, or else how often the bell was rung before.
     fn visit(&self, is_old: bool) -> (bool, Result<(), u32>) {
         let heard = self.bell.load(Ordering::Acquire);
         let seen = self.seen(WAITS, is_old);
@@ -160,7 +162,8 @@ impl Before {
     const ALL: [Before; 4] = [Before::HasEnough, Before::Waits, Before::Watches, Before::WatchesInVain];
 }
 
-/// A worker begins to wait, the coordinator comes by and sees a core as old or not, and another program leaves its core.
+/// A worker begins to wait, the coordinator comes by and sees a core as old or not, and another program leaves its
+/// core.
 fn a_core_is_left(own: bool, left: Left, is_old: bool, before: Before) {
     explore(3, move || {
         let shared = Shared::new(own, left);

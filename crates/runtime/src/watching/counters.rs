@@ -79,7 +79,8 @@ pub enum Refusal {
     Blocked,
     /// It has been pulled to another core, and has not run since.
     Pulled,
-    /// Another thief accelerates it, or is the first of its pool that pulls a worker and not ready; or the pool has ended.
+    /// Another thief accelerates it, or is the first of its pool that pulls a worker and not ready; or the pool has
+    /// ended.
     Taken,
     /// The thief is accelerated itself.
     Chain,

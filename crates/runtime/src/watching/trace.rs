@@ -1,11 +1,13 @@
 //! `COMITY_TRACE=FILE`: what each worker did when, and which cores the program held, as a file that Perfetto opens.
 //!
-//! Off, it costs a branch at the edges of a spell as a thief, at a steal, and at an attempt to accelerate. On, each worker notes there what
-//! it has been, under a lock of its own that only the tracer's thread takes beside it, for as long as it takes to swap a vector. The tracer
-//! comes by some fifty times a second: it writes what was noted, and asks the kernel how long each thread that was up has waited for a core.
+//! Off, it costs a branch at the edges of a spell as a thief, at a steal, and at an attempt to accelerate. On, each
+//! worker notes there what it has been, under a lock of its own. Beside it only the tracer's thread takes that lock,
+//! for as long as it takes to swap a vector. The tracer comes by some fifty times a second: it writes what was noted,
+//! and asks the kernel how long each thread that was up has waited for a core.
 //!
-//! Accelerations are events, as steals are. Refusals are counts by reason, which the tracer writes at each visit: a thief that finds its
-//! candidate running asks again tens of thousands of times a second, and as events these would crowd out all others.
+//! Accelerations are events, as steals are. Refusals are counts by reason, which the tracer writes at each visit. A
+//! thief that finds its candidate running asks again tens of thousands of times a second, and as events these would
+//! crowd out all others.
 
 mod file;
 
@@ -33,7 +35,8 @@ const MOST_EVENTS: usize = 1 << 16;
 /// A state that lasts so long is written in pieces, so that a trace that is cut short lacks little.
 const PIECE_NS: u64 = 1_000_000_000;
 
-/// How long the end of the program waits for a lock: who ends it in a signal handler may have interrupted the thread that holds it.
+/// How long the end of the program waits for a lock. A signal handler that ends the program may have interrupted the
+/// thread that holds it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a worker is.
@@ -90,7 +93,7 @@ type Nanos = u64;
 enum Event {
     Was { state: State, since: Nanos, until: Nanos },
     Took { how: Taking, from: WorkerId, at: Nanos },
-    Accelerated { whom: WorkerId, at: Nanos },
+    Accelerated { candidate: WorkerId, at: Nanos },
 }
 
 /// What one worker has noted.
@@ -160,14 +163,21 @@ impl Recorder {
         }
     }
 
-    /// What came of the worker's attempt to accelerate another, which began at this moment. It may have been off its core since.
-    pub(crate) fn accelerated(&self, worker: WorkerId, whom: WorkerId, began: Instant, outcome: Result<(), Refusal>) {
+    /// What came of the worker's attempt to accelerate another, which began at this moment. It may have been off its
+    /// core since.
+    pub(crate) fn accelerated(
+        &self,
+        worker: WorkerId,
+        candidate: WorkerId,
+        began: Instant,
+        outcome: Result<(), Refusal>,
+    ) {
         if !self.trace.is_open() {
             return;
         }
         let mut notes = lock(&self.workers[worker.index()]);
         match outcome {
-            Ok(()) => notes.note(Event::Accelerated { whom, at: self.trace.nanos_at(began) }),
+            Ok(()) => notes.note(Event::Accelerated { candidate, at: self.trace.nanos_at(began) }),
             Err(refusal) => notes.refusals.add(refusal),
         }
     }
@@ -193,7 +203,8 @@ pub(crate) struct Trace {
 /// Whether this process has a trace. Made under a lock of the process's own.
 static TRACE: PerProcess<Mutex<Option<&'static Trace>>> = PerProcess::new();
 
-/// The process's trace, opened at the first call if `COMITY_TRACE` asks for one. `starter`: the caller's mask, if it is narrow.
+/// The process's trace, opened at the first call if `COMITY_TRACE` asks for one. `starter`: the caller's mask, if it
+/// is narrow.
 ///
 /// # Errors
 /// A sentence without the variable's name and `=`.
@@ -327,7 +338,7 @@ impl Trace {
     }
 }
 
-/// Who writes the file.
+/// What writes the file.
 struct Tracer {
     /// `None`: the file has its end, or takes no more.
     output: Option<Output>,
@@ -350,7 +361,7 @@ struct SeenWorker {
 }
 
 impl Tracer {
-    /// Writes what was noted since the last visit. Returns whether anything was, or somebody is up.
+    /// Writes what was noted since the last visit. Returns whether anything was, or whether a worker is up.
     fn visit(&mut self, trace: &'static Trace, visit: Visit) -> bool {
         let Some(output) = &mut self.output else { return false };
         let recorders = visit.lock(&trace.recorders).map(|mut new| std::mem::take(&mut *new));

@@ -1,8 +1,8 @@
-//! `COMITY_WATCH`: who waits where, when a pool stands still.
+//! `COMITY_WATCH`: which threads wait where, when a pool stands still.
 //!
-//! The deadlock that users of rayon know: a worker waits, with a lock in hand, for the other half of a join; meanwhile it
-//! runs another task, which asks for the same lock. No scheduler can undo that. It can be seen: all workers that are in a
-//! task are off their cores for long, and there is something to do.
+//! The deadlock that users of rayon know. A worker waits, with a lock in hand, for the other half of a join; meanwhile
+//! it runs another task, which asks for the same lock. No scheduler can undo that. It can be seen: all workers that
+//! are in a task are off their cores for long, and there is something to do.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -66,7 +66,7 @@ fn watch(pool: &Weak<impl Watched>, period: Duration) {
             (last, since, said) = (Some(now), Instant::now(), false);
         } else if !said && since.elapsed() >= period && has_something_to_do(&*pool) {
             say(&report(&*pool, since.elapsed()));
-            // Those who were asked used processor time to answer.
+            // The threads that were asked used processor time to answer.
             (last, said) = (Some(look()), true);
         }
     }
@@ -89,8 +89,8 @@ impl Snapshot {
     }
 }
 
-/// Whether a task is queued, or one that is blocked lies on top of a frame that waits. Else a blocked task is the program's
-/// own business; and one that rests as it was asked to stands still.
+/// Whether a task is queued, or one that is blocked lies on top of a frame that waits. Else a blocked task is the
+/// program's own business; and one that rests as it was asked to stands still.
 fn has_something_to_do(pool: &impl Watched) -> bool {
     if pool.is_closed() {
         return false;
@@ -150,7 +150,7 @@ fn frames(thread: ThreadId) -> String {
     }
 }
 
-/// In one piece, and without a panic where nobody can be told.
+/// In one piece, and without a panic where standard error is gone.
 fn say(sentence: &str) {
     let _ = std::io::stderr().write_all(sentence.as_bytes());
 }

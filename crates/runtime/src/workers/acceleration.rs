@@ -1,32 +1,38 @@
-//! Acceleration of a worker's thread, without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel goes).
+//! Acceleration of a worker's thread, without privileges (Robinhood §3.1; Algorithms 2 and 3 as far as a stock kernel
+//! goes).
 //!
-//! The two change places. The thief pulls the candidate's thread to its own core, which confines it there and lets it go again at once, and goes
-//! to the core from which that came in the same way. What is next on the thief's old core is the candidate or another thread. Until
-//! the candidate has had its turn the thief sleeps: one that looked for tasks meanwhile would spend its program's part of the other core. When
-//! the candidate is preempted again the thief is where that is not, with that part unspent, and they change places once more.
+//! The two change places. The thief pulls the candidate's thread to its own core, which confines it there, and lets it
+//! go again at once. It goes in the same way to the core from which the thread came. What is next on the thief's old
+//! core is the candidate or another thread. Until the candidate has had its turn the thief sleeps: one that looked for
+//! tasks meanwhile would spend its program's part of the other core. When the candidate is preempted again, the thief
+//! is where the candidate is not, with that part unspent, and they change places once more.
 //!
-//! What the kernel has no call for: the candidate keeps no place in its old queue, pays for its time itself, and gets a turn of the kernel's and
-//! not the rest of the thief's. If the thief may not go there, or does not know where that is, it yields.
+//! For the rest of the paper's rule the kernel has no call. The candidate keeps no place in its old queue, pays for
+//! its time itself, and gets a turn of the kernel's instead of the rest of the thief's. If the thief may not go there,
+//! or does not know where that is, it yields.
 //!
-//! Under a policy whose thieves stay ([`Pull::changes_places`]), as BWS's call has it, the thief yields on its own core, and is back with its turn.
+//! Under a policy with thieves that stay ([`Pull::changes_places`]), as BWS's call has it, the thief yields on its own
+//! core, and is back with its turn.
 //!
-//! One thief at a time accelerates a worker ([`candidate`](crate::cores::candidate)). A thief that is a candidate itself accelerates none: the
-//! paper's inheritance passes the rest of a slice on, which cannot be had here.
+//! One thief at a time accelerates a worker ([`candidate`](crate::cores::candidate)). A thief that is a candidate
+//! itself accelerates none: the paper's inheritance passes the rest of a slice on, which cannot be had here.
 //!
 //! # Off its core
 //!
-//! The clock of a thread that is off its core stands still. Two readings must agree that are some time apart: the first is left with the
-//! candidate, and a thief that comes later compares, so none waits for it. A thread that waits in a system call stands still too; `/proc`
-//! tells the two apart. A thread is pulled once for each value of its clock, or thieves would pull it from core to core and none would let it
-//! run.
+//! The clock of a thread that is off its core stands still. Two readings must agree that are some time apart: the
+//! first is left with the candidate, and a thief that comes later compares, so none waits for it. A thread that waits
+//! in a system call stands still too; `/proc` tells the two apart. A thread is pulled once for each value of its
+//! clock, or thieves would pull it from core to core and none would let it run.
 //!
 //! # What a candidate starts
 //!
-//! inherits the narrow mask, if the thief loses its core before it has set the old one again: the candidate's clock has gone on then. In a pool that shares cores the coordinator puts that
-//! right, as for workers that are confined; in any other a thread of its own, which there is from the first pull on and which waits until there is
+//! inherits the narrow mask, if the thief loses its core before it has set the old one again: the candidate's clock
+//! has gone on then. In a pool that shares cores the coordinator puts that right, as for workers that are confined. In
+//! any other pool a thread of its own does, which there is from the first pull on and which waits until there is
 //! another. Not covered: a candidate that replaces its program (`exec`) in that moment, which ends the thief.
 //!
-//! A thief that moves itself goes on when it has its turn on the other core: behind a thread with a realtime policy, when that lets it.
+//! A thief that moves itself goes on when it has its turn on the other core: behind a thread with a realtime policy,
+//! when that lets it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -46,21 +52,22 @@ use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::{Registry, Worker};
 
-/// How long a thief sleeps between two looks at the one that has its place, or that waits in a system call, or that another accelerates.
+/// How long a thief sleeps between two looks at the one that has its place, or that waits in a system call, or that
+/// another accelerates.
 const NAP: Duration = Duration::from_micros(300);
 
 /// How often at most: 30 ms. It may be blocked by now.
 const NAPS: u32 = 100;
 
-/// What a program says whose kernel lets it move none of its threads.
+/// What a program says if the kernel lets it move none of its threads.
 const REFUSED: &str = "this program may not move its threads, for the kernel refuses sched_setaffinity; \
     a preempted worker gets no thief's time, and thieves yield instead";
 
 impl Worker {
-    /// Gives what is left of this thief's time slice to the thread of `who`, which comes to its core by `pull`. It is back at once when
-    /// `calls`.
-    pub(crate) fn accelerate(&self, who: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
-        let outcome = self.change_places(who, pull, calls);
+    /// Gives what is left of this thief's time slice to the thread of `candidate`, which comes to its core by `pull`.
+    /// It is back at once when `calls`.
+    pub(crate) fn accelerate(&self, candidate: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
+        let outcome = self.change_places(candidate, pull, calls);
         if outcome == Err(Refusal::Kernel) {
             static SAID: AtomicBool = AtomicBool::new(false);
             say_once(&SAID, REFUSED);
@@ -76,9 +83,9 @@ impl Worker {
         outcome
     }
 
-    fn change_places(&self, who: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
-        let (registry, peer) = (self.registry(), self.registry().peer(who));
-        // While this is held nobody else moves this thief.
+    fn change_places(&self, candidate: WorkerId, pull: Pull, calls: impl Fn() -> bool) -> Result<(), Refusal> {
+        let (registry, peer) = (self.registry(), self.registry().peer(candidate));
+        // While this is held no other thief moves this one.
         let _own = self.peer.candidate.take(self.id()).ok_or(Refusal::Chain)?;
         let taken = peer.candidate.take(self.id()).ok_or(Refusal::Taken)?;
         let thread = peer.thread().ok_or(Refusal::Running)?;
@@ -105,7 +112,7 @@ impl Worker {
             if taken.was_pulled(clock) {
                 return Err(Refusal::Pulled);
             }
-            registry.pull(who, thread, core, time)?;
+            registry.pull(candidate, thread, core, time)?;
             taken.is_pulled(clock);
         }
         let goes = |from| registry.masks.pull(self.id(), ThreadId::current(), from, None).is_ok();
@@ -135,12 +142,12 @@ impl Worker {
 
 impl Registry {
     /// `time`: what the thread's clock has said.
-    fn pull(&self, who: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
+    fn pull(&self, candidate: WorkerId, thread: ThreadId, core: usize, time: Duration) -> Result<(), Refusal> {
         // What is there already when the first worker is pulled has its masks from elsewhere.
         if self.activation.is_none() && !self.mending.begin(|| self.me().and_then(mends)) {
             return Err(Refusal::Taken);
         }
-        let pulled = self.masks.pull(who, thread, core, Some(time));
+        let pulled = self.masks.pull(candidate, thread, core, Some(time));
         if self.masks.is_narrow() {
             self.mending.is_called();
         }

@@ -13,7 +13,7 @@ thread_local! {
 #[inline]
 pub(crate) fn with<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = CURRENT.get();
-    // SAFETY: the pointer is null or was set by `enter` on this thread, whose caller keeps the worker alive until
+    // SAFETY: the pointer is null or was set by `enter` on this thread. Its caller keeps the worker alive until
     // everything that runs inside has returned, this call among it.
     f(unsafe { worker.as_ref() })
 }

@@ -15,7 +15,8 @@ impl Registry {
     /// One more reason to run.
     ///
     /// # Panics
-    /// If the pool has ended, unless this is a thread that it has adopted: that goes on, and runs its tasks when it yields.
+    /// If the pool has ended, unless this is a thread that it has adopted: that goes on, and runs its tasks when it
+    /// yields.
     pub(crate) fn add_reason_to_run(&self) {
         let one_more = |reasons: usize| (reasons > 0).then_some(reasons + 1);
         if self.reasons_to_run.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
@@ -29,7 +30,7 @@ impl Registry {
     /// Hands in a task from a thread that is not a worker of this pool.
     ///
     /// # Panics
-    /// In a process that was forked from the pool's, where nobody would ever run it.
+    /// In a process that was forked from the pool's, where no worker would ever run it.
     pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
         self.assert_of_this_process();
         self.injector.push(job);

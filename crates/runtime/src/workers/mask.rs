@@ -9,8 +9,8 @@ use comity_os::cpu_clock::ThreadId;
 use crate::cores::masks::Narrow;
 use crate::workers::current;
 
-/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where the program has
-/// just set another.
+/// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where
+/// the program has just set another.
 fn narrow_mask() -> Option<(Mask, CoreSet)> {
     current::with(|worker| {
         let worker = worker?;
@@ -31,11 +31,13 @@ pub(crate) fn roams() -> CoreSet {
     as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
 }
 
-/// From now on a worker that forks is none in the child, and runs there where its program wants it to. Called before there is a worker.
+/// From now on a worker that forks is none in the child, and runs there where its program wants it to. Called before
+/// there is a worker.
 pub(crate) fn heed_forks() {
     static HEEDED: AtomicBool = AtomicBool::new(false);
     if !HEEDED.load(Ordering::Relaxed) {
-        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is no harm.
+        // Before the flag, lest a fork come between; two that come here at once are told of each fork twice, which is
+        // no harm.
         comity_os::fork::call_before_and_in_children(before_fork, in_child);
         HEEDED.store(true, Ordering::Relaxed);
     }

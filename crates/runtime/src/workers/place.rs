@@ -25,8 +25,8 @@ impl Registry {
         });
     }
 
-    /// Whether the policy places at another worker. `has_more`: whether the current one has other tasks; a thread of no pool
-    /// never runs what it unblocks.
+    /// Whether the policy places at another worker. `has_more`: whether the current one has other tasks; a thread of
+    /// no pool never runs what it unblocks.
     fn goes_to(&self, last: WorkerId, has_more: Option<bool>) -> bool {
         // One without a core is brought up for its own business alone.
         !self.sleep.is_retired(last)

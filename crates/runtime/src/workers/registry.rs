@@ -49,7 +49,7 @@ pub(crate) type Linked = raw::inbox::Linked<Worker>;
 pub(crate) type LinkedRef = raw::inbox::LinkedRef<Worker>;
 pub(crate) type JoinLatch = raw::latch::JoinLatch<Worker>;
 
-/// Told the payload of a panic that nobody waits for.
+/// Told the payload of a panic of a detached task.
 pub(crate) type PanicHandler = dyn Fn(Box<dyn Any + Send>) + Send + Sync;
 /// Told a worker's index.
 pub(crate) type WorkerHandler = dyn Fn(usize) + Send + Sync;
@@ -68,22 +68,22 @@ pub(crate) struct Handlers {
 /// |---|---|---|
 /// | `deque` | its own protocol | all |
 /// | `spawns` | the queue's own protocol | thieves |
-/// | `fifo` | the owner | whoever runs one of its turns |
-/// | `placed` | anybody | the owner, thieves |
-/// | `broadcasts` | anybody | the owner |
+/// | `fifo` | the owner | the worker that runs one of its turns |
+/// | `placed` | any thread | the owner, thieves |
+/// | `broadcasts` | any thread | the owner |
 /// | `wakeups_owed` | the owner stores, thieves count down | thieves |
 /// | `thread` | the owner, once, before it runs anything | thieves |
 /// | `raid_takes` | raiders | thieves |
 /// | `candidate` | its own protocol | thieves |
 /// | `own` | the owner | the owner |
-/// | `counters`, `jobs`, `busy_since`, `activity` | the owner | anybody |
+/// | `counters`, `jobs`, `busy_since`, `activity` | the owner | any thread |
 pub(crate) struct Peer {
     /// The right halves of joins.
     pub(crate) deque: Deque<Header>,
     pub(crate) id: WorkerId,
     /// Tasks of `spawn` and of scopes: always shared, and any number of them.
     spawns: Stealer<JobRef>,
-    /// Those of `spawn_fifo`, whose turns are among the former.
+    /// Those of `spawn_fifo`; their turns are among the former.
     pub(crate) fifo: JobFifo,
     /// Tasks that others have unblocked, and that last ran here.
     pub(crate) placed: Inbox,
@@ -142,15 +142,15 @@ impl Peer {
         !self.deque.is_empty() || !self.spawns.is_empty() || !self.placed.is_empty()
     }
 
-    /// Takes what this worker shares: the right half of a join, else what was spawned. Of that up to `batch` tasks, and all but the
-    /// first go `to` the thief's own.
+    /// Takes what this worker shares: the right half of a join, else what was spawned. Of that up to `batch` tasks,
+    /// and all but the first go `to` the thief's own.
     pub(crate) fn rob_shared(&self, to: &Spawns<JobRef>, batch: usize) -> Option<JobRef> {
         let spawned = || self.spawns.steal_batch_with_limit_and_pop(to, batch);
         self.deque.steal().map(JobRef::of).or_else(|| take(spawned))
     }
 
-    /// Where this worker shares nothing: rings for the next push; if there are tasks all the same, asks for them, for `thief` at the time
-    /// `now`, and does not wait for ever.
+    /// Where this worker shares nothing: rings for the next push. If there are tasks all the same, asks for them, for
+    /// `thief` at the time `now`, and does not wait for ever.
     pub(crate) fn rob_private(&self, thief: WorkerId, now: impl Fn() -> u64) -> Option<JobRef> {
         if self.deque.is_empty() {
             self.deque.ring();
@@ -174,7 +174,7 @@ impl Peer {
         self.spawns.steal()
     }
 
-    /// Takes the whole queue of this worker, for `thief`, whose own queue gets all but the oldest task.
+    /// Takes the whole queue of this worker, for `thief`; the thief's own queue gets all but the oldest task.
     pub(crate) fn mug(&self, thief: WorkerId, to: &Spawns<JobRef>) -> Option<JobRef> {
         let mut oldest = None;
         let mut keep = |job| match oldest {
@@ -209,8 +209,8 @@ impl Peer {
 
 /// The worker that runs on this thread, as [`on_worker`](crate::on_worker) and the closures of [`Worker::join`] get it.
 ///
-/// Passing it along saves each [`join`](crate::join()) the way through the thread's local storage. It stays on its thread:
-/// it is neither `Send` nor `Sync`.
+/// Passing it along saves each [`join`](crate::join()) the way through the thread's local storage. It stays on its
+/// thread: it is neither `Send` nor `Sync`.
 #[repr(transparent)]
 pub struct Worker {
     pub(crate) peer: Peer,
@@ -237,8 +237,8 @@ pub(crate) struct Own {
 /// What a worker that always has tasks must not forget.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// Whether this worker has run work that blocks. Without any, nothing comes again and again, and what was spawned runs in the order that
-    /// rayon's users count on.
+    /// Whether this worker has run work that blocks. Without any, nothing comes again and again, and what was spawned
+    /// runs in the order that rayon's users count on.
     pub(crate) needed: Cell<bool>,
     /// Jobs since the last turn.
     pub(crate) jobs: Cell<u32>,
@@ -321,7 +321,8 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// `adopts`: worker 0 is a thread of the program's own. `may_use`: where the thread that builds the pool runs of its own accord.
+    /// `adopts`: worker 0 is a thread of the program's own. `may_use`: where the thread that builds the pool runs of
+    /// its own accord.
     pub(crate) fn new(
         policy: Policy,
         spawns: Vec<Stealer<JobRef>>,
@@ -364,7 +365,8 @@ impl Registry {
 
     /// Makes the next push of every worker look for sleepers. What was written before is visible to them.
     pub(super) fn ring_bells(&self) {
-        // Against the fence in `Deque::silence`: either the bell is seen to be silent, or its owner sees what was written.
+        // Against the fence in `Deque::silence`: either the bell is seen to be silent, or its owner sees what was
+        // written.
         fence(Ordering::SeqCst);
         self.peers.iter().for_each(|peer| peer.deque.ring());
     }
@@ -387,7 +389,7 @@ impl Registry {
         self.peers.len() as u32
     }
 
-    // ---- Life. ----
+    // Life.
 
     /// The worker has its thread.
     pub(crate) fn has_started(&self, worker: WorkerId, thread: ThreadId) {
@@ -491,8 +493,8 @@ impl Registry {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Calls what nobody waits for. A panic goes to the pool's handler; without one, or if the handler panics too, the
-    /// process aborts with `no_handler`: a lost panic would be a wrong result that nobody sees.
+    /// Calls a detached task. A panic goes to the pool's handler. Without one, or if the handler panics too, the
+    /// process aborts with `no_handler`: a lost panic would be a wrong result that no caller sees.
     pub(crate) fn catch_panic(&self, call: impl FnOnce(), no_handler: &'static str) {
         let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else { return };
         let abort = AbortOnDrop(no_handler);
@@ -504,7 +506,7 @@ impl Registry {
         }
     }
 
-    // ---- What thieves ask. ----
+    // What thieves ask.
 
     /// The outcome of inspecting a worker. The run status is read for busy workers only: it costs up to 0.9 µs.
     pub(crate) fn inspect(&self, worker: WorkerId) -> Victim {

@@ -1,4 +1,5 @@
-//! The shell around a policy on threads: does what the dialogue of `comity_protocol` says, and tells it what came of it.
+//! The shell around a policy on threads: does what the dialogue of `comity_protocol` says, and tells it what came of
+//! it.
 
 use std::cell::OnceCell;
 use std::sync::atomic::Ordering;
@@ -31,8 +32,8 @@ impl Worker {
         self.spell(awaited, begin, |wakeups_owed| owed.store(wakeups_owed, Ordering::Relaxed))
     }
 
-    /// The pool is closed: rests, with all that is queued here, until it is open again or `awaited` holds. Then it goes on, room or no room:
-    /// it has the rest of a task, or tasks that no thief need look for.
+    /// The pool is closed: rests, with all that is queued here, until it is open again or `awaited` holds. Then it
+    /// goes on, room or no room: it has the rest of a task, or tasks that no thief need look for.
     #[cold]
     pub(crate) fn rest_while_closed(&self, awaited: &dyn Fn() -> bool) {
         // As in `answer_bell`.
@@ -140,13 +141,14 @@ impl Hands for Spell<'_> {
         self.worker.registry().peer(from).claim_wakeup()
     }
 
-    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
-        let woken = self.worker.registry().sleep.wake_peer(self.worker.id(), whom, appoint);
+    fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        let woken = self.worker.registry().sleep.wake_peer(self.worker.id(), sleeper, appoint);
         self.counters().wakeups.add(u64::from(woken.is_some()));
         woken
     }
 
-    /// This kernel has no directed yield. Under BWS the peer comes here first; if that is on a core after all, the thief goes on.
+    /// This kernel has no directed yield. Under BWS the peer comes here first; if that is on a core after all, the
+    /// thief goes on.
     fn give_way(&mut self, to: Option<WorkerId>) {
         // Beside another program's thread a yield puts off the next wake-up by a slice.
         self.slice.get_or_init(|| self.worker.registry().policy.slice().and_then(shorten));
@@ -160,14 +162,14 @@ impl Hands for Spell<'_> {
         self.counters().yields.add(u64::from(!goes_on));
     }
 
-    fn accelerate(&mut self, who: WorkerId, level: Level) -> bool {
+    fn accelerate(&mut self, candidate: WorkerId, level: Level) -> bool {
         let accelerates = self.worker.registry().policy.accelerates();
         let threads = || accelerates.and_then(|accelerates| accelerates.threads);
         let pull = match level {
             Level::Thread => Some(threads().expect("the policy's row says how threads come to a thief")),
             Level::Vcpu => None,
         };
-        self.accelerates(who, pull).is_ok()
+        self.accelerates(candidate, pull).is_ok()
     }
 
     fn pause(&mut self, hints: u32) {
@@ -187,14 +189,15 @@ impl<'a> Spell<'a> {
         &self.worker.registry().peer(self.worker.id()).counters
     }
 
-    /// Accelerates the thread of `who`, or, if that is not to be pulled, its virtual CPU. Counts whether it could.
-    fn accelerates(&mut self, who: WorkerId, threads: Option<Pull>) -> Result<(), Refusal> {
+    /// Accelerates the thread of `candidate`, or, if that is not to be pulled, its virtual CPU. Counts whether it
+    /// could.
+    fn accelerates(&mut self, candidate: WorkerId, threads: Option<Pull>) -> Result<(), Refusal> {
         let (worker, registry) = (self.worker, self.worker.registry());
         let view = View { registry, awaited: self.awaited };
         let calls = || view.deques_have_task() || view.injector_has_task() || view.has_business(worker.id());
         let recorded = registry.recorder.as_ref().map(|recorder| (recorder, Instant::now()));
         let outcome = match threads {
-            Some(pull) => worker.accelerate(who, pull, calls),
+            Some(pull) => worker.accelerate(candidate, pull, calls),
             None => Err(Refusal::NoHypervisor),
         };
         match outcome {
@@ -202,7 +205,7 @@ impl<'a> Spell<'a> {
             Err(refusal) => self.counters().refusals[refusal as usize].add(1),
         }
         if let Some((recorder, began)) = recorded {
-            recorder.accelerated(worker.id(), who, began, outcome);
+            recorder.accelerated(worker.id(), candidate, began, outcome);
         }
         outcome
     }

@@ -25,8 +25,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// off.
 const MOST_NAPS: u32 = 20;
 
-/// After so many jobs in a row a worker takes one that would wait longest otherwise: a task from outside, the oldest of its own, or one
-/// that waits for a peer that is in the middle of something long. Prime, so that it falls in with no rhythm of a program's.
+/// After so many jobs in a row a worker takes one that would wait longest otherwise. It is a task from outside, the
+/// oldest of its own, or one that waits for a peer in the middle of something long. Prime, so that it falls in with no
+/// rhythm of a program's.
 const TURN: u32 = 61;
 
 impl AsWorker for Worker {
@@ -103,16 +104,16 @@ impl Worker {
         self.serve(&|| latch.probe(), None, false, Doing::Waiting);
     }
 
-    /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts of
-    /// what is waited for.
+    /// Waits for the right half of a join, which a thief has: takes the thief's own tasks first, since they are parts
+    /// of what is waited for.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_thief(&self, latch: &JoinLatch) {
         self.serve(&|| latch.probe(), Some(&|| latch.thief()), false, Doing::Waiting);
     }
 
-    /// `thief`: who runs what a join waits for, if that is known; `None` where no join waits. `own_first`: what this worker spawned is most
-    /// likely part of what is waited for.
+    /// `thief`: the worker that runs what a join waits for, if that is known; `None` where no join waits. `own_first`:
+    /// what this worker spawned is most likely part of what is waited for.
     fn serve(
         &self,
         done: &dyn Fn() -> bool,
@@ -160,8 +161,8 @@ impl Worker {
         activity.set(before);
     }
 
-    /// A job that only this worker may run, or with `spawned` the newest that it spawned: most likely a part of what it
-    /// waits for, if that is a scope. With `any`, also one that was placed here.
+    /// A job that only this worker may run. Or with `spawned` the newest that it spawned: most likely a part of what
+    /// it waits for, if that is a scope. With `any`, also one that was placed here.
     fn job_to_run_here(&self, spawned: bool, any: bool) -> Option<JobRef> {
         let own = if any { self.own_task() } else { None };
         let own = own.or_else(|| if spawned { self.own().spawns.pop() } else { None });
@@ -178,8 +179,8 @@ impl Worker {
         !self.own().spawns.is_empty() || !self.peer.placed.is_empty()
     }
 
-    /// What others have unblocked and placed here: all of it, the newest first. A frame that waits takes one, lest it take the others for
-    /// its own.
+    /// What others have unblocked and placed here: all of it, the newest first. A frame that waits takes one, lest it
+    /// take the others for its own.
     fn placed_task(&self) -> Option<JobRef> {
         if self.peer.activity.waits() > 0 {
             return self.rob_placed(self.id());
@@ -193,7 +194,7 @@ impl Worker {
             carried = true;
         }
         if carried {
-            // Who looked while they were on their way has not seen them.
+            // A sleeper that looked while they were on their way has not seen them.
             own.registry.sleep.after_spawn(self.id(), &View { registry: &own.registry, awaited: &|| false });
         }
         Some(newest.job())
@@ -211,8 +212,8 @@ impl Worker {
             put_back = true;
         }
         if put_back {
-            // Who looked meanwhile, the victim first, has not seen them; and this worker may be a thief, which a sleeper does not
-            // rely on where `membarrier` is refused.
+            // A thread that looked meanwhile, the victim first, has not seen them. And this worker may be a thief,
+            // which a sleeper does not rely on where `membarrier` is refused.
             fence(Ordering::SeqCst);
             registry.sleep.after_placing(victim, Some(self.id()), &View { registry, awaited: &|| false });
         }
@@ -238,13 +239,13 @@ impl Worker {
             0 => from_outside(),
             1 => take(|| self.registry().peer(self.id()).spawned()),
             2 => self.rob_placed(self.id()),
-            _ => self.job_of_the_stuck(),
+            _ => self.job_of_a_busy_peer(),
         }
     }
 
-    /// A task that others have placed at a peer that has begun none since this worker's last look at it. So the escape from a worker that is busy for
-    /// long costs no clock: long is what takes longer than some hundred tasks here.
-    fn job_of_the_stuck(&self) -> Option<JobRef> {
+    /// A task that others have placed at a peer that has begun none since this worker's last look at it. So the escape
+    /// from a worker that is busy for long costs no clock: long is what takes longer than some hundred tasks here.
+    fn job_of_a_busy_peer(&self) -> Option<JobRef> {
         let registry = self.registry();
         let looked_at = &self.own().turn.looked_at;
         let (peer, jobs) = looked_at.get();
@@ -269,19 +270,20 @@ impl Worker {
             return back;
         }
         let own = self.own_task();
-        // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But a
-        // scope or an `install` may wait inside of a join's left half.
+        // SAFETY: the owner. In a join that waits for a thief the deque is empty: what is older was stolen before. But
+        // a scope or an `install` may wait inside of a join's left half.
         let own = own.or_else(|| unsafe { self.peer.deque.take_oldest() }.map(JobRef::of));
         own.or_else(|| self.search(done))
     }
 
-    /// What is left to a worker that may lay no more on its stack: that on which another worker's progress, or its own, may
-    /// depend while no other worker comes to it. That is what came from outside of the pool, and the right halves in its own
-    /// deque: what this frame awaits may wait for such a half, and all other workers may be at the bound too. `joins`: the
-    /// frame waits for the thief of a join's right half, and then the deque is empty. All else that is awaited has begun
-    /// elsewhere, or lies in the deque of a worker that comes to it.
+    /// What is left to a worker that may lay no more on its stack: that on which another worker's progress, or its
+    /// own, may depend while no other worker comes to it. First, what came from outside of the pool. Second, the right
+    /// halves in its own deque: what this frame awaits may wait for such a half, and all other workers may be at the
+    /// bound too. `joins`: the frame waits for the thief of a join's right half, and then the deque is empty. All else
+    /// that is awaited has begun elsewhere, or lies in the deque of a worker that comes to it.
     ///
-    /// The deque has only halves of joins on this worker's own stack, so what this adds to the stack the program has nested.
+    /// The deque has only halves of joins on this worker's own stack, so what this adds to the stack the program has
+    /// nested.
     fn job_beyond_the_bound(&self, joins: bool) -> Option<JobRef> {
         // SAFETY: the owner.
         let own = if joins { None } else { unsafe { self.peer.deque.take_oldest() }.map(JobRef::of) };
@@ -302,7 +304,7 @@ impl Worker {
         None
     }
 
-    /// Whether there is a task here that nobody has begun.
+    /// Whether there is a task here that no worker has begun.
     pub(crate) fn has_pending_tasks(&self) -> bool {
         self.peer.has_task()
     }
@@ -321,7 +323,7 @@ impl Worker {
             return Yield::Idle;
         }
         let peers = &self.registry().peers;
-        // Those after this one first, so that not everybody begins with worker 0.
+        // Those after this one first, so that not all begin with worker 0.
         let (before, after) = peers.split_at(self.index());
         let rob = || after[1..].iter().chain(before).find_map(|peer| self.rob(peer.id));
         let job = self.local_job().or_else(rob).or_else(|| take(|| self.registry().injector.steal()));
@@ -346,8 +348,8 @@ impl Worker {
         self.peer.jobs.add(1);
         let depth = &self.own().stolen_depth;
         depth.set(depth.get() + u32::from(deepens));
-        // SAFETY: the job was taken from a queue, which hands each out once, and is alive: whoever queued a job in its
-        // stack frame waits for its latch.
+        // SAFETY: the job was taken from a queue, which hands each out once. It is alive: a frame that has queued a
+        // job on its stack waits for the job's latch.
         unsafe { job.execute(self) }
         depth.set(depth.get() - u32::from(deepens));
     }
@@ -367,16 +369,16 @@ impl Worker {
             recorder.took(self.id(), Taking::Steal, victim);
         }
         if batch > 1 && stolen.is_some() && !own.spawns.is_empty() {
-            // Who looked while the batch was on its way has not seen it. A full fence, since this thief does not count as
-            // busy: where `membarrier` is refused, that sleeper would not look again.
+            // A sleeper that looked while the batch was on its way has not seen it. A full fence, since this thief
+            // does not count as busy: where `membarrier` is refused, that sleeper would not look again.
             fence(Ordering::SeqCst);
             registry.sleep.after_spawn(self.id(), &View { registry, awaited: &|| false });
         }
         stolen
     }
 
-    /// Takes over the queue of a worker that has no core; of which a frame that waits takes one task, lest it take the others
-    /// for its own.
+    /// Takes over the queue of a worker that has no core; of which a frame that waits takes one task, lest it take the
+    /// others for its own.
     pub(crate) fn mug(&self, victim: WorkerId) -> Option<JobRef> {
         if self.peer.activity.waits() > 0 {
             return self.rob(victim);

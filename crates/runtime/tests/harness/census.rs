@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Once};
 #[derive(Clone, Default)]
 pub struct Census(Arc<Mutex<Vec<u32>>>);
 
-/// A value whose drop is counted.
+/// A value that counts its drop.
 pub struct Item {
     census: Census,
     index: usize,

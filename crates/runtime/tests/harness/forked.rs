@@ -3,15 +3,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Forks, and returns whether `body` returned true in the child. No thread of this process's own may start or end meanwhile,
-/// for the standard library's lock on that: only those of pools wait.
+/// Forks, and returns whether `body` returned true in the child. No thread of this process's own may start or end
+/// meanwhile, for the standard library's lock on that: only those of pools wait.
 ///
 /// # Panics
 /// If this process cannot fork, or the child takes longer than a minute.
 #[allow(dead_code, reason = "not every test program waits for the child")]
 pub fn in_a_fork(body: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this process hold
-    // no lock that `body` needs: that is what is tested.
+    // SAFETY: the child runs `body` and ends without returning into the parent's frames. Other threads of this process
+    // hold no lock that `body` needs: that is what is tested.
     match unsafe { libc::fork() } {
         -1 => panic!("this process cannot fork"),
         0 => {
@@ -62,7 +62,7 @@ pub fn kill(child: u32) {
     assert_eq!(waited_for, child as i32);
 }
 
-/// The process goes on as a child of nobody's, of which only the calling thread is there.
+/// The process goes on after its parent has ended, and only the calling thread is there.
 #[allow(dead_code, reason = "not every test program becomes a daemon")]
 pub fn become_a_daemon() {
     // SAFETY: the folder and the streams stay as they are. The other threads are gone, as after any fork.

@@ -1,4 +1,4 @@
-//! The tests of a program once more, in a process whose kernel refuses `membarrier`, as some containers do.
+//! The tests of a program once more, in a process with a kernel that refuses `membarrier`, as in some containers.
 
 #[path = "filter.rs"]
 mod filter;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// How often the folder is read. A reading that meets a thread's end may stop short there and miss others.
 const READINGS: usize = 5;
 
-/// The ids of this process' threads whose names begin with `prefix` (at most 15 bytes are kept of a name).
+/// The ids of this process' threads with names that begin with `prefix` (at most 15 bytes are kept of a name).
 ///
 /// A thread names itself when it begins to run: before a pool's first broadcast some may have no name yet.
 pub fn named(prefix: &str) -> BTreeSet<u32> {

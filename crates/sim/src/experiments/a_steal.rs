@@ -24,7 +24,7 @@ use crate::quanta::ThreadScheduler;
 pub static PAPER: Paper = Paper {
     name: "a-steal",
     file: "docs/claims/a-steal.toml",
-    text: include_str!("../../../../docs/claims/a-steal.toml"),
+    text: include_str!("claims/a-steal.toml"),
     experiments: &[
         ("time", time::MEASURES),
         ("waste", waste::MEASURES),

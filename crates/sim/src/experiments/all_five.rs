@@ -181,8 +181,8 @@ impl Cell {
 pub struct Measured {
     /// The largest slowdown minus the smallest (BWS §5.1), each over the program's time alone under the same policy.
     pub unfairness: f64,
-    /// The weighted speedup over its bound, as `docs/measures.md` has them; the baseline is the shortest time alone
-    /// under any of the policies.
+    /// The weighted speedup over its bound, as `docs/guide/src/measures.md` has them; the baseline is the shortest
+    /// time alone under any of the policies.
     pub efficiency: f64,
     /// How often a core went from one thread to another, per second.
     pub switches: f64,

@@ -25,7 +25,7 @@ use crate::threads::linux::{Groups, Linux, Version};
 pub static PAPER: Paper = Paper {
     name: "bws",
     file: "docs/claims/bws.toml",
-    text: include_str!("../../../../docs/claims/bws.toml"),
+    text: include_str!("claims/bws.toml"),
     experiments: &[
         ("solo", solo::MEASURES),
         ("examples", examples::MEASURES),

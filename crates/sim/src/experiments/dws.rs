@@ -22,7 +22,7 @@ use crate::threads::linux::{Linux, Version};
 pub static PAPER: Paper = Paper {
     name: "dws",
     file: "docs/claims/dws.toml",
-    text: include_str!("../../../../docs/claims/dws.toml"),
+    text: include_str!("claims/dws.toml"),
     experiments: &[
         ("fig4", mixes::MIXED),
         ("fig5", mixes::COMPUTE),

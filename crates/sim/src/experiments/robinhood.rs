@@ -24,7 +24,7 @@ use crate::threads::linux::{Linux, Version};
 pub static PAPER: Paper = Paper {
     name: "robinhood",
     file: "docs/claims/robinhood.toml",
-    text: include_str!("../../../../docs/claims/robinhood.toml"),
+    text: include_str!("claims/robinhood.toml"),
     experiments: &[
         ("figure3", figure3::MEASURES),
         ("table2", rates::TABLE_2),

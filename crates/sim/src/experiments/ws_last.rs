@@ -21,7 +21,7 @@ use crate::threads::{Costs, Host};
 pub static PAPER: Paper = Paper {
     name: "ws-last",
     file: "docs/claims/ws-last.toml",
-    text: include_str!("../../../../docs/claims/ws-last.toml"),
+    text: include_str!("claims/ws-last.toml"),
     experiments: &[
         ("exp1", divisions::MEASURES),
         ("exp2", workers::MEASURES),

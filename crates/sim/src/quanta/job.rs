@@ -199,7 +199,7 @@ impl Surroundings for Queues {
     }
 
     /// A job that has not ended has a strand that runs, or one that was interrupted.
-    fn anyone_busy(&self) -> bool {
+    fn any_busy(&self) -> bool {
         true
     }
 

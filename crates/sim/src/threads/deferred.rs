@@ -44,7 +44,7 @@ impl Host {
             return;
         }
         let pool = self.pool(thread.program);
-        let is_plain = pool.policy.row().waking == Waking::NobodySleeps && pool.share.is_none() && pool.quota.is_none();
+        let is_plain = pool.policy.row().waking == Waking::AlwaysAwake && pool.share.is_none() && pool.quota.is_none();
         if !is_plain
             || pool.shows_task()
             || pool.ledger.is_empty()

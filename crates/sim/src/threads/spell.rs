@@ -234,17 +234,17 @@ impl Hands for OnHost<'_> {
         claimed
     }
 
-    fn wake(&mut self, peer: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+    fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
         let Thread { program, worker } = self.thread;
-        self.host.step(program, |sleep, _| sleep.wake_peer(WorkerId(worker), peer, appoint))
+        self.host.step(program, |sleep, _| sleep.wake_peer(WorkerId(worker), sleeper, appoint))
     }
 
     fn give_way(&mut self, to: Option<WorkerId>) {
         self.host.give_way(self.thread, to);
     }
 
-    fn accelerate(&mut self, peer: WorkerId, level: Level) -> bool {
-        self.host.accelerate(self.thread, Thread { worker: peer.0, ..self.thread }, level)
+    fn accelerate(&mut self, candidate: WorkerId, level: Level) -> bool {
+        self.host.accelerate(self.thread, Thread { worker: candidate.0, ..self.thread }, level)
     }
 
     /// Its time is over by now.

@@ -14,7 +14,7 @@ fn victim(role: &str, point: &str, nth: u64, table: &Table) -> Process {
 }
 
 #[test]
-fn whoever_dies_at_any_transition_is_reaped_by_the_next_round_of_any_other() {
+fn a_program_that_dies_at_any_transition_is_reaped_by_the_next_round_of_any_other() {
     let table = Table::new();
     let member = table.join(1, SHARED);
     let survivors = [1, 2].map(|seed| Process::start(CHILD, "wander", seed, &table.path()));
@@ -23,7 +23,7 @@ fn whoever_dies_at_any_transition_is_reaped_by_the_next_round_of_any_other() {
         assert_eq!(status.signal(), Some(9), "{point}:{nth}: {status}");
         let before = claims(&table, &survivors);
         reap(&member, &table, nth as u32 * 3 % 4);
-        wait_until("those who live on make progress", || {
+        wait_until("the programs that live on make progress", || {
             let after = claims(&table, &survivors);
             before.iter().zip(after).all(|(before, after)| *before < after)
         });
@@ -31,7 +31,7 @@ fn whoever_dies_at_any_transition_is_reaped_by_the_next_round_of_any_other() {
 }
 
 #[test]
-fn whoever_dies_while_it_reaps_another_is_reaped_with_it() {
+fn a_program_that_dies_while_it_reaps_another_is_reaped_with_it() {
     // The first time that a process comes by some of them is while it takes its own place.
     for (point, nth) in [("reaping", 2), ("reaped-half", 1), ("reaped-half", 3), ("slot-freed", 2), ("reaped", 2)] {
         let table = Table::new();

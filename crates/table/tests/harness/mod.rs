@@ -79,7 +79,7 @@ pub fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-// ---- The file, as `layout.rs` has it. ----
+// The file, as `layout.rs` has it.
 
 const USED_AT: usize = 64;
 pub const CORES_AT: usize = 1024;
@@ -126,13 +126,13 @@ pub fn slots() -> impl Iterator<Item = SlotId> {
     (0..SLOTS).filter_map(SlotId::new)
 }
 
-/// Cores that somebody holds who does not live.
+/// Cores with a holder that does not live.
 pub fn held_by_the_dead(path: &Path) -> Vec<String> {
     named_dead(path, |word| [None, word.holder()])
 }
 
-/// All that a table says of programs that do not live. While others reap them, or grant cores by what they knew before, there
-/// may be some of it.
+/// All that a table says of programs that do not live. While others reap them, or grant cores by what they knew
+/// before, there may be some of it.
 pub fn unsound(path: &Path) -> Vec<String> {
     let lock = LockFile::open(path).unwrap();
     let lives = |slot: SlotId| lock.is_locked_by_another(slot.index() as u64).unwrap();
@@ -146,7 +146,8 @@ pub fn unsound(path: &Path) -> Vec<String> {
     wrong_slots.chain(names).collect()
 }
 
-/// After a death: one round of anybody gives back what the dead held. Returns how many it took until nothing else named it.
+/// After a death: one round of any program gives back what the dead held. Returns how many it took until nothing else
+/// named it.
 pub fn reap(member: &Member, table: &Table, desire: u32) -> u32 {
     let path = table.path();
     member.round(desire, 0);
@@ -178,7 +179,7 @@ fn named_dead(path: &Path, names: impl Fn(CoreWord) -> [Option<SlotId>; 2]) -> V
     let before = TableFile::read(path);
     let suspects: Vec<usize> =
         (0..CORES).filter(|core| names(before.core(*core)).into_iter().flatten().any(dead)).collect();
-    // Who reaped it meanwhile has let go of its lock, and the word is another.
+    // The program that reaped it meanwhile has let go of its lock, and the word is another.
     let after = TableFile::read(path);
     let same = suspects.into_iter().filter(|core| before.core(*core) == after.core(*core));
     same.map(|core| format!("core {core}: {:?}", after.core(core))).collect()

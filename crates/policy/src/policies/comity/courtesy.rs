@@ -8,40 +8,44 @@ use super::fold::Fold;
 use crate::allotment::{CROWD, Division, Proposal};
 use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, Room, UNCORRECTED};
 
-/// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how many of
-/// its workers are awake.
+/// Each program is entitled to an equal share of the processor time, by weight. What counts is what it uses, not how
+/// many of its workers are awake.
 ///
-/// A program that could use its share holds cores, and has one worker awake on each ([`Mode::Cores`]); its workers lend theirs when
-/// they sleep, and take them back when a push needs them. A program that could not use its share, for its tasks block, it is
-/// throttled or it comes and goes, holds none ([`Mode::Time`]): its workers run when they can, on the cores of the others, and
-/// neither side waits for a core that is idle.
+/// A program that could use its share holds cores, and has one worker awake on each ([`Mode::Cores`]). Its workers
+/// lend their cores when they sleep, and take them back when a push needs them. A program that could not use its share
+/// holds none ([`Mode::Time`]): its tasks block, it is throttled, or it comes and goes. Its workers run when they can,
+/// on the cores of the others, and neither side waits for a core that is idle.
 ///
-/// A program that begins holds cores, though what it can use is known some quanta later: one that came to others and shared time would have to
-/// wait for a time slice of theirs for each worker that it wakes, one after the other. One that begins anew goes on as it left off. A command
-/// ([`Account::first`] is never said of one) shares time first, for its threads would have to change places at once.
+/// A program that begins holds cores, though what it can use is known only some quanta later. If it shared time beside
+/// others, each worker that it wakes would have to wait for one of their time slices, one after the other. A program
+/// that begins anew goes on as it left off. A command ([`Account::first`] is never said of one) shares time first, for
+/// its threads would have to change places at once.
 ///
-/// What it could use is the time that its threads would have had, had they not waited for cores. So a program is not taken for one that
-/// blocks because others are on its cores. Where threads wait for each other, one that waits for a core holds up others, so the time
-/// that they wait is a sign as well, though a weak one.
+/// What it could use is the time that its threads would have had, had they not waited for cores. So a program does not
+/// count as one that blocks because others are on its cores. Where threads wait for each other, one that waits for a
+/// core holds up others. So the time that they wait is a sign as well, though a weak one.
 ///
-/// On a machine of many cores a program of parallel phases uses less than its share, and waits for each phase if it has no cores of its own.
-/// So one that could use a core holds cores, unless its tasks block. What it leaves for longer than a moment is lent.
+/// On a machine of many cores a program of parallel phases uses less than its share, and waits at each phase if it has
+/// no cores of its own. So a program that could use a core holds cores, unless its tasks block. What it leaves for
+/// longer than a moment is lent.
 ///
-/// Nor is it known from what its threads had and waited whether a core that they did not use was used by others: threads that all wake
-/// at once wait for each other on a core that is idle most of the time. Then the machine's idle time decides.
+/// What its threads had and waited for does not show either whether others used a core that they left. Threads that
+/// all wake at once wait for each other on a core that is idle most of the time. Then the machine's idle time decides.
 ///
-/// Where there are many more programs than cores, each is due a small part of a core, and cores that change hands all the time cost more
-/// than they order. Then each shares time, with one worker awake: the operating system's queues have as many threads as
-/// there are programs, and give each the same. Programs of different weight go on with cores.
+/// Where there are many more programs than cores, each is due a small part of a core. Cores that change hands all the
+/// time then cost more than they gain. So each program shares time, with one worker awake: the operating system's
+/// queues have as many threads as there are programs, and give each the same. Programs of different weight go on with
+/// cores.
 ///
-/// A program that holds cores rests while it is out of turn, and what it is owed corrects its share. Under `share=slowdown` it publishes as well
-/// how much it gains from all cores, and under `share=time` that it wants all in turn.
+/// A program that holds cores rests while it is out of turn, and what it is owed corrects its share. Under
+/// `share=slowdown` it publishes as well how much it gains from all cores, and under `share=time` that it wants all
+/// cores in turn.
 ///
-/// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every task moves and
-/// workers wait for cores, those beyond the cores would only hold tasks up: then as many as there are cores may be awake, until
-/// workers block or do not move beside tasks that no worker has begun.
+/// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every
+/// task moves and workers wait for cores, workers beyond the cores would only hold tasks up. Then as many as there are
+/// cores may be awake, until workers block, or do not move beside tasks that no worker has begun.
 ///
-/// In a guest whose host takes time away it uses no more cores than are [worth it](Fold).
+/// In a guest with a host that takes time away, it uses no more cores than are [worth it](Fold).
 #[derive(Debug)]
 pub(super) struct Courtesy {
     divides: Divides,
@@ -82,15 +86,15 @@ const CALM: u16 = 4;
 /// The same for a program that is alone and has all the room that it can have.
 const CALM_ALONE: u16 = 16;
 
-/// So many looks in succession at which it could not use its share end its holding of cores. At a single one a thread that hands in the
-/// tasks, and waits for a core, may have kept it from using them.
+/// So many looks in succession at which it could not use its share end its holding of cores. At a single look it may
+/// have been kept from using them by a thread that hands in the tasks and waits for a core.
 const UNABLE: u32 = 2;
 
 /// A program that held cores for fewer looks than this held them in vain.
 const IN_VAIN: u32 = 10;
 
-/// A look at which it could have used its share counts as so many signs; one at which it had or waited for as much time is a single
-/// sign.
+/// A look at which it could have used its share counts as so many signs. One at which it had or waited for as much
+/// time is a single sign.
 const SURE: u32 = 16;
 
 /// The most signs that a program waits for before it holds cores again.
@@ -105,8 +109,8 @@ const MOST_CAUTION: u32 = 128;
 /// So many programs for each core are no [crowd](CROWD) any longer.
 const NO_CROWD: u32 = 2;
 
-/// Looks in succession that leave something unused, before the machine's idle time says whether others used it: the kernel gives that
-/// time in steps of 10 ms.
+/// Looks in succession that leave something unused, before the machine's idle time says whether others used it. The
+/// kernel gives that time in steps of 10 ms.
 const UNUSED_LOOKS: u32 = 4;
 
 /// Held cores that a program did not use, since it last used them all.
@@ -134,9 +138,9 @@ impl Unused {
     }
 }
 
-/// Processor time that a program is due and has not had, while it could use its share. Turns begin late, for a thread runs on to its next fork or
-/// the kernel does not run the coordinator; what is lent comes back late; threads that are no workers run beside those of others.
-/// So each program corrects its part by what it is owed.
+/// Processor time that a program is due and has not had, while it could use its share. Turns begin late, for a thread
+/// runs on to its next fork, or the kernel does not run the coordinator. What is lent comes back late. Threads that
+/// are no workers run beside those of others. So each program corrects its part by what it is owed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
     ns: i64,
@@ -145,8 +149,8 @@ struct Owed {
     since_ns: u64,
 }
 
-/// What a program is owed is paid back within this time, or within so many frames if they last longer. Half of its share in that time is the most
-/// that it is owed, or owes: unused share is not saved up for longer.
+/// What a program is owed is paid back within this time, or within so many frames if they last longer. It is owed, or
+/// owes, at most half of its share in that time: unused share is not saved up for longer.
 const PAID_WITHIN_NS: u64 = 1_000_000_000;
 const PAID_WITHIN_FRAMES: u64 = 3;
 
@@ -237,8 +241,9 @@ impl Courtesy {
         // A program with few workers could not use more.
         let share_milli = share_milli.min(account.workers.saturating_mul(1000));
         let share_ns = account.elapsed_ns.saturating_mul(share_milli.into()) / 1000;
-        // What phases could use beyond a core does not show: while the program shares time, one worker does most of each before the others
-        // come to a core. A program whose tasks block would only hold the rest of its share.
+        // What phases could use beyond a core does not show while the program shares time: one worker does most of
+        // each before the others come to a core. A program with tasks that block would only hold the rest of its
+        // share.
         let blocks = !is_at_least(account.wanted_ns, 80, account.usage_ns);
         // How long a command has tasks is not known.
         let part_ns = if blocks || account.usage_ns == 0 { share_ns } else { share_ns.min(account.elapsed_ns) };
@@ -350,7 +355,8 @@ impl Coordinator for Courtesy {
         let is_calm = !account.first && is_settled && free == 0 && back == 0 && account.blocked == 0 && !may_be_stuck;
         let most = if account.alone && self.room == Room::Workers { CALM_ALONE } else { CALM };
         self.due = if is_calm { (2 * self.due).min(most) } else { 1 };
-        // Where many programs take turns, all looks together are to cost no more than where few do; in a crowd less depends on them.
+        // Where many programs take turns, all looks together are to cost no more than where few do. In a crowd less
+        // depends on them.
         let looks = if self.in_crowd { 1 } else { 2 };
         let crowd = account.programs / (looks * account.usable.max(1));
         Orders {
@@ -401,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_holds_cores_for_two_looks_and_who_computes_desires_what_it_can_use() {
+    fn a_program_that_begins_holds_cores_for_two_looks_and_one_that_computes_desires_what_it_can_use() {
         let first = Account { first: true, elapsed_ns: 0, ..beside(0, 0, 0, 0) };
         let mut courtesy = Courtesy::new(Divides::Equal);
         let begins = courtesy.quantum(&first);
@@ -420,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn who_blocks_or_is_throttled_holds_nothing() {
+    fn a_program_that_blocks_or_is_throttled_holds_no_core() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         assert_eq!(modes(&mut courtesy, &[beside(3, 3, 3, 0); 40]), [Mode::Time; 40]);
         // It holds a core, and no longer uses it.
@@ -444,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_use_a_core_and_waits_for_no_other_thing_holds_cores_on_a_large_machine() {
+    fn a_program_that_could_use_a_core_and_waits_for_nothing_else_holds_cores_on_a_large_machine() {
         // Its phases would use more, but its workers wait for cores.
         assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(22, 33, 35)).mode, Mode::Cores);
         assert_eq!(Courtesy::new(Divides::Equal).quantum(&of_sixteen(5, 6, 6)).mode, Mode::Time, "less than a core");
@@ -462,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_waits_for_long_is_asked_for_signs_and_after_cores_in_vain_for_more() {
+    fn a_program_that_waits_for_long_needs_several_signs_and_more_after_cores_in_vain() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         let mut looks_until_cores = || {
             let looks = (1..).find(|_| courtesy.quantum(&beside(3, 4, 30, 0)).mode == Mode::Cores);
@@ -487,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_one_worker_can_use_one_core_and_who_is_alone_wastes_nothing() {
+    fn a_program_with_one_worker_can_use_one_core_and_one_that_is_alone_wastes_nothing() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         let one = Account { workers: 1, usable: 1, share_milli: 8000, ..beside(10, 10, 10, 0) };
         assert_eq!(courtesy.quantum(&one).mode, Mode::Cores);
@@ -497,7 +503,8 @@ mod tests {
         assert_eq!(modes(&mut courtesy, &[idle; 2]), [Mode::Cores, Mode::Time]);
     }
 
-    /// A look at a program that holds cores beside another, each due one core of two: what it had in so many milliseconds.
+    /// A look at a program that holds cores beside another, each due one core of two: what it had in so many
+    /// milliseconds.
     fn turn(used: u64, lasted: u64) -> Account {
         let active = used.min(lasted);
         let account = beside(used, used, used, used);
@@ -505,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_less_than_its_due_counts_more_until_that_is_made_up_for() {
+    fn a_program_that_had_less_than_its_due_counts_more_until_that_is_made_up_for() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
         // It is out of turn for most of the time.
@@ -516,7 +523,8 @@ mod tests {
         let repaid: Vec<u32> = (0..25).map(|_| back()).collect();
         assert!(repaid.is_sorted_by(|one, next| one >= next) && repaid[24] == 1000, "{repaid:?}");
         assert_eq!((0..100).map(|_| back()).last(), Some(500), "nor does it owe more");
-        // One that shares time, or is alone, begins anew.
+        // A look at a program that holds cores beside another, each due one core of two: what it had in so many
+        // milliseconds.
         courtesy.enter(Mode::Time);
         assert_eq!(courtesy.quantum(&beside(1, 1, 1, 0)).correction, 1000);
     }

@@ -3,16 +3,17 @@
 use crate::allotment::{Division, EFFICIENCIES, LINEAR};
 use crate::{Account, Mode};
 
-/// A program that has `x` of `N` cores, and does useful work at the rate `u(x)`, is slowed by `u(N) / u(x)`. Let `a = u(x) / x` be what it
-/// makes of a core of its share. All are slowed alike where shares are in proportion to `u(N) / a`. Over `N` that is the number that a program
-/// publishes, its efficiency (Eager, Zahorjan and Lazowska, IEEE TC 1989) where `a` is what one core does.
+/// A program that has `x` of `N` cores, and does useful work at the rate `u(x)`, is slowed by `u(N) / u(x)`. Let
+/// `a = u(x) / x` be what it makes of a core of its share. All are slowed alike where shares are in proportion to
+/// `u(N) / a`. Over `N` that is the number that a program publishes. It is its efficiency (Eager, Zahorjan and
+/// Lazowska, IEEE TC 1989) where `a` is what one core does.
 ///
-/// Both are measured: `u(N)` while the program is alone, or has all cores in turn as a gang, and `a` while it has cores beside others. So an
-/// equal slowdown is the fixed point, whatever `u` is.
+/// Both are measured: `u(N)` while the program is alone, or has all cores in turn as a gang, and `a` while it has
+/// cores beside others. So an equal slowdown is the fixed point, whatever `u` is.
 ///
-/// Useful work is time for which workers had a task, as A-STEAL counts it, and no more than the processor time that the program had. To that is
-/// added in a gang's turn what its workers waited for cores, on which others ran on. What caches and memory make of that time does not show:
-/// that needs the processor's own counters.
+/// Useful work is time for which workers had a task, as A-STEAL counts it, and no more than the processor time that
+/// the program had. In a gang's turn, time that its workers waited for cores on which others ran on is added. What
+/// caches and memory make of that time does not show: that needs the processor's own counters.
 ///
 /// A program that has never had all cores counts as linear.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub(super) struct Efficiency {
     published: Option<u32>,
 }
 
-/// Beside whom a program was, and how.
+/// Beside which programs a program was, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Company {
     /// No other program wanted any core.
@@ -59,7 +60,8 @@ struct Rate {
     time_ns: u64,
 }
 
-/// What was seen for less time says nothing: a program begins with fewer tasks than it has later. The turn of one probe is enough.
+/// What was seen for less time says nothing: a program begins with fewer tasks than it has later. The turn of one
+/// probe is enough.
 const LEAST_NS: u64 = 50_000_000;
 
 /// For how much time what was seen counts for about a half.
@@ -92,7 +94,8 @@ impl Efficiency {
     pub(super) fn note(&mut self, account: &Account, mode: Mode) {
         let now = Company::of(account, mode);
         let before = self.company.replace(now);
-        // Others may have come or gone at any time of the look, and a program that was stopped for long did nothing then.
+        // Others may have come or gone at any time of the look, and a program that was stopped for long did nothing
+        // then.
         if before != Some(now) || account.lasted_ns > LONGEST_NS {
             return;
         }
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn is_what_it_did_alone_over_what_a_core_of_its_share_does() {
+    fn efficiency_is_work_alone_over_work_of_a_core_of_its_share() {
         assert_eq!(after(&[]), LINEAR, "never seen alone");
         assert_eq!(after(&[(look(2, 4, 8), 100)]), LINEAR);
         assert_eq!(after(&[(look(2, 10, 8), 100)]), LINEAR, "also where it has cores of others");
@@ -189,14 +192,15 @@ mod tests {
         // Another program runs on in its turn: its workers have tasks, and wait for the core.
         let kept_waiting = Account { used_ns: 80 * MS, able_ns: 120 * MS, ..gang(16, look(2, 12, 8)) };
         assert_eq!(after(&[(kept_waiting, 10)]), 750);
-        // What it does out of turn says nothing of a core of its share, nor does a look in which its turn begins or ends.
+        // What it does out of turn says nothing of a core of its share. Nor does a look in which its turn begins or
+        // ends.
         assert_eq!(after(&[(look(1, 12, 16), 100), (gang(0, look(2, 2, 8)), 100)]), 750);
         let changes = [(gang(16, look(2, 1, 8)), 1), (gang(0, look(2, 16, 8)), 1)];
         assert_eq!(after(&[turns(12).to_vec(), vec![changes; 50].concat()].concat()), 750);
     }
 
     #[test]
-    fn follows_what_has_changed_in_steps() {
+    fn efficiency_follows_changes_in_steps() {
         let mut efficiency = Efficiency::default();
         let mut alone = |working, times| {
             (0..times).for_each(|_| efficiency.note(&look(1, working, 16), Mode::Cores));

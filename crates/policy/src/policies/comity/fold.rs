@@ -1,4 +1,4 @@
-//! How many cores are worth using in a guest whose host takes time away.
+//! How many cores are worth using in a guest that loses time to its host.
 
 use crate::{Account, StealTime};
 
@@ -17,31 +17,31 @@ use crate::{Account, StealTime};
 /// other fold that was undone. Where its virtual CPUs halt while a task is on a stolen one `⌈G⌉` is right, and where
 /// they halt for want of tasks it is too little.
 ///
-/// Some hosts grant a machine its part of the time by its weight, however many of its virtual CPUs ask for it: then `G`
-/// stays, and steal time goes. Others grant each virtual CPU its part, as Linux does where a machine has no control group
-/// of its own: a guest that asks with fewer gets less. So a fold stands if `G` is as before, and steal time is gone or
-/// less. Any other is undone.
+/// Some hosts grant a machine its part of the time by its weight, however many of its virtual CPUs ask for it: then
+/// `G` stays, and steal time goes. Others grant each virtual CPU its part: a guest that asks with fewer gets less.
+/// Linux does so where a machine has no control group of its own. So a fold stands if `G` is as before, and steal time
+/// is gone or less. Any other is undone.
 ///
 /// What holds of it:
 /// - *It comes to rest.* Where `G` stays, `m = ⌈G⌉` is a fixed point: with `m` workers awake `g = G / m`, and so
 ///   `⌈m · g⌉ = ⌈G⌉ = m`.
 /// - *It does not ratchet down.* Where steal time falls because the program asks for less, nothing more is folded.
 ///   Where the host then grants less, all is undone: the reference is `G` before the first of several folds. Where
-///   others in the guest ask for what the program leaves, steal time does not fall, and the fold is undone; and no fold
-///   goes below an equal part of `G`.
+///   others in the guest ask for what the program leaves, steal time does not fall, and the fold is undone. And no
+///   fold goes below an equal part of `G`.
 /// - *It unfolds.* Without steal time nothing tells how much more the host would grant. So the program tries one core
 ///   more, and while steal time stays away twice as many more in each window, until it has all.
-/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least, and the next waits for
-///   twice as many windows, up to 8 s. The first fold waits for 16 s, and after one that was undone the next for twice
-///   as long, up to some two minutes.
+/// - *It does not oscillate.* A probe that meets steal time is taken back, by one core at least, and the next waits
+///   for twice as many windows, up to 8 s. The first fold waits for 16 s. After one that was undone the next waits for
+///   twice as long, up to some two minutes.
 ///
-/// No task is kept from its worker: beside workers that wait in system calls, or do not move, others are let in as in
+/// No task is kept from its worker. Beside workers that wait in system calls, or do not move, others are let in as in
 /// any pool that has fewer cores than workers.
 ///
 /// The time is Linux's steal time (`proc_stat(5)`, "steal"). To run no more virtual CPUs than the host grants is the
 /// idea of VCPU-Bal (Song, Shi, Chen and Zang, "Schedule processes, not VCPUs", APSys 2013) and vScale (Cheng, Rao and
-/// Lau, EuroSys 2016). There it comes from the host: in vScale the hypervisor computes how many a machine can use. Here
-/// the guest infers it.
+/// Lau, EuroSys 2016). There it comes from the host; in vScale the hypervisor computes how many a machine can use.
+/// Here the guest infers it.
 #[derive(Debug)]
 pub(super) struct Fold {
     /// The most cores that are worth using. `u32::MAX`: all.
@@ -72,7 +72,8 @@ struct Seen {
 /// A fold of which it is not known yet whether it loses nothing.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// The window in which workers go to rest is not over. It tells of both, and counts only if the host grants far less.
+    /// The window in which workers go to rest is not over. It tells of both, and counts only if the host grants far
+    /// less.
     begins: bool,
     /// What the host granted before the first of several folds, and took before the last, in thousandths of a core.
     granted: u64,
@@ -95,16 +96,16 @@ const AS_MUCH: u64 = 995;
 /// and if it took at least so many thousandths of what it takes still.
 const LESS: u64 = 1100;
 
-/// Until its windows are over a fold is undone only if the host grants so many fewer, over how many are over: a few tell
-/// less.
+/// Until its windows are over, a fold is undone only if the host grants so many fewer, divided by how many are over: a
+/// few tell less.
 const SLACK: u64 = 140;
 
 /// Windows before the first probe, and at the most after probes in vain.
 const PATIENCE: u32 = 2;
 const MOST_PATIENCE: u32 = 16;
 
-/// Windows before the first fold, and before the next at the most after several that were undone. Where a host grants
-/// each virtual CPU half of its time one that is undone costs a sixth of a second, which is then one hundredth.
+/// Windows before the first fold, and at most before the next after several that were undone. Where a host grants each
+/// virtual CPU half of its time, a fold that is undone costs a sixth of a second, which is then one hundredth.
 const CAUTION: u32 = 32;
 const MOST_CAUTION: u32 = 256;
 
@@ -267,7 +268,7 @@ mod tests {
     /// So many windows are over before it folds.
     const FIRST: usize = CAUTION as usize - 1;
 
-    /// Whom a host grants its time.
+    /// How a host grants its time.
     #[derive(Clone, Copy)]
     enum Grants {
         /// The machine so many thousandths of a CPU, however many of its CPUs ask.

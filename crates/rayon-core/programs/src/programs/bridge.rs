@@ -1,4 +1,4 @@
-//! How many numbers below a bound are prime: a serial iterator whose items are tested in parallel.
+//! How many numbers below a bound are prime: a serial iterator with items that are tested in parallel.
 
 use rayon::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The paths of Collatz's problem, one after the other: inner iterators whose lengths nobody knows beforehand.
+//! The paths of Collatz's problem, one after the other: inner iterators of lengths that are not known beforehand.
 
 use std::iter::successors;
 

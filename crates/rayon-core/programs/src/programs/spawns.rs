@@ -1,4 +1,5 @@
-//! Tasks that do nothing, each after a pause, as rayon-demo's `noop` has them: what waking a pool costs for next to no work.
+//! Tasks that do nothing, each after a pause, as rayon-demo's `noop` has them: what waking a pool costs for next to no
+//! work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A loop whose body is next to nothing, three times over.
+//! A loop with a body that is next to nothing, three times over.
 
 use rayon::prelude::*;
 

@@ -1,7 +1,7 @@
 //! The split deque under loom: every interleaving and every weak-memory outcome of an owner and one or two thieves. Run
 //! with `RUSTFLAGS="--cfg loom" cargo test -p comity --lib loom_`.
 //!
-//! A task is a cell that its pusher writes and its taker takes: loom reports a task that is taken twice, or taken
+//! A task is a cell that its pusher writes and its taker takes. So loom reports a task that is taken twice, or taken
 //! without what was written before it was pushed.
 
 use loom::cell::UnsafeCell;
@@ -106,7 +106,7 @@ fn beside_an_owner(tasks: usize, raids: bool, most_preemptions: usize, thief: fn
 }
 
 #[test]
-fn loom_a_thief_that_asks_and_steals() {
+fn loom_a_thief_that_asks_is_given_a_task_or_finds_none() {
     beside_an_owner(2, true, 3, |model| {
         model.deque.ask(1);
         model.steal() + model.steal()
@@ -114,7 +114,7 @@ fn loom_a_thief_that_asks_and_steals() {
 }
 
 #[test]
-fn loom_a_raid_and_the_owners_pops() {
+fn loom_a_raid_and_the_owners_pops_take_each_task_once() {
     beside_an_owner(2, true, 3, |model| {
         model.deque.raid(0);
         model.steal()
@@ -122,7 +122,7 @@ fn loom_a_raid_and_the_owners_pops() {
 }
 
 #[test]
-fn loom_two_raids_in_a_row() {
+fn loom_two_raids_in_a_row_take_each_task_once() {
     beside_an_owner(1, true, 3, |model| {
         model.deque.raid(0);
         let stolen = model.steal();
@@ -132,7 +132,7 @@ fn loom_two_raids_in_a_row() {
 }
 
 #[test]
-fn loom_a_raid_that_ends_in_a_mugging() {
+fn loom_a_raid_that_ends_in_a_mugging_takes_each_task_once() {
     beside_an_owner(2, true, 3, |model| {
         model.deque.raid(0);
         model.mug()
@@ -145,7 +145,7 @@ fn loom_without_raids_everything_is_shared() {
 }
 
 #[test]
-fn loom_a_deque_that_grows_under_a_thief() {
+fn loom_a_deque_that_grows_under_a_thief_loses_nothing() {
     beside_an_owner(3, true, 2, |model| {
         model.deque.raid(0);
         model.steal() + model.steal()
@@ -153,7 +153,7 @@ fn loom_a_deque_that_grows_under_a_thief() {
 }
 
 #[test]
-fn loom_two_raiders() {
+fn loom_two_raiders_take_each_task_once() {
     explore(2, || {
         let model = Model::new(2, true);
         let raiders = [0, 1].map(|raider| {
@@ -237,7 +237,7 @@ fn loom_a_push_hears_the_bell_or_is_seen() {
 }
 
 #[test]
-fn loom_who_finds_the_bell_ringing_is_heard_too() {
+fn loom_a_thief_that_finds_the_bell_ringing_is_heard_too() {
     explore(4, || {
         let model = Model::new(0, true);
         let hunger = Arc::new(AtomicUsize::new(0));
@@ -276,7 +276,7 @@ fn loom_a_bell_goes_on_while_the_deque_grows() {
             }
         }
         ringer.join().unwrap();
-        assert!(model.deque.rings(), "the bell was stopped by one who does not know what it rang for");
+        assert!(model.deque.rings(), "a thread stopped the bell that does not know what it rang for");
     });
 }
 

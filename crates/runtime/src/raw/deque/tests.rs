@@ -96,7 +96,7 @@ fn a_raid_reaches_what_is_private_and_no_more() {
     // SAFETY: this thread is the owner.
     let indices: Vec<usize> = tasks.iter().map(|task| unsafe { deque.push(NonNull::from(task)) }).collect();
     assert_eq!(deque.len(), 8);
-    assert!(deque.steal().is_none(), "nobody has asked, so nothing is shared");
+    assert!(deque.steal().is_none(), "no thief has asked, so nothing is shared");
     deque.raid(3);
     let mut mugged = 0;
     deque.steal_all(|task| {

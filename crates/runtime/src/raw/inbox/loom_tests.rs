@@ -1,4 +1,4 @@
-//! The inbox under every interleaving of two who push and one or two who take.
+//! The inbox under every interleaving of two threads that push and one or two that take.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -25,7 +25,7 @@ fn jobs(count: usize) -> Vec<*mut Job> {
 
 fn push(inbox: &Inbox<()>, job: usize) {
     let job = NonNull::new(job as *mut Linked<()>).unwrap();
-    // SAFETY: `end` frees it, after everybody is done.
+    // SAFETY: `end` frees it, after all threads are done.
     inbox.push(unsafe { LinkedRef::new(job) });
 }
 
@@ -33,7 +33,7 @@ fn push(inbox: &Inbox<()>, job: usize) {
 fn take(inbox: &Inbox<()>) {
     for job in inbox.take() {
         let job: NonNull<Job> = job.0.cast();
-        // SAFETY: the job is alive, and whoever has taken it is the only one to touch it.
+        // SAFETY: the job is alive, and the thread that has taken it is the only one to touch it.
         unsafe { job.as_ref().taken.with_mut(|taken| *taken += 1) };
     }
 }
@@ -42,7 +42,7 @@ fn end(inbox: &Inbox<()>, jobs: Vec<*mut Job>) {
     take(inbox);
     assert!(inbox.is_empty());
     for job in jobs {
-        // SAFETY: nobody else uses it any more.
+        // SAFETY: no other thread uses it any more.
         let job = unsafe { Box::from_raw(job) };
         // SAFETY: as above.
         job.taken.with(|taken| assert_eq!(unsafe { *taken }, 1, "each job is taken once"));

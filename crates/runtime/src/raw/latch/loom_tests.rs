@@ -1,5 +1,5 @@
-//! Latches that workers wait for, with the sleep protocol beneath: a waiter that sleeps is woken, sees what was written before
-//! the latch was set, and may free the latch at once.
+//! Latches that workers wait for, with the sleep protocol beneath. A waiter that sleeps is woken, sees what was
+//! written before the latch was set, and may free the latch at once.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -92,7 +92,7 @@ fn setters_reach_a_waiter<L: Latch + 'static>(
     });
 }
 
-const WAKINGS: [Waking; 3] = [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry];
+const WAKINGS: [Waking; 3] = [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry];
 
 #[test]
 fn loom_a_latch_reaches_its_worker() {

@@ -1,5 +1,5 @@
-//! Pools of real threads in a guest whose steal time was recorded: the coordinator reads `/proc/stat` as a guest with
-//! eight CPUs has it.
+//! Pools of real threads in a guest with recorded steal time: the coordinator reads `/proc/stat` as a guest with eight
+//! CPUs has it.
 //!
 //! The machine of the test may have fewer, so the coordinator is told that it may use eight. All else is what ships.
 //! The test is the coordinator's thread, and plays the record back while it waits for the next look. Its clock
@@ -183,7 +183,7 @@ impl Guest {
     }
 }
 
-/// Each in a process of its own, whose pools join no table by themselves.
+/// Each in a process of its own, with pools that join no table by themselves.
 fn play(role: &str) {
     let folder = env::temp_dir().join(format!("comity-fold-{role}-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for the test");

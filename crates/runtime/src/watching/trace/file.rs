@@ -1,5 +1,5 @@
-//! The file: a JSON array in the Trace Event Format, as Chromium's tracing has it and Perfetto and `comity-lab report` read it. One event
-//! per line, so that what is whole of a trace that was cut short can be read.
+//! The file: a JSON array in the Trace Event Format, as Chromium's tracing has it and Perfetto and `comity-lab report`
+//! read it. One event per line, so that what is whole of a trace that was cut short can be read.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use crate::watching::say::say;
 /// How every trace begins: no other file is written over.
 const BEGINNING: &str = "[\n{\"name\":\"comity_trace\"";
 
-/// What a trace may become: more is no help to who reads it, and the disk may be a server's.
+/// What a trace may become: more is no help to a reader, and the disk may be a server's.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Locked while a process writes: far behind what is in the file.
@@ -35,14 +35,14 @@ pub(super) struct Output {
     of_process: String,
     text: String,
     written: u64,
-    /// By whom: a process is a program of its own under each policy.
+    /// By program: a process is a program of its own under each policy.
     held: Vec<(Policy, usize)>,
     modes: Vec<(Policy, Mode)>,
 }
 
 impl Output {
-    /// Opens the file that `name` says, with the process's number for `%p`. If another process writes into it, its number comes before the
-    /// extension.
+    /// Opens the file that `name` says, with the process's number for `%p`. If another process writes into it, its
+    /// number comes before the extension.
     ///
     /// # Errors
     /// A sentence that begins with the name.
@@ -152,7 +152,7 @@ impl Output {
                 };
                 self.moment(name, thread, at, "from", from);
             }
-            Event::Accelerated { whom, at } => self.moment("acceleration", thread, at, "whom", whom),
+            Event::Accelerated { candidate, at } => self.moment("acceleration", thread, at, "whom", candidate),
         }
     }
 
@@ -312,8 +312,8 @@ fn push_micros(text: &mut String, nanos: Nanos) {
     }
 }
 
-/// A number in decimal. There may be a hundred thousand a second: the formatting traits would take as long as all else, and a crate for it
-/// is one more in the build of each program.
+/// A number in decimal. There may be a hundred thousand a second: the formatting traits would take as long as all else.
+/// And a crate for it is one more in the build of each program.
 fn push_number(text: &mut String, number: u64) {
     let first = number.checked_ilog10().map_or(1, |power| 10_u64.pow(power));
     let mut unit = first;

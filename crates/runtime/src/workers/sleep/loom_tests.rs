@@ -19,7 +19,7 @@ const W0: WorkerId = WorkerId(0);
 const W1: WorkerId = WorkerId(1);
 const W2: WorkerId = WorkerId(2);
 
-/// A pool whose queues are counts of tasks.
+/// A pool with counts of tasks as its queues.
 struct Pool<P: Platform = Threads> {
     platform: P,
     sleep: Sleep<P>,
@@ -27,7 +27,7 @@ struct Pool<P: Platform = Threads> {
     /// The inbox of `W1`.
     placed: AtomicU32,
     injector: AtomicU32,
-    /// Whose next push looks for sleepers: `Deque::limit` of the product.
+    /// The workers that look for sleepers at their next push: `Deque::limit` of the product.
     bells: Vec<AtomicBool>,
     ended: AtomicBool,
 }
@@ -45,7 +45,7 @@ impl<P: Platform> Work for Pool<P> {
         self.ended.load(Ordering::Acquire) || worker == W1 && self.placed.load(Ordering::Acquire) > 0
     }
 
-    /// As `Registry::ring_bells` and `Deque::ring`, but for those who never push here.
+    /// As `Registry::ring_bells` and `Deque::ring`, but for workers that never push here.
     fn ring_bells(&self) {
         fence(Ordering::SeqCst);
         for bell in &self.bells {
@@ -176,7 +176,7 @@ fn loom_a_spawn_wakes_a_hungry_sleeper() {
     }
 }
 
-/// Where nobody else looks: the one at which it is placed must not sleep beside it.
+/// Where no other worker looks: the one at which it is placed must not sleep beside it.
 #[test]
 fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
     for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
@@ -194,8 +194,8 @@ fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
         pool.place(Some(W0));
         thief.join().unwrap();
     });
-    // From outside, with nobody busy.
-    for waking in [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+    // From outside, with no worker busy.
+    for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
         explore(4, move || {
             let pool = Pool::new(2, waking);
             let thief = thread::spawn({
@@ -208,7 +208,7 @@ fn loom_a_placed_task_reaches_the_worker_that_it_last_ran_on() {
     }
 }
 
-/// Where its worker never comes to it: whoever wants to sleep takes it, or is woken for it.
+/// Where its worker never comes to it: a worker that wants to sleep takes it, or is woken for it.
 #[test]
 fn loom_a_task_placed_at_a_busy_worker_wakes_a_hungry_sleeper() {
     for waking in [Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
@@ -246,7 +246,8 @@ fn loom_two_spawns_wake_two_hungry_sleepers() {
     });
 }
 
-/// One that dozes is up again by itself, maybe in the moment in which a waker looks at it, and the other sleeper relied on its look.
+/// One that dozes is up again by itself, maybe in the moment in which a waker looks at it, and the other sleeper
+/// relied on its look.
 #[test]
 fn loom_a_doze_that_ends_hides_no_task_and_no_sleeper() {
     explore(3, || {
@@ -275,7 +276,7 @@ fn loom_a_doze_that_ends_hides_no_task_and_no_sleeper() {
 
 #[test]
 fn loom_an_injection_wakes_under_every_way_of_waking() {
-    for waking in [Waking::NobodySleeps, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
+    for waking in [Waking::AlwaysAwake, Waking::Watchdog, Waking::Hungry, Waking::EveryPush { sleepers: 2 }] {
         explore(4, move || {
             let pool = Pool::new(1, waking);
             let thief = thread::spawn({
@@ -290,7 +291,7 @@ fn loom_an_injection_wakes_under_every_way_of_waking() {
 }
 
 #[test]
-fn loom_business_wakes_the_one_whose_it_is() {
+fn loom_business_wakes_the_worker_that_has_it() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Hungry);
         let waiter = thread::spawn({
@@ -330,7 +331,7 @@ fn loom_business_wakes_one_that_another_answers_for() {
 
 #[test]
 fn loom_a_searching_worker_answers_for_the_tasks_left_to_it() {
-    // Two thieves, two pushes: whoever is woken for the first task wakes the other for the second.
+    // Two thieves, two pushes: the thief that is woken for the first task wakes the other for the second.
     explore(3, || {
         let pool = Pool::new(3, Waking::Hungry);
         pool.sleep.publish_busy(W0);
@@ -352,7 +353,7 @@ fn loom_a_searching_worker_answers_for_the_tasks_left_to_it() {
 fn loom_a_watchdog_that_turns_busy_leaves_a_watchdog_awake() {
     explore(4, || {
         let pool = Pool::new(3, Waking::Watchdog);
-        // W2 is busy throughout, so somebody must stay awake. W0 is the watchdog.
+        // W2 is busy throughout, so a thief must stay awake. W0 is the watchdog.
         pool.sleep.publish_busy(W2);
         assert_eq!(pool.sleep(W0), Err(SleepRefusal::YouAreWatchdog));
         let sleeper = thread::spawn({
@@ -370,7 +371,7 @@ fn loom_a_watchdog_that_turns_busy_leaves_a_watchdog_awake() {
 }
 
 #[test]
-fn loom_work_in_hand_and_a_watchdog_that_sees_none() {
+fn loom_work_in_hand_leaves_a_watchdog_awake_that_sees_none() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Watchdog);
         // W1 has just taken a task; W0 looks around for work and may find none.
@@ -391,9 +392,9 @@ fn loom_work_in_hand_and_a_watchdog_that_sees_none() {
 }
 
 #[test]
-fn loom_work_in_hand_wakes_those_who_never_sleep() {
+fn loom_work_in_hand_wakes_all_workers_of_an_always_awake_pool() {
     explore(4, || {
-        let pool = Pool::new(2, Waking::NobodySleeps);
+        let pool = Pool::new(2, Waking::AlwaysAwake);
         let taker = thread::spawn({
             let pool = pool.clone();
             move || {
@@ -412,7 +413,7 @@ fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
     explore(3, || {
         let pool = Pool::new(3, Waking::Hungry);
         pool.sleep.publish_busy(W0);
-        // W2 sleeps, and nobody but W2 will look for tasks.
+        // W2 sleeps, and no worker but W2 will look for tasks.
         pool.sleep.announce(W2);
         assert!(matches!(pool.sleep.admit(W2, &*pool), Admission::Park(_)));
         let called = thread::spawn({
@@ -438,7 +439,7 @@ fn loom_a_sleeper_that_is_called_away_does_not_hide_another() {
         caller.join().unwrap();
         assert!(
             !pool.deques_have_task() || !pool.sleep.is_asleep(W2),
-            "a task waits, a worker sleeps, and all who are awake are busy"
+            "a task waits, a worker sleeps, and all workers that are awake are busy"
         );
     });
 }
@@ -491,7 +492,7 @@ fn loom_a_recall_and_business_wake_once() {
     });
 }
 
-/// A core is free: those who had retired are hungry again, and the push that comes meanwhile wakes one.
+/// A core is free: the retired are hungry again, and the push that comes meanwhile wakes one.
 #[test]
 fn loom_a_push_beside_restored_hunger_wakes() {
     explore(4, || {
@@ -516,9 +517,9 @@ fn loom_a_push_beside_restored_hunger_wakes() {
     });
 }
 
-/// One that has just retired has business, and takes its retirement back, while somebody makes it hungry again.
+/// One that has just retired has business, and takes its retirement back, while another thread makes it hungry again.
 #[test]
-fn loom_one_that_comes_back_beside_restored_hunger() {
+fn loom_one_that_comes_back_beside_restored_hunger_is_not_counted() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Hungry);
         pool.sleep.retire(W1);
@@ -536,7 +537,7 @@ fn loom_one_that_comes_back_beside_restored_hunger() {
 
 /// There is no core for a sleeper: the push wakes it, or leaves it for the coordinator to recall.
 #[test]
-fn loom_a_push_beside_a_sleeper_that_is_retired() {
+fn loom_a_push_wakes_a_sleeper_or_leaves_it_to_its_recall() {
     explore(4, || {
         let pool = Pool::new(2, Waking::Hungry);
         pool.sleep.publish_busy(W0);
@@ -552,7 +553,7 @@ fn loom_a_push_beside_a_sleeper_that_is_retired() {
             let pool = pool.clone();
             move || {
                 if pool.sleep.retire_sleeper(W1) {
-                    assert!(pool.sleep.recall(W1), "nobody else wakes one that has retired");
+                    assert!(pool.sleep.recall(W1), "nothing else wakes a worker that has retired");
                 }
             }
         });

@@ -1,9 +1,9 @@
 //! The memory of a socket, which serves its cores together so fast and no faster.
 //!
 //! Of a strand's time alone a part is spent waiting for memory. Where the cores of a socket ask for more than its
-//! memory serves, that part takes longer for all by one factor. It is the least with which they ask for no more,
-//! and the bound that a roofline has at its slope (Williams, Waterman and Patterson, 2009), for cores that share
-//! it. A core asks its own socket's memory or, where pages lie where they were first touched, that of the socket on
+//! memory serves, that part takes longer for all by one factor. It is the least with which they ask for no more.
+//! That is the bound of a roofline at its slope (Williams, Waterman and Patterson, 2009), for cores that share it.
+//! A core asks its own socket's memory or, where pages lie where they were first touched, that of the socket on
 //! which its program began.
 
 use super::super::kernel::WHOLE;

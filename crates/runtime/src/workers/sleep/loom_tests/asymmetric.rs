@@ -1,12 +1,15 @@
-//! Workers that rest beside pushes without a fence: the barrier is as asymmetric as `membarrier` is, and may be refused.
+//! Workers that rest beside pushes without a fence: the barrier is as asymmetric as `membarrier` is, and may be
+//! refused.
 //!
-//! Elsewhere loom's threads have a full fence in the place of each half. There a worker that fences and looks for itself sees all that it
-//! may rely on another to see (Lemma 12), so these tests are the ones that notice where that other fails.
+//! Elsewhere loom's threads have a full fence in the place of each half. There a worker that fences and looks for
+//! itself sees all that it may rely on another to see (Lemma 12). So these tests are the ones that notice where that
+//! other fails.
 //!
-//! loom knows no barrier that interrupts other threads. Here each comes before a `light` or after it, for each thread that calls one: that
-//! is what a proof may use of `membarrier`, and one that comes elsewhere orders no less. A refused one orders its own thread alone.
-//! What loom cannot say is that a store becomes visible in time. Where a sleeper looks again after a timeout, it yields instead, and
-//! loom shows it other values than those that it saw before.
+//! loom knows no barrier that interrupts other threads. Here each comes before a `light` or after it, for each thread
+//! that calls one. That is what a proof may use of `membarrier`, and one that comes elsewhere orders no less. A
+//! refused one orders its own thread alone. What loom cannot say is that a store becomes visible in time. Where a
+//! sleeper looks again after a timeout, it yields instead, and loom shows it other values than those that it saw
+//! before.
 
 use std::sync::atomic as uncounted;
 
@@ -183,18 +186,19 @@ fn spawns_beside_restored_hunger(most_preemptions: usize, granted: u32, others: 
 
 /// The coordinator answers for the worker, or relies on another that does.
 #[test]
-fn loom_hunger_restored_beside_an_answer() {
+fn loom_a_spawn_beside_restored_hunger_and_an_answer_is_taken() {
     spawns_beside_restored_hunger(2, ALL, &[]);
     spawns_beside_restored_hunger(2, ALL, &[W2]);
 }
 
 /// The coordinator's look is not enough.
 #[test]
-fn loom_hunger_restored_where_the_barrier_is_refused() {
+fn loom_a_spawn_beside_restored_hunger_is_taken_where_the_barrier_is_refused() {
     spawns_beside_restored_hunger(2, 0, &[]);
 }
 
-/// A searching worker has retired, and is made hungry before it passes its search on: it may be the one that this search passes to.
+/// A searching worker has retired, and is made hungry before it passes its search on: it may be the one that this
+/// search passes to.
 #[test]
 fn loom_a_searching_worker_passes_its_search_to_itself() {
     explore(4, || {
@@ -219,7 +223,8 @@ fn loom_a_searching_worker_passes_its_search_to_itself() {
     });
 }
 
-/// Two fell asleep while none was busy. The one that searches for the first task may not see the second, which was left to it.
+/// Two fell asleep while none was busy. The one that searches for the first task may not see the second, which was
+/// left to it.
 #[test]
 fn loom_where_the_barrier_is_refused_one_that_slept_beside_none_looks_again() {
     explore(2, || {

@@ -1,5 +1,5 @@
-//! A pool that is closed and opened while its workers look for tasks, rest and push (Claim 7): the dialogue, the books and the sleep
-//! protocol together. A worker that rests on in an open pool shows as a deadlock.
+//! A pool that is closed and opened while its workers look for tasks, rest and push (Claim 7): the dialogue, the books
+//! and the sleep protocol together. A worker that rests on in an open pool shows as a deadlock.
 
 use std::sync as unexplored;
 
@@ -11,7 +11,8 @@ use comity_protocol::dialogue::{Crew, Dialogue, Hands, Take};
 use super::*;
 use crate::workers::thief::hold;
 
-/// A table in which no other program moves, but for one that has its turn while the pool is out of turn. It is used under the lock of the books alone, so loom need not explore it.
+/// A table in which no other program moves, but for one that has its turn while the pool is out of turn. It is used
+/// under the lock of the books alone, so loom need not explore it.
 struct Table {
     free: unexplored::Mutex<CoreSet>,
     held: unexplored::Mutex<CoreSet>,
@@ -187,8 +188,8 @@ impl Hands for Spell<'_> {
         false
     }
 
-    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
-        self.pool.sleep.wake_peer(self.me, whom, appoint)
+    fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        self.pool.sleep.wake_peer(self.me, sleeper, appoint)
     }
 
     fn give_way(&mut self, _: Option<WorkerId>) {
@@ -233,7 +234,7 @@ impl Member {
         View { member: self, awaited }
     }
 
-    // ---- What the coordinator does, in the order of `comity_protocol::quantum`. ----
+    // What the coordinator does, in the order of `comity_protocol::quantum`.
 
     /// One look: the program rests or is out of turn, or takes part.
     fn look(&self, closed: bool) {
@@ -270,7 +271,7 @@ impl Member {
         activation.reopen(&self.view(&|| false));
     }
 
-    // ---- What others do. ----
+    // What others do.
 
     fn inject(&self) {
         self.pool.injector.fetch_add(1, Ordering::Release);
@@ -380,7 +381,8 @@ fn loom_a_worker_in_the_middle_of_a_task_goes_on_in_a_pool_that_is_opened() {
     });
 }
 
-/// The pusher is in the middle of a task for ever. (A worker that leaves its core is recalled by the coordinator's next look alone.)
+/// The pusher is in the middle of a task for ever. (A worker that leaves its core is recalled by the coordinator's
+/// next look alone.)
 #[test]
 fn loom_a_push_in_a_pool_that_is_closed_and_opened_reaches_another_worker() {
     let policies = policies().into_iter().filter(|policy| policy.row().name != "dws");

@@ -5,7 +5,8 @@ use std::cell::Cell;
 use comity_protocol::activation::Cores;
 use comity_table::CoreSet;
 
-/// A machine's cores: this pool's, those of others, and the rest is free. Whose own they are is decided by lot.
+/// A machine's cores: this pool's, those of others, and the rest is free. Which of them the pool owns is decided by
+/// lot.
 #[derive(Default)]
 pub(super) struct Machine {
     cores: usize,

@@ -1,4 +1,4 @@
-//! The world: a pool whose queues and cores are modelled, and who takes the next step.
+//! The world: a pool with queues and cores that are modelled, and what takes the next step.
 
 mod check;
 
@@ -59,7 +59,7 @@ struct Worker {
     dialogue: Option<Dialogue>,
     /// The spell is a rest in a closed pool, with what is queued here.
     rests: bool,
-    /// The task in whose middle it rests, with so many children pushed.
+    /// The task in the middle of which it rests, with so many children pushed.
     midway: Option<(usize, usize)>,
     /// The task that the spell has found.
     found: Option<usize>,
@@ -89,7 +89,7 @@ struct Now {
     to_inject: VecDeque<usize>,
     /// A task was injected, or placed at this worker, and its sender has not yet looked for sleepers.
     injecting: Option<Option<WorkerId>>,
-    /// The program has rested and is open, and those who rest have not yet been woken.
+    /// The program has rested and is open, and the workers that rest have not yet been woken.
     reopening: bool,
     /// What was wrong first.
     wrong: Option<String>,
@@ -245,8 +245,8 @@ impl Hands for OnQueues<'_> {
         claimed
     }
 
-    fn wake(&mut self, whom: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
-        self.world.sleep.wake_peer(self.me, whom, appoint)
+    fn wake(&mut self, sleeper: Option<WorkerId>, appoint: bool) -> Option<WorkerId> {
+        self.world.sleep.wake_peer(self.me, sleeper, appoint)
     }
 
     fn give_way(&mut self, _: Option<WorkerId>) {}
@@ -381,7 +381,7 @@ impl World {
         }
     }
 
-    // ---- What comes from outside. ----
+    // What comes from outside.
 
     fn step_outside(&self) {
         self.note(|| "outside".to_owned());
@@ -407,7 +407,7 @@ impl World {
         (self.below(2) == 0 && !self.sleep.is_retired(last)).then_some(last)
     }
 
-    /// The machine's other programs, and then the coordinator, whose orders are drawn.
+    /// The machine's other programs, and then the coordinator, with orders that are drawn.
     fn coordinate(&self) {
         // It is one thread: while others come in the middle of its step, it does not.
         if self.coordinates.replace(true) {
@@ -449,7 +449,8 @@ impl World {
         share.employ(&mut books, self, queued);
     }
 
-    /// Now and then the program is asked to rest, or is out of turn. Then its coordinator does nothing else until it goes on.
+    /// Now and then the program is asked to rest, or is out of turn. Then its coordinator does nothing else until it
+    /// goes on.
     fn rest(&self) -> bool {
         let (opens, closes) = (self.below(3) == 0, self.below(12) == 0);
         let Some(share) = &self.share else { return false };
@@ -482,7 +483,7 @@ impl World {
         true
     }
 
-    // ---- A worker. ----
+    // A worker.
 
     fn step_of(&self, me: WorkerId) {
         let at = std::mem::replace(&mut self.worker(me).at, At::WithinAStep);

@@ -17,8 +17,8 @@ fn ids() -> impl Iterator<Item = WorkerId> {
 }
 
 impl World {
-    /// DESIGN §2: while a worker is busy, some thief is awake or will wake by itself, or nobody sleeps. Under `Hungry`
-    /// and `EveryPush`, where the next push wakes, that holds whenever a task waits.
+    /// The liveness invariant: while a worker is busy, some thief is awake or will wake by itself, or no worker
+    /// sleeps. Under `Hungry` and `EveryPush`, where the next push wakes, that holds whenever a task waits.
     pub(super) fn check(&self) -> Result<(), String> {
         let now = self.now();
         if now.ended {
@@ -29,7 +29,8 @@ impl World {
         if self.policy.row().counts_roles && (busy + thieves + sleepers) as usize != now.workers.len() {
             return Err(format!("{busy} busy, {thieves} thieves and {sleepers} sleepers are not all workers"));
         }
-        // Whether a worker sleeps; and whether one looks for tasks, or is between a change and the wake-up that it causes.
+        // Whether a worker sleeps; and whether one looks for tasks, or is between a change and the wake-up that it
+        // causes.
         let (mut sleeps, mut attends) = (false, now.injecting.is_some());
         for (me, worker) in ids().zip(&now.workers) {
             let is_parked = self.is_parked(me, worker.at);
@@ -45,9 +46,9 @@ impl World {
             return Ok(());
         }
         if self.deques_have_task() || self.injector_has_task() {
-            return Err("a task waits, a worker sleeps, and nobody looks or will wake".into());
+            return Err("a task waits, a worker sleeps, and no thread looks or will wake it".into());
         }
-        if self.sleep.anyone_busy() && matches!(self.policy.row().waking, Waking::NobodySleeps | Waking::Watchdog) {
+        if self.sleep.any_busy() && matches!(self.policy.row().waking, Waking::AlwaysAwake | Waking::Watchdog) {
             return Err("a worker is busy, another sleeps, and no thief is awake".into());
         }
         Ok(())
@@ -78,7 +79,9 @@ impl World {
         // A closed pool waits for a core where a task does.
         let has_room = has_room && (!share.is_closed() || books.midway() > 0);
         if has_room && retired > 0 && awake + retired == workers && !wants {
-            return Err("some have retired for want of a core, and nobody would ring when one becomes free".into());
+            return Err(
+                "workers have retired for want of a core, and no program would ring when one becomes free".into()
+            );
         }
         if share.is_by_time() && books.held() > 0 {
             return Err("a core is held by a program that shares time".into());
@@ -95,7 +98,7 @@ impl World {
         };
         while !is_over() {
             if !self.step() {
-                return Err("nobody can move, and tasks are left".into());
+                return Err("no worker can move, and tasks are left".into());
             }
             self.is_right()?;
             if self.steps.get() > BOUND {
