@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Everything, before an issue is closed: checks/test.sh; rayon's tests under other policies and numbers of threads; the programs
-# over both rayon-cores; what builds without std; the lowest versions of what the drop-in is made of; two versions in one table; loom,
-# ThreadSanitizer, all mutations, instruction counts, pages in a browser, sweeps by HyperQueue and Slurm, and the papers' claims with the chosen values: in full, where
-# what decides has changed, they are checks/papers.sh.
+# Everything, before an issue is closed. First checks/test.sh, rayon's tests under other policies and numbers of
+# threads, and the programs over both rayon-cores. Then what builds without std, the lowest versions of what the
+# drop-in is made of, and two versions in one table. Then loom, ThreadSanitizer, all mutations, instruction counts,
+# pages in a browser, the guide, and sweeps by HyperQueue and Slurm. Last the papers' claims with the chosen values.
+# checks/papers.sh has them in full, where what decides has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh
@@ -21,5 +22,6 @@ checks/tsan.sh
 checks/mutations.sh
 checks/instructions.sh
 checks/report.sh
+checks/guide.sh
 checks/campaign.sh
 checks/papers.sh --subset

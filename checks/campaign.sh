@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# `comity-lab sweep` by the engines themselves, on this machine alone: HyperQueue with four workers of one core, and Slurm with a
-# controller and four nodes of one CPU. On the way a worker of HyperQueue is killed by SIGKILL; of Slurm first a shard, then a node with
-# all that ran there. What is merged must have the bytes of a run here, and the same command must find nothing left to do.
+# `comity-lab sweep` by the engines themselves, on this machine alone: HyperQueue with four workers of one core, and
+# Slurm with a controller and four nodes of one CPU. On the way a worker of HyperQueue is killed by SIGKILL; of
+# Slurm first a shard, then a node with all that ran there. What is merged must have the bytes of a run here, and
+# the same command must find nothing left to do.
 #
-# HyperQueue is `hq`, where it is on the PATH; else the package of PyPI, in a folder that is removed at the end. Slurm is Debian's, which
-# is installed if it is missing.
+# HyperQueue is `hq`, where it is on the PATH; else the package of PyPI, in a folder that is removed at the end.
+# Slurm is Debian's, which is installed if it is missing.
 #
 # Usage: checks/campaign.sh [hyperqueue] [slurm]       both by default
 set -euo pipefail
@@ -70,7 +71,7 @@ has_made() {
     return 1
 }
 
-# Whether processes have ended. One whose parent has not looked yet has, too.
+# Whether processes have ended. A process that its parent has not waited for yet has, too.
 have_ended() {
     local process
     for process in "$@"; do
@@ -105,7 +106,7 @@ shard_of() {
 struck() {
     wait_for "the end of process $2" have_ended "$2"
     ! is_done "$shard" || fail "shard $shard was done before it was killed"
-    echo "$engine: killed $1, $(filed "$shard" '*') of whose runs were filed"
+    echo "$engine: killed $1; $(filed "$shard" '*') of the shard's runs were filed"
 }
 
 # HyperQueue: the server's folder has the workers' process numbers.
@@ -164,8 +165,8 @@ start_slurm() {
     user=$(id -un) host=$(hostname -s)
     mkdir "$slurm" "$slurm/state"
     (umask 077 && head -c 1024 /dev/urandom >"$slurm/key")
-    # A task that is killed goes back to the queue for as long as its credential may be used, else two minutes. A node that says
-    # nothing is given up after ten seconds.
+    # A task that is killed goes back to the queue for as long as its credential may be used, else two minutes. A
+    # node that says nothing is given up after ten seconds.
     cat >"$slurm/slurm.conf" <<CONF
 ClusterName=check
 SlurmctldHost=$host(127.0.0.1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The drop-in's lock file has the lowest versions that its manifests allow, and a program with these builds and runs: `comity rayon
-# enable` moves what a project has locked no further than that. The same of the one that records. After a change of a requirement,
-# `checks/floors.sh write`.
+# The drop-in's lock file has the lowest versions that its manifests allow, and a program with these builds and
+# runs. `comity rayon enable` moves what a project has locked no further than that. The same of the one that
+# records. After a change of a requirement, `checks/floors.sh write`.
 set -euo pipefail
 cd "$(dirname "$0")/../crates/rayon-core"
 kept=$(mktemp -d)

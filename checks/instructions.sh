@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What the busy path costs, in instructions (callgrind), on one worker.
 #
-# 1. A join of `fib`, its leaves included, in rayon's shape and with the worker passed along: no more than the ceilings,
-#    which one more instruction breaks. (They are those of rustc 1.95 on x86-64: another compiler may need others.)
-# 2. The same under all policies, within 0.1 %, but for bws-busy-wakes, whose extra is printed.
+# 1. A join of `fib`, its leaves included, in rayon's shape and with the worker passed along: no more than the
+#    ceilings, which one more instruction breaks. They are those of rustc 1.95 on x86-64; another compiler may need
+#    others.
+# 2. The same under all policies, within 0.1 %, but for bws-busy-wakes: what that costs more is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v valgrind >/dev/null; then
@@ -23,8 +24,8 @@ count() {
         sed -n 's/.*Collected : //p'
 }
 
-# A coordinator comes by the clock, and valgrind's clock is slow: without a table there is none. What starting up costs more where
-# cores are shared, some 130,000 instructions once, is less than 0.1 % of fib(32).
+# A coordinator comes by the clock, and valgrind's clock is slow: without a table there is none. What starting up
+# costs more where cores are shared, some 130,000 instructions once, is less than 0.1 % of fib(32).
 export COMITY_TABLE=off
 
 # Instructions per join: fib(27) makes 317 810 joins and fib(22) makes 28 656.

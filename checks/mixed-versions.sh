@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Programs of this version and of the commit that made layout 2 share tables, and are killed at any moment: COMITY_DEATHS times,
-# 10,000 unless set. That takes some three minutes. It needs that commit in this clone.
+# Programs of this version and of the commit that made layout 2 share tables, and are killed at any moment:
+# COMITY_DEATHS times, 10,000 unless set. That takes some three minutes. It needs that commit in this clone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 layout_2=44ea8c6

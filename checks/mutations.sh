@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Breaks the split deque, the sleep protocol, closed pools, requests, the inbox and a task's word in each of the committed ways and expects the
-# test that each names to notice: loom for what only shows between two instructions (loom-*), the model world, a driver of the dialogue and of
-# the books, for the rest.
-# Breaks one simulated machine in each of the committed ways, too, and expects the comparison with the other to notice. What the protocol and
-# the policies decide is altered too, and the filed records of real threads notice. Policies are broken so that headlines of the
-# A-STEAL, WS-LAST, BWS and DWS papers do not hold, and the measures of these claims notice. A mutation that no longer applies, no longer
-# compiles, or survives, fails this check.
+# Breaks the split deque, the sleep protocol, closed pools, requests, the inbox and a task's word in each of the
+# committed ways. Expects the test that each names to notice. That is loom for what only shows between two
+# instructions (loom-*); for the rest, the model world, or a driver of the dialogue and of the books. Breaks one
+# simulated machine in each of the committed ways, too, and expects the comparison with the other to notice. What
+# the protocol and the policies decide is altered too, and the filed records of real threads notice. Policies are
+# broken so that headlines of the A-STEAL, WS-LAST, BWS and DWS papers do not hold, and the measures of these claims
+# notice. A mutation that no longer applies, no longer compiles, or survives, fails this check.
 #
-# With --simulator: breaks the books and the ways of waking in those of the ways that touch them, and looks whether one of 500 random hosts of
-# the simulator notices, which runs the same code. A mutation that none notices says why under "Escapes the simulator:". One that escapes
-# without a reason, or is noticed though it has one, fails this check.
+# With --simulator: breaks the books and the ways of waking in those of the ways that touch them. Looks whether one
+# of 500 random hosts of the simulator notices, which runs the same code. A mutation that none notices says why
+# under "Escapes the simulator:". One that escapes without a reason, or is noticed though it has one, fails this
+# check.
 #
-# With --reproduce: breaks each policy and runs `comity-lab reproduce PAPER EXPERIMENT --check`, as each patch says under "Fails:". The command
-# must exit with 1 and name the claims that stand there. It takes an hour on two cores. With the beginning of a name: those patches alone.
+# With --reproduce: breaks each policy and runs `comity-lab reproduce PAPER EXPERIMENT --check`, as each patch says
+# under "Fails:". The command must exit with 1 and name the claims that stand there. It takes an hour on two cores.
+# With the beginning of a name: those patches alone.
 #
 # With the names of crates: those of these crates alone.
 #
@@ -90,7 +92,8 @@ fast=()
 for crate in comity comity-console comity-flow comity-kernels comity-lab comity-os comity-table; do
     fast+=(--config "profile.release.package.$crate.opt-level=0")
 done
-# Breaks a policy, and says whether the command fails by the claims that the patch names: their numbers, as it prints them.
+# Breaks a policy, and says whether the command fails by the claims that the patch names: their numbers, as it
+# prints them.
 fails_the_claims() {
     local mutation=$1 log=$2 fails experiment claims claim code=0
     fails=$(sed -n 's/^Fails: //p' "$mutation")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `policy` and `protocol`, with all that they depend on, build into a program without the standard library: a static library with its
-# own panic handler, of which there can be only one. That takes no target without std, which not every toolchain can install.
+# `policy` and `protocol`, with all that they depend on, build into a program without the standard library. It is a
+# static library with its own panic handler, of which there can be only one. That takes no target without std, which
+# not every toolchain can install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What would be published: each crate but those of `publish = false` is packed, and all are built from their packages, each with the
-# others', as a user gets them. Cargo says of each how many files and how large.
+# What would be published: each crate but those of `publish = false` is packed. All are built from their packages,
+# each with the others', as a user gets them. Cargo says of each how many files and how large.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 log=$(mktemp)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The claims of the papers, in full: every experiment with each value of the parameters that no datum fixes. Half an hour at most on two
-# cores for each paper. It runs when crates/sim, crates/policy, crates/protocol or docs/claims differ from BASE, or from what they were at
-# the last run that passed, and says so when it skips. What is stopped goes on with the next call, if these are as they were.
+# The claims of the papers, in full: every experiment with each value of the parameters that no datum fixes. Half an
+# hour at most on two cores for each paper. It runs when crates/sim, crates/policy, crates/protocol or docs/claims
+# differ from BASE, or from what they were at the last run that passed, and says so when it skips. What is stopped
+# goes on with the next call, if these are as they were.
 #
 # Usage: checks/papers.sh [BASE]       with BASE a commit or a branch
 #        checks/papers.sh --subset     the chosen values alone, whatever has changed: two minutes on two cores for each paper

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What runs elsewhere than on Linux: `os` on the standard library alone, chosen here by --cfg comity_portable. The runtime's and the flow's
-# tests, rayon's own over the drop-in; and whether runtime, flow and drop-in compile for Windows and macOS, where their standard
-# libraries can be had.
+# What runs elsewhere than on Linux: `os` on the standard library alone, chosen here by --cfg comity_portable. The
+# runtime's and the flow's tests, rayon's own over the drop-in; and whether runtime, flow and drop-in compile for
+# Windows and macOS, where their standard libraries can be had.
 #
 # What is about a service that Linux alone offers is ignored under the flag, by name.
 #
@@ -18,7 +18,7 @@ if [ "${1-}" != systems ]; then
             echo "error: the tests of $package"
     done | tee "$log" | { grep -E '^(test .*(FAILED|ignored|panicked)|error)' || true; }
     awk '/^test result:/ { p += $4; f += $6; i += $8 } END { print "portable: " p + 0 " passed, " f + 0 " failed, " i + 0 " ignored" }' "$log"
-    if grep -q '^error' "$log"; then
+    if grep -q "^error" "$log"; then
         echo "portable: something failed; see $log" >&2
         exit 1
     fi

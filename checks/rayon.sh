@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock one; and
-# the public interfaces of both rayon-cores side by side.
+# Rayon's and rayon-core's own tests, from their published crates, with Comity's rayon-core in place of the stock
+# one; and the public interfaces of both rayon-cores side by side.
 #
 # Usage: checks/rayon.sh [others|interface|tsan|portable]
 #
-# Without an argument: the tests under the default policy. With `others`: under bws and abp; and with 1 and 16 threads per pool,
-# beside the stock crate under the same setting. With `interface`: the interfaces alone. With `tsan`: under ThreadSanitizer, with
-# the limits that checks/tsan.sh tells. With `portable`: as on systems other than Linux.
+# Without an argument: the tests under the default policy. With `others`: under bws and abp; and with 1 and 16
+# threads per pool, beside the stock crate under the same setting. With `interface`: the interfaces alone. With
+# `tsan`: under ThreadSanitizer, with the limits that checks/tsan.sh tells. With `portable`: as on systems other
+# than Linux.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 work=${CARGO_TARGET_DIR:-$root/target}/rayon
 export CARGO_TARGET_DIR=$work/build
 ours="patch.crates-io.rayon-core.path=\"$root/crates/rayon-core\""
-# Nearly 700 of the tests are programs of their own, examples in the documentation, and what a debugger needs takes longest to link.
+# Nearly 700 of the tests are programs of their own, examples in the documentation, and what a debugger needs takes
+# longest to link.
 export CARGO_PROFILE_DEV_DEBUG=0
 failed=0
 
@@ -47,8 +49,8 @@ prepare() {
         mkdir -p "$work/suite/core/src/$part"
         cp "$core/src/$part/test.rs" "$work/suite/core/src/$part/test.rs"
     done
-    # Two tests look into the stock crate's registry. What they ask (do all threads of a dropped pool end?) the runtime's
-    # own tests ask of the system.
+    # Two tests look into the stock crate's registry. What they ask (do all threads of a dropped pool end?) the
+    # runtime's own tests ask of the system.
     awk '/^#\[test\]/ { test = ""; inside = 1 }
         inside { test = test $0 "\n" }
         inside && $0 == "}" { if (test !~ /fn (workers_stop|sleeper_stop)\(/) printf "%s", test; inside = 0; next }
@@ -98,7 +100,8 @@ assert_ours() {
     fi
 }
 
-# The global pool that a program written with rayon does not build itself meets a bad value: it says so in a line and takes the default.
+# The global pool that a program written with rayon does not build itself meets a bad value: it says so in a line
+# and takes the default.
 lenient() {
     local log=$work/core-lenient.log
     COMITY_POLICY=cilk run core core-lenient --lib --config "$ours" -- --exact join::test::sort --nocapture

@@ -1,5 +1,6 @@
-# Two timelines like those that programs write under COMITY_TRACE, into the files `first` and `second`: eight cores that two programs share, the
-# second of which comes later and is killed. There are about `events` tasks of each worker of the first. Every time is in nanoseconds here.
+# Two timelines like those that programs write under COMITY_TRACE, into the files `first` and `second`. Two programs
+# share eight cores; the second comes later and is killed. There are about `events` tasks of each worker of the
+# first. Every time is in nanoseconds here.
 function us(ns) { return sprintf("%.3f", ns / 1000) }
 function put(text) { print (begun[out]++ ? text "," : "[\n" text ",") > out }
 function names(pid, name, workers, policy,    w) {

@@ -1,17 +1,12 @@
 #!/usr/bin/env bash
-# The pages of `comity-lab report` in a browser: one of every kind of file, and one of all. Headless Chromium must say nothing on its
-# console, draw every chart, keep within the width of the window, and need no other file. Whether the check itself notices is tried first,
-# on pages that are wrong. Screenshots at 600 and 1400 pixels are left in target/report-pages, for who wants to look.
+# The pages of `comity-lab report` in a browser: one of every kind of file, and one of all. Headless Chromium must
+# say nothing on its console, draw every chart, keep within the width of the window, and need no other file. Whether
+# the check itself notices is tried first, on pages that are wrong. Screenshots at 600 and 1400 pixels are left in
+# target/report-pages, to be looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if ! command -v chromium >/dev/null; then
-    echo "chromium is missing; installing it" >&2
-    apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 ||
-        { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || {
-        echo "report: cannot install chromium; install it and run this again" >&2
-        exit 1
-    }
-fi
+check=report
+. checks/browser.sh
 cargo build -q -p comity-cli -p comity-lab
 target=${CARGO_TARGET_DIR:-target}
 lab=$(realpath "$target/debug/comity-lab") comity=$(realpath "$target/debug/comity")
@@ -19,17 +14,7 @@ scenarios=$PWD/scenarios traces=$PWD/checks/report-traces.awk
 pages=$target/report-pages
 rm -rf "$pages"
 mkdir -p "$pages"
-profile=$(mktemp -d)
-trap 'rm -r "$profile"' EXIT
 cd "$pages"
-
-browse() { # width, height, page, options…
-    local sandbox=()
-    # It has none for root.
-    [ "$(id -u)" = 0 ] && sandbox=(--no-sandbox)
-    timeout 120 chromium --headless=new "${sandbox[@]}" --disable-gpu --hide-scrollbars --user-data-dir="$profile" \
-        --enable-logging=stderr --v=0 --window-size="$1,$2" "${@:4}" "file://$PWD/$3"
-}
 
 # What a page cannot tell of itself: it has no script. A copy has one, and nothing else that differs.
 cat >"$profile/script" <<'HTML'
@@ -134,7 +119,8 @@ notices() {
 # Two kernels under COMITY_TRACE: the cores, how both took part, and the workers of each.
 page kernels 4 fib.trace mergesort.trace
 page timelines 4 first.trace second.trace
-# A style that the page's own rule forbids to load, and an attribute that is wrong, both of which the browser tells on its console.
+# A style that the page's own rule forbids to load, and an attribute that is wrong, both of which the browser tells
+# on its console.
 notices 'an error on the console' CONSOLE '<svg><path d="M0 0 nonsense"/></svg>'
 notices 'a script' 'it has a script' '<script>console.error("no")</script>'
 notices 'a file from elsewhere' 'needs another file' '<img src="http://localhost/nothing.png">'

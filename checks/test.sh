@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# What a newcomer runs: the tests of every crate, and rayon's and rayon-core's own under the default policy, with Comity's
-# rayon-core in place of the stock one. Ten to twelve minutes on two quiet cores from a clean
-# clone. checks/all.sh runs the rest too.
+# What a newcomer runs: the tests of every crate, and rayon's and rayon-core's own under the default policy, with
+# Comity's rayon-core in place of the stock one. Ten to twelve minutes on two quiet cores from a clean clone.
+# checks/all.sh runs the rest too.
 #
-# Unlike `cargo test`, several test programs run at a time, for many of them wait more than they compute. All run, whatever fails.
+# Unlike `cargo test`, several test programs run at a time, for many of them wait more than they compute. All run,
+# whatever fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 logs=${CARGO_TARGET_DIR:-$PWD/target}/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
-# Whoever runs this once has no use for what makes the next compilation faster, and whoever works on a crate tests that crate.
+# A single run of all tests gains nothing from incremental compilation. Work on one crate runs that crate's tests,
+# not these.
 export CARGO_INCREMENTAL=0
 
 cargo test --workspace --features comity-lab/peers,comity-flow/tokio --no-run

@@ -4,8 +4,9 @@
 #
 # Usage: checks/tsan.sh [SECONDS]
 #
-# The standard library comes without instrumentation, so what its channels and condition variables order would be reported as
-# races. The tests here wait by atomics and by joining threads, which ThreadSanitizer sees; the others it cannot judge.
+# The standard library comes without instrumentation, so what its channels and condition variables order would be
+# reported as races. The tests here wait by atomics and by joining threads, which ThreadSanitizer sees; the others
+# it cannot judge.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=x86_64-unknown-linux-gnu

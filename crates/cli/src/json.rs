@@ -147,7 +147,8 @@ pub struct RayonReport {
     pub schema: &'static str,
     /// The workspace's root manifest.
     pub manifest: String,
-    /// Whether that manifest puts Comity in rayon-core's place. What is linked is decided by cargo, from more than that.
+    /// Whether that manifest puts Comity in rayon-core's place. What is linked is decided by cargo, from more than
+    /// that.
     pub enabled: bool,
     /// `comity`, `stock`, `other` (neither Comity's nor crates.io's), `several` or `none`.
     pub links: &'static str,
@@ -194,7 +195,7 @@ pub struct TableCore {
     pub owner: Option<usize>,
     /// The slot of the program that uses it.
     pub holder: Option<usize>,
-    /// For how long that program has, or nobody; `null` if no program has used it yet.
+    /// For how long that program has used it, or no program has; `null` if none has used it yet.
     pub since_s: Option<f64>,
 }
 
@@ -217,8 +218,8 @@ pub struct TableProgram {
     pub workers: u32,
     /// Workers that are awake; of a command: threads that run or wait for a core.
     pub awake: u32,
-    /// `living`, `stopped` (it has work and its coordinator does not come by) or `dead` (the next program that looks takes
-    /// it out).
+    /// `living`, `stopped` (it has work and its coordinator does not come by) or `dead` (the next program that
+    /// looks takes it out).
     pub life: &'static str,
     /// Since it joined.
     pub age_s: f64,
@@ -228,7 +229,7 @@ pub struct TableProgram {
     pub owned: Vec<usize>,
     /// The cores that it holds.
     pub held: Vec<usize>,
-    /// How often it began to use a core that nobody used.
+    /// How often it began to use a core that no program used.
     pub claimed: u64,
     /// How often it took one back.
     pub taken_back: u64,
@@ -236,16 +237,16 @@ pub struct TableProgram {
     pub released: u64,
     /// How often it lost one to its owner.
     pub lost: u64,
-    /// Processor time that it has used since it began, or joined as a command, when its coordinator last came by; `null` if it
-    /// does not publish that.
+    /// Processor time that it has used since it began, or joined as a command, when its coordinator last came by;
+    /// `null` if it does not publish that.
     pub cpu_s: Option<f64>,
     /// What it is entitled to now, in cores; 0 without work.
     pub entitled_cores: f64,
-    /// How it proposes that cores are divided: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`; `null` if it is of an older
-    /// build, or has joined a moment ago.
+    /// How it proposes that cores are divided: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`; `null`
+    /// if it is of an older build, or has joined a moment ago.
     pub proposal: Option<&'static str>,
-    /// Its speed alone over that of as many cores as there were, each as fast as one of its share: what it counts beside its weight where all
-    /// programs propose `slowdown`, 0.5 to 1. `null` where it does not.
+    /// Its speed alone over that of as many cores as there were, each as fast as one of its share; 0.5 to 1. It
+    /// counts so much beside its weight where all programs propose `slowdown`. `null` where it does not.
     pub efficiency: Option<f64>,
     /// Processor time that it was due, as `cpu_s`; `null` if it is of an older build.
     pub due_s: Option<f64>,
@@ -253,8 +254,8 @@ pub struct TableProgram {
     pub voluntary_switches: Option<u64>,
     /// The same because the kernel took the core away.
     pub involuntary_switches: Option<u64>,
-    /// How often its workers took a task from each other since its first pool began; `null` for a command, for an older build, and
-    /// for one that has joined a moment ago.
+    /// How often its workers took a task from each other since its first pool began. `null` for a command, for an
+    /// older build, and for one that has joined a moment ago.
     pub steals: Option<u64>,
     /// How often one without a task gave another what was left of its time slice; `null` as `steals`.
     pub accelerations: Option<u64>,
@@ -328,7 +329,8 @@ pub struct RunShared {
     pub held_core_s: f64,
     /// Core seconds that were its own and that it did not hold.
     pub lent_core_s: f64,
-    /// How often it began to use a core that nobody used; this and the next three are `null` if its entry was gone.
+    /// How often it began to use a core that no program used; this and the next three are `null` if its entry was
+    /// gone.
     pub claimed: Option<u64>,
     /// How often it took one back.
     pub taken_back: Option<u64>,

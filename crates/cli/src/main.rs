@@ -1,7 +1,12 @@
-//! The `comity` command, for those who share cores: run any program as a member of the core table, see who has which core, put
-//! Comity under a rayon program, see what this machine offers. What measures is `comity-lab`.
+//! The `comity` command, for people who share cores. It runs any program as a member of the core table, shows which
+//! program has which core, puts Comity under a rayon program, and says what this machine offers.
 //!
-//! One file per verb.
+//! It must know nothing of the runtime's pools, nor of the simulator and the programs that are measured: those are
+//! `comity-lab`'s. `comity run` stands before programs that end in a millisecond.
+//!
+//! One file per verb, with its arguments and its `run`. Begin with `run.rs` and `run/coordinate.rs`, the
+//! coordinator of a command, or with `table.rs`, which only reads. Schemas of what is printed as JSON are in
+//! `json.rs`.
 #![forbid(unsafe_code)]
 
 mod cores;

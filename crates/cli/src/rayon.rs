@@ -1,7 +1,8 @@
-//! `comity rayon`: puts Comity in the place of rayon's own thread pool in any cargo project, says what a project's rayon
-//! runs on, and takes Comity out again.
+//! `comity rayon`: puts Comity in the place of rayon's own thread pool in any cargo project, says what a project's
+//! rayon runs on, and takes Comity out again.
 //!
-//! Cargo does the work, through `[patch.crates-io]`; cargo's resolved tree, not the manifest, says whether it has worked.
+//! Cargo does the work, through `[patch.crates-io]`; cargo's resolved tree, not the manifest, says whether it has
+//! worked.
 
 mod lock;
 mod manifest;
@@ -73,7 +74,8 @@ struct Enable {
     /// A commit, branch or tag of the repository
     #[arg(long, value_name = "REV", requires = "git")]
     rev: Option<String>,
-    /// The one that records task graphs, of a folder: of a repository cargo would take the ordinary one, which has the same name
+    /// The one that records task graphs, of a folder: of a repository cargo would take the ordinary one, which has
+    /// the same name
     #[arg(long, conflicts_with = "git")]
     record: bool,
 }
@@ -119,7 +121,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
                  changed)"
             )));
         }
-        // Somebody chose a repository; only a named source takes its place.
+        // The user chose a repository; only a named source takes its place.
         Entry::Git => named,
         Entry::Folder => Some(named.map_or_else(|| Source::built_in(false), Ok)?),
         Entry::None => {
@@ -159,7 +161,7 @@ fn enable(arguments: &Enable) -> Result<(), Failure> {
     }
     if let Some(Source::Folder { path, .. }) = &source {
         text += &format!(
-            "Cargo.toml names the folder '{path}' of this machine: for all who build from it, give a repository instead, as \
+            "Cargo.toml names the folder '{path}' of this machine: for all that build from it, give a repository instead, as \
              in `comity rayon enable --git URL`.\n"
         );
     }
@@ -177,8 +179,8 @@ fn named_source(arguments: &Enable) -> Result<Option<Source>, Failure> {
     }
 }
 
-/// Whether a project without an entry of ours has Comity's rayon-core all the same. Fails where there is no rayon-core, and where
-/// it is the other of the two.
+/// Whether a project without an entry of ours has Comity's rayon-core all the same. Fails where there is no
+/// rayon-core, and where it is the other of the two.
 fn is_settled(project: &Project, tree: &Tree, records: bool) -> Result<bool, Failure> {
     let place = project.manifest().display();
     match tree.links() {
@@ -209,7 +211,7 @@ fn no_core(project: &Project, tree: &Tree) -> String {
         return format!("'{place}' does not use rayon: nothing that it links is called rayon-core");
     }
     format!(
-        "'{place}' uses {}, which has no rayon-core whose place Comity could take; 0.7 and later have",
+        "'{place}' uses {}, which has no rayon-core that Comity could replace; 0.7 and later have one",
         tree.rayon()
     )
 }
@@ -266,14 +268,15 @@ fn look(project: &Project) -> Result<Tree, Failure> {
     project.look_locked().or_else(|_| undo::and_back(&project.lock(), || project.tree()))
 }
 
-/// Has cargo take the patch into a lock file. One that names another version keeps the stock crate, and cargo only warns.
+/// Has cargo take the patch into a lock file. One that names another version keeps the stock crate, and cargo only
+/// warns.
 fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     if !before.has_core {
         project.cargo(&["update", "--workspace"])?;
         return project.tree();
     }
-    // What Comity's is made of may be locked at versions that are too old for it. These move first, as far as they must: what only
-    // the stock rayon-core needs, cargo would otherwise move to the newest together with that.
+    // What Comity's is made of may be locked at versions that are too old for it. These move first, as far as they
+    // must: what only the stock rayon-core needs, cargo would otherwise move to the newest together with that.
     let mut stays = None;
     for (locked, floor) in before.too_old() {
         let (package, version) = (format!("{}@{}", locked.name, locked.version), floor.version.to_string());
@@ -295,7 +298,8 @@ fn update_lock(project: &Project, before: &Lock) -> Result<Tree, Failure> {
     }
 }
 
-/// What came with Comity may have taken others further along than it must. Where something keeps one from going back, it stays.
+/// What came with Comity may have taken others further along than it must. Where something keeps one from going
+/// back, it stays.
 fn lower(project: &Project, before: &Lock) -> Result<(), Failure> {
     let now = Lock::read(&project.lock())?;
     for (locked, lowest) in now.map_or_else(Vec::new, |now| before.too_far(&now)) {
@@ -305,8 +309,8 @@ fn lower(project: &Project, before: &Lock) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is known before cargo has run: if this command is killed on its way, `disable` has at least this. An entry that
-/// somebody wrote by hand, and that is in force, needs none.
+/// What is known before cargo has run: if this command is killed on its way, `disable` has at least this. An entry
+/// that was written by hand, and that is in force, needs none.
 fn first_memory(manifest: &Manifest, before: Option<&Lock>) -> Option<Memory> {
     let (old, fresh) = (manifest.memory(), manifest.entry() == Entry::None);
     let stock = before.and_then(Lock::stock_core);
@@ -411,8 +415,8 @@ fn without_comity(project: &Project, tree: Tree) -> Result<Tree, Failure> {
     Ok(tree)
 }
 
-/// Everything that `disable` writes where the project has changed since `enable`, and what cargo would not take back into the lock
-/// file.
+/// Everything that `disable` writes where the project has changed since `enable`, and what cargo would not take
+/// back into the lock file.
 fn take_out(turn: &Turn, project: &Project, manifest: &Manifest) -> Result<(Tree, Vec<Locked>), Failure> {
     let lock = project.lock();
     let wanted = manifest.memory().and_then(|memory| memory.locked).unwrap_or_default();

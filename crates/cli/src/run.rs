@@ -1,11 +1,12 @@
 //! `comity run`: any program, unmodified, as a member of the core table.
 //!
-//! This process becomes the command, by `exec`, and a copy of it, the coordinator, takes part in the table on its behalf
-//! ([`coordinate`]). So whatever is done to the command is done to it: there is no process between it and its terminal, its
-//! signals, its parent and its exit status. The coordinator is no child of it and in a session of its own, and ends when the
-//! command has ended, whatever that died of. The command waits for nothing that it does.
+//! This process becomes the command, by `exec`, and a copy of it, the coordinator, takes part in the table on its
+//! behalf ([`coordinate`]). So whatever is done to the command is done to it: there is no process between it and
+//! its terminal, its signals, its parent and its exit status. The coordinator is no child of it and in a session of
+//! its own, and ends when the command has ended, whatever that died of. The command waits for nothing that it does.
 //!
-//! With `--report` it is different: this process starts the command, is its coordinator, and tells at the end ([`report`]).
+//! With `--report` it is different: this process starts the command, is its coordinator, and tells at the end
+//! ([`report`]).
 
 mod companion;
 mod coordinate;
@@ -69,8 +70,8 @@ stays within them, as far as they are the command's. A command that uses less,
 for it waits, or a quota of its control group stops it, holds no core: its
 threads run where they like, on cores that others hold, and what it does not
 use others have. The same while there are more programs than cores, which then
-go round every 100 ms, and it is not its turn. See `comity table` for who has
-which core, and `comity table --help` for COMITY_TABLE.
+go round every 100 ms, and it is not its turn. See `comity table` for which
+program has which core, and `comity table --help` for COMITY_TABLE.
 
 With --cores auto the command desires as many cores as it has threads that run
 or wait for a core; with --cores N it desires N. Either only while it could use
@@ -89,7 +90,7 @@ CMAKE_BUILD_PARALLEL_LEVEL, CARGO_BUILD_JOBS.
 
 This process becomes the command, so signals, the terminal and the exit status
 are the command's own, SIGKILL included; only SIGPIPE, where it was ignored, is
-at its default. A copy of this process beside it, whose name is comity: and the
+at its default. A copy of this process beside it, with the name comity: and the
 command's number, takes part in the table from 10 ms after the start (as the
 first process of a container, the command gets it as a child that ends after
 it); when the command ends, that leaves the table and lets go what the command
@@ -121,12 +122,14 @@ pub struct Arguments {
     /// How much it counts beside others, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
     #[arg(long, value_name = "W", value_parser = weight::range())]
     weight: Option<u32>,
-    /// At the end, tell what the command used, held, lent and lost, on standard error, or in FILE: as JSON if its name ends in .json
+    /// At the end, tell what the command used, held, lent and lost, on standard error, or in FILE: as JSON if its
+    /// name ends in .json
     // With a blank the file's name would be taken for the command.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     report: Option<Option<PathBuf>>,
     /// The program and its arguments; `--` before it ends the options
-    // What begins with a hyphen before it is an option of this command, and refused if it is none; all that follows is the program's.
+    // What begins with a hyphen before it is an option of this command, and refused if it is none; all that follows
+    // is the program's.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -1,4 +1,5 @@
-//! `comity set`: what a program of the core table is asked from outside: to count more or less, to use fewer cores, to rest.
+//! `comity set`: what a program of the core table is asked from outside: to count more or less, to use fewer cores,
+//! to rest.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -35,7 +36,7 @@ for the program waits so long, too: a lock that a resting task holds is held.
 
 --cores: so many it uses at most, one at least, and desires no more.
 
-Only the user whose program it is may set it, and root. Programs that were
+Only the program's user may set it, and root. Programs that were
 built with an older version of comity, and those that take no part in the
 table, cannot be set.
 
@@ -51,8 +52,8 @@ table cannot be used; 2 the command line is at fault.";
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct Arguments {
     /// The program: #SLOT, or the number of its process
-    #[arg(value_name = "#SLOT|PID", value_parser = parse_whom)]
-    whom: Whom,
+    #[arg(value_name = "#SLOT|PID", value_parser = parse_target)]
+    target: Target,
     /// How much it is to count beside others, from 1 to 10000, or own: as it says itself
     #[arg(long, value_name = "W", group = "what", value_parser = parse_weight)]
     weight: Option<Wish>,
@@ -71,7 +72,7 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy)]
-enum Whom {
+enum Target {
     Slot(usize),
     Process(u32),
 }
@@ -100,12 +101,12 @@ fn parse_cores(text: &str) -> Result<Wish, String> {
     Wish::parse(text, "auto", CORES as u32)
 }
 
-fn parse_whom(text: &str) -> Result<Whom, String> {
-    let whom = match text.strip_prefix('#') {
-        Some(slot) => slot.parse().ok().map(Whom::Slot),
-        None => text.parse().ok().filter(|process| *process > 0).map(Whom::Process),
+fn parse_target(text: &str) -> Result<Target, String> {
+    let target = match text.strip_prefix('#') {
+        Some(slot) => slot.parse().ok().map(Target::Slot),
+        None => text.parse().ok().filter(|process| *process > 0).map(Target::Process),
     };
-    whom.ok_or_else(|| "give the number of a process, or # and that of a slot, as in '#3'".to_owned())
+    target.ok_or_else(|| "give the number of a process, or # and that of a slot, as in '#3'".to_owned())
 }
 
 /// Whole numbers, each with its unit.
@@ -145,7 +146,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let location = Location::from_environment().ok_or_else(off)?;
     let snapshot = Snapshot::take(&location).map_err(|error| Failure::Run(error.to_string()))?;
     let programs = snapshot.map_or(Vec::new(), |snapshot| snapshot.programs);
-    let program = find(&programs, arguments.whom).map_err(Failure::Run)?;
+    let program = find(&programs, arguments.target).map_err(Failure::Run)?;
     let Arguments { weight, cores, pause, resume, .. } = arguments;
     let weighs = weight.map(|wish| Request::Weight(wish.0));
     let uses = cores.map(|wish| Request::Cores(wish.0));
@@ -186,23 +187,23 @@ fn title(program: &Program) -> String {
     format!("#{} {} (process {})", program.slot.index(), program.name, program.pid)
 }
 
-fn find(programs: &[Program], whom: Whom) -> Result<&Program, String> {
-    let named = |program: &&Program| match whom {
-        Whom::Slot(slot) => program.slot.index() == slot,
-        Whom::Process(process) => program.pid == process,
+fn find(programs: &[Program], target: Target) -> Result<&Program, String> {
+    let named = |program: &&Program| match target {
+        Target::Slot(slot) => program.slot.index() == slot,
+        Target::Process(process) => program.pid == process,
     };
     let found: Vec<&Program> = programs.iter().filter(named).collect();
     let list = |programs: &[&Program]| programs.iter().map(|program| title(program)).collect::<Vec<_>>().join(", ");
-    match (found.as_slice(), whom) {
+    match (found.as_slice(), target) {
         ([program], _) => Ok(program),
         ([], _) => {
-            let what = match whom {
-                Whom::Slot(slot) => format!("no program has slot #{slot} of the core table"),
-                Whom::Process(process) if Stat::of_process(process).is_some() => format!(
+            let what = match target {
+                Target::Slot(slot) => format!("no program has slot #{slot} of the core table"),
+                Target::Process(process) if Stat::of_process(process).is_some() => format!(
                     "process {process} takes no part in the core table, so nothing looks after its cores and it cannot be \
                      set; start it by `comity run`"
                 ),
-                Whom::Process(process) => format!("no program of the core table is process {process}"),
+                Target::Process(process) => format!("no program of the core table is process {process}"),
             };
             let all: Vec<&Program> = programs.iter().collect();
             let there = if all.is_empty() { "it is empty".to_owned() } else { format!("there are {}", list(&all)) };
@@ -217,18 +218,18 @@ fn find(programs: &[Program], whom: Whom) -> Result<&Program, String> {
 
 /// Asks a program for something, if this user may. Else says why not.
 pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Result<(), String> {
-    let who = title(program);
+    let title = title(program);
     if program.life == Life::Dead {
-        return Err(format!("{who} is dead; the next program that looks takes it out of the table"));
+        return Err(format!("{title} is dead; the next program that looks takes it out of the table"));
     }
-    may_set(program).map_err(|why| format!("{who} {why}"))?;
+    may_set(program).map_err(|why| format!("{title} {why}"))?;
     request(location, program, requests).map_err(|error| match error {
         RequestError::Table(error) => error.to_string(),
-        RequestError::Gone | RequestError::Deaf => format!("{who} cannot be set: {error}"),
+        RequestError::Gone | RequestError::Deaf => format!("{title} cannot be set: {error}"),
     })
 }
 
-/// Root may set any program, and others their own. Whose it is the kernel says, of the process that has its number here.
+/// Root may set any program, and others their own. The kernel says which user has the process with its number here.
 fn may_set(program: &Program) -> Result<(), String> {
     let me = rustix::process::geteuid();
     if me.is_root() {
@@ -236,10 +237,8 @@ fn may_set(program: &Program) -> Result<(), String> {
     }
     match fs::metadata(format!("/proc/{}", program.pid)).map(|process| process.uid()) {
         Ok(user) if user == me.as_raw() => Ok(()),
-        Ok(user) => Err(format!("is another user's ({user}), who may set it, and root")),
-        Err(_) => {
-            Err("is no process that this one can see, so it cannot be known whose it is; root may set it".to_owned())
-        }
+        Ok(user) => Err(format!("is another user's ({user}): that one may set it, and root")),
+        Err(_) => Err("is no process that this one can see, so its user cannot be known; root may set it".to_owned()),
     }
 }
 

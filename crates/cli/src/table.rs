@@ -1,4 +1,5 @@
-//! `comity table`: who has which core, as the core table says, and the removal of a table that nobody uses.
+//! `comity table`: which program has which core, as the core table says, and the removal of a table that no program
+//! uses.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,9 +21,9 @@ const HELP: &str = "Examples:
   COMITY_TABLE=/srv/shared/comity comity table show
   comity table clean
 
-Programs that share cores keep a table in shared memory: who is entitled to
-which core (its owner), and who uses it (its holder). There is no daemon; a
-program that dies is taken out by the next that looks.
+Programs that share cores keep a table in shared memory: which program is
+entitled to which core (its owner), and which uses it (its holder). There is no
+daemon; a program that dies is taken out by the next that looks.
 
 Of a program: weight: how much it counts; entitled: its share by weight beside
 all that have work, in cores; desire: the cores that it could use now, 0 while
@@ -35,12 +36,12 @@ them, or the most cores that a command may desire; age: since it joined; cpu:
 processor time that it has used; got: the same in cores, on average since it
 joined; owed: cores that it was due beyond that; efficiency: under
 comity:share=slowdown, its speed with all cores over that of as many, each as
-fast as one of its share; claimed, taken back, released, lost: how often it began to use
-a core that no program used, took back its own, gave one up, lost one to its
-owner; steals: how often its workers took a task from each other; accelerated:
-how often one without a task gave another what was left of its time slice;
-refused: how often it would have, and did not, and why (comity::Refusal has the
-reasons). `-` stands for what a program does not publish: a command of
+fast as one of its share; claimed, taken back, released, lost: how often it
+began to use a core that no program used, took back its own, gave one up, lost
+one to its owner; steals: how often its workers took a task from each other;
+accelerated: how often one without a task gave another what was left of its time
+slice; refused: how often it would have, and did not, and why (comity::Refusal
+has the reasons). `-` stands for what a program does not publish: a command of
 `comity run`, and a program of an older build, publish none of these three.
 
 COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
@@ -80,7 +81,7 @@ must have the machine's clocks (one time namespace).
 Exit codes: 0 done, or there is no table, or `clean` found it in use; 1 it
 cannot be used, read or removed; 2 the command line is at fault.";
 
-/// Show the core table: who owns and holds which core; or remove one that no program uses
+/// Show the core table: which program owns and which holds each core; or remove one that no program uses
 #[derive(Args)]
 #[command(after_help = HELP, args_conflicts_with_subcommands = true)]
 pub struct Arguments {

@@ -1,8 +1,9 @@
-//! `comity top`: cores and programs, live, from the core table alone. It takes no part in the table, so it slows no program.
+//! `comity top`: cores and programs, live, from the core table alone. It takes no part in the table, so it slows no
+//! program.
 
 mod prometheus;
+mod sample;
 mod screen;
-mod sight;
 
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -20,8 +21,8 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use self::sample::Watch;
 use self::screen::View;
-use self::sight::Watch;
 
 const EXAMPLES: &str = "Examples:
   comity top
@@ -69,7 +70,7 @@ pub struct Arguments {
     /// Order of the programs
     #[arg(long, value_enum, default_value = "slot")]
     sort: Sort,
-    /// Only programs whose name or policy holds this text
+    /// Only programs with this text in their name or policy
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
     /// Milliseconds between two looks, 50 to 3600000 [default: 250; 1000 with --once or --json; 5000 with
@@ -98,7 +99,7 @@ pub enum Sort {
 }
 
 /// What happens beside looks.
-enum Happening {
+enum TerminalEvent {
     Key(KeyEvent),
     Resized,
     /// A signal asks this process to end, or the terminal is gone.
@@ -135,7 +136,7 @@ fn print(
     file: Option<ResultFile>,
     interval: Duration,
 ) -> Result<(), Failure> {
-    let (sender, happenings) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let cannot = |error: io::Error| Failure::Run(format!("cannot heed signals: {error}"));
     // A signal ends it between two looks, so no file is left half-written.
     let _sender =
@@ -143,21 +144,21 @@ fn print(
     // Rates need two looks.
     watch.look();
     loop {
-        if let Ok(_end) = happenings.recv_timeout(interval) {
+        if let Ok(_end) = events.recv_timeout(interval) {
             return Ok(());
         }
-        let mut sight = watch.look();
-        sight.programs = view.rows(&sight).into_iter().cloned().collect();
+        let mut sample = watch.look();
+        sample.programs = view.rows(&sample).into_iter().cloned().collect();
         if arguments.once
-            && let Some(trouble) = sight.trouble
+            && let Some(trouble) = sample.trouble
         {
             return Err(Failure::Run(trouble));
         }
         match &file {
-            Some(ResultFile::Standard) => output::print_while_read(&prometheus::text(&sight))?,
-            Some(file) => file.write(&prometheus::text(&sight))?,
-            None if arguments.json => output::print_while_read(&output::to_json_line(&sight))?,
-            None => output::print(&screen::plain(&sight, view))?,
+            Some(ResultFile::Standard) => output::print_while_read(&prometheus::text(&sample))?,
+            Some(file) => file.write(&prometheus::text(&sample))?,
+            None if arguments.json => output::print_while_read(&output::to_json_line(&sample))?,
+            None => output::print(&screen::plain(&sample, view))?,
         }
         if arguments.once {
             return Ok(());
@@ -168,12 +169,12 @@ fn print(
 /// On the screen, until a key or a signal ends it. The terminal is as it was then, also after a panic.
 fn live(watch: &mut Watch, mut view: View, interval: Duration) -> Result<(), Failure> {
     let cannot = |error: io::Error| Failure::Run(format!("cannot use the terminal: {error}; use --once or --json"));
-    let (sender, happenings) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     listen_for_signals(sender.clone()).map_err(cannot)?;
     let mut terminal = ratatui::try_init().map_err(cannot)?;
     let read = thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&sender));
     let ended = match read {
-        Ok(_until_the_process_ends) => watch_and_draw(watch, &mut view, &mut terminal, &happenings, interval),
+        Ok(_until_the_process_ends) => watch_and_draw(watch, &mut view, &mut terminal, &events, interval),
         Err(error) => Err(error),
     };
     // A terminal that is gone needs nothing.
@@ -185,54 +186,55 @@ fn watch_and_draw(
     watch: &mut Watch,
     view: &mut View,
     terminal: &mut ratatui::DefaultTerminal,
-    happenings: &Receiver<Happening>,
+    events: &Receiver<TerminalEvent>,
     interval: Duration,
 ) -> io::Result<()> {
-    let mut sight = watch.look();
+    let mut sample = watch.look();
     let mut next = Instant::now() + interval;
     loop {
-        terminal.draw(|frame| screen::draw(frame, &sight, view))?;
-        match happenings.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(Happening::Key(key)) => match view.press(key, &sight) {
+        terminal.draw(|frame| screen::draw(frame, &sample, view))?;
+        match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(TerminalEvent::Key(key)) => match view.press(key, &sample) {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(None) => {}
                 ControlFlow::Continue(Some(wish)) => {
                     view.say(watch.ask(wish).unwrap_or_else(|why| why));
-                    sight = watch.look();
+                    sample = watch.look();
                 }
             },
-            Ok(Happening::Resized) => {}
-            Ok(Happening::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(TerminalEvent::Resized) => {}
+            Ok(TerminalEvent::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
-                sight = watch.look();
-                // Not from the time that it should have been: who was stopped for long does not look again and again.
+                sample = watch.look();
+                // Not from the time that it should have been: a command that was stopped for long does not look
+                // again and again.
                 next = Instant::now() + interval;
             }
         }
     }
 }
 
-fn listen_for_signals(happenings: Sender<Happening>) -> io::Result<()> {
+fn listen_for_signals(events: Sender<TerminalEvent>) -> io::Result<()> {
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal));
     let mut signals = Signals::new(signals)?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
-            let _ended = happenings.send(Happening::End);
+            let _ended = events.send(TerminalEvent::End);
         }
     })?;
     Ok(())
 }
 
-fn read_keys(happenings: &Sender<Happening>) {
+fn read_keys(events: &Sender<TerminalEvent>) {
     loop {
-        let happening = match event::read() {
-            Ok(Event::Key(key)) if key.kind == KeyEventKind::Press => Happening::Key(key),
-            Ok(Event::Resize(..)) => Happening::Resized,
+        let event = match event::read() {
+            Ok(Event::Key(key)) if key.kind == KeyEventKind::Press => TerminalEvent::Key(key),
+            Ok(Event::Resize(..)) => TerminalEvent::Resized,
             Ok(_) => continue,
-            Err(_gone) => Happening::End,
+            Err(_gone) => TerminalEvent::End,
         };
-        let is_end = matches!(happening, Happening::End);
-        if happenings.send(happening).is_err() || is_end {
+        let is_end = matches!(event, TerminalEvent::End);
+        if events.send(event).is_err() || is_end {
             return;
         }
     }

@@ -13,7 +13,7 @@ pub fn range() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=i64::from(MOST))
 }
 
-/// Who chose it.
+/// What chose it.
 pub fn chosen_by(said: Option<u32>) -> String {
     match said {
         Some(_) => "the command line".to_owned(),

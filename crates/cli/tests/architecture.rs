@@ -19,7 +19,7 @@ mod tracked;
 use imports::{Imports, cycle, upward};
 
 /// The crates' folders, from the pure core to the command: each may depend on those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "policy",
     "protocol",
     "record",
@@ -34,10 +34,12 @@ const ORDER: [&str; 14] = [
     "console",
     "cli",
     "lab",
+    "guide",
 ];
 
 /// The layers of `runtime`, from that which imports nothing; within a layer any file may import another, but no cycle.
-const LAYERS: [&str; 9] = ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking"];
+const LAYERS: [&str; 10] =
+    ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
 const PROTOCOL: [&str; 16] = [
@@ -202,7 +204,7 @@ fn a_cycle_is_found_within_a_layer_and_across() {
     assert_eq!(cycle(&across.at_depth(1)).unwrap(), ["high", "low"]);
 }
 
-/// It stands outside of the workspace, because that links the crate whose place it takes.
+/// It stands outside of the workspace, because that links the crate that it replaces.
 #[test]
 fn the_drop_in_depends_on_the_runtime_alone() {
     let packages = packages_at(workspace().join("crates/rayon-core"));

@@ -1,8 +1,9 @@
-//! A bare work-stealing pool, for comparison: a deque per thread and nothing else. Nobody sleeps, nobody is counted.
+//! A bare work-stealing pool, for comparison: a deque per thread and nothing else. No thread sleeps, and nothing is
+//! counted.
 //!
 //! Source: N. S. Arora, R. D. Blumofe, C. G. Plaxton, *Thread Scheduling for Multiprogrammed Multiprocessors*, SPAA
-//! 1998, figure 3: a thief yields, then tries one random victim, and so on. Deviations: the deque is that of Chase and
-//! Lev (SPAA 2005), which grows; and its threads live for one [`run`], so that a pool whose turn it is not burns
+//! 1998, figure 3: a thief yields, then tries one random victim, and so on. Deviations: the deque is that of Chase
+//! and Lev (SPAA 2005), which grows. And its threads live for one [`run`], so that a pool out of its turn burns
 //! nothing. A panic aborts the process.
 #![allow(unsafe_code)]
 
@@ -19,7 +20,7 @@ use crate::ForkJoin;
 /// One thread of the pool. Each join's closures get the one that runs them.
 pub struct Worker {
     deque: Deque<JobRef>,
-    /// Everybody's, by index; a thief that draws itself finds nothing.
+    /// Those of all workers, by index; a thief that draws itself finds nothing.
     stealers: Arc<[Stealer<JobRef>]>,
     /// State of xorshift64, never zero.
     random: Cell<u64>,
@@ -89,8 +90,8 @@ impl Worker {
         self.deque.push(JobRef { job: ptr::from_ref(&job).cast(), execute: Job::<B, RB>::execute });
         let result_a = a(self);
         let result_b = if self.deque.pop().is_some() {
-            // SAFETY: what comes back is the last push that is left, and `a` took back all of its own, so it is `job`:
-            // nobody else has it, and it is taken once.
+            // SAFETY: what comes back is the last push that is left, and `a` took back all of its own, so it is
+            // `job`. No thief has it, and it is taken once.
             let task = unsafe { ManuallyDrop::take(&mut *job.task.get()) };
             task(self)
         } else {
@@ -130,7 +131,7 @@ impl Worker {
 ///
 /// | field | written by | read by |
 /// |---|---|---|
-/// | `task` | moved out by whoever runs it: the frame after its pop, or the one thief | the same |
+/// | `task` | moved out by the worker that runs it: the frame after its pop, or the one thief | the same |
 /// | `result` | the thief, before it sets `done` | the frame, after `done` is set |
 /// | `done` | the thief, released, as the last it does | the frame, acquired |
 struct Job<F, R> {
@@ -163,7 +164,7 @@ struct JobRef {
     execute: unsafe fn(*const (), &Worker),
 }
 
-// SAFETY: it is made in `join` only, whose closures and results are `Send`.
+// SAFETY: it is made in `join` only, of closures and results that are `Send`.
 unsafe impl Send for JobRef {}
 
 /// Aborts if it is dropped rather than forgotten, as a panic that goes by does.

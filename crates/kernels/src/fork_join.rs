@@ -4,9 +4,9 @@ use std::ops::Range;
 
 /// A fork-join backend: something that can run two closures, possibly in parallel.
 ///
-/// The values are zero-sized: the pool is the one whose worker calls (see [`Backend`](crate::Backend), which enters
-/// it). Every loop and reduction below is built from [`ForkJoin::join`] alone, so that two backends are compared on
-/// the same task graph.
+/// The values are zero-sized: the pool is that of the worker that calls (see [`Backend`](crate::Backend), which
+/// enters it). Every loop and reduction below is built from [`ForkJoin::join`] alone, so that two backends are
+/// compared on the same task graph.
 pub trait ForkJoin: Copy + Send + Sync {
     /// Runs both closures, potentially in parallel, and returns both results. A panic of either reaches the caller.
     fn join<A, B, RA, RB>(self, a: A, b: B) -> (RA, RB)
@@ -39,7 +39,7 @@ pub trait ForkJoin: Copy + Send + Sync {
     }
 
     /// Maps sub-ranges of at most `grain` and combines the results pairwise, in the fixed shape of the range's
-    /// halving: floating-point sums come out the same on every backend and every run.
+    /// halving. So floating-point sums come out the same on every backend and every run.
     ///
     /// # Panics
     /// If `grain` is zero, or if `map` or `combine` panics.
@@ -92,7 +92,7 @@ pub trait ForkJoin: Copy + Send + Sync {
 /// Elements that a leaf of [`ForkJoin::copy`] copies: tens of microseconds for numbers of eight bytes.
 pub(crate) const COPY_GRAIN: usize = 16 * 1024;
 
-/// [`ForkJoin::for_chunks_mut`] on the tail of a slice whose first chunk has the index `first`.
+/// [`ForkJoin::for_chunks_mut`] on the tail of a slice; its first chunk has the index `first`.
 fn for_chunks_mut_from<J, T, F>(fork_join: J, data: &mut [T], chunk: usize, first: usize, body: &F)
 where
     J: ForkJoin,

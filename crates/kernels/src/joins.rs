@@ -1,9 +1,10 @@
-//! Programs that are next to nothing but joins, each written once and compiled once per backend, for `comity-lab bench fork-join`.
+//! Programs that are next to nothing but joins, each written once and compiled once per backend, for `comity-lab
+//! bench fork-join`.
 //!
-//! This crate is one codegen unit. Where the compiler may part them, `fib` costs 1.9 or 3.1 times the serial program by how it
-//! happened to part them, at equal counts of instructions.
+//! This crate is one codegen unit. Where the compiler may part them, `fib` costs 1.9 or 3.1 times the serial
+//! program by how it happened to part them, at equal counts of instructions.
 //!
-//! A macro, because no trait says what the backends have in common: each passes another context along (a worker, a
+//! A macro, because no trait says what the backends have in common. Each passes another context along (a worker, a
 //! mutable scope with a lifetime of its own, nothing), and a closure cannot be generic over that.
 
 use std::hint::black_box;
@@ -153,7 +154,7 @@ impl Input {
         Input(Given::Spine { tasks, expected })
     }
 
-    /// Joins in a run of `fib`, whose price is the bench's first figure.
+    /// Joins in a run of `fib`; the price of one is the bench's first figure.
     pub fn fib_joins(&self) -> Option<f64> {
         match &self.0 {
             // Each join adds one to the number of leaves, and there are fib(n + 1) of them.
@@ -220,7 +221,7 @@ fn partition(numbers: &mut [u32]) -> usize {
     }
 }
 
-/// The programs, for a backend whose functions get `$context` and whose join is `$join(context, a, b)`.
+/// The programs, for a backend with functions that get `$context`, and with `$join(context, a, b)` as its join.
 macro_rules! workloads {
     (context: $context:ty, join: $join:path, natural: $natural:ident, cg: $cg:expr) => {
         /// Runs one program; `buffer` has room for what it sorts. `None`: not a program for this backend.
@@ -414,7 +415,7 @@ pub mod by_rayon {
     workloads!(context: (), join: join, natural: par_iter, cg: Some(OnRayon));
 }
 
-/// chili. Its join runs the right closure first, so the halves change places: everybody visits in the same order.
+/// chili. Its join runs the right closure first, so the halves change places: all backends visit in the same order.
 #[cfg(feature = "peers")]
 pub mod by_chili {
     use chili::Scope;

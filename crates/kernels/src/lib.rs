@@ -3,6 +3,11 @@
 //! A program is a [`Kernel`]: its input is built once, [`Kernel::compute`] is the timed part, and [`Kernel::verify`]
 //! compares the output with what is known to be right. [`catalog::ROWS`] lists them all; [`catalog::prepare`] turns
 //! the text `NAME[:key=value,…]` into a [`Program`] ready to run on any [`Backend`].
+//!
+//! A program must not know which backend runs it, under which policy, or how many workers there are: all backends are
+//! compared on one task graph. No kernel reads a clock to decide what to do.
+//!
+//! Begin with `fork_join.rs` and `program.rs`, then one kernel, say `kernels/mergesort.rs`.
 
 pub mod abp;
 pub mod catalog;

@@ -119,7 +119,8 @@ impl Parameters {
         if self.text(key).is_empty() { Ok(otherwise) } else { self.number(key, allowed) }
     }
 
-    /// Refuses a program that takes more memory than is left, `bytes` of it: the kernel would end this process, or another, later.
+    /// Refuses a program that takes more memory than is left, `bytes` of it: the kernel would end this process, or
+    /// another, later.
     ///
     /// # Errors
     /// It has not.

@@ -59,7 +59,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// What all workers together have done so far; `None` where nobody counts.
+    /// What all workers together have done so far; `None` where nothing is counted.
     pub fn counters(&self) -> Option<WorkerCounters> {
         match self {
             Backend::Comity(pool) => Some(WorkerCounters::total(&pool.counters())),
@@ -75,7 +75,7 @@ pub struct Run {
     pub seconds: f64,
     /// What the whole process used meanwhile.
     pub used: Usage,
-    /// What all workers together did meanwhile; `None` where nobody counts.
+    /// What all workers together did meanwhile; `None` where nothing is counted.
     pub counters: Option<WorkerCounters>,
     /// Whether the output was right.
     pub verdict: Verdict,
@@ -88,7 +88,8 @@ pub trait Program: Send + Sync {
     /// Runs once on `backend`, times it and checks it. With `present`, also shows the output.
     fn run(&self, backend: &Backend, present: bool) -> Run;
 
-    /// Only [`Kernel::compute`]. What comes back checks the output, for a caller who measures something in between.
+    /// Only [`Kernel::compute`]. What comes back checks the output, for a caller that measures something in
+    /// between.
     fn compute_on(&self, backend: &Backend) -> Box<dyn FnOnce() -> Verdict + '_>;
 
     /// Runs it serially, unmeasured but as a whole: the processor time.

@@ -1,7 +1,7 @@
 //! A backend that records: a program runs serially, and each stretch between its forks and joins is measured.
 //!
-//! What a graph has is what the serial program does, so a stretch has in it what a worker finds in its own cache; what
-//! joins cost on a pool is not in it.
+//! What a graph has is what the serial program does, so a stretch has in it what a worker finds in its own cache.
+//! What joins cost on a pool is not in it.
 
 use comity_graph::{About, Graph};
 use comity_recording::fork_join;
@@ -9,8 +9,8 @@ pub use comity_recording::{Costs, MERGE_NS};
 
 use crate::ForkJoin;
 
-/// Runs `body` on [`OnRecorder`], and makes its graph. Of `about` it fills in what it knows. A panic of `body` reaches the
-/// caller.
+/// Runs `body` on [`OnRecorder`], and makes its graph. Of `about` it fills in what it knows. A panic of `body`
+/// reaches the caller.
 ///
 /// # Errors
 /// The run has more tasks than a graph may have; says so in a sentence.

@@ -1,9 +1,9 @@
 //! From the graph of a program's small input to that of a larger one: by which parameters, and by which factors.
 //!
-//! Each program's row of the catalog has its rule: how much of each factor of [`Scale`] an input has, in units of the program's
-//! own. What a larger input has over a smaller one is the factor. Counts are those of the program's own halving, so tasks and leaves
-//! come out as they are. Lengths are those of what a leaf does, and a rule knows no cache: of two inputs, one that fits and one that
-//! does not, it foretells too little.
+//! Each program's row of the catalog has its rule: how much of each factor of [`Scale`] an input has, in units of
+//! the program's own. What a larger input has over a smaller one is the factor. Counts are those of the program's
+//! own halving, so tasks and leaves come out as they are. Lengths are those of what a leaf does, and a rule knows
+//! no cache: of two inputs, one that fits and one that does not, it foretells too little.
 
 use comity_graph::Scale;
 
@@ -27,8 +27,8 @@ pub struct Scaling {
 /// The factors from the graph of `recorded` to that of `wanted`, both written `NAME[:key=value,…]`.
 ///
 /// # Errors
-/// They are not the same program, or differ in what its rule does not scale; or it has no rule. Says so in a sentence, and
-/// what to do.
+/// They are not the same program, or differ in what its rule does not scale; or it has no rule. Says so in a
+/// sentence, and what to do.
 pub fn factors(recorded: &str, wanted: &str) -> Result<Scale, ParameterError> {
     let ((row, small), (other, large)) = (catalog::parse(recorded)?, catalog::parse(wanted)?);
     if row.name != other.name {
@@ -77,10 +77,11 @@ pub(crate) fn forked(length: usize, grain: usize) -> usize {
     if length <= grain.max(1) { 0 } else { halved(length, grain) }
 }
 
-/// The operations on the longest path through a triangular decomposition by quarters, of a matrix of so many parts along a side.
+/// The operations on the longest path through a triangular decomposition by quarters, of a matrix of so many parts
+/// along a side.
 ///
-/// With t parts, a product takes p(t) = 2 p(t/2) = t, a solution s(t) = 2 s(t/2) + p(t/2), a decomposition d(t) = 2 d(t/2) +
-/// s(t/2) + p(t/2), and p(1) = s(1) = d(1) = 1. This is d.
+/// With t parts, a product takes p(t) = 2 p(t/2) = t, and a solution s(t) = 2 s(t/2) + p(t/2). A decomposition
+/// takes d(t) = 2 d(t/2) + s(t/2) + p(t/2), and p(1) = s(1) = d(1) = 1. This is d.
 pub(crate) fn quarters_on_path(side: f64) -> f64 {
     let levels = side.log2();
     side * (1.0 + levels * (7.0 + levels) / 8.0)

@@ -1,65 +1,51 @@
-//! The programs whose results are published, each in its smallest input, on every backend, under every policy and with
+//! The programs with published results, each in its smallest input, on every backend, under every policy and with
 //! several pool sizes.
 
 mod every_backend;
-#[path = "../../runtime/tests/harness/watchdog.rs"]
-mod watchdog;
 
 use comity_kernels::catalog;
-use every_backend::every_backend;
-use watchdog::Watchdog;
+use every_backend::assert_verified;
 
-/// Runs each of `programs` on each backend, one after the other: a run must leave its input as it was.
-fn assert_verified(programs: &[&str]) {
-    let watchdog = Watchdog::start("ground_truth_a");
-    let backends = every_backend();
-    for text in programs {
-        let program = catalog::prepare(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        for (name, backend) in &backends {
-            watchdog.step(format!("{text} on {name}"));
-            let verdict = program.run(backend, false).verdict;
-            assert!(verdict.verified, "{text} on {name}: {}", verdict.detail);
-        }
-    }
+#[test]
+fn cg_is_verified_on_every_backend() {
+    assert_verified(&["cg", "cg:class=S,grain=1", "cg:class=S,grain=100000"], 1);
 }
 
 #[test]
-fn cg() {
-    assert_verified(&["cg", "cg:class=S,grain=1", "cg:class=S,grain=100000"]);
+fn ep_is_verified_on_every_backend() {
+    assert_verified(&["ep:class=S"], 1);
+}
+
+/// The binomial tree is 1572 levels deep, and a worker that waits in a join may enter another deep branch on the
+/// same stack. This passes only if the default stack of a thread is enough. T1 is in tests/stress.rs.
+#[test]
+fn uts_is_verified_on_every_backend() {
+    assert_verified(&["uts:tree=T3", "uts:tree=T5"], 1);
 }
 
 #[test]
-fn ep() {
-    assert_verified(&["ep:class=S"]);
-}
-
-/// The binomial tree is 1572 levels deep, and a worker that waits in a join may enter another deep branch on the same
-/// stack: this passes only if the default stack of a thread is enough. T1 is in tests/stress.rs.
-#[test]
-fn uts() {
-    assert_verified(&["uts:tree=T3", "uts:tree=T5"]);
+fn nqueens_is_verified_on_every_backend() {
+    assert_verified(&["nqueens", "nqueens:n=1", "nqueens:n=2", "nqueens:n=8,cutoff=16", "nqueens:n=10,cutoff=0"], 1);
 }
 
 #[test]
-fn nqueens() {
-    assert_verified(&["nqueens", "nqueens:n=1", "nqueens:n=2", "nqueens:n=8,cutoff=16", "nqueens:n=10,cutoff=0"]);
+fn mergesort_is_verified_on_every_backend() {
+    assert_verified(
+        &[
+            "mergesort:n=300000",
+            "mergesort:n=0",
+            "mergesort:n=1",
+            "mergesort:n=1000,grain=1",
+            "mergesort:n=1000,grain=5000",
+            "mergesort:n=5000,seed=0",
+        ],
+        1,
+    );
 }
 
 #[test]
-fn mergesort() {
-    assert_verified(&[
-        "mergesort:n=300000",
-        "mergesort:n=0",
-        "mergesort:n=1",
-        "mergesort:n=1000,grain=1",
-        "mergesort:n=1000,grain=5000",
-        "mergesort:n=5000,seed=0",
-    ]);
-}
-
-#[test]
-fn plain_threads() {
-    assert_verified(&["loop:spins=100000", "loop:threads=1,spins=0", "loop:threads=9,spins=1000"]);
+fn threads_without_a_pool_are_verified_on_every_backend() {
+    assert_verified(&["loop:spins=100000", "loop:threads=1,spins=0", "loop:threads=9,spins=1000"], 1);
 }
 
 #[test]

@@ -1,13 +1,10 @@
-//! Programs bfs, mm, mi, raytrace and clip against their ground truth, on every backend of this crate, under every policy
-//! and with several pool sizes.
+//! Programs bfs, mm, mi, raytrace and clip against their ground truth, on every backend of this crate, under every
+//! policy and with several pool sizes.
 
 mod every_backend;
-#[path = "../../runtime/tests/harness/watchdog.rs"]
-mod watchdog;
 
 use comity_kernels::{Backend, catalog};
-use every_backend::{every_backend, rayon};
-use watchdog::Watchdog;
+use every_backend::{assert_verified, rayon};
 
 /// Small inputs, with grains that make many tasks and with ones that make a single task.
 const INPUTS: &[&str] = &[
@@ -33,18 +30,7 @@ const INPUTS: &[&str] = &[
 
 #[test]
 fn every_program_is_verified_on_every_backend() {
-    let watchdog = Watchdog::start("every_program_is_verified_on_every_backend");
-    let backends = every_backend();
-    for text in INPUTS {
-        let program = catalog::prepare(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        for (name, backend) in &backends {
-            watchdog.step(format!("{text} on {name}"));
-            for _ in 0..3 {
-                let verdict = program.run(backend, false).verdict;
-                assert!(verdict.verified, "{text} on {name}: {}", verdict.detail);
-            }
-        }
-    }
+    assert_verified(INPUTS, 3);
 }
 
 #[test]

@@ -2,12 +2,9 @@
 //! and with several pool sizes.
 
 mod every_backend;
-#[path = "../../runtime/tests/harness/watchdog.rs"]
-mod watchdog;
 
 use comity_kernels::catalog;
-use every_backend::every_backend;
-use watchdog::Watchdog;
+use every_backend::assert_verified;
 
 /// The table's order.
 const PROGRAMS: [&str; 8] = ["fft", "pnn", "cholesky", "lu", "ge", "heat", "sor", "mergesort"];
@@ -37,27 +34,15 @@ const INPUTS: &[&str] = &[
     "sor:rows=61,columns=70,sweeps=30,grain=1000000",
 ];
 
-fn assert_verified(texts: impl Iterator<Item = String>) {
-    let watchdog = Watchdog::start("ground_truth_c");
-    let backends = every_backend();
-    for text in texts {
-        let program = catalog::prepare(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        for (name, backend) in &backends {
-            watchdog.step(format!("{text} on {name}"));
-            let verdict = program.run(backend, false).verdict;
-            assert!(verdict.verified, "{text} on {name}: {}", verdict.detail);
-        }
-    }
-}
-
 #[test]
 fn the_smallest_class_is_verified_on_every_backend() {
-    assert_verified(PROGRAMS.iter().map(|program| format!("{program}:class=small")));
+    let smallest = PROGRAMS.map(|program| format!("{program}:class=small"));
+    assert_verified(&smallest, 1);
 }
 
 #[test]
 fn odd_shapes_and_grains_are_verified_on_every_backend() {
-    assert_verified(INPUTS.iter().map(|&text| text.to_owned()));
+    assert_verified(INPUTS, 1);
 }
 
 #[test]

@@ -1,13 +1,10 @@
-//! Programs whose tasks wait, in a system call or for each other, on every backend of this crate, under every policy and
-//! with several pool sizes: with fewer workers than tasks they end too.
+//! Programs with tasks that wait, in a system call or for each other, on every backend of this crate, under every
+//! policy and with several pool sizes. With fewer workers than tasks they end too.
 
 mod every_backend;
-#[path = "../../runtime/tests/harness/watchdog.rs"]
-mod watchdog;
 
 use comity_kernels::catalog;
-use every_backend::every_backend;
-use watchdog::Watchdog;
+use every_backend::{assert_verified, rayon};
 
 /// Small inputs, with as many tasks as workers, with fewer and with more.
 const INPUTS: &[&str] = &[
@@ -23,24 +20,13 @@ const INPUTS: &[&str] = &[
 
 #[test]
 fn every_program_is_verified_on_every_backend() {
-    let watchdog = Watchdog::start("every_program_is_verified_on_every_backend");
-    let backends = every_backend();
-    for text in INPUTS {
-        let program = catalog::prepare(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        for (name, backend) in &backends {
-            watchdog.step(format!("{text} on {name}"));
-            for _ in 0..2 {
-                let verdict = program.run(backend, false).verdict;
-                assert!(verdict.verified, "{text} on {name}: {}", verdict.detail);
-            }
-        }
-    }
+    assert_verified(INPUTS, 2);
 }
 
 #[test]
 fn the_default_sizes_are_verified() {
     for text in ["wavefront", "wavefront:wait=yield", "io"] {
-        let run = catalog::prepare(text).unwrap().run(&every_backend::rayon(8), false);
+        let run = catalog::prepare(text).unwrap().run(&rayon(8), false);
         assert!(run.verdict.verified, "{text}: {}", run.verdict.detail);
     }
 }

@@ -1,7 +1,7 @@
 //! The rules by which a program's graph is scaled, against recordings of the larger inputs.
 //!
-//! Compared is what no clock has a part in: tasks, leaves, and the longest path in leaves. How long the leaves are, which
-//! depends on caches, is compared by `bench/recorded.py LAB FOLDER scale`.
+//! Compared is what no clock has a part in: tasks, leaves, and the longest path in leaves. How long the leaves are,
+//! which depends on caches, is compared by `bench/recorded.py LAB FOLDER scale`.
 
 use comity_graph::{About, Graph, Step, Stretch, Task};
 use comity_kernels::record::Costs;
@@ -9,10 +9,10 @@ use comity_kernels::{catalog, scaling};
 
 /// Small and large; by how much tasks and leaves may differ, and the longest path, in percent.
 ///
-/// Few are exact: what is halved has not always leaves in proportion, and what is forked once only is scaled as all else is. A
-/// recursion in forked tasks (`mergesort`, `fft`) becomes wider and no deeper, so its path is too short by a logarithm. The
-/// frontiers of `bfs` grow by its degree, so only eight times the nodes have frontiers in proportion, and one more of them;
-/// the path has also what is forked to copy a frontier, which small ones are not.
+/// Few are exact: what is halved has not always leaves in proportion, and what is forked once only is scaled as all
+/// else is. A recursion in forked tasks (`mergesort`, `fft`) becomes wider and no deeper, so its path is too short
+/// by a logarithm. The frontiers of `bfs` grow by its degree, so only eight times the nodes have frontiers in
+/// proportion, and one more of them. The path has also what is forked to copy a frontier, which small ones are not.
 const CASES: &[(&str, &str, f64, f64)] = &[
     ("fib:n=16", "fib:n=21", 1.0, 0.0),
     ("bfs:nodes=30000", "bfs:nodes=240000", 2.0, 50.0),

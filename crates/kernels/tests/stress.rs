@@ -1,7 +1,7 @@
 //! Trees and Fibonacci numbers in turn, with many more workers than cores, under every policy: the counts stay right.
 //!
-//! `COMITY_STRESS_SECS` says for how long under each policy; without it each program runs once. To see how much was done:
-//! `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
+//! `COMITY_STRESS_SECS` says for how long under each policy; without it each program runs once. To see how much was
+//! done: `COMITY_STRESS_SECS=60 cargo test -p comity-kernels --test stress -- --nocapture`.
 
 #[path = "../../runtime/tests/harness/watchdog.rs"]
 mod watchdog;
@@ -16,12 +16,12 @@ const WORKERS: usize = 16;
 const DEFAULT_SECS: u64 = 0;
 
 #[test]
-fn trees_and_fibonacci_numbers_under_every_policy() {
+fn trees_and_fibonacci_numbers_are_right_under_every_policy() {
     let secs = match std::env::var("COMITY_STRESS_SECS") {
         Ok(text) => text.parse().expect("COMITY_STRESS_SECS is a whole number of seconds"),
         Err(_) => DEFAULT_SECS,
     };
-    let watchdog = Watchdog::start("trees_and_fibonacci_numbers_under_every_policy");
+    let watchdog = Watchdog::start("trees_and_fibonacci_numbers_are_right_under_every_policy");
     let programs = ["uts:tree=T3", "fib:n=27", "uts:tree=T1"];
     let prepared: Vec<_> = programs.iter().map(|text| catalog::prepare(text).expect("a known program")).collect();
     for policy in Policy::all() {

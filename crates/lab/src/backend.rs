@@ -19,7 +19,7 @@ pub fn workers_range() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS))
 }
 
-/// Who runs the tasks.
+/// What runs the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BackendName {
     /// Comity, under one of its policies
@@ -58,7 +58,7 @@ impl Backend {
         }
     }
 
-    /// Who runs the tasks, as in `--backend`.
+    /// What runs the tasks, as in `--backend`.
     pub fn name(&self) -> &'static str {
         match self {
             Backend::Comity(_) => "comity",
@@ -142,12 +142,12 @@ impl FromStr for PolicyList {
     }
 }
 
-/// As pools have it whose builder is told none: `COMITY_POLICY` counts, and `COMITY=off`.
+/// The policy of a pool if its builder is told none: `COMITY_POLICY` counts, and `COMITY=off`.
 fn default_policy() -> Result<Policy, Failure> {
     comity::default_policy().map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// As many workers as pools have whose builder is told no number: `COMITY_NUM_THREADS` counts, and rayon's variables.
+/// The workers of a pool if its builder is told no number: `COMITY_NUM_THREADS` counts, and rayon's variables.
 pub fn default_workers() -> Result<u16, Failure> {
     let number = comity::default_num_threads().map_err(|error| Failure::Usage(error.to_string()))?;
     u16::try_from(number).ok().filter(|number| *number <= MAX_WORKERS).ok_or_else(|| {
@@ -155,8 +155,8 @@ pub fn default_workers() -> Result<u16, Failure> {
     })
 }
 
-/// Everyone who takes part in a co-run: the given policies, and each given backend; Comity's default policy if neither
-/// is given, and also where Comity is asked for by name without a policy.
+/// All that take part in a co-run: the given policies, and each given backend. Comity's default policy takes part
+/// if neither is given, and also where Comity is asked for by name without a policy.
 pub fn backends(policies: &[PolicyList], names: &[BackendName]) -> Result<Vec<Backend>, Failure> {
     let mut policies: Vec<Policy> = policies.iter().flat_map(|list| list.0.iter().copied()).collect();
     if policies.is_empty() && (names.is_empty() || names.contains(&BackendName::Comity)) {

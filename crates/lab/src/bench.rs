@@ -1,16 +1,16 @@
 //! `comity-lab bench`: what the runtime costs, side by side with stock rayon in the same run.
 //!
-//! One file per bench. Backends take turns, so that a drift of the machine hits all alike; stock rayon runs twice,
+//! One file per bench. Backends take turns, so that a drift of the machine hits all alike. Stock rayon runs twice,
 //! as itself and as a control, so that a difference can be told from noise.
 
 mod accelerate;
 pub mod blocking;
 mod child;
 mod cores_used;
-mod course;
 mod drop_in;
 mod floor;
 mod fork_join;
+mod harness;
 mod idle;
 mod latency;
 mod lend;
@@ -30,14 +30,14 @@ use comity_console::loudness::hint;
 
 /// Measure what the runtime costs, beside stock rayon in the same run
 ///
-/// After each round there is something to tell: a signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it print and file what
-/// has been measured, marked as a part; a second one ends it at once.
+/// After each round there is something to tell. A signal that ends the command (Ctrl-C, SIGTERM, SIGHUP) has it
+/// print and file what has been measured, marked as a part. A second one ends it at once.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
     bench: Bench,
-    /// A folder for results. Each round is filed there at once: with the same folder, an interrupted command goes on. What comes out is in
-    /// DIR/bench-NAME.json, as with --json
+    /// A folder for results. Each round is filed there at once: with the same folder, an interrupted command goes
+    /// on. What comes out is in DIR/bench-NAME.json, as with --json
     #[arg(long, value_name = "DIR", global = true, display_order = 800)]
     out: Option<PathBuf>,
 }
@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Says who is missing where this command was built without the feature `peers`.
+/// Says which peers are missing where this command was built without the feature `peers`.
 fn say_without_peers(peers: &str) {
     if !cfg!(feature = "peers") {
         hint(format!("warning: {peers} take no part: build comity-lab with --features peers to compare with them"));

@@ -1,7 +1,7 @@
 //! `comity-lab sweep`: what a file lists, on this machine or as an array of tasks on a cluster.
 //!
-//! The engine queues the shards, places them and starts those again whose machine was lost. This verb builds the array, waits for it,
-//! and merges what the shards filed: the results have the same bytes as those of a run here.
+//! The engine queues the shards, places them and starts those again that lost their machines. This verb builds the
+//! array, waits for it, and merges what the shards filed: the results have the same bytes as those of a run here.
 
 mod engine;
 mod file;
@@ -26,13 +26,14 @@ const EXAMPLES: &str = "Examples:
   comity-lab sweep sweep.toml --shard 3/8
   comity-lab sweep sweep.toml --merge first --merge second
 
-docs/clusters.md documents the file, and what each engine needs.";
+docs/guide/src/clusters.md documents the file, and what each engine needs.";
 
 /// Run all that a file lists, here or as a task array on a cluster
 ///
-/// The file names scenarios with what is varied, papers to reproduce, a folder for results, and the number of shards. Each run that is
-/// done is filed there at once: the same command goes on where it was stopped. With an engine, the shards are the tasks of one array,
-/// which is waited for, and what they filed is merged. The results are those of a run here, to the byte.
+/// The file names scenarios with what is varied, papers to reproduce, a folder for results, and the number of
+/// shards. Each run that is done is filed there at once: the same command goes on where it was stopped. With an
+/// engine, the shards are the tasks of one array, which is waited for, and what they filed is merged. The results
+/// are those of a run here, to the byte.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

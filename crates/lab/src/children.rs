@@ -24,7 +24,7 @@ const LAST_LINES: usize = 5;
 /// Processes that answer with an `A`. All of them, and whatever they started, have ended when it is gone.
 pub struct Children<A> {
     processes: Vec<Process>,
-    voices: Sender<(usize, Message<A>)>,
+    sender: Sender<(usize, Message<A>)>,
     messages: Receiver<(usize, Message<A>)>,
     timeout: Duration,
 }
@@ -56,10 +56,10 @@ enum Trouble {
 }
 
 impl<A: DeserializeOwned + Send + 'static> Children<A> {
-    /// Nobody yet. Who is expected to say something may take `timeout` for it.
+    /// No process yet. One that is expected to say something may take `timeout` for it.
     pub fn new(timeout: Duration) -> Children<A> {
-        let (voices, messages) = mpsc::channel();
-        Children { processes: Vec::new(), voices, messages, timeout }
+        let (sender, messages) = mpsc::channel();
+        Children { processes: Vec::new(), sender, messages, timeout }
     }
 
     /// Starts a process, which sentences call `name`. They are numbered from 0.
@@ -69,8 +69,8 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         let mut child = descendants::start(command).map_err(cannot)?;
         let taken = "a piped stream is there once";
         let (output, errors) = (child.stdout.take().expect(taken), child.stderr.take().expect(taken));
-        let (index, voices) = (self.processes.len(), self.voices.clone());
-        thread::Builder::new().spawn(move || pass_on(index, output, &voices)).map_err(cannot)?;
+        let (index, sender) = (self.processes.len(), self.sender.clone());
+        thread::Builder::new().spawn(move || pass_on(index, output, &sender)).map_err(cannot)?;
         let (send, last_words) = mpsc::channel();
         thread::Builder::new().spawn(move || send.send(tail(errors))).map_err(cannot)?;
         let orders = child.stdin.take().expect(taken);
@@ -95,11 +95,11 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
         self.processes[index].orders.write_all(line.as_bytes()).map_err(|_gone| self.trouble(index, Trouble::Ended))
     }
 
-    /// Waits for the next answer of anybody, of whom no further one is expected then.
+    /// Waits for the next answer of any process, of which no further one is expected then.
     pub fn hear(&mut self) -> Result<(usize, A), Failure> {
         let deadlines =
             self.processes.iter().enumerate().filter_map(|(index, process)| Some((process.deadline?, index)));
-        let (deadline, late) = deadlines.min().expect("somebody is expected to answer");
+        let (deadline, late) = deadlines.min().expect("a process is expected to answer");
         match self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok((from, Message::Answer(answer))) => {
                 self.processes[from].deadline = None;
@@ -147,19 +147,19 @@ impl<A: DeserializeOwned + Send + 'static> Children<A> {
 
 impl<A> Drop for Children<A> {
     fn drop(&mut self) {
-        // After `close` or `fail` there is nothing left to do, and on the way out of an error nobody to tell.
+        // After `close` or `fail` there is nothing left to do, and on the way out of an error no caller to tell.
         let _best = descendants::end_all();
     }
 }
 
-fn pass_on<A: DeserializeOwned>(index: usize, output: ChildStdout, voices: &Sender<(usize, Message<A>)>) {
+fn pass_on<A: DeserializeOwned>(index: usize, output: ChildStdout, sender: &Sender<(usize, Message<A>)>) {
     for line in BufReader::new(output).lines().map_while(Result::ok) {
         let message = serde_json::from_str(&line).map_or(Message::Garbage(line), Message::Answer);
-        if voices.send((index, message)).is_err() {
+        if sender.send((index, message)).is_err() {
             return;
         }
     }
-    let _nobody_listens = voices.send((index, Message::Closed));
+    let _no_listener_is_left = sender.send((index, Message::Closed));
 }
 
 /// Reads to the end and keeps the last bytes.

@@ -1,8 +1,8 @@
 //! `comity-lab corun`: what sharing the machine costs each of several programs.
 //!
-//! As in BWS (Ding et al., EuroSys 2012, section 5.1): each program runs alone, then all run together, over and over so
-//! that their executions overlap fully. Here each also runs alone with one worker on one core, which gives the bound
-//! that a weighted speedup should be read against.
+//! As in BWS (Ding et al., EuroSys 2012, section 5.1): each program runs alone, then all run together, over and
+//! over so that their executions overlap fully. Here each also runs alone with one worker on one core, which gives
+//! the bound that a weighted speedup should be read against.
 
 pub mod chart;
 mod csv;
@@ -113,7 +113,8 @@ pub struct Arguments {
     /// Two programs or more (with --pairs=all one is enough): kernels, or commands in quotes
     #[arg(value_name = "PROGRAM", required = true)]
     programs: Vec<String>,
-    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default: COMITY_POLICY, or comity]
+    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default:
+    /// COMITY_POLICY, or comity]
     #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
     policy: Vec<PolicyList>,
     /// Other backends to compare, beside --policy where that is given or `comity` is listed
@@ -123,7 +124,8 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "distinct")]
     pairs: Option<Pairs>,
-    /// Workers of each program, 1 to 1024 (serial always has one) [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
+    /// Workers of each program, 1 to 1024 (serial always has one) [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
+    /// or the usable cores]
     #[arg(long, value_name = "N", value_parser = workers_range())]
     workers: Option<u16>,
     /// Counted rounds of each program, alone and together, 1 to 10000
@@ -135,7 +137,7 @@ pub struct Arguments {
     /// Whether each program gets a session, and with autogroup a task group, of its own
     #[arg(long, value_enum, value_name = "GROUPING", default_value = "same")]
     group: Grouping,
-    /// The backend whose time alone is T_b and B, as abp in the BWS paper; `own`: each one's own
+    /// The backend that gives T_b and B, by its time alone, as abp in the BWS paper; `own`: each one's own
     #[arg(long, value_name = "NAME", default_value = "own")]
     baseline: String,
     /// Seconds that one round, or preparing a program, may take, 1 to 1000000

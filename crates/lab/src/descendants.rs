@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(3);
 static LOCK: Mutex<()> = Mutex::new(());
 
 fn lock() -> MutexGuard<'static, ()> {
-    LOCK.lock().expect("nobody panics while holding the lock")
+    LOCK.lock().expect("no thread panics while holding the lock")
 }
 
 /// Starts a process.
@@ -42,8 +42,8 @@ pub fn end_all() -> Result<(), Failure> {
 /// What is done when a signal ends this command, after everything that it started has ended.
 static AT_A_SIGNAL: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
-/// Calls `action` on another thread when a signal ends this command, in the place of the action before. A second signal ends the
-/// command at once. `action` must not panic.
+/// Calls `action` on another thread when a signal ends this command, in the place of the action before. A second
+/// signal ends the command at once. `action` must not panic.
 pub fn at_a_signal(action: impl FnOnce() + Send + 'static) {
     *comity_os::lock(&AT_A_SIGNAL) = Some(Box::new(action));
 }
@@ -55,8 +55,8 @@ pub fn finish<R>(last: impl FnOnce() -> R) -> R {
     last()
 }
 
-/// Says on standard error how much of a measurement a signal has left, and whether there is `nothing` to tell of it. Whether there is
-/// something.
+/// Says on standard error how much of a measurement a signal has left, and whether there is `nothing` to tell of
+/// it. Whether there is something.
 pub fn say_interrupted(done: usize, all: usize, unit: &str, nothing: Option<&str>) -> bool {
     let what = nothing.unwrap_or("what follows, and what is filed, is a part");
     say(&format!("interrupted after {done} of {all} {unit}: {what}"));

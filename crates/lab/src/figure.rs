@@ -121,7 +121,7 @@ impl Series {
 /// How numbers are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// Each for itself.
+    /// Points, each for itself.
     Points,
     /// Joined; each has a mark of its own, unless there are very many.
     Line,
@@ -333,7 +333,8 @@ pub fn legend_height(width: u32, names: &[&str]) -> u32 {
 /// Where each name begins, from the left, and in which line.
 fn legend_places(width: u32, names: &[&str]) -> Vec<(i32, i32)> {
     const MARGIN: i32 = 86;
-    // The font is the viewer's, so a name's width is an estimate: letters of the size 14 are 8 wide at most, on average.
+    // The font is the viewer's, so a name's width is an estimate: letters of the size 14 are 8 wide at most, on
+    // average.
     let widths = names.iter().map(|name| 40 + 8 * name.chars().count() as i32);
     let (mut places, mut at) = (Vec::new(), (MARGIN, 0));
     for wide in widths {
@@ -346,7 +347,8 @@ fn legend_places(width: u32, names: &[&str]) -> Vec<(i32, i32)> {
     places
 }
 
-/// Fills `area` with a white ground, writes a legend at its foot, where no data are, and returns what is left above it.
+/// Fills `area` with a white ground, writes a legend at its foot, where no data are, and returns what is left above
+/// it.
 pub fn above_a_legend<'a>(
     area: &DrawingArea<SVGBackend<'a>, Shift>,
     names: &[&str],

@@ -1,7 +1,7 @@
 //! Files of what has been measured, a line each, so that an interrupted command goes on where it was.
 //!
-//! The first line tells what the lines depend on: a file of other settings is refused. The last one may be cut off, where the command
-//! was killed while it wrote; it goes.
+//! The first line tells what the lines depend on: a file of other settings is refused. The last one may be cut off,
+//! where the command was killed while it wrote; it goes.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -47,8 +47,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// The name of the file with everything that came out, in a results' folder.
 pub const RESULT: &str = "result.json";
 
-/// What runs depend on that are measured on this machine: a command that was built anew measures something else, and so may one with
-/// other variables.
+/// What runs depend on that are measured on this machine: a command that was built anew measures something else,
+/// and so may one with other variables.
 pub fn measured(what: &str) -> String {
     let built = built(Path::new("/proc/self/exe"));
     let variables = ["COMITY", "COMITY_POLICY", "COMITY_TABLE", "COMITY_WEIGHT", "COMITY_CORES"].map(|name| {
@@ -81,7 +81,7 @@ pub enum Meanwhile {
     Wait,
 }
 
-/// A file that takes lines. Nobody else does meanwhile: both would do the same runs.
+/// A file that takes lines. No other command writes to it meanwhile: both would do the same runs.
 pub struct Filing {
     path: PathBuf,
     file: Mutex<File>,
@@ -110,7 +110,7 @@ impl Filing {
         };
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
         let lock = LockFile::open(path).map_err(failed)?;
-        // Where locks are unknown, nobody is there.
+        // Where locks are unknown, no other command is taken to be there.
         let mut is_locked = lock.try_lock(0).unwrap_or(true);
         if !is_locked && meanwhile == Meanwhile::Refuse {
             let what = "another command files its runs there; let it end, or choose another --out";
@@ -144,7 +144,7 @@ impl Filing {
         Ok(Filing { path: path.to_owned(), file: Mutex::new(file), _lock: lock })
     }
 
-    /// Files an outcome, in one write: who interrupts loses none that is done.
+    /// Files an outcome, in one write: an interruption loses none that is done.
     pub fn note(&self, run: usize, outcome: &impl Serialize) -> Result<(), Failure> {
         let mut text = serde_json::to_vec(&Line { run, outcome }).expect("outcomes have string keys");
         text.push(b'\n');

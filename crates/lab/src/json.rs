@@ -20,8 +20,8 @@ pub struct CorunReport {
     pub versions: Versions,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// Whose solo time is T_b of the weighted speedup and its bound, and B of the slow-down ratio: a backend, or `own`
-    /// for each one's own.
+    /// The backend that gives T_b of the weighted speedup and its bound, and B of the slow-down ratio, by its time
+    /// alone; or `own` for each one's own.
     pub baseline: String,
     /// Counted executions per program, alone and together.
     pub rounds: usize,
@@ -30,7 +30,8 @@ pub struct CorunReport {
     pub lead_in: usize,
     /// Into how many parts the rounds were divided, each with all backends.
     pub blocks: usize,
-    /// Whether a signal ended the command before all rounds were done: then some programs have fewer, and some co-runs are missing.
+    /// Whether a signal ended the command before all rounds were done: then some programs have fewer, and some
+    /// co-runs are missing.
     #[serde(default)]
     pub partial: bool,
     /// One per backend, in the order asked for; of each pair, where there are pairs.
@@ -83,13 +84,13 @@ pub struct OverPairs {
     pub cpu_unfairness: MeanAndWorst,
     /// Of both programs of all pairs.
     pub slowdown_ratio_geometric_mean: f64,
-    /// Of the pairs.
+    /// The mean weighted speedup of the pairs.
     pub weighted_speedup_mean: f64,
     /// Of the pairs; the worst is the smallest.
     pub efficiency: MeanAndWorst,
     /// Of both programs of all pairs; the worst is the largest.
     pub cv: Option<MeanAndWorst>,
-    /// Of the pairs.
+    /// The mean of the pairs' switches per second.
     pub switches_per_s_mean: f64,
 }
 
@@ -121,8 +122,8 @@ pub struct CorunProgram {
     pub baseline_s: f64,
     /// T_c: the mean time together, over the counted rounds.
     pub corun_s: f64,
-    /// T, the response time: the mean time together over all rounds, counted or not. All of them overlapped fully; of a
-    /// short program beside a long one the uncounted ones are the larger part.
+    /// T, the response time: the mean time together over all rounds, counted or not. All of them overlapped fully;
+    /// of a short program beside a long one the uncounted ones are the larger part.
     pub overlapped_s: f64,
     /// (T_c − T_s) / T_s.
     pub slowdown: f64,

@@ -41,7 +41,8 @@ pub struct Arguments {
     /// What runs the tasks
     #[arg(long, value_enum, value_name = "BACKEND", default_value = "comity")]
     backend: BackendName,
-    /// The policy of Comity's workers, as in bws:sleep_threshold=128; see `comity policies` [default: COMITY_POLICY, or comity]
+    /// The policy of Comity's workers, as in bws:sleep_threshold=128; see `comity policies` [default:
+    /// COMITY_POLICY, or comity]
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
     /// Workers of the pool, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]
@@ -103,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Into how many blocks the rounds are divided for those who are told only of blocks.
+/// Into how many blocks the rounds are divided for a reader that is told only of blocks.
 const BLOCKS: u32 = 10;
 
 /// What is measured, and what has been by now.

@@ -1,7 +1,13 @@
-//! The `comity-lab` command, for those who measure: run the papers' programs, co-run any programs, compare the runtime with
-//! others, and repeat the papers' experiments on machines that one does not have. What shares cores is `comity`.
+//! The `comity-lab` command, for people who measure. It runs the papers' programs, co-runs any programs, compares the
+//! runtime with others, and repeats the papers' experiments on machines that one does not have.
 //!
-//! One file per verb.
+//! It uses the crates as a user's program does, and must know nothing of how they decide: it has no policy, no table
+//! and no protocol of its own. What shares cores is the command `comity`, which this one only starts.
+//!
+//! One file per verb, with its arguments and its `run`; a folder of the same name has its parts. Begin with
+//! `corun.rs`, or with `bench.rs` and `bench/harness.rs`, by which every bench measures. `children.rs` and
+//! `descendants.rs` start and end processes; `filing.rs` and `sweep.rs` file what is done, so that an interrupted
+//! command goes on.
 // Only `bench/abp.rs`, a pool to compare with, allows it.
 #![deny(unsafe_code)]
 

@@ -47,11 +47,11 @@ const EXAMPLES: &str = "A PROGRAM is
     programs must be kernels.
 
 The simulated host has this machine's cores, sockets and hardware threads, its
-timer ticks, and of the kernels that are modelled the one whose rules are its
-own; where something differs from this machine the report says so. Rounds are
-those of `comity-lab corun`: each program alone, then all together, over and
-over; between two rounds a kernel checks its result, which is not in its time
-and uses a core. What is printed is defined there and in docs/measures.md. Each
+timer ticks, and of the kernels that are modelled the one with the same rules;
+where something differs from this machine the report says so. Rounds are those
+of `comity-lab corun`: each program alone, then all together, over and over.
+Between two rounds a kernel checks its result, which is not in its time and uses
+a core. What is printed is defined there and in docs/guide/src/measures.md. Each
 of --starts simulated runs has a seed of its own and counts as many rounds as a
 block of a co-run, a third of --rounds. The same recordings, seed and options
 give the same numbers.
@@ -69,14 +69,16 @@ Examples:
 Exit codes: 0 success; 1 a run failed or gave a wrong result; 2 the command line
 is at fault.";
 
-/// Foretell what sharing this machine would cost each of several programs, from recordings, without running them together
+/// Foretell what sharing this machine would cost each of several programs, from recordings, without running them
+/// together
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Two programs or more: kernels, or recordings
     #[arg(value_name = "PROGRAM", required = true)]
     programs: Vec<String>,
-    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default: COMITY_POLICY, or comity]
+    /// Policies of Comity to compare, as in abp,bws:sleep_threshold=128; see `comity policies` [default:
+    /// COMITY_POLICY, or comity]
     #[arg(long, value_name = "P,…", value_parser = str::parse::<PolicyList>)]
     policy: Vec<PolicyList>,
     /// Workers of each program, 1 to 1024 [default: COMITY_NUM_THREADS, RAYON_NUM_THREADS, or the usable cores]

@@ -1,6 +1,7 @@
-//! How far a measurement is, on standard error: a bar on a terminal, a line for each block elsewhere, and nothing with `-q`.
+//! How far a measurement is, on standard error: a bar on a terminal, a line for each block elsewhere, and nothing
+//! with `-q`.
 //!
-//! It is drawn only when something ends, so it takes no core from anyone who is measured.
+//! It is drawn only when something ends, so it takes no core from a program that is measured.
 
 use std::fmt;
 

@@ -30,10 +30,10 @@ const EXAMPLES: &str = "Examples:
   comity-lab record --workers 8 --out mine.graph -- target/release/mine ARGUMENTS
 
 A kernel is run serially, in turns with and without being measured; kept is the
-recording whose work is the median. So is any rayon program that was built after
-`comity rayon enable --record`. A program whose tasks wait for one another, as
-at a barrier or for a message, stands still when it is run serially: it cannot
-be recorded. What a recording has of each way of forking is told in
+recording with the median work. So is any rayon program that was built after
+`comity rayon enable --record`. A program with tasks that wait for one another,
+as at a barrier or for a message, stands still when it is run serially: it
+cannot be recorded. What a recording has of each way of forking is told in
 crates/recording/src/lib.rs; scenarios/README.md says how a recording is
 simulated. comity-lab kernel --list has the rule by which each kernel is scaled,
 docs/results/recorded.md what the factors do and how near a rule comes.
@@ -52,8 +52,8 @@ pub struct Arguments {
     name: Option<String>,
     /// A program that was built after `comity rayon enable --record`, with its arguments
     ///
-    /// Its standard input is empty. What it prints in its first run, which does not count, goes to standard error; of later runs what the
-    /// recorder says does, and of one that fails its standard error.
+    /// Its standard input is empty. What it prints in its first run, which does not count, goes to standard error.
+    /// Of later runs what the recorder says does, and of one that fails its standard error.
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "show"])]
     command: Vec<OsString>,
     /// The recording to write
@@ -160,7 +160,7 @@ pub struct Rounds {
     work: Vec<u64>,
 }
 
-/// The recording whose work is the median, with the medians of both times.
+/// The recording with the median work, with the medians of both times.
 fn choose(plain: Vec<u64>, mut graphs: Vec<Graph>) -> (Graph, Rounds) {
     graphs.sort_by_key(|graph| graph.measure(0).work);
     let rounds = Rounds {

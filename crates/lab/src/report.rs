@@ -30,8 +30,8 @@ const EXAMPLES: &str = "A FILE is, by its content,
   - what `comity run --report=FILE.json` wrote: cores used and held over time;
   - a timeline: what a program wrote that ran with COMITY_TRACE=FILE, or
     `comity-lab simulate --timeline FILE` of a host. Those of one machine are
-    drawn together: who held which core when. One that was cut short is drawn
-    as far as it is whole.
+    drawn together: which program held which core when. One that was cut short
+    is drawn as far as it is whole.
 
 The page has no script and loads nothing: it can be mailed, and read offline.
 All files are read before it is written. A page that was there is replaced; any
@@ -104,7 +104,7 @@ fn sections(inputs: &[Input]) -> Vec<Section> {
     sections
 }
 
-/// Nobody means to replace what is to be shown, by whatever name.
+/// Refuses a page that would replace what is to be shown, by whatever name.
 fn spare_the_inputs(out: &Path, files: &[PathBuf]) -> Result<(), Failure> {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     for (nth, file) in files.iter().enumerate() {

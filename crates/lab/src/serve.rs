@@ -164,13 +164,13 @@ fn prepare_kernel(arguments: &Arguments) -> Result<impl FnMut() -> Result<Round,
 /// A shell command, executed over and over.
 struct Shell {
     text: String,
-    /// The leader of the execution under way. Whoever holds the lock decides whether another one starts.
+    /// The leader of the execution under way. The thread that holds the lock decides whether another one starts.
     execution: Mutex<Option<u32>>,
 }
 
 impl Shell {
     fn lock(&self) -> MutexGuard<'_, Option<u32>> {
-        self.execution.lock().expect("nobody panics while holding the lock")
+        self.execution.lock().expect("no thread panics while holding the lock")
     }
 
     /// One execution, in a process group of its own. What it leaves behind in that group is killed.

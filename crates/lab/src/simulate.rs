@@ -6,9 +6,9 @@ mod figures;
 mod lines;
 mod points;
 mod recordings;
+pub mod statistics;
 mod table;
 mod timeline;
-pub mod told;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,8 +29,8 @@ use figures::Plot;
 use lines::Lines;
 use points::{Axis, Point, Points};
 use recordings::Recordings;
+use statistics::Summary;
 use timeline::Timeline;
-use told::Summary;
 
 pub use timeline::MACHINE;
 
@@ -52,17 +52,17 @@ timeline is for https://ui.perfetto.dev, chrome://tracing or comity-lab report."
 
 /// Run a scenario file: a machine, its programs, and what goes wrong
 ///
-/// One seed gives one outcome, on any number of threads. A scenario may ask for many runs with successive seeds, which are done
-/// on all cores, filed one by one, and may be divided among machines. With --policy and --set there are as many runs for each
-/// setting, with the same seeds, and the results stand side by side.
+/// One seed gives one outcome, on any number of threads. A scenario may ask for many runs with successive seeds,
+/// which are done on all cores, filed one by one, and may be divided among machines. With --policy and --set there
+/// are as many runs for each setting, with the same seeds, and the results stand side by side.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// The scenario
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "replay")]
     scenario: Option<PathBuf>,
-    /// Run it once under each of these policies, in the place of every program's own; with NAME=, of that program alone; can be
-    /// repeated
+    /// Run it once under each of these policies, in the place of every program's own; with NAME=, of that program
+    /// alone; can be repeated
     #[arg(long, value_name = "[NAME=]P,…")]
     policy: Vec<String>,
     /// Run it once with each of these values of a key of the file, such as machine.cores, machine.costs.steal,
@@ -75,7 +75,8 @@ pub struct Arguments {
     /// Write a row for each run and program; `-` prints them and nothing else
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     csv: Option<PathBuf>,
-    /// Draw each program's time over the first number that --set varies, a line for each policy, as SVG files in this folder
+    /// Draw each program's time over the first number that --set varies, a line for each policy, as SVG files in
+    /// this folder
     #[arg(long, value_name = "DIR", conflicts_with = "shard")]
     plot: Option<PathBuf>,
     /// Look at everything that must hold in one quantum of so many; on a host, after one event of so many
@@ -204,7 +205,7 @@ struct Report<'a> {
     runs: Runs<'a>,
 }
 
-/// That of several.
+/// The report of several settings.
 #[derive(Serialize)]
 struct SweepReport<'a> {
     schema: &'static str,

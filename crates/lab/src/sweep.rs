@@ -1,8 +1,8 @@
 //! Many independent runs: on all cores, filed one by one, divided among machines.
 //!
-//! With a folder, each run that is done is a line of a file there, so an interrupted sweep goes on where it was. With
-//! `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or several. What comes out is
-//! the same, whoever ran what on how many threads.
+//! With a folder, each run that is done is a line of a file there, so an interrupted sweep goes on where it was.
+//! With `--shard i/n` only every n-th run is done; `--merge` takes the files of all shards, from one folder or
+//! several. What comes out is the same, whichever command did which runs on how many threads.
 
 use std::fmt;
 use std::fs;
@@ -24,7 +24,8 @@ use crate::progress::Progress;
 /// How a verb's runs are done.
 #[derive(Default, Args)]
 pub struct Options {
-    /// A folder for results. Each run that is done is filed there at once: with the same folder, an interrupted command goes on
+    /// A folder for results. Each run that is done is filed there at once: with the same folder, an interrupted
+    /// command goes on
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Do the runs of one shard of so many only, from 1/N to N/N, and file them: for batch systems
@@ -41,7 +42,7 @@ pub struct Options {
 /// One part of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// From 0.
+    /// Which shard, from 0.
     nth: usize,
     of: usize,
 }
@@ -86,7 +87,7 @@ impl FromStr for Shard {
 
 /// Why there are no outcomes.
 pub enum Stop {
-    /// The runs of this shard are done and filed; the others are somebody else's.
+    /// The runs of this shard are done and filed; the others are other shards'.
     Elsewhere,
     /// Something is wrong.
     Failed(Failure),
@@ -107,7 +108,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// A sweep whose runs are told by `setting` and their number alone. The results' folder is made.
+    /// A sweep of runs that are told by `setting` and their number alone. The results' folder is made.
     pub fn new(options: Options, setting: String) -> Result<Sweep, Failure> {
         if let Some(out) = &options.out {
             Filing::folder(out)?;
@@ -212,12 +213,12 @@ impl Runner for Sweep {
             comity::for_range(0..ours.len(), 1, |part| {
                 for run in part.map(|nth| ours[nth]) {
                     // What could not be filed would be lost.
-                    if failure.lock().expect("nobody panics with it").is_some() {
+                    if failure.lock().expect("no run panics with it").is_some() {
                         return;
                     }
                     let outcome = work(run);
                     if let Some(Err(error)) = file.as_ref().map(|file| file.note(run, &outcome)) {
-                        *failure.lock().expect("nobody panics with it") = Some(error);
+                        *failure.lock().expect("no run panics with it") = Some(error);
                     }
                     assert!(outcomes[run].set(outcome).is_ok(), "run {run} is run once");
                     progress.inc();
@@ -228,7 +229,7 @@ impl Runner for Sweep {
             progress.end_of_block(name);
         }
         progress.end();
-        if let Some(error) = failure.into_inner().expect("nobody panics with it") {
+        if let Some(error) = failure.into_inner().expect("no run panics with it") {
             return Err(Stop::Failed(error));
         }
         let outcomes: Option<Vec<R>> = outcomes.into_iter().map(OnceLock::into_inner).collect();

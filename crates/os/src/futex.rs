@@ -14,7 +14,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     futex_wait(Reach::Private, word, expected, timeout);
 }
 
-/// [`wait`] on a word that other processes map too. Whoever may write there may fail to wake: always with a timeout.
+/// [`wait`] on a word that other processes map too. Another process may fail to wake: always with a timeout.
 ///
 /// # Panics
 /// As [`wait`].
@@ -38,7 +38,7 @@ pub fn wait_either(private: (&AtomicU32, u32), shared: (&AtomicU32, u32), timeou
 /// See [`wait_either`].
 pub const WITHOUT_BOTH: Duration = Duration::from_secs(1);
 
-/// Wakes one thread that waits on `word`. 0.16 µs when nobody waits, 7 to 17 µs when somebody does.
+/// Wakes one thread that waits on `word`. 0.16 µs when no thread waits, 7 to 17 µs when one does.
 ///
 /// # Panics
 /// If the kernel has no futexes, which no Linux kernel lacks.
@@ -63,7 +63,7 @@ pub fn wake_one_shared(word: &AtomicU32) {
 }
 
 /// [`wake_one`] for a word that may be gone, because its waiter has seen the change without being woken. The kernel takes a
-/// private word's address as a name and does not look there; somebody else's word at the same address is woken for no reason,
+/// private word's address as a name and does not look there. Another word at the same address is woken for no reason,
 /// which every waiter expects.
 pub fn wake_one_at(word: *const AtomicU32) {
     futex_wake_at(word);

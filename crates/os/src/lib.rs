@@ -39,7 +39,7 @@ pub use system::*;
 
 /// Offers the core to whichever thread the kernel picks (`sched_yield`).
 ///
-/// 0.4 µs when nobody else is there. Under EEVDF the caller forfeits its slice: a thread that yields before it sleeps
+/// 0.4 µs when no other thread is there. Under EEVDF the caller forfeits its slice: a thread that yields before it sleeps
 /// may wait 3 ms for the core at its next wake-up.
 pub fn yield_core() {
     system::calls::yield_core();

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks. What is locked here is whole at every step, so a panic of one who held the lock concerns nobody else.
+/// Locks. What is locked here is whole at every step, so the panic of a thread that held the lock concerns no other.
 #[cfg(not(tsan))]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

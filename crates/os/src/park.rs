@@ -63,7 +63,7 @@ impl Parker {
         *self.bed() = own.map(|own| Bed { owner: thread(), own, steered: None });
         futex::wait(&self.word, expected, timeout);
         if let Some(Bed { own, steered: Some(steered), .. }) = self.bed().take() {
-            // Unless somebody else has set another mask meanwhile: that one stays.
+            // Unless another thread has set another mask meanwhile: that one stays.
             if affinity(THIS).is_ok_and(|now| now == steered) {
                 let _ = set_affinity(THIS, own);
             }
@@ -72,7 +72,7 @@ impl Parker {
 
     /// Wakes the thread that waits. The caller has changed the word before.
     ///
-    /// 7 to 17 µs when somebody waits; steering adds 2 to 9 µs.
+    /// 7 to 17 µs when a thread waits; steering adds 2 to 9 µs.
     pub fn wake(&self, waker: Waker) {
         if waker == Waker::GoesOn {
             self.steer_away_from(core());

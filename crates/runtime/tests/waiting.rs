@@ -117,6 +117,7 @@ fn number(role: &str, policy: &str, table: &Table) -> u64 {
 
 /// One worker was let in each quantum, which is a fifth of a second here.
 #[test]
+#[cfg_attr(comity_portable, ignore = "only Linux tells whether a worker waits in a system call")]
 fn alone_no_task_waits_for_the_coordinator() {
     let watchdog = Watchdog::start("alone_no_task_waits_for_the_coordinator");
     for way in WAYS {

@@ -1,7 +1,8 @@
-//! What the sleep protocol costs on a large machine, counted per phase: `cargo run --release -p comity-sim --example counts`.
+//! What the sleep protocol costs on a large machine, counted per phase: `cargo run --release -p comity-sim
+//! --example counts`.
 //!
-//! Each program runs alone on a simulated host with a worker for each core. Between its phases it is serial for so long that all other
-//! workers come to rest. `docs/results/counts.md` has the tables.
+//! Each program runs alone on a simulated host with a worker for each core. Between its phases it is serial for so
+//! long that all other workers come to rest. `docs/results/counts.md` has the tables.
 
 use std::error::Error;
 

@@ -1,8 +1,8 @@
-//! What each mechanism of a kernel does to the examples of BWS §2.3.2: pairs of programs by hand on 32 cores, under ABP. What
-//! `docs/results/kernel-model.md` quotes.
+//! What each mechanism of a kernel does to the examples of BWS §2.3.2: pairs of programs by hand on 32 cores, under
+//! ABP. What `docs/results/kernel-model.md` quotes.
 //!
-//! `cargo run --release -p comity-sim --example kernel_mechanisms [SEEDS [WORD…]]`: some minutes for each of the rows, or
-//! for those that have such a word in their name.
+//! `cargo run --release -p comity-sim --example kernel_mechanisms [SEEDS [WORD…]]`: some minutes for each of the
+//! rows, or for those that have such a word in their name.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -164,8 +164,8 @@ fn host(variant: Variant, policy: &str, seed: u64, programs: &[(&str, u32)]) -> 
     (host, rounds)
 }
 
-/// How many cores CG has beside MM in each of 400 ms, from three seconds on: in how many ms at most one, at least 31, and the least and
-/// the most.
+/// How many cores CG has beside MM in each of 400 ms, from three seconds on. It is told in how many ms at most one,
+/// at least 31, and the least and the most.
 fn cores_of_cg(variant: Variant) -> (usize, usize, u64, u64) {
     let (mut host, _) = host(variant, NO_YIELDS, 1, &[("cg", 32), ("mm", 32)]);
     // Those that disturb come first.

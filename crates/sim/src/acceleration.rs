@@ -1,23 +1,25 @@
-//! Robinhood's acceleration: an entity gives the rest of its time slice to another, which is pushed back afterwards to where it was.
+//! Robinhood's acceleration: an entity gives the rest of its time slice to another, which is pushed back afterwards
+//! to where it was.
 //!
-//! Peng, Wu and Jin, *Robinhood: Towards Efficient Work-stealing in Virtualized Environments*, Algorithms 2 and 3. An entity is a thread
-//! under the kernel of a guest, or a virtual CPU under a hypervisor. What follows is the same for both: a scheduler keeps a [`Part`] with
-//! each of its entities, asks [`accelerate`] when one wants to give its slice away, and calls [`switch`] whenever a CPU is free for the
-//! next.
+//! Peng, Wu and Jin, *Robinhood: Towards Efficient Work-stealing in Virtualized Environments*, Algorithms 2 and 3.
+//! An entity is a thread under the kernel of a guest, or a virtual CPU under a hypervisor. What follows is the same
+//! for both. A scheduler keeps a [`Part`] with each of its entities, and asks [`accelerate`] when one wants to give
+//! its slice away. It calls [`switch`] whenever a CPU is free for the next.
 
 use std::fmt::Debug;
 
 #[cfg(test)]
 mod tests;
 
-/// What an entity has to do with accelerations (`acct_initiator`, `acct_candidate` and the CPU that Algorithm 3 saves).
+/// What an entity has to do with accelerations (`acct_initiator`, `acct_candidate` and the CPU that Algorithm 3
+/// saves).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part<E> {
-    /// Whose time it runs on, from the decision until it is off the CPU again: it is accelerated.
+    /// The entity on the time of which it runs, from the decision until it is off the CPU again: it is accelerated.
     pub initiator: Option<E>,
-    /// To whom it gives its slice at the next switch.
+    /// The entity that gets its slice at the next switch.
     pub candidate: Option<E>,
-    /// The CPU in whose queue it has its place, while it runs on another.
+    /// The CPU that has its place in a queue, while it runs on another.
     pub home: Option<usize>,
 }
 
@@ -32,13 +34,13 @@ pub(crate) trait Scheduler {
     /// What it schedules.
     type Entity: Copy + Eq + Debug;
 
-    /// Of an entity.
+    /// What an entity has to do with accelerations.
     fn part(&self, entity: Self::Entity) -> &Part<Self::Entity>;
 
     /// The same, to be changed.
     fn part_mut(&mut self, entity: Self::Entity) -> &mut Part<Self::Entity>;
 
-    /// The CPU on which it runs, or in whose queue it waits, or on which it ran last.
+    /// The CPU on which it runs, or that has it in its queue, or on which it ran last.
     fn cpu(&self, entity: Self::Entity) -> usize;
 
     /// Its CPU is another from now on. Its place in a queue stays.
@@ -85,7 +87,8 @@ pub(crate) enum Refusal {
     NoTime,
 }
 
-/// Algorithm 2: whether `initiator`, which runs, gives the rest of its slice to `candidate`. If so its CPU is to [`switch`] at once.
+/// Algorithm 2: whether `initiator`, which runs, gives the rest of its slice to `candidate`. If so its CPU is to
+/// [`switch`] at once.
 ///
 /// With `across_nodes` the rule about NUMA nodes does not hold (Robinhood-u of §6.7).
 ///
@@ -167,7 +170,8 @@ pub(crate) fn pay<S: Scheduler>(scheduler: &mut S, current: S::Entity, ran: u64)
     scheduler.burn(payer, ran);
 }
 
-/// Lines 31 to 35: `current` is where it was. Of one that has blocked meanwhile the paper says nothing: it has no place any more.
+/// Lines 31 to 35: `current` is where it was. Of one that has blocked meanwhile the paper says nothing: it has no
+/// place any more.
 pub(crate) fn push_back<S: Scheduler>(scheduler: &mut S, current: S::Entity) {
     if let Some(home) = scheduler.part(current).home {
         scheduler.set_cpu(current, home);

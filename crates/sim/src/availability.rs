@@ -9,7 +9,7 @@ use rand_distr::{Distribution, StandardNormal};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     availabilities: Arc<[u32]>,
-    /// Where it begins.
+    /// The quantum with which the profile begins.
     first: u64,
     /// Never more than so many.
     most: u32,
@@ -41,8 +41,8 @@ impl Profile {
         Profile::new((0..quanta).map(|_| random.random_range(1..=processors)).collect())
     }
 
-    /// The change from one quantum to the next follows a standard normal distribution, and the availability stays between
-    /// 1 and `processors`. Where it starts, the paper leaves unsaid: uniformly between both.
+    /// The change from one quantum to the next follows a standard normal distribution, and the availability stays
+    /// between 1 and `processors`. Where it starts, the paper leaves unsaid: uniformly between both.
     ///
     /// # Panics
     /// If there are no quanta or no processors.
@@ -86,9 +86,9 @@ impl Profile {
         self.trimmed_mean(length, steps, 0)
     }
 
-    /// The R-high-trimmed mean availability of the first `steps` time steps (§1): "the value obtained by removing the R time
-    /// steps with the highest availability and taking the arithmetic average of the remaining". With no step left, the lowest
-    /// availability.
+    /// The R-high-trimmed mean availability of the first `steps` time steps (§1). It is "the value obtained by
+    /// removing the R time steps with the highest availability and taking the arithmetic average of the remaining".
+    /// With no step left, the lowest availability.
     pub fn trimmed_mean(&self, length: u64, steps: u64, trimmed: u64) -> f64 {
         let quanta = steps.div_ceil(length);
         let steps_of = |quantum: u64| length.min(steps - quantum * length);

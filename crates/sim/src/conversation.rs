@@ -1,7 +1,7 @@
 //! Conversations of thieves, written down and held again.
 //!
-//! A thief is pure: who tells a new one of the same policy, place and seed the same events gets the same actions. So what was
-//! recorded shows whether a policy still does what it did.
+//! A thief is pure: a new one of the same policy, place and seed, told the same events, gives the same actions. So
+//! what was recorded shows whether a policy still does what it did.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The papers' experiments: what is run, and what the paper claims of it.
 //!
-//! An experiment is a list of independent runs and a function of their outcomes. Who runs them, on how many threads and in
-//! which order, does not matter for what comes out.
+//! An experiment is a list of independent runs and a function of their outcomes. What comes out does not depend on
+//! which command runs them, on how many threads or in which order.
 
 pub mod a_steal;
 pub mod all_five;
@@ -25,8 +25,8 @@ pub trait Runner {
     /// Why there may be no outcomes.
     type Stop;
 
-    /// Does `work` for each number below `runs`, in any order and at the same time; the outcomes in the numbers' order. `name`
-    /// is that of the experiment's part, by which it shows progress and files what is done.
+    /// Does `work` for each number below `runs`, in any order and at the same time; the outcomes in the numbers'
+    /// order. `name` is that of the experiment's part, by which it shows progress and files what is done.
     ///
     /// # Errors
     /// If not all of the runs are done.

@@ -1,7 +1,9 @@
-//! A hypervisor: physical CPUs on which the virtual ones of several virtual machines take turns. Time is in nanoseconds.
+//! A hypervisor: physical CPUs on which the virtual ones of several virtual machines take turns. Time is in
+//! nanoseconds.
 //!
-//! It knows nothing of what runs in its guests but whether a virtual CPU has something to do; [`crate::vms`] tells it so, and tells the
-//! guests which of their CPUs have a physical one. Robinhood's vCPU Accelerator is `acceleration.rs` with virtual CPUs as entities.
+//! It knows nothing of what runs in its guests but whether a virtual CPU has something to do, which [`crate::vms`]
+//! tells it. To the guests that module tells which of their CPUs have a physical one. Robinhood's vCPU Accelerator
+//! is `acceleration.rs` with virtual CPUs as entities.
 //!
 //! ```text
 //! hypervisor.rs        virtual and physical CPUs, the clock, which runs where
@@ -54,7 +56,7 @@ struct Vcpu {
     parked: bool,
     /// The physical CPU that it has.
     on: Option<usize>,
-    /// In whose queue it has its place. One that is accelerated has both.
+    /// The physical CPU that has its place in a queue. One that is accelerated has both.
     queued: Option<usize>,
     /// Where it runs, or waits, or was last.
     cpu: usize,
@@ -80,7 +82,7 @@ struct Pcpu {
     offline: bool,
     running: Option<usize>,
     queue: VecDeque<usize>,
-    /// Which ran last.
+    /// The virtual CPU that ran last.
     last: Option<usize>,
     /// When the slice began, and when it is over.
     began: u64,
@@ -136,7 +138,7 @@ pub struct Counts {
     pub refusals: u64,
 }
 
-/// See the module.
+/// A hypervisor, with its physical CPUs and the virtual ones of its machines.
 pub struct Hypervisor {
     vmm: Vmm,
     now: u64,
@@ -259,7 +261,7 @@ impl Hypervisor {
         self.vmm.hypercall
     }
 
-    /// See there.
+    /// What has been counted so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -274,8 +276,8 @@ impl Hypervisor {
         self.used
     }
 
-    /// How long the virtual CPUs of a machine have had physical ones, and have wanted one in vain, in nanoseconds, summed over them: what a
-    /// guest is told as its run time and its steal time.
+    /// How long the virtual CPUs of a machine have had physical ones, and have wanted one in vain, in nanoseconds,
+    /// summed over them. A guest is told this as its run time and its steal time.
     pub fn run_and_steal_time(&self, vm: usize) -> (u64, u64) {
         let first = self.firsts[vm];
         let own = &self.vcpus[first..first + self.shares[vm].vcpus];
@@ -294,8 +296,6 @@ impl Hypervisor {
     fn node_of(&self, pcpu: usize) -> usize {
         pcpu / (self.pcpus.len() / self.vmm.nodes as usize)
     }
-
-    // ---- What guests do. ----
 
     /// Whether a guest's CPU has something to do has changed.
     pub(crate) fn set_wants(&mut self, vm: usize, core: usize, wants: bool) {
@@ -344,8 +344,8 @@ impl Hypervisor {
         self.vcpus[vcpu].part.initiator = None;
     }
 
-    /// The hypercall of Algorithm 1, line 7: whether what is left of one virtual CPU's slice goes to another of its machine. If so its
-    /// physical CPU switches at once.
+    /// The hypercall of Algorithm 1, line 7: whether what is left of one virtual CPU's slice goes to another of its
+    /// machine. If so its physical CPU switches at once.
     pub(crate) fn accelerate(&mut self, vm: usize, from: usize, to: usize, across_nodes: bool) -> bool {
         let first = self.firsts[vm];
         let done = self.decide(first + from, first + to, across_nodes);
@@ -365,8 +365,6 @@ impl Hypervisor {
         self.schedule(pcpu);
         Ok(())
     }
-
-    // ---- Which runs. ----
 
     /// The virtual CPU that runs there pays until now, or the giver of its slice.
     fn charge(&mut self, pcpu: usize) {
@@ -500,7 +498,7 @@ impl Hypervisor {
             // One that is accelerated elsewhere goes on there, and has its place in another queue.
             for vcpu in std::mem::take(&mut self.pcpus[pcpu].queue) {
                 self.vcpus[vcpu].queued = None;
-                let home = self.another(vcpu, pcpus);
+                let home = self.fallback_pcpu(vcpu, pcpus);
                 let at = std::mem::replace(&mut self.vcpus[vcpu].cpu, home);
                 self.insert(vcpu);
                 if self.vcpus[vcpu].on.is_some() {
@@ -508,7 +506,7 @@ impl Hypervisor {
                 }
             }
         }
-        // The slice of one whose node is gone is over.
+        // A slice is over if the giver's node is gone.
         for pcpu in 0..pcpus {
             let home = self.pcpus[pcpu].running.and_then(|vcpu| self.vcpus[vcpu].part.home);
             if home.is_some_and(|home| self.node_of(home) != self.node_of(pcpu)) && !self.crosses_nodes {
@@ -518,9 +516,9 @@ impl Hypervisor {
         }
     }
 
-    /// Where one can be whose physical CPU is gone: of its node, if one of that is left; where it has no sibling, if that can be; and
-    /// where the fewest wait.
-    fn another(&self, vcpu: usize, pcpus: usize) -> usize {
+    /// Where a virtual CPU goes if its physical one is gone: to one of its node, if one is left. Of those, to one
+    /// without a sibling, if there is one, and where the fewest wait.
+    fn fallback_pcpu(&self, vcpu: usize, pcpus: usize) -> usize {
         let node = self.node_of(self.vcpus[vcpu].part.home.unwrap_or(self.vcpus[vcpu].cpu));
         let worse = |pcpu: &usize| {
             let one = &self.pcpus[*pcpu];
@@ -609,7 +607,7 @@ impl Scheduler for Hypervisor {
         let mut pcpu = self.cpu(vcpu);
         if self.pcpus[pcpu].offline {
             let left = self.pcpus.iter().filter(|pcpu| !pcpu.offline).count();
-            pcpu = self.another(vcpu, left);
+            pcpu = self.fallback_pcpu(vcpu, left);
             self.vcpus[vcpu].cpu = pcpu;
         }
         let own = self.vcpus[vcpu].priority;

@@ -1,8 +1,9 @@
-//! Programs whose tasks wait for each other: processes that send messages over channels, as in a Kahn process network.
+//! Programs with tasks that wait for each other: processes that send messages over channels, as in a Kahn process
+//! network.
 //!
-//! A channel has one sender, one receiver and room for so many messages; who sends into a full one or receives from an empty one
-//! is blocked until the other end has done its part. What the processes compute does not depend on who runs when (Kahn 1974), and
-//! neither does whether they end.
+//! A channel has one sender, one receiver and room for so many messages. A process that sends into a full one or
+//! receives from an empty one is blocked until the other end has done its part. What the processes compute does not
+//! depend on which of them runs when (Kahn 1974), and neither does whether they end.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,7 +29,8 @@ pub enum Then {
     Send(usize),
     /// It receives one.
     Receive(usize),
-    /// It receives one; if there is none, it looks again, with this step from the start, and keeps its worker meanwhile.
+    /// It receives one; if there is none, it looks again, with this step from the start, and keeps its worker
+    /// meanwhile.
     Look(usize),
 }
 
@@ -153,8 +155,9 @@ impl Network {
         }
     }
 
-    /// WS-LAST §4, figure 2: in each round process 0 sends a message to each worker, and then receives one from each, in the same
-    /// order; upon receipt a worker works for so long, and replies. Sending and receiving take `message` each.
+    /// WS-LAST §4, figure 2: in each round process 0 sends a message to each worker, and then receives one from
+    /// each, in the same order. Upon receipt a worker works for so long, and replies. Sending and receiving take
+    /// `message` each.
     ///
     /// # Panics
     /// Without workers, or if a message takes no time.
@@ -169,8 +172,9 @@ impl Network {
         Network::new(processes, &vec![1; 2 * workers])
     }
 
-    /// A wavefront, as the sweeps of NAS's LU: each of `tasks` processes works for so long on each of `strips`, once the one before it has
-    /// done its own, for which it looks again and again, as a thread that spins on a flag; a look takes `look`.
+    /// A wavefront, as the sweeps of NAS's LU: each of `tasks` processes works for so long on each of `strips`,
+    /// once the one before it has done its own. It looks for that again and again, as a thread that spins on a
+    /// flag; a look takes `look`.
     ///
     /// # Panics
     /// Without tasks, or if the work or a look takes no time.
@@ -270,7 +274,8 @@ impl Network {
         self.processes[process as usize].blocked_on.is_some()
     }
 
-    /// For each process a digest of all messages that it has received, and of their senders' then: the same whoever ran when.
+    /// For each process a digest of all messages that it has received, and of their senders' then: the same
+    /// whichever ran when.
     pub fn digests(&self) -> Vec<u64> {
         self.processes.iter().map(|process| process.digest).collect()
     }
@@ -284,7 +289,8 @@ impl Network {
         self.processes.iter().map(of).sum()
     }
 
-    /// T∞: how long it takes from the start if each process that is not blocked runs. If it comes to a standstill, until then.
+    /// T∞: how long it takes from the start if each process that is not blocked runs. If it comes to a standstill,
+    /// until then.
     pub fn critical_path(&self) -> u64 {
         let mut network = self.clone();
         let mut running: BinaryHeap<Reverse<(u64, u32)>> =
@@ -300,8 +306,8 @@ impl Network {
         now
     }
 
-    /// Looks whether what must hold of channels does: no message more than there is room for, none out of order, and nobody
-    /// blocked who could go on.
+    /// Looks whether what must hold of channels does: no message more than there is room for, none out of order,
+    /// and no process blocked that could go on.
     ///
     /// # Errors
     /// Says what does not.
@@ -323,7 +329,7 @@ impl Network {
             let blocked = |process: &usize| self.processes[*process].blocked_on == Some(nth);
             if blocked(from) && length < most || blocked(to) && length > 0 {
                 return Err(format!(
-                    "who waits at channel {nth} could go on: it has {length} messages, and room for {most}"
+                    "a process that waits at channel {nth} could go on: it has {length} messages, and room for {most}"
                 ));
             }
         }
@@ -363,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_when_does_not_show() {
+    fn what_is_received_does_not_depend_on_which_process_runs_when() {
         let network = Network::scatter_gather(5, 7, 3, 1);
         let [first, last] = [false, true].map(|last| played(network.clone(), last).digests());
         assert_eq!(first, last);
@@ -375,7 +381,8 @@ mod tests {
     fn a_wavefront_goes_from_task_to_task() {
         let network = Network::wavefront(3, 4, 100, 10);
         assert_eq!(network.work(), 4 * (100 + 2 * 110) + 3);
-        // The second looks every 10, and ends its strips at 200, 310, 420 and 530; the third 110 later, but its last look is at 530 too.
+        // The second looks every 10, and ends its strips at 200, 310, 420 and 530; the third 110 later, but its
+        // last look is at 530 too.
         assert_eq!(network.critical_path(), 631);
         assert_eq!(network.looked(), 0);
         // Where all take turns, those that look and find nothing among them.

@@ -1,7 +1,7 @@
 //! Programs: task graphs that unfold while they are run.
 //!
-//! A node of the graph takes one time step, and a chain of nodes in which nothing else is enabled is a [`Strand`]: it runs
-//! on one processor from end to end, however often it is interrupted.
+//! A node of the graph takes one time step. A chain of nodes in which nothing else is enabled is a [`Strand`]: it
+//! runs on one processor from end to end, however often it is interrupted.
 //!
 //! ```text
 //! fork_join.rs  the jobs of A-STEAL: serial and parallel phases
@@ -46,8 +46,8 @@ pub trait Program: Send {
         false
     }
 
-    /// `strand` is done: what this makes ready goes to `ready`, in the order in which the program spawns it. Nothing, and
-    /// nothing ready elsewhere: the program has ended.
+    /// `strand` is done: what this makes ready goes to `ready`, in the order in which the program spawns it.
+    /// Nothing, and nothing ready elsewhere: the program has ended.
     fn done(&mut self, strand: u32, ready: &mut Vec<Strand>);
 
     /// How long a strand's thread waits in a system call before its first instruction, on a machine that has threads.

@@ -1,10 +1,11 @@
-//! The two levels of A-STEAL §1: a job scheduler allots processors to jobs for a quantum at a time, and each job's thread
-//! scheduler runs the job on them.
+//! The two levels of A-STEAL §1: a job scheduler allots processors to jobs for a quantum at a time, and each job's
+//! thread scheduler runs the job on them.
 //!
-//! What a job desires is decided by its policy's coordinator, and how processors are shared out by `comity_policy::allotment`: both are
-//! what runs on threads too. `comity_protocol::quantum` is not driven here, for none of its decisions comes up. It decides what a program
-//! claims, takes back and releases in a table without a job scheduler, and whom it wakes. The paper has that scheduler, and a job holds
-//! what it was allotted. So an account has what a quantum brought, and of the orders only the desire is read.
+//! What a job desires is decided by its policy's coordinator, and how processors are shared out by
+//! `comity_policy::allotment`: both are what runs on threads too. `comity_protocol::quantum` is not driven here,
+//! for none of its decisions comes up. It decides what a program claims, takes back and releases in a table without
+//! a job scheduler, and which workers it wakes. The paper has that scheduler, and a job holds what it was allotted.
+//! So an account has what a quantum brought, and of the orders only the desire is read.
 
 pub mod job;
 
@@ -21,7 +22,7 @@ use crate::quanta::job::{Cycles, Deques, Job};
 /// A thread scheduler: how a job runs on its processors, and what it tells the job scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadScheduler {
-    /// Whose thieves and, with feedback, whose coordinator.
+    /// The policy of the thieves and, with feedback, of the coordinator.
     pub policy: Policy,
     /// How many deques there are.
     pub deques: Deques,
@@ -38,7 +39,7 @@ pub enum Feedback {
     Counted,
     /// What it makes of so many cycles of the quantum, drawn at random: the estimate that A-STEAL §9 asks for.
     Sampled {
-        /// At least one.
+        /// How many cycles are sampled, at least one.
         cycles: u32,
     },
     /// What another coordinator makes of them.
@@ -157,8 +158,8 @@ impl Client {
     }
 }
 
-/// Runs a job alone, on what `profile` says is available in each quantum of `length` steps, a_q = min(d_q, p_q) (§1), for at
-/// most so many steps. Calls `see` with each quantum. The time at which the job ended.
+/// Runs a job alone, on what `profile` says is available in each quantum of `length` steps, a_q = min(d_q, p_q)
+/// (§1), for at most so many steps. Calls `see` with each quantum. The time at which the job ended.
 pub fn run_alone(
     client: &mut Client,
     processors: u32,
@@ -178,8 +179,8 @@ pub fn run_alone(
     client.job.ended_at()
 }
 
-/// Dynamic equipartitioning of `processors` among jobs that desire so many: equal shares, and nobody more than it desires.
-/// Jobs without feedback desire all: for them it is equipartitioning.
+/// Dynamic equipartitioning of `processors` among jobs that desire so many: equal shares, and none more than it
+/// desires. Jobs without feedback desire all: for them it is equipartitioning.
 pub fn allot(processors: u32, desires: &[u32], turn: u64) -> Vec<u32> {
     let claim = |(program, desire): (usize, &u32)| Claim { program: program as u64, weight: 1, desire: *desire };
     let claims: Vec<Claim> = desires.iter().enumerate().map(claim).collect();
@@ -231,13 +232,13 @@ impl Server {
         self.now()
     }
 
-    /// Takes the jobs out whose names `dies` says, with all that they have not done; their names.
+    /// Takes out the jobs with names for which `dies` is true, with all that they have not done; their names.
     pub fn kill(&mut self, mut dies: impl FnMut(u64) -> bool) -> Vec<u64> {
         self.clients.extract_if(.., |(name, _)| dies(*name)).map(|(name, _)| name).collect()
     }
 
-    /// One quantum of all jobs, on `processors` of the machine's; `equally`: whatever they desire. Calls `ended` with the name of
-    /// each job that ended, and when; returns what the processors of each did.
+    /// One quantum of all jobs, on `processors` of the machine's; `equally`: whatever they desire. Calls `ended`
+    /// with the name of each job that ended, and when; returns what the processors of each did.
     pub fn quantum(&mut self, processors: u32, equally: bool, mut ended: impl FnMut(u64, u64)) -> Vec<(u64, Cycles)> {
         let (all, length, now) = (self.processors, self.length, self.now());
         let desires = self.clients.iter_mut().map(|(_, client)| {

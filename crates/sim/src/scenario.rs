@@ -1,7 +1,8 @@
-//! A machine, its programs and what goes wrong, as somebody writes it down; and what comes of it.
+//! A machine, its programs and what goes wrong, as a user writes it down; and what comes of it.
 //!
-//! `scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]), which has no sleepers
-//! and so takes only policies whose thieves never sleep; or a host ([`crate::threads`]), which takes all.
+//! `scenarios/README.md` documents each key. The machine is that of the A-STEAL paper ([`crate::quanta`]) or a host
+//! ([`crate::threads`]). The first has no sleepers, and so takes only policies under which thieves never sleep; a
+//! host takes all.
 
 mod recording;
 mod run;
@@ -64,8 +65,8 @@ pub struct Machine {
     /// P.
     #[serde(alias = "cores")]
     pub processors: u32,
-    /// After so many steps the run ends, whoever has ended by then; where there are quanta, rounded up to whole ones. On a host a
-    /// step is a nanosecond.
+    /// After so many steps the run ends, whichever programs have ended by then; where there are quanta, rounded up
+    /// to whole ones. On a host a step is a nanosecond.
     pub steps: u64,
     /// L, in steps, 200 unless told. Only of [`Model::ASteal`].
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,10 +77,11 @@ pub struct Machine {
     /// What things cost. Only of [`Model::Host`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// The kernel whose rules say which thread runs where, in place of equal turns. Only of [`Model::Host`].
+    /// The kernel that decides which thread runs where, in place of equal turns. Only of [`Model::Host`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
-    /// The hypervisor, under which each program runs in one of [`Written::vms`]; P are then the physical CPUs. Only of [`Model::Host`].
+    /// The hypervisor, under which each program runs in one of [`Written::vms`]; P are then the physical CPUs. Only
+    /// of [`Model::Host`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<Vmm>,
     /// Whether a yield to a preempted peer gives it the core's next turn, or is a plain one. Only of [`Model::Host`].
@@ -112,7 +114,7 @@ const QUANTUM: u64 = 200;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allot {
-    /// Dynamic equipartitioning: equal parts, but nobody gets more than it desires.
+    /// Dynamic equipartitioning: equal parts, but no program gets more than it desires.
     #[default]
     Deq,
     /// Equipartitioning: equal parts, whatever is desired.
@@ -157,7 +159,8 @@ pub struct Submission {
     /// How the strands of a parallel phase come into being.
     #[serde(default)]
     pub fork: WrittenFork,
-    /// How many workers each has, as many as there are processors, or virtual CPUs of its machine, unless told. Only on a host.
+    /// How many workers each has, as many as there are processors, or virtual CPUs of its machine, unless told.
+    /// Only on a host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// How long each strand of a parallel phase waits in a system call before its work. Only on a host.
@@ -181,7 +184,7 @@ pub struct Submission {
     /// Of how much larger an input it is to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
-    /// What a join costs whoever forks, in steps.
+    /// What a join costs the worker that forks, in steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<f64>,
 }
@@ -230,7 +233,7 @@ pub enum Fault {
         at: u64,
         /// to before the first that begins then or later.
         until: u64,
-        /// How many.
+        /// How many processors are left.
         processors: u32,
     },
     /// A program dies, with all its work undone and its processors free from the next quantum on.
@@ -257,18 +260,18 @@ pub enum Fault {
 pub enum WrittenOrder {
     /// To count so much.
     Weight {
-        /// When.
+        /// When it is asked.
         at: u64,
-        /// Which.
+        /// The programs that are asked, by name.
         program: String,
         /// As usual, if none is written.
         weight: Option<u32>,
     },
     /// To use so many cores at most.
     Cores {
-        /// When.
+        /// When it is asked.
         at: u64,
-        /// Which.
+        /// The programs that are asked, by name.
         program: String,
         /// As many as it can, if none are written.
         cores: Option<u32>,
@@ -277,16 +280,16 @@ pub enum WrittenOrder {
     Pause {
         /// From when on.
         at: u64,
-        /// Which.
+        /// The programs that are asked, by name.
         program: String,
         /// For so many steps, rounded up to whole milliseconds.
         steps: u64,
     },
     /// To rest no longer.
     Resume {
-        /// When.
+        /// When it is asked.
         at: u64,
-        /// Which.
+        /// The programs that are asked, by name.
         program: String,
     },
 }
@@ -578,7 +581,7 @@ impl Machine {
     }
 }
 
-/// The thread schedulers of policies: those whose thieves mug have a deque for each allotted processor.
+/// The thread schedulers of policies: those with thieves that mug have a deque for each allotted processor.
 fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> Result<Vec<ThreadScheduler>, String> {
     let known: BTreeMap<&str, ThreadScheduler> = [
         ("a-steal", ThreadScheduler::a_steal(80, 150)),
@@ -592,7 +595,7 @@ fn schedulers(policies: &[Policy], programs: &[Submission], processors: u32) -> 
             let can = Policy::all().filter(|policy| policy.row().waking == Waking::AlwaysAwake);
             let names: Vec<&str> = can.map(|policy| policy.row().name).collect();
             return Err(format!(
-                "policy of program '{}': the thieves of {policy} sleep, and on this machine nobody does; write machine.model = \
+                "policy of program '{}': the thieves of {policy} sleep, and on this machine none does; write machine.model = \
                  \"host\", or choose one of {}",
                 program.name,
                 names.join(", ")

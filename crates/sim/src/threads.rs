@@ -1,13 +1,14 @@
 //! A host: cores with run queues, on which the worker threads of several programs take turns. Time is in nanoseconds.
 //!
-//! Here every policy of the catalog runs: thieves sleep and are woken, and programs share cores by the core table. All that decides is
-//! the code that runs on threads too, `comity_policy` and `comity_protocol`: a worker's spell as a thief, the sleep protocol, who is awake
-//! on which core, the quantum. This is their driver: it has tasks, time and cores. A step of a protocol takes one instant, and between
-//! two of them others come, as on threads. What it costs is in [`Costs`]; a coordinator's look and a push cost nothing.
+//! Here every policy of the catalog runs: thieves sleep and are woken, and programs share cores by the core table.
+//! All that decides is the code that runs on threads too, `comity_policy` and `comity_protocol`. They have a
+//! worker's spell as a thief, the sleep protocol, which worker is awake on which core, and the quantum. This is
+//! their driver: it has tasks, time and cores. A step of a protocol takes one instant, and between two of them
+//! others come, as on threads. What it costs is in [`Costs`]; a coordinator's look and a push cost nothing.
 //!
 //! ```text
-//! threads.rs   the clock, who comes, what goes wrong
-//! kernel.rs    the cores: run queues, slices, yields, who is moved where
+//! threads.rs   the clock, what comes, what goes wrong
+//! kernel.rs    the cores: run queues, slices, yields, which thread is moved where
 //! linux.rs     the same as kernels of Linux do it
 //! accelerator.rs   the same as Robinhood's kernel does it: a thief's turn goes to another
 //! guest.rs     a host that is a virtual machine
@@ -90,29 +91,31 @@ pub struct Costs {
     pub yield_core: u64,
     /// Falling asleep, or coming back to the policy after it, step by step.
     pub sleep: u64,
-    /// Waking somebody, for the waker.
+    /// Waking a worker, for the waker.
     pub wake: u64,
     /// From there until the sleeper is in a run queue, or a coordinator has heard its bell.
     pub wake_latency: u64,
     /// From one thread to another on a core.
     pub switch: u64,
-    /// From one thread to another of another program, on top of that: what the first had in the core's caches is fetched again.
+    /// From one thread to another of another program, on top of that: what the first had in the core's caches is
+    /// fetched again.
     pub refill: u64,
     /// How long a thread runs while others wait for its core. Only where the host has none of Linux's kernels.
     pub slice: u64,
-    /// How long the lock of a worker's run queue is held, by whoever puts a task there or looks for one; those who come meanwhile
-    /// wait, in the order in which they came. 0: queues have no lock.
+    /// How long the lock of a worker's run queue is held, by each worker that puts a task there or looks for one.
+    /// Those that come meanwhile wait, in the order in which they came. 0: queues have no lock.
     pub queue: u64,
     /// How much longer a thief that takes a task needs, and holds that lock, than one that finds none.
     pub removal: u64,
-    /// From when such a lock is given back until somebody who waits for it has it. More than nothing where those who wait sleep.
+    /// From when such a lock is given back until the next that waits for it has it. More than nothing where those
+    /// that wait sleep.
     pub handover: u64,
     /// From one task that can block to another, on a worker.
     pub switch_task: u64,
     /// A push that looks for sleepers, for the pusher: under `bws-busy-wakes` each does (BWS §5.5).
     pub bell: u64,
-    /// How long the lock of a pool is held by one that counts the roles of its workers, as thieves under `wsgi` do; those who come
-    /// meanwhile wait, in the order in which they came.
+    /// How long the lock of a pool is held by one that counts the roles of its workers, as thieves under `wsgi` do.
+    /// Those that come meanwhile wait, in the order in which they came.
     pub count: u64,
 }
 
@@ -275,7 +278,7 @@ pub struct Fate {
     pub began: Option<u64>,
     /// Nanoseconds on a core in which its workers had a task, looked for one, or mugged.
     pub spent: Cycles,
-    /// See there.
+    /// How its threads used their cores and the kernel.
     pub counts: Counts,
 }
 
@@ -290,7 +293,7 @@ pub struct Lateness {
     pub most: u64,
 }
 
-/// See the module.
+/// A host, with the programs on it.
 pub struct Host {
     costs: Costs,
     now: u64,
@@ -308,7 +311,7 @@ pub struct Host {
     endless: usize,
     /// One of them ended or died with the last event.
     lost_one: bool,
-    /// The thread whose doing the event is; `None`: no worker's.
+    /// The thread that caused the event; `None`: no worker did.
     acting: Option<Thread>,
     /// Programs that the event has to do with.
     touched: Vec<u32>,
@@ -389,8 +392,8 @@ impl Host {
         self.record = Some(Box::new(record));
     }
 
-    /// Whether a yield to a preempted peer gives it this core's next turn, as in the kernel of the BWS paper, or is a plain one, as on
-    /// threads; which it is unless told.
+    /// Whether a yield to a preempted peer gives it this core's next turn, as in the kernel of the BWS paper.
+    /// Otherwise, and unless told, it is a plain one, as on threads.
     pub fn yield_to_peers(&mut self, directed: bool) {
         self.directed_yield = directed;
     }
@@ -413,7 +416,8 @@ impl Host {
         self.kernel.len()
     }
 
-    /// Whether what runs on one processor may slow what runs on another: they are hardware threads of a core, or their memory has bounds.
+    /// Whether what runs on one processor may slow what runs on another: they are hardware threads of a core, or
+    /// their memory has bounds.
     pub fn shares_speed(&self) -> bool {
         self.kernel.linux.as_ref().is_some_and(|linux| linux.sibling(0).is_some() || linux.demand(0).is_some())
     }
@@ -423,7 +427,8 @@ impl Host {
         self.kernel.switches
     }
 
-    /// The same of the switches to a program's threads, of which some are to thieves; and of those from its threads to another program's.
+    /// The same of the switches to a program's threads, of which some are to thieves; and of those from its threads
+    /// to another program's.
     pub fn switches_of(&self, program: u32) -> Switches {
         self.pool(program).switches
     }
@@ -447,12 +452,14 @@ impl Host {
         self.pools.0[program as usize].quota = Some(Quota::new(cores));
     }
 
-    /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel of Linux.
+    /// The threads of the program, which has not come yet, have this nice value, −20 to 19, on a host with a kernel
+    /// of Linux.
     pub fn set_nice(&mut self, program: u32, nice: i8) {
         self.pools.0[program as usize].nice = nice;
     }
 
-    /// The strands of the program wait for memory for so many thousandths of their time alone, on a host whose memory has bounds.
+    /// The strands of the program wait for memory for so many thousandths of their time alone, on a host with
+    /// bounded memory.
     ///
     /// # Panics
     /// If that is more than 1000.
@@ -461,7 +468,8 @@ impl Host {
         self.pools.0[program as usize].memory = thousandths;
     }
 
-    /// All memory of the program, which has not come yet, lies at that socket, where a program's lies at one ([`Linux::first_touch`]).
+    /// All memory of the program, which has not come yet, lies at that socket, where a program's lies at one
+    /// ([`Linux::first_touch`]).
     ///
     /// # Panics
     /// If there is no such socket, or that was said before.
@@ -472,7 +480,8 @@ impl Host {
         began.set(socket).expect("a program begins on one socket");
     }
 
-    /// The program, which has not come yet, starts again whenever it has ended. Of one whose tasks block that is not done.
+    /// The program, which has not come yet, starts again whenever it has ended. A program with tasks that block
+    /// does not.
     pub fn repeat(&mut self, program: u32) {
         let pool = &mut self.pools.0[program as usize];
         if let Work::Graph(_) = pool.work {
@@ -481,9 +490,9 @@ impl Host {
         }
     }
 
-    /// Two programs that come at one time take turns, again and again: each execution of the first is followed by one of the second, and
-    /// that by one of the first. While one runs, the other's pool has no work. They are of one task group: the second is what the process
-    /// of the first does on other threads between two executions.
+    /// Two programs that come at one time take turns, again and again: an execution of the first, one of the
+    /// second, and so on. While one runs, the other's pool has no work. They are of one task group: the second is
+    /// what the process of the first does on other threads between two executions.
     ///
     /// # Panics
     /// If one's tasks block.
@@ -499,7 +508,8 @@ impl Host {
         }
     }
 
-    /// When the executions of a program that starts again have ended, in order. One that has begun and not ended is not there.
+    /// When the executions of a program that starts again have ended, in order. One that has begun and not ended is
+    /// not there.
     pub fn executions(&self, program: u32) -> &[u64] {
         &self.pools.0[program as usize].executions
     }
@@ -510,7 +520,8 @@ impl Host {
         }
     }
 
-    /// A program that comes at a time that is not over yet, with so many workers; its number, from 0 in the order of the calls.
+    /// A program that comes at a time that is not over yet, with so many workers; its number, from 0 in the order
+    /// of the calls.
     ///
     /// # Panics
     /// Without workers.
@@ -518,7 +529,8 @@ impl Host {
         self.add(at, Work::Graph(program), policy, workers, seed)
     }
 
-    /// The same of a program whose tasks block. Where one goes that is unblocked the policy says ([`Policy::place`]).
+    /// The same of a program with tasks that block. Where one goes that is unblocked the policy says
+    /// ([`Policy::place`]).
     ///
     /// # Panics
     /// Without workers.
@@ -542,7 +554,8 @@ impl Host {
         self.plan(at, Due::Dies(program));
     }
 
-    /// From now on the program, which is in the table, publishes this correction of its weight, whatever is true: in thousandths.
+    /// From now on the program, which is in the table, publishes this correction of its weight, whatever is true:
+    /// in thousandths.
     pub fn lie(&mut self, program: u32, correction: u32) {
         if let Some(share) = &self.pool(program).share {
             self.table.lie(share.slot, correction);
@@ -559,9 +572,9 @@ impl Host {
         self.late.push(lateness);
     }
 
-    /// Handles what happens until `end`, or until every program that was submitted has ended or died. For programs that do not end by
-    /// themselves it waits only where there were no others. Looks at what must hold
-    /// after every event as far as that costs little, and at everything after one in `check_every`.
+    /// Handles what happens until `end`, or until every program that was submitted has ended or died. For programs
+    /// that do not end by themselves it waits only where there were no others. Looks at what must hold after every
+    /// event as far as that costs little, and at everything after one in `check_every`.
     ///
     /// # Errors
     /// Names what did not hold, and when: a mistake of the shell, or of the policy.
@@ -673,8 +686,8 @@ impl Host {
         self.pool_mut(program).starved = starved;
     }
 
-    /// Processor time that cores have idled, summed over the cores, while a thread waited for one, or a task was not begun
-    /// while workers of its program rested for want of a core.
+    /// Processor time that cores have idled beside work, summed over the cores. There is work while a thread waits
+    /// for a core, or a task is not begun while workers of its program rest for want of one.
     pub fn idle_beside_work(&self) -> u64 {
         self.idle_beside_work
     }
@@ -694,13 +707,13 @@ impl Host {
         self.pools.0[program as usize].fate()
     }
 
-    /// Nanoseconds that the program's threads waited for a core, or for the next period of its quota, summed over them. A wait that is
-    /// not over is not in it.
+    /// Nanoseconds that the program's threads waited for a core, or for the next period of its quota, summed over
+    /// them. A wait that is not over is not in it.
     pub fn waited(&self, program: u32) -> u64 {
         self.pool(program).waited()
     }
 
-    /// A program whose tasks block, as it is now.
+    /// A program with tasks that block, as it is now.
     pub fn network(&self, program: u32) -> Option<&Network> {
         match &self.pools.0[program as usize].work {
             Work::Graph(_) => None,
@@ -756,8 +769,8 @@ impl Host {
         self.plan(self.now + latency, Due::Rung(program));
     }
 
-    /// Those whose bells were rung in the table.
-    fn ring_the_rung(&mut self) {
+    /// Those with bells that were rung in the table.
+    fn deliver_bells(&mut self) {
         while let Some(program) = self.table.next_rung() {
             self.ring(program);
         }

@@ -1,8 +1,8 @@
-//! Virtual machines on a hypervisor. Each guest is a [`Host`] by itself: its cores are virtual CPUs, and its kernel, its programs and its
-//! core table are its own.
+//! Virtual machines on a hypervisor. Each guest is a [`Host`] by itself: its cores are virtual CPUs, and its
+//! kernel, its programs and its core table are its own.
 //!
-//! What a guest does at one instant is done before the hypervisor acts on it: that one of its cores has a thread or none any more, or a
-//! hypercall. Nothing else passes between them.
+//! What a guest does at one instant is done before the hypervisor acts on it. The hypervisor learns that one of its
+//! cores has a thread, or none any more, and of hypercalls. Nothing else passes between them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use crate::hypervisor::{Change, Counts, Hypervisor, Share, Vmm};
 use crate::threads::Host;
 
-/// See the module.
+/// A hypervisor and its guests.
 pub struct Vms {
     hypervisor: Rc<RefCell<Hypervisor>>,
     guests: Vec<Host>,
@@ -71,8 +71,9 @@ impl Vms {
         self.hypervisor.borrow().idle_beside_work()
     }
 
-    /// Handles what happens until `end`, or until every program of every guest has ended or died, as [`Host::run`] does. What must hold of
-    /// the hypervisor is looked at whenever a guest's programs are wholly: after one in `check_every` events.
+    /// Handles what happens until `end`, or until every program of every guest has ended or died, as [`Host::run`]
+    /// does. What must hold of the hypervisor is looked at whenever a guest's programs are wholly: after one in
+    /// `check_every` events.
     ///
     /// # Errors
     /// Names what did not hold, and when.
@@ -119,7 +120,8 @@ impl Vms {
                 self.look(check_every)?;
                 continue;
             }
-            // A guest goes on by itself until something comes before its next event, or the hypervisor is to hear of one.
+            // A guest goes on by itself until something comes before its next event, or the hypervisor is to hear
+            // of one.
             let others = self.guests.iter().enumerate().filter(|(other, _)| *other != vm);
             let next =
                 others.filter_map(|(other, guest)| Some((guest.next_at()?, other))).min().unwrap_or((u64::MAX, 0));

@@ -28,8 +28,8 @@ impl Rigid {
     }
 }
 
-/// Has each job wait for its processors, first come, first served: for workloads that say when jobs come, and not when they
-/// start. In the order of submission.
+/// Has each job wait for its processors, first come, first served: for workloads that say when jobs come, and not
+/// when they start. In the order of submission.
 ///
 /// # Panics
 /// If a job wants more processors than the machine has.
@@ -53,9 +53,9 @@ pub fn first_come_first_served(jobs: &mut [Rigid], machine: u32) {
     }
 }
 
-/// p_q as the paper has it: the machine's processors less those that were in use when the quantum began, for as many quanta of
-/// `seconds` as the log is long. At least one: where a log uses all processors of the machine, or more than it has, the job under test
-/// could not run.
+/// p_q as the paper has it: the machine's processors less those that were in use when the quantum began. There are
+/// as many quanta of `seconds` as the log is long. At least one: where a log uses all processors of the machine, or
+/// more than it has, the job under test could not run.
 ///
 /// # Panics
 /// If `seconds` is zero.
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_overtakes_and_nobody_waits_without_need() {
+    fn no_job_overtakes_and_none_waits_without_need() {
         let mut jobs = [job(0, 10, 6), job(1, 10, 4), job(2, 5, 1), job(30, 1, 8)];
         first_come_first_served(&mut jobs, 8);
         assert_eq!(jobs.map(|job| job.waited), [0, 9, 8, 0]);

@@ -1,5 +1,5 @@
-//! The headlines of the A-STEAL paper do not hold for what looks like A-STEAL: a check that cannot fail is none. That they hold for it is
-//! in `headlines.rs`.
+//! The headlines of the A-STEAL paper do not hold for what looks like A-STEAL: a check that cannot fail is none.
+//! That they hold for it is in `headlines.rs`.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ fn a_steal(delta: u32) -> Box<dyn Coordinator> {
 }
 
 #[test]
-fn not_without_responsiveness() {
+fn a_constant_desire_fails_the_headlines_of_the_time_experiments() {
     struct Constant;
     impl Coordinator for Constant {
         fn quantum(&mut self, account: &Account) -> Orders {
@@ -50,7 +50,7 @@ fn not_without_responsiveness() {
 }
 
 #[test]
-fn not_without_mugging() {
+fn a_steal_without_mugging_fails_the_headlines_of_the_time_experiments() {
     let scheduler = |_| ThreadScheduler {
         policy: "abp".parse::<Policy>().expect("it is in the catalog"),
         deques: Deques::PerAllotted,
@@ -60,7 +60,7 @@ fn not_without_mugging() {
 }
 
 #[test]
-fn not_with_feedback_that_comes_ten_quanta_late() {
+fn feedback_that_comes_ten_quanta_late_fails_the_headlines_of_the_time_experiments() {
     struct Late {
         coordinator: Box<dyn Coordinator>,
         orders: VecDeque<Orders>,
@@ -79,7 +79,7 @@ fn not_with_feedback_that_comes_ten_quanta_late() {
 }
 
 #[test]
-fn abp_in_the_place_of_a_steal_is_not() {
+fn abp_in_the_place_of_a_steal_fails_every_headline_that_compares_them() {
     let setting = setting(20, |_| ThreadScheduler::abp());
     let [Ok(large), Ok(small)] = time_waste::MACHINES.map(|machine| time_waste::run(&setting, machine, &Serial));
     let Ok(sets) = utilization::run(&Setting { one_in: 100, ..setting }, &Serial);

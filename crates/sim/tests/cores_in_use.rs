@@ -1,5 +1,6 @@
-//! No core idles while a member has work: each of the scenarios of `scenarios/` in which programs wait uses what it does without a core
-//! table. Under `dws`, which counts the workers that are awake and not the time that they use, the same scenarios lose up to two cores.
+//! No core idles while a member has work: each of the scenarios of `scenarios/` in which programs wait uses what it
+//! does without a core table. Under `dws`, which counts the workers that are awake and not the time that they use,
+//! the same scenarios lose up to two cores.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,16 +29,17 @@ fn cores(outcome: &Outcome) -> (f64, f64) {
     (mean(outcome.cycles.total()), mean(outcome.idle_beside_work.unwrap()))
 }
 
-/// The scenario uses all that it could; not so, if workers that are awake are counted: so many cores at least are lost.
+/// The scenario uses all that it could; not so, if workers that are awake are counted: so many cores at least are
+/// lost.
 fn is_used(name: &str, lost: f64) {
     let mut without_table = written(name, "comity");
     without_table.machine.table = false;
     let (possible, _) = cores(&outcome(without_table));
     let (used, idle) = cores(&outcome(written(name, "comity")));
     println!("{name}: {used:.3} cores used, {possible:.3} without a table, {idle:.3} idle");
-    // What is lost is lost while a program that waits tries to hold cores, two quanta each time, and each time after twice as many looks. (The
-    // first look of a try cannot tell: a wait for a core counts when it ends, as in the kernel's account, and one that ends then began
-    // before. The first two tries, in half a second, lose 4 %.)
+    // What is lost is lost while a program that waits tries to hold cores, two quanta each time, and each time
+    // after twice as many looks. The first look of a try cannot tell: a wait for a core counts when it ends, as in
+    // the kernel's account, and one that ends then began before. The first two tries, in half a second, lose 4 %.
     assert!(used > 0.97 * possible && idle < 0.03 * possible, "{name}: {used} of {possible} used, {idle} idle");
     let (used, idle) = cores(&outcome(written(name, "dws")));
     println!("{name}: {used:.3} cores used under dws, {idle:.3} idle");

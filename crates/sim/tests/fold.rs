@@ -1,7 +1,7 @@
 //! A guest with eight virtual CPUs, of which the host grants half: what `comity` makes of its steal time.
 //!
-//! `cargo test -p comity-sim --test fold -- --ignored --nocapture` prints the tables of `docs/decisions/0039`, in some ten minutes of one
-//! core.
+//! `cargo test -p comity-sim --test fold -- --ignored --nocapture` prints the tables of `docs/decisions/0039`, in
+//! some ten minutes of one core.
 
 use comity_policy::Policy;
 use comity_sim::hypervisor::{Share, Vmm, WeightOf};

@@ -1,8 +1,9 @@
-//! Headlines of the papers hold for the policies that ship, and each test is one: `crates/policy/mutations/` has for each but
-//! `bws_switches_less` a policy that is broken on purpose. `checks/mutations.sh` expects the test to fail, and with `--reproduce` the
-//! command's own check.
+//! Headlines of the papers hold for the policies that ship, and each test is one: `crates/policy/mutations/` has
+//! for each but `bws_switches_less` a policy that is broken on purpose. `checks/mutations.sh` expects the test to
+//! fail, and with `--reproduce` the command's own check.
 //!
-//! Each measures what its claims speak of, by fewer runs than the paper, and asks the claims files what counts as the paper's.
+//! Each measures what its claims speak of, by fewer runs than the paper, and asks the claims files what counts as
+//! the paper's.
 
 use std::sync::LazyLock;
 
@@ -118,7 +119,8 @@ fn ws_last_keeps_speed_at_100_us() {
     hold(&ws_last::PAPER, &["last-100"], DIVISIONS.clone());
 }
 
-/// How far each has come down at d = 10⁵ are two headlines that differ; which of both is the faster is one claim of both.
+/// How far each has come down at d = 10⁵ are two headlines that differ; which of both is the faster is one claim of
+/// both.
 #[test]
 fn ws_cur_degrades_much_more_rapidly() {
     hold(&ws_last::PAPER, &["last-above-cur"], DIVISIONS.clone());

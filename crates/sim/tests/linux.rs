@@ -47,8 +47,9 @@ fn ticks_at_a_time(linux: Linux, count: u32) -> f64 {
 #[test]
 fn turns_end_at_the_first_tick_after_they_are_over() {
     let counts = [2, 3, 5];
-    // On one processor turns are 3 ms or less. Where constants are of eight, CFS has a part of the latency or its granularity, beyond
-    // which a turn must be: of 20 and 4 ms, 24 and 8, and 24 and 3. EEVDF has a request of 2.8 ms.
+    // On one processor turns are 3 ms or less. Where constants are of eight, CFS has a part of the latency or its
+    // granularity, beyond which a turn must be. These are 20 and 4 ms, 24 and 8, and 24 and 3. EEVDF has a request
+    // of 2.8 ms.
     let of_eight = [
         (Version::V2_6_32, [3, 2, 2]),
         (Version::V2_6_36, [4, 3, 3]),
@@ -110,7 +111,8 @@ fn a_yield_gives_the_core_away_where_the_kernel_has_it() {
     }
 }
 
-/// How late a thread runs that sleeps 5 ms and computes 50 µs, beside so many that compute, in nanoseconds, the least first.
+/// How late a thread runs that sleeps 5 ms and computes 50 µs, beside so many that compute, in nanoseconds, the
+/// least first.
 fn lateness(linux: Linux, hogs: u32) -> Vec<u64> {
     let mut host = host(linux);
     let program = ForkJoin::new(1, 50_000, 1, 2_000, Fork::AtOnce).sleeping(5 * MILLISECOND);
@@ -139,8 +141,9 @@ fn lateness(linux: Linux, hogs: u32) -> Vec<u64> {
     lateness
 }
 
-/// EEVDF: a thread that wakes has the core at once if its deadline is the earliest of those that are eligible, and the one that runs has
-/// had what it asked for or more than its part. Else it waits for the tick at which that is over, as rarely happens here.
+/// EEVDF: a thread that wakes has the core at once if its deadline is the earliest of those that are eligible. The
+/// one that runs must also have had what it asked for, or more than its part. Else it waits for the tick at which
+/// that is over, as rarely happens here.
 #[test]
 fn one_that_wakes_seldom_waits_and_then_for_a_tick() {
     let linux = Linux { scaled_for: Some(2), ..Linux::new(Version::V6_18) };
@@ -175,7 +178,7 @@ fn cores_that_wait_for_memory_share_that_of_their_socket() {
     // Two cores' worth for eight, and for each four.
     near(slowed(1, 2_000, 1_000), 4.0);
     near(slowed(2, 2_000, 1_000), 2.0);
-    // Who waits half of the time asks for half as much, and needs a half of twice as long for it.
+    // A program that waits half of the time asks for half as much, and needs a half of twice as long for it.
     near(slowed(1, 2_000, 500), 2.0);
     near(slowed(1, 4_000, 500), 1.0);
     near(slowed(1, 2_000, 0), 1.0);

@@ -56,7 +56,7 @@ fn whole_executions_are_counted_under_every_policy() {
         for (number, work) in [(again, work), (other, 40 * (1_000 + 11 + 12 * 30_000))] {
             let ends = host.executions(number);
             assert!(ends.len() >= 2 && ends.is_sorted(), "{policy}: {ends:?}");
-            // Each does its work, whoever does what is counted on both sides.
+            // Its workers did the work of its whole executions, and a part of the next.
             let done = host.fate(number).spent.work;
             let whole = ends.len() as u64;
             assert!((whole * work..(whole + 1) * work).contains(&done), "{policy}: {whole} of {work}, and {done}");

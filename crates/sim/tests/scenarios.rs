@@ -1,5 +1,5 @@
-//! Small random scenarios with faults, under every policy that the machine takes: what must hold is looked at in every quantum.
-//! `COMITY_SCENARIOS` is how many, 2000 otherwise.
+//! Small random scenarios with faults, under every policy that the machine takes: what must hold is looked at in
+//! every quantum. `COMITY_SCENARIOS` is how many, 2000 otherwise.
 
 use comity_sim::random::stream;
 use comity_sim::scenario::{
@@ -81,11 +81,11 @@ fn sound(seed: u64) -> Result<Outcome, String> {
     let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {outcome:#?}")) };
     for program in &outcome.programs {
         let done = program.cycles.work;
-        expect(program.ended.is_none() || done == program.work, "who ended has done its work, once")?;
-        expect(program.ended.is_some() || done < program.work, "who has not ended has work left")?;
+        expect(program.ended.is_none() || done == program.work, "a program that ended has done its work, once")?;
+        expect(program.ended.is_some() || done < program.work, "a program that has not ended has work left")?;
         let soonest = program.came + program.critical_path;
-        expect(program.ended.is_none_or(|ended| ended >= soonest), "nobody is faster than its critical path")?;
-        expect(program.ended.is_none() || program.died.is_none(), "nobody ends and dies")?;
+        expect(program.ended.is_none_or(|ended| ended >= soonest), "no program is faster than its critical path")?;
+        expect(program.ended.is_none() || program.died.is_none(), "no program ends and dies")?;
     }
     let sum: u64 = outcome.programs.iter().map(|program| program.cycles.total()).sum();
     expect(sum == outcome.cycles.total(), "no cycle is lost")?;
@@ -160,8 +160,8 @@ fn programs_do_as_they_are_asked() {
         assert!(what.iter().zip(like).all(|(what, like)| (what - like).abs() < 0.15), "{what:?}, and not {like:?}");
     };
     is(between(40, 100), [2.0, 2.0]);
-    // One is to count three times as much; to use a single core; to rest; and, from the end of its lease on, is asked for nothing more than
-    // the single core.
+    // One is to count three times as much, to use a single core, and to rest. From the end of its lease on it is
+    // asked for nothing more than the single core.
     is(between(120, 200), [3.0, 1.0]);
     is(between(220, 300), [1.0, 3.0]);
     is(between(320, 390), [0.0, 4.0]);
@@ -260,8 +260,8 @@ fn what_makes_no_sense_is_answered_with_what_would() {
             "width times iterations of program 'first' is",
         ),
         (
-            refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "nobody".into() }]),
-            "a fault kills 'nobody'; the programs are first",
+            refused(|scenario| scenario.faults = vec![Fault::Death { at: 0, program: "missing".into() }]),
+            "a fault kills 'missing'; the programs are first",
         ),
         (refused(|scenario| scenario.orders = vec![rests("first", 9)]), "an order: only a host has that"),
         (

@@ -1,5 +1,6 @@
-//! What programs that compute get of a simulated host, by weight: the same coordinators, table and books as on threads, on machines
-//! of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored --nocapture` has the largest, and ten thousand deaths.
+//! What programs that compute get of a simulated host, by weight: the same coordinators, table and books as on
+//! threads, on machines of 2 to 128 cores. `cargo test --release -p comity-sim --test shares -- --ignored
+//! --nocapture` has the largest, and ten thousand deaths.
 
 use comity_policy::Policy;
 use comity_protocol::TURN;
@@ -43,7 +44,8 @@ fn endless(cores: usize) -> Box<ForkJoin> {
     Box::new(ForkJoin::new(1_000, 50_000, 200 * cores as u32, u32::MAX, Fork::AtOnce))
 }
 
-/// Programs of these weights, each with a worker for each core, `late` of which come in the middle of the first second.
+/// Programs of these weights, each with a worker for each core, `late` of which come in the middle of the first
+/// second.
 fn beside(cores: usize, weights: &[u32], late: usize, seed: u64) -> (Host, Vec<u32>) {
     let mut host = Host::new(cores, Costs::default(), seed);
     let programs = weights.iter().enumerate().map(|(nth, weight)| {
@@ -161,9 +163,9 @@ fn one_that_publishes_a_false_number_has_no_more_than_twice_its_part_and_leaves_
     }
 }
 
-/// Programs die at any moment of their turns, and others come, so often. No core may be lost, nor held by two, which the host looks at; and ten
-/// quanta later all have what is their due by then, but where one is paid back what it was owed before. Returns how often one was off by more than
-/// a twentieth of the machine.
+/// Programs die at any moment of their turns, and others come, so often. No core may be lost, nor held by two,
+/// which the host looks at. Ten quanta later all have what is their due by then, but where one is paid back what it
+/// was owed before. Returns how often one was off by more than a twentieth of the machine.
 fn die(deaths: u32, seed: u64) -> u32 {
     const QUANTA: u64 = 100 * MS;
     let mut random = stream(seed, 8);
@@ -229,8 +231,8 @@ fn programs_that_come_later_are_given_their_due_and_one_that_dies_leaves_its() {
     assert!(got.error(&weights[..2]) <= 0.03, "{got:?}");
 }
 
-/// How many times as long as alone a program of phases takes beside one that computes for ever, on so many cores. Each phase has four tasks of
-/// `task` for each core, after `gap` in which it is serial. Times are in nanoseconds.
+/// How many times as long as alone a program of phases takes beside one that computes for ever, on so many cores.
+/// Each phase has four tasks of `task` for each core, after `gap` in which it is serial. Times are in nanoseconds.
 fn slowdown(cores: usize, gap: u64, task: u64) -> f64 {
     const BESIDE: u64 = 100 * MS;
     let workers = cores as u32;
@@ -277,8 +279,9 @@ enum Begins {
     AtOnce,
 }
 
-/// How many times as long as alone each of two programs takes for its work, where both are under this policy: one of phases, with a serial gap and
-/// four tasks for each core, and one that computes for ever. Times are in nanoseconds.
+/// How many times as long as alone each of two programs takes for its work, where both are under this policy. One
+/// has phases, with a serial gap and four tasks for each core; the other computes for ever. Times are in
+/// nanoseconds.
 fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) -> [f64; 2] {
     let (policy, workers): (Policy, _) = (policy.parse().unwrap(), cores as u32);
     let phases = || Box::new(ForkJoin::new(gap, task, 4 * workers, u32::MAX, Fork::Tree));

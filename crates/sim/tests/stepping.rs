@@ -119,7 +119,7 @@ impl Slow {
             if now == to {
                 break;
             }
-            // Whoever finds something now works from the next step on.
+            // A thief that finds something now works from the next step on.
             let works: Vec<usize> =
                 seats.iter().copied().filter(|worker| self.workers[*worker].running.is_some()).collect();
             thieves.retain(|thief| !self.steal_or_mug(*thief, &mut cycles));

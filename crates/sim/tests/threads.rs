@@ -49,8 +49,8 @@ impl Work {
     }
 }
 
-/// Processes that do their parts of a row of messages between any two of them, which has an end: no process waits for a message
-/// that comes later in the row. So they come to none but that, whoever runs when.
+/// Processes that do their parts of a row of messages between any two of them. The row has an end: no process waits
+/// for a message that comes later in it. So they come to that end, whichever runs when.
 fn network(random: &mut impl Rng) -> Network {
     let processes = random.random_range(2..12usize);
     let mut steps = vec![Vec::new(); processes];
@@ -190,7 +190,7 @@ fn host_of_networks(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     (host, submitted)
 }
 
-/// The same, of programs whose threads wait in system calls, or are throttled.
+/// The same, of programs with threads that wait in system calls, or are throttled.
 fn host_that_waits(policy: Policy, seed: u64) -> (Host, Vec<Submitted>) {
     let mut random = stream(seed, 2);
     let all: Vec<Policy> = Policy::all().collect();
@@ -233,7 +233,8 @@ fn sound_with_waits(policy: Policy, seed: u64) -> Result<Vec<Fate>, String> {
     outcome(host, submitted)
 }
 
-/// A kernel for a host of so many cores: any version, with any task groups, ticks, sockets, hardware threads, bandwidth and places of memory.
+/// A kernel for a host of so many cores: any version, with any task groups, ticks, sockets, hardware threads,
+/// bandwidth and places of memory.
 fn linux(cores: usize, seed: u64) -> Linux {
     let mut random = stream(seed, 3);
     let version = *[Version::V2_6_32, Version::V2_6_36, Version::V3_9, Version::V6_18].choose(&mut random).unwrap();
@@ -301,13 +302,13 @@ fn outcome(mut host: Host, submitted: Vec<Submitted>) -> Result<Vec<Fate>, Strin
         let (spent, work) = (fate.spent.work, program.work());
         // Beside a hardware thread in use, or with memory that others use, the same work takes longer.
         let is_done = spent == work || is_slowed && spent > work && spent < 24 * work;
-        expect(fate.ended.is_none() || is_done, "who ended has done its work, once")?;
-        expect(fate.ended.is_some() || spent < work || is_slowed, "who has not ended has work left")?;
+        expect(fate.ended.is_none() || is_done, "a program that ended has done its work, once")?;
+        expect(fate.ended.is_some() || spent < work || is_slowed, "a program that has not ended has work left")?;
         let soonest = came + program.critical_path();
-        expect(fate.ended.is_none_or(|ended| ended >= soonest), "nobody is faster than its critical path")?;
-        expect(fate.ended.is_none() || fate.died.is_none(), "nobody ends and dies")?;
+        expect(fate.ended.is_none_or(|ended| ended >= soonest), "no program is faster than its critical path")?;
+        expect(fate.ended.is_none() || fate.died.is_none(), "no program ends and dies")?;
         if let (Work::Network(network), Some(after), Some(_)) = (&program, host.network(nth), fate.ended) {
-            expect(after.digests() == received(network.clone()), "what is received does not depend on who runs when")?;
+            expect(after.digests() == received(network.clone()), "what is received does not depend on what runs when")?;
         }
     }
     Ok(fates)
@@ -318,9 +319,29 @@ fn sleeps(policy: Policy) -> bool {
     policy.row().waking != Waking::AlwaysAwake || policy.sharing().is_some()
 }
 
+/// How many hosts there are for each row of the catalog.
+fn hosts() -> u64 {
+    std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts"))
+}
+
+/// Runs as many hosts under each policy. Some programs must end in time, and some must not.
+fn run_hosts_of_every_policy(host: impl Fn(Policy, u64) -> Result<Vec<Fate>, String>) {
+    let count = hosts();
+    let (mut ended, mut left) = (0, 0);
+    for policy in Policy::all() {
+        for seed in 0..count {
+            let fates = host(policy, seed).unwrap_or_else(|what| panic!("{policy}, seed {seed}: {what}"));
+            ended += fates.iter().filter(|fate| fate.ended.is_some()).count() as u64;
+            left += fates.iter().filter(|fate| fate.ended.is_none() && fate.died.is_none()).count() as u64;
+        }
+    }
+    println!("{ended} programs ended, {left} were left");
+    assert!(ended > 10 * count && left > count / 2, "the hosts are too much alike");
+}
+
 #[test]
 fn what_must_hold_holds_under_every_row_of_the_catalog() {
-    let count: u64 = std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts"));
+    let count = hosts();
     let (mut ended, mut died, mut left, mut lost) = (0, 0, 0, 0);
     for policy in Policy::all() {
         let mut counts = Counts::default();
@@ -350,7 +371,7 @@ fn what_must_hold_holds_under_every_row_of_the_catalog() {
 
 #[test]
 fn what_must_hold_holds_of_tasks_that_block_wherever_they_are_placed() {
-    let count: u64 = std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts")) / 3;
+    let count = hosts() / 3;
     let (mut ended, mut placed) = (0, [0; 3]);
     for policy in Policy::all() {
         for (nth, place) in Place::ALL.into_iter().enumerate() {
@@ -370,32 +391,12 @@ fn what_must_hold_holds_of_tasks_that_block_wherever_they_are_placed() {
 
 #[test]
 fn what_must_hold_holds_of_threads_that_wait_and_are_throttled() {
-    let count: u64 = std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts"));
-    let (mut ended, mut left) = (0, 0);
-    for policy in Policy::all() {
-        for seed in 0..count {
-            let fates = sound_with_waits(policy, seed).unwrap_or_else(|what| panic!("{policy}, seed {seed}: {what}"));
-            ended += fates.iter().filter(|fate| fate.ended.is_some()).count() as u64;
-            left += fates.iter().filter(|fate| fate.ended.is_none() && fate.died.is_none()).count() as u64;
-        }
-    }
-    println!("{ended} programs ended, {left} were left");
-    assert!(ended > 10 * count && left > count / 2, "the hosts are too much alike");
+    run_hosts_of_every_policy(sound_with_waits);
 }
 
 #[test]
 fn what_must_hold_holds_on_kernels_of_linux() {
-    let count: u64 = std::env::var("COMITY_HOSTS").map_or(150, |count| count.parse().expect("a number of hosts"));
-    let (mut ended, mut left) = (0, 0);
-    for policy in Policy::all() {
-        for seed in 0..count {
-            let fates = sound_on_linux(policy, seed).unwrap_or_else(|what| panic!("{policy}, seed {seed}: {what}"));
-            ended += fates.iter().filter(|fate| fate.ended.is_some()).count() as u64;
-            left += fates.iter().filter(|fate| fate.ended.is_none() && fate.died.is_none()).count() as u64;
-        }
-    }
-    println!("{ended} programs ended, {left} were left");
-    assert!(ended > 10 * count && left > count / 2, "the hosts are too much alike");
+    run_hosts_of_every_policy(sound_on_linux);
 }
 
 #[test]
@@ -477,7 +478,7 @@ fn a_record_is_answered_again_and_by_another_policy_is_not() {
 }
 
 #[test]
-fn who_finds_the_table_full_goes_on_without_it() {
+fn a_program_that_finds_the_table_full_goes_on_without_it() {
     let mut host = Host::new(8, Costs::default(), 1);
     for nth in 0..=Host::MOST_SHARING as u64 {
         let program = ForkJoin::new(1_000, 10_000, 4, 1, Fork::AtOnce);
@@ -495,8 +496,8 @@ fn who_finds_the_table_full_goes_on_without_it() {
     assert_eq!(fates.iter().map(|fate| fate.counts.unshared).sum::<u64>(), 1);
 }
 
-/// Tasks that spin on flags hold their workers, on fewer cores than there are tasks, and beside a program of the same policy. As each task looks
-/// for the one before it, and those begin in order, all end under every policy.
+/// Tasks that spin on flags hold their workers, on fewer cores than there are tasks, and beside a program of the
+/// same policy. As each task looks for the one before it, and those begin in order, all end under every policy.
 #[test]
 fn a_wavefront_ends_under_every_policy_on_any_number_of_workers() {
     let mut in_vain = 0;

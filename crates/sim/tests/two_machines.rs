@@ -1,19 +1,21 @@
 //! The two simulated machines side by side: the same policy, the same program and unit costs.
 //!
-//! A unit is a step of A-STEAL's machine, and [`UNIT`] nanoseconds of a host with a core for each worker. An instruction costs one, and so
-//! does an attempt to steal, with all that the policy does before it. Nothing else costs anything.
+//! A unit is a step of A-STEAL's machine, and [`UNIT`] nanoseconds of a host with a core for each worker. An
+//! instruction costs one, and so does an attempt to steal, with all that the policy does before it. Nothing else
+//! costs anything.
 //!
 //! # Where the two agree exactly
 //!
-//! A thief that starts an attempt at `t` looks at its victim at once on A-STEAL's machine, after all strands that end at `t`; on the host
-//! at the end of the attempt, at `t + 1`. Either way it begins what it finds at `t + 1`. So the two differ only where a strand ends at
-//! `t + 1` and the look comes after that. A serial strand is therefore a little longer on the host than its units ([`Units::late`]), by
-//! more than all that came before: the looks of that unit come first. What remains is that an owner may take the last strand of its queue
-//! in the unit of the look; the programs below leave no room for that. Then time, work and attempts are equal, and so is what each thief
-//! is told: the seeds of the thieves are the same.
+//! A thief that starts an attempt at `t` looks at its victim at once on A-STEAL's machine, after all strands that
+//! end at `t`. On the host it looks at the end of the attempt, at `t + 1`. Either way it begins what it finds at `t +
+//! 1`. So the two differ only where a strand ends at `t + 1` and the look comes after that. A serial strand is
+//! therefore a little longer on the host than its units ([`Units::late`]), by more than all that came before: the
+//! looks of that unit come first. What remains is that an owner may take the last strand of its queue in the unit
+//! of the look; the programs below leave no room for that. Then time, work and attempts are equal, and so is what
+//! each thief is told: the seeds of the thieves are the same.
 //!
-//! On a host all workers begin as thieves, and the first look finds the root. There a thief's first attempt is not its policy's ([`First`]), and
-//! what is compared begins after it.
+//! On a host all workers begin as thieves, and the first look finds the root. There a thief's first attempt is not
+//! its policy's ([`First`]), and what is compared begins after it.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,13 +32,15 @@ use rand::RngExt;
 /// Nanoseconds of a unit on the host.
 const UNIT: u64 = 1 << 32;
 
-/// More than the nanoseconds by which a thief is behind its units: those of its yields and looks that are not in [`Costs::steal`].
+/// More than the nanoseconds by which a thief is behind its units: those of its yields and looks that are not in
+/// [`Costs::steal`].
 const DRIFT: u64 = 1 << 14;
 
 /// Nothing is to end a turn.
 const FOR_EVER: u64 = 1 << 60;
 
-/// A policy, the same with a first attempt of its own, and what an attempt costs beside the steal: a yield, a look for a queue, or both.
+/// A policy, the same with a first attempt of its own, and what an attempt costs beside the steal: a yield, a look
+/// for a queue, or both.
 struct Same {
     policy: &'static Row,
     on_a_host: &'static Row,
@@ -84,7 +88,8 @@ static A_STEAL_ON_A_HOST: Row =
 static PLAIN: Row = plain::ROW;
 static PLAIN_ON_A_HOST: Row = Row { rest: |victims, values| first((plain::ROW.rest)(victims, values)), ..plain::ROW };
 
-/// Those whose thieves never sleep, and `plain`, whose thieves find something before they do in the programs below.
+/// Those under which thieves never sleep, and `plain`, where they find something before they do in the programs
+/// below.
 static ALL: [Same; 4] = [
     Same { policy: &ABP, on_a_host: &ABP_ON_A_HOST, beside: 1 },
     Same { policy: &ABP_MUG, on_a_host: &ABP_MUG_ON_A_HOST, beside: 2 },
@@ -96,7 +101,8 @@ static ALL: [Same; 4] = [
 /// How many instructions the last strand has, which follows all others.
 const LAST: u64 = 1;
 
-/// Phases, in each of which the oldest strand, the one that is robbed first, is by so many units longer than the others.
+/// Phases, in each of which the oldest strand, the one that is robbed first, is by so many units longer than the
+/// others.
 #[derive(Clone, Debug)]
 struct Phases {
     program: ForkJoin,
@@ -256,8 +262,9 @@ proptest! {
         prop_assert_eq!(on_quanta(&ALL[0], &program.into(), processors, seed), chain);
     }
 
-    /// A strand for each processor, in one deque: each thief finds one with its first draw of that deque's owner, whoever comes first. The
-    /// strands are long enough that all have begun before one ends: a thief draws 40 P times in vain once in e⁴⁰.
+    /// A strand for each processor, in one deque: each thief finds one with its first draw of that deque's owner,
+    /// whichever thief comes first. The strands are long enough that all have begun before one ends: a thief draws
+    /// 40 P times in vain once in e⁴⁰.
     #[test]
     fn as_many_strands_as_processors_are_found_after_as_many_attempts_on_both(
         serial in 1..20u64,
@@ -268,8 +275,9 @@ proptest! {
         agree(ForkJoin::new(serial, parallel, processors, 1, Fork::AtOnce), processors, seed)?;
     }
 
-    /// Of two processors each has one victim, and nothing is left to chance. The owner ends strands w₂ apart, the thief w₂ + 1: the one
-    /// ends a unit after the other when they have had 2w₂ − 1 strands, and not in a phase that has fewer.
+    /// Of two processors each has one victim, and nothing is left to chance. The owner ends strands w₂ apart, the
+    /// thief w₂ + 1. So one ends a unit after the other when they have had 2w₂ − 1 strands, and not in a phase that
+    /// has fewer.
     #[test]
     fn two_processors_share_phases_alike_on_both(
         (serial, parallel) in (1..12u64, 2..12u64),
@@ -281,7 +289,8 @@ proptest! {
         agree(ForkJoin::new(serial, parallel, width, iterations, Fork::AtOnce), 2, seed)?;
     }
 
-    /// Of three strands the owner begins the newest and the thief the oldest, which is the longest; then the owner takes the third.
+    /// Of three strands the owner begins the newest and the thief the oldest, which is the longest; then the owner
+    /// takes the third.
     #[test]
     fn a_thief_takes_the_oldest_on_both(
         (serial, parallel, longer) in (1..9u64, 2..9u64, 1..9u64),
@@ -295,10 +304,11 @@ proptest! {
     }
 }
 
-/// With more processors the order in which those come that come in the same unit is not the same on both. It moves a strand's begin by at most
-/// a unit, and a strand of the critical path that begins a unit later delays the end by a unit. What else differs is chance: who robs
-/// whom. So the means are within one unit for each strand of the critical path, and the error of a mean: here four times its estimate.
-/// The attempts follow, for P·T is work and attempts on both.
+/// With more processors the order in which those come that come in the same unit is not the same on both. It moves
+/// a strand's begin by at most a unit, and a strand of the critical path that begins a unit later delays the end by
+/// a unit. What else differs is chance: which thief robs which victim. So the means are within one unit for each
+/// strand of the critical path, and the error of a mean: here four times its estimate. The attempts follow, for P·T
+/// is work and attempts on both.
 #[test]
 fn any_program_takes_as_long_on_both_in_the_mean() {
     const SEEDS: u64 = 40;
@@ -378,9 +388,10 @@ impl Noted {
     }
 }
 
-/// Of two workers, the owner of the queue has lost its core before these strands ended. The other ends its own, the oldest of all then, and
-/// mugs: it begins the oldest that waits, and goes on with the newest. When the owner's own strand, the newest of all, ends is not the same:
-/// on A-STEAL's machine it is in the queue, and on the host a thread goes on with it.
+/// Of two workers, the owner of the queue has lost its core before these strands ended. The other ends its own, the
+/// oldest of all then, and mugs: it begins the oldest that waits, and goes on with the newest. The owner's own
+/// strand, the newest of all, does not end at the same time. On A-STEAL's machine it is in the queue, and on the
+/// host a thread goes on with it.
 fn is_order_of_a_mugger(ended: &[u32]) -> bool {
     let mut waiting = ended.to_vec();
     waiting.sort_unstable();
@@ -411,7 +422,8 @@ fn a_mugger_begins_the_oldest_strand_on_both() {
         }
         assert!(muggings > 0);
 
-        // Another program has the first core, and ends. A third takes a core, and the owner's is the one that is not the program's own.
+        // Another program has the first core, and ends. A third takes a core, and the owner's is the one that is
+        // not the program's own.
         let mut host = Host::new(2, Costs { slice: FOR_EVER, ..Costs::default() }, 1);
         let milliseconds = |count: u64| 1_000_000 * count;
         let serial = |length| ForkJoin::new(milliseconds(length), 1, 1, 1, Fork::AtOnce);

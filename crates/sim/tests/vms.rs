@@ -1,5 +1,5 @@
-//! Virtual machines: small random scenarios with deaths and lost physical CPUs, in which everything that must hold is looked at after every
-//! event. `COMITY_SCENARIOS` is how many, 2000 otherwise.
+//! Virtual machines: small random scenarios with deaths and lost physical CPUs, in which everything that must hold
+//! is looked at after every event. `COMITY_SCENARIOS` is how many, 2000 otherwise.
 
 use comity_policy::Policy;
 use comity_sim::hypervisor::{Scheduling, Vmm};

@@ -1,5 +1,5 @@
-//! The claims of the WS-LAST paper do not hold for what looks like its two algorithms: a check that cannot fail is none. That headlines hold
-//! for them is in `headlines.rs`.
+//! The claims of the WS-LAST paper do not hold for what looks like its two algorithms: a check that cannot fail is
+//! none. That headlines hold for them is in `headlines.rs`.
 
 use comity_sim::experiments::Serial;
 use comity_sim::experiments::claims::{CHOSEN, judge};
@@ -20,7 +20,7 @@ fn holding(setting: &Setting, points: Vec<Point>, measures: fn(&[Outcome]) -> Ve
 }
 
 #[test]
-fn not_if_one_takes_the_place_of_the_other() {
+fn a_claim_of_one_algorithm_fails_if_the_other_takes_its_place() {
     for (policy, lost) in [(|_| "ws-last", "cur-100"), (|_| "ws-last:place=current", "last-100")]
         as [(fn(Variant) -> &'static str, &str); 2]
     {

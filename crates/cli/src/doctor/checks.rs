@@ -38,7 +38,7 @@ pub fn all() -> Vec<DoctorCheck> {
         service(
             "cpu clock",
             found.thread_cpu_clock,
-            ["a worker can tell whether a peer is on a core", "a worker whose core was taken away goes unnoticed"],
+            ["a worker can tell whether a peer is on a core", "a worker that has lost its core goes unnoticed"],
             "allow the system call clock_gettime for other threads in the sandbox",
         ),
         wake_up(),
@@ -231,10 +231,11 @@ fn variables() -> DoctorCheck {
     check("environment", format!("policy {policy}"), "every variable of Comity's that is set is valid")
 }
 
-/// Processor time of the cores that this process may use which no member of the table had. `None` where the kernel does not tell.
+/// Processor time of the cores that this process may use which no member of the table had. `None` where the kernel
+/// does not tell.
 fn outside_load() -> Option<DoctorCheck> {
     const WATCHED: Duration = Duration::from_secs(1);
-    /// Of a core.
+    /// Cores that other programs must use for a warning.
     const MUCH: f64 = 0.25;
     /// What a member has used is in the table so long afterwards, at most.
     const LATE: Duration = Duration::from_millis(250);
@@ -287,7 +288,7 @@ fn service(name: &'static str, is_there: bool, [with, without]: [&str; 2], chang
 }
 
 fn wake_up() -> DoctorCheck {
-    /// Twice what a virtual machine took whose host was busy.
+    /// Twice what a virtual machine took while its host was busy.
     const SLOW: Duration = Duration::from_micros(500);
     let taken = measure::wake_up();
     let found = format!("{} µs from the call until the thread runs, median of 50", taken.as_micros());
@@ -326,7 +327,8 @@ fn preemption() -> DoctorCheck {
     }
 }
 
-/// What a thief can do for a worker that is off its core. `may_be_pulled`: whether another thread can be moved to a core.
+/// What a thief can do for a worker that is off its core. `may_be_pulled`: whether another thread can be moved to a
+/// core.
 fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bool) -> DoctorCheck {
     let name = "acceleration";
     let [_, .., last] = allowed else {
@@ -358,8 +360,8 @@ fn acceleration(allowed: &[cores::Core], may_be_pulled: impl FnOnce(usize) -> bo
     }
 }
 
-/// Confines another thread to a core, as a thief would, and lets it go again. Its mask is asked for: a sandbox may let the call succeed and do
-/// nothing.
+/// Confines another thread to a core, as a thief would, and lets it go again. Its mask is asked for: a sandbox may
+/// let the call succeed and do nothing.
 fn may_be_pulled(to: usize) -> bool {
     thread::scope(|scope| {
         let (tells, told) = mpsc::channel();

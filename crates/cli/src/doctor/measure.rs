@@ -1,4 +1,5 @@
-//! What a wake-up costs here, and how long a thread keeps its core beside another. Both are medians; to measure takes 0.3 s.
+//! What a wake-up costs here, and how long a thread keeps its core beside another. Both are medians; to measure
+//! takes 0.3 s.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -35,8 +36,8 @@ pub fn wake_up() -> Duration {
     Duration::from_nanos(median(&mut taken))
 }
 
-/// How long one of two threads that compute on the same core has it until the other does. `None` where neither lost it, or they
-/// could not be put on one core.
+/// How long one of two threads that compute on the same core has it until the other does. `None` where neither lost
+/// it, or they could not be put on one core.
 pub fn slice() -> Option<Duration> {
     /// An interrupt takes less, another thread's turn more.
     const TURN: u64 = 300_000;

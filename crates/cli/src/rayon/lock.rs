@@ -17,7 +17,7 @@ use super::project::Project;
 pub struct Locked {
     /// As its manifest calls it.
     pub name: String,
-    /// Which one.
+    /// Its version.
     pub version: Version,
 }
 
@@ -60,8 +60,8 @@ impl Lock {
         text.parse().map(Some).map_err(|error: TomlError| refuse(&error))
     }
 
-    /// What this lock file holds at a version that is too old for Comity's rayon-core, each with the lowest that serves; what others
-    /// need comes before them.
+    /// What this lock file holds at a version that is too old for Comity's rayon-core, each with the lowest that
+    /// serves; what others need comes before them.
     pub fn too_old(&self) -> Vec<(Locked, Locked)> {
         let older = |floor: &Locked| {
             let is_older = |locked: &&Locked| takes_the_place_of(floor, locked) && locked.version < floor.version;
@@ -70,8 +70,9 @@ impl Lock {
         floors().iter().filter_map(older).collect()
     }
 
-    /// What stands in `now` at a higher version than it must, beside the one to go back to; what needs others comes before them. Nothing
-    /// where all that this lock file held has moved no further than it must: what is new may be as new as it is then.
+    /// What stands in `now` at a higher version than it must, beside the one to go back to; what needs others comes
+    /// before them. Nothing where all that this lock file held has moved no further than it must: what is new may
+    /// be as new as it is then.
     pub fn too_far(&self, now: &Lock) -> Vec<(Locked, Version)> {
         let held = |locked: &Locked| self.packages.iter().find(|old| takes_the_place_of(locked, old));
         let floors = floors();
@@ -107,7 +108,8 @@ impl FromStr for Lock {
     }
 }
 
-/// The lowest versions that Comity's rayon-core is built and tested with: its lock file has no others. What others need comes first.
+/// The lowest versions that Comity's rayon-core is built and tested with: its lock file has no others. What others
+/// need comes first.
 fn floors() -> Vec<Locked> {
     let document: DocumentMut = include_str!("floors.lock").parse().expect("cargo writes lock files that can be read");
     let packages = document.get("package").and_then(|item| item.as_array_of_tables());
@@ -225,7 +227,7 @@ mod tests {
     fn what_is_too_old_moves_to_the_lowest_version_that_serves() {
         let floors = floors();
         let at = |name: &str| floors.iter().position(|floor| floor.name == name).unwrap();
-        assert!(at("libc") < at("rustix") && at("crossbeam-utils") < at("crossbeam-epoch"));
+        assert!(at("libc") < at("memmap2") && at("crossbeam-utils") < at("crossbeam-epoch"));
         let old = |name: &str| Locked {
             name: name.to_owned(),
             version: Version::new(floors[at(name)].version.major, floors[at(name)].version.minor, 0),

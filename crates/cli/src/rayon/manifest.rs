@@ -30,16 +30,16 @@ pub struct Manifest {
     left: RefCell<String>,
 }
 
-/// Who has the patch of rayon-core.
+/// Which package the patch of rayon-core names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Nobody.
+    /// None: there is no such patch.
     None,
     /// Comity, at a path.
     Folder,
     /// Comity, from a repository.
     Git,
-    /// Somebody else, with the entry as it stands there.
+    /// Another's, with the entry as it stands there.
     Foreign(String),
 }
 
@@ -72,7 +72,7 @@ impl Manifest {
         Ok(Manifest { path: self.path.clone(), text: text.to_owned(), document, left: RefCell::new(text.to_owned()) })
     }
 
-    /// Who has the patch of rayon-core here.
+    /// Which package the patch of rayon-core names here.
     pub fn entry(&self) -> Entry {
         let Some((registry, name, item)) = self.patches().find(|(_, name, item)| package(name, item) == "rayon-core")
         else {
@@ -157,7 +157,7 @@ impl Manifest {
         crates_io.is_some_and(|item| !item.as_table().is_some_and(Table::is_implicit))
     }
 
-    /// Replaces the file, unless somebody else has changed it meanwhile.
+    /// Replaces the file, unless another program has changed it meanwhile.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         if !self.is_as_left() {
             return Err(Failure::Run(format!(
@@ -229,8 +229,9 @@ fn has_headers(item: &Item) -> bool {
     item.as_table().is_some_and(|table| !table.is_dotted())
 }
 
-/// The table `key` of `parent`, made in the parent's own style where there is none: a header under headers, a dotted key
-/// beside dotted keys. A hidden one shows only in the names of what is in it. `None` if something else has that name.
+/// The table `key` of `parent`, made in the parent's own style where there is none: a header under headers, a
+/// dotted key beside dotted keys. A hidden one shows only in the names of what is in it. `None` if something else
+/// has that name.
 fn table_in<'a>(parent: &'a mut Item, key: &str, hidden: bool) -> Option<&'a mut Item> {
     if parent.get(key).is_none() {
         let mut table = Table::new();
@@ -369,8 +370,8 @@ mod tests {
         Memory { locked: Some(vec!["rayon-core 1.12.1".parse().unwrap()]), made_table: !manifest.has_table() }
     }
 
-    /// Enables in a project with `text` as its manifest and returns the new one; checks that all else stands there as it
-    /// did, and that disabling brings `text` back.
+    /// Enables in a project with `text` as its manifest and returns the new one; checks that all else stands there
+    /// as it did, and that disabling brings `text` back.
     #[track_caller]
     fn there_and_back(text: &str) -> String {
         let folder = folder(text);
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_an_entry_is() {
+    fn an_entry_is_ours_by_its_folder_or_by_what_is_remembered() {
         let remembered = "[package.metadata.comity-rayon]\n";
         let foreign = |text: &str| Entry::Foreign(text.to_owned());
         for (rest, expected) in [

@@ -20,7 +20,7 @@ use super::tree::Tree;
 pub struct Project {
     /// Where cargo runs: `.cargo/config.toml` and the toolchain go by the folder.
     folder: PathBuf,
-    /// The only manifest whose `[patch]` counts.
+    /// The root manifest: no other's `[patch]` counts.
     root: PathBuf,
 }
 
@@ -80,7 +80,7 @@ impl Project {
         };
         let needed = env!("CARGO_PKG_RUST_VERSION");
         let found = said.split(' ').nth(1).and_then(version);
-        // Whose version cannot be told is let try.
+        // A cargo of unknown version is let try.
         if found.is_some_and(|found| version(needed).is_some_and(|needed| found < needed)) {
             return Err(Failure::Run(format!(
                 "'{}' is built with {}, and Comity needs Rust {needed} or later; a rust-toolchain file may pin that (nothing was \
@@ -106,7 +106,8 @@ impl Project {
         self.metadata(&[])
     }
 
-    /// What the project would link if it were built now, if its lock file is up to date: then cargo has nothing to write.
+    /// What the project would link if it were built now, if its lock file is up to date: then cargo has nothing to
+    /// write.
     pub fn look_locked(&self) -> Result<Tree, Failure> {
         self.metadata(&["--locked"])
     }

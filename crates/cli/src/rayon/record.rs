@@ -1,12 +1,12 @@
 //! What a project's files were before they were changed, for the call that has to put them back.
 //!
-//! - The *journal*, a file in the project's root, is there only while a call changes the project. A call that finds one knows that the
-//!   call before it was killed, and takes back what that had begun. Calls take turns, by a lock on the root folder that the kernel
-//!   gives back whatever a call dies of; so a living call's journal is never taken for a dead one's. Where the file
-//!   system has no such locks, calls do not take turns.
-//! - The *record*, among the user's own files, has what was there before `enable` and what it left. As long as the project's files are
-//!   what `enable` left, `disable` puts back every byte. Without a record, or after other changes, only what `enable` has put in is
-//!   taken out.
+//! - The *journal*, a file in the project's root, is there only while a call changes the project. A call that finds
+//!   one knows that the call before it was killed, and takes back what that had begun. Calls take turns, by a lock
+//!   on the root folder that the kernel gives back whatever a call dies of. So a living call's journal is never
+//!   taken for a dead one's. Where the file system has no such locks, calls do not take turns.
+//! - The *record*, among the user's own files, has what was there before `enable` and what it left. As long as the
+//!   project's files are what `enable` left, `disable` puts back every byte. Without a record, or after other
+//!   changes, only what `enable` has put in is taken out.
 
 use std::env;
 use std::fs::{self, File};
@@ -162,9 +162,9 @@ impl<'a> Turn<'a> {
         Ok(lock::differ_by_comity_alone(&before, &now))
     }
 
-    /// Runs `work`. If it fails, or a signal asks this command to end meanwhile, both files are as they were before. But
-    /// Cargo.toml, which people edit, stays as it is unless `is_ours` says that it is as this command has left it. If this command
-    /// is killed, the next takes it back.
+    /// Runs `work`. If it fails, or a signal asks this command to end meanwhile, both files are as they were
+    /// before. But Cargo.toml, which people edit, stays as it is unless `is_ours` says that it is as this command
+    /// has left it. If this command is killed, the next takes it back.
     pub fn all_or_nothing<T>(
         &self,
         is_ours: impl Fn() -> bool,
@@ -216,7 +216,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of a project whose files are still as `enable` left them.
+    /// The record of a project, if its files are still as `enable` left them.
     pub fn of(project: &Project) -> Result<Option<Record>, Failure> {
         let Some(text) = place(project).and_then(|path| fs::read_to_string(path).ok()) else { return Ok(None) };
         // What cannot be read is as if it were not there.
@@ -241,8 +241,8 @@ impl Record {
         self.before.write(project)
     }
 
-    /// Notes that `enable` has left the project with this manifest and the lock file that is there, and found it as it was `before`.
-    /// Where the user has no place for it, `disable` does without.
+    /// Notes that `enable` has left the project with this manifest and the lock file that is there, and found it as
+    /// it was `before`. Where the user has no place for it, `disable` does without.
     pub fn keep(project: &Project, before: Files, manifest: String) -> Result<(), Failure> {
         let left = Files { manifest, ..Files::read(project)? };
         let record = Record { project: project.manifest().to_owned(), before, left };
@@ -265,7 +265,7 @@ impl Record {
 fn place(project: &Project) -> Option<PathBuf> {
     let absolute = |name| environment::variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let states = absolute("XDG_STATE_HOME").or_else(|| Some(env::home_dir()?.join(".local/state")))?;
-    // FNV-1a, for a name that is the same under every compiler; the record says whose it is.
+    // FNV-1a, for a name that is the same under every compiler; the record names its project.
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let name = project.manifest().as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix);
     Some(states.join("comity/rayon").join(format!("{name:016x}.json")))

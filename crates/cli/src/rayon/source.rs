@@ -77,7 +77,7 @@ impl Source {
             Found::Other(what) => what,
         };
         Err(Failure::Usage(format!(
-            "--source '{}' {why}; name Comity's crates/rayon-core, whose Cargo.toml has [package.metadata.comity]",
+            "--source '{}' {why}; name Comity's crates/rayon-core, with [package.metadata.comity] in its Cargo.toml",
             folder.display()
         )))
     }

@@ -18,7 +18,7 @@ pub struct Tree {
 pub struct Core {
     /// Its version.
     pub version: String,
-    /// Whose it is.
+    /// Where it comes from.
     pub kind: Kind,
     /// A folder, or a source as cargo names it.
     pub from: String,
@@ -26,7 +26,7 @@ pub struct Core {
     pub records: bool,
 }
 
-/// Whose a rayon-core is.
+/// Where a rayon-core comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Comity's.

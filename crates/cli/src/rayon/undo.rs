@@ -10,8 +10,8 @@ use comity_console::{Failure, output};
 use comity_os::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Runs `work`. If it fails, or a signal asks this command to end meanwhile, `files` are as they were before. But the first,
-/// which people edit, stays as it is unless `is_ours` says that it is as this command has left it.
+/// Runs `work`. If it fails, or a signal asks this command to end meanwhile, `files` are as they were before. But
+/// the first, which people edit, stays as it is unless `is_ours` says that it is as this command has left it.
 pub fn all_or_nothing<T>(
     files: &[&Path],
     is_ours: impl Fn() -> bool,
@@ -45,7 +45,7 @@ pub fn and_back<T>(file: &Path, work: impl FnOnce() -> Result<T, Failure>) -> Re
 }
 
 /// From now on a signal that would end this command only sets the flag. Cargo gets a terminal's signals itself and
-/// ends, so nobody waits.
+/// ends, so no caller waits.
 fn heed_signals() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !process::ignores(*signal)) {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_edited_stays() {
+    fn what_another_program_has_edited_stays() {
         let folder = tempfile::tempdir().unwrap();
         let (edited, other) = (folder.path().join("edited"), folder.path().join("other"));
         fs::write(&edited, "old").unwrap();

@@ -1,13 +1,15 @@
 //! A process that sets a command free when its coordinator is killed or stopped, without the help of any neighbour.
 //!
-//! The coordinator notes when it last came by and where it has put the command's threads, before it puts them there. Its companion,
-//! a copy of it without an account in the table, sleeps until the coordinator has ended, and looks at the note twice a second. It
-//! lets every thread roam that is where the note says; the next look of a coordinator that goes on puts them back. A thread that had
-//! bound itself to cores and was left a part of them stays on that part, or roams too if just that part is noted. Both processes
-//! killed at once leave the threads where they are.
+//! The coordinator notes when it last came by and where it has put the command's threads, before it puts them
+//! there. Its companion, a copy of it without an account in the table, sleeps until the coordinator has ended, and
+//! looks at the note twice a second. It lets every thread roam that is where the note says; the next look of a
+//! coordinator that goes on puts them back. A thread that had bound itself to cores and was left a part of them
+//! stays on that part, or roams too if just that part is noted. Both processes killed at once leave the threads
+//! where they are.
 //!
-//! The same of a command that rests: the coordinator notes until when before it stops anything, and the companion has the command go on when
-//! the coordinator has ended, or is stopped itself at the end of the rest. It does not know which processes the user had stopped before.
+//! The same of a command that rests: the coordinator notes until when before it stops anything. The companion has
+//! the command go on when the coordinator has ended, or is stopped itself at the end of the rest. It does not know
+//! which processes the user had stopped before.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -29,12 +31,12 @@ use super::tree::Tree;
 /// How often the companion looks whether the coordinator comes by.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// So many sets of cores may have threads on them at a time: where they were put before, three of them, where they are to go, and
-/// what of that is new.
+/// So many sets of cores may have threads on them at a time. Three are those where they were put before; the others
+/// are where they are to go, and what of that is new.
 const PLACES: usize = 5;
 
-/// The time, until when the command rests or 0, and for each set of cores that threads may have been put on a bit for each core: none
-/// where there is no set.
+/// The time, until when the command rests or 0, and for each set of cores that threads may have been put on a bit
+/// for each core. No bit is set where there is no set.
 const BYTES: usize = TIMES + PLACES * (CORES / 8);
 const TIMES: usize = 16;
 

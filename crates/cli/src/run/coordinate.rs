@@ -1,11 +1,13 @@
 //! The coordinator of a command: a process beside it that keeps its account with the core table.
 //!
-//! At each look it sees what the command's threads do, and [`command`] decides on that by the default policy, as for a pool: whether the
-//! command could use its share, and so holds cores, or shares time. This file is its driver. A command that holds cores has exactly those
-//! that are its own, as `Claims::Owned` has a pool do, and its threads are kept on them. One that shares time desires nothing, holds
-//! nothing and runs where it likes. The process ends with the command.
+//! At each look it sees what the command's threads do, and [`command`] decides on that by the default policy, as
+//! for a pool. If the command could use its share, it holds cores; else it shares time. This file is its driver. A
+//! command that holds cores has exactly those that are its own, as `Claims::Owned` has a pool do, and its threads
+//! are kept on them. One that shares time desires nothing, holds nothing and runs where it likes. The process ends
+//! with the command.
 //!
-//! What is asked of the command from outside (`comity set`) holds as `comity_protocol::orders` says. A command that is to rest is stopped.
+//! What is asked of the command from outside (`comity set`) holds as `comity_protocol::orders` says. A command that
+//! is to rest is stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +31,8 @@ use super::companion::{self, Note};
 use super::record::Record;
 use super::tree::{Spared, Tree};
 
-/// How often it is looked which cores the command may use: its threads may be bound to others, its cpuset may change; and whether all of a
-/// command that rests is stopped.
+/// How often it is looked which cores the command may use, and whether all of a command that rests is stopped. Its
+/// threads may be bound to others, and its cpuset may change.
 const SURVEY: Duration = Duration::from_secs(1);
 
 /// If the coordinator is stopped while the command is out of turn, its companion has the command go on after this.
@@ -82,7 +84,8 @@ impl Terms {
     }
 }
 
-/// Takes part until the command has ended, or a signal asks this process, which is a copy of the one that became the command, to end.
+/// Takes part until the command has ended, or a signal asks this process, which is a copy of the one that became
+/// the command, to end.
 pub fn run(command: &Pidfd, location: &Location, terms: &Terms) {
     let ended = Arc::new(AtomicBool::new(false));
     let registered = [SIGTERM, SIGINT, SIGHUP]
@@ -110,8 +113,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Opens one for a command that does not end within a quantum. This process must have one thread. Says on standard error why there is none, and what
-    /// else is to be known.
+    /// Opens one for a command that does not end within a quantum. This process must have one thread. Says on
+    /// standard error why there is none, and what else is to be known.
     pub fn open(command: &Pidfd, location: &Location, terms: &Terms) -> Option<Account> {
         if command.has_ended_within(QUANTUM) {
             return None;
@@ -128,7 +131,8 @@ impl Account {
         Some(Account { member, may_use: profile.may_use, note })
     }
 
-    /// Keeps it until the command has ended, or `ended` is set and a signal comes. Returns what was seen of the command.
+    /// Keeps it until the command has ended, or `ended` is set and a signal comes. Returns what was seen of the
+    /// command.
     pub fn keep(self, command: &Pidfd, location: &Location, terms: &Terms, ended: &AtomicBool) -> Record {
         let Account { member, may_use, note } = self;
         let member = &member;

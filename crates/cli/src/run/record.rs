@@ -5,8 +5,8 @@ use std::time::Duration;
 use comity_protocol::Look;
 use comity_table::Program;
 
-/// At most so many stretches are kept. When there are more, each two that follow each other become one, so the memory is bounded however
-/// long the command runs.
+/// At most so many stretches are kept. When there are more, each two that follow each other become one, so the
+/// memory is bounded however long the command runs.
 const STRETCHES: usize = 128;
 
 /// What was seen from one look to a later one. Times of several cores or threads are sums.
@@ -70,8 +70,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Notes a look at a command that may use `usable` cores, is entitled to `owned`, and has held cores for `held` since the look
-    /// before.
+    /// Notes a look at a command that may use `usable` cores, is entitled to `owned`, and has held cores for `held`
+    /// since the look before.
     pub fn note(&mut self, look: &Look, usable: u32, owned: u32, held: Duration) {
         let seen = Stretch::of(look, usable, owned, held);
         match self.stretches.last_mut() {

@@ -1,7 +1,8 @@
-//! `comity run --report`: this process starts the command and is its coordinator, and tells at the end what sharing cost.
+//! `comity run --report`: this process starts the command and is its coordinator, and tells at the end what sharing
+//! cost.
 //!
-//! What is to be told is known when the command has ended, and by then the process that became the command is gone. So here it is
-//! a child, as under time(1). The coordinator is this process itself: it waits anyway.
+//! What is to be told is known when the command has ended, and by then the process that became the command is gone.
+//! So here it is a child, as under time(1). The coordinator is this process itself: it waits anyway.
 
 use std::fmt::Write as _;
 use std::io;
@@ -36,7 +37,8 @@ const LINE: usize = 80;
 /// What a line begins with.
 const MARGIN: usize = 18;
 
-/// Signals that are for the command. INT and QUIT the terminal sends to it too: here they only must not end this process.
+/// Signals that are for the command. INT and QUIT the terminal sends to it too: here they only must not end this
+/// process.
 const HANDED_ON: [i32; 4] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -67,7 +69,8 @@ impl Place {
         Ok(if path.extension().is_some_and(|end| end == "json") { Place::Json(file) } else { Place::Text(file) })
     }
 
-    /// A report that cannot be written where it was to go goes to standard error: the command has run, and will not again for that.
+    /// A report that cannot be written where it was to go goes to standard error: the command has run, and will not
+    /// again for that.
     fn write(&self, report: &RunReport) {
         let (file, text) = match self {
             Place::Errors => return tell(&in_words(report)),
@@ -116,7 +119,8 @@ fn attend(child: &Child, location: Option<Location>, terms: &Terms, mut signals:
     let to = Arc::clone(&command);
     thread::spawn(move || {
         for signal in signals.forever() {
-            // Where the command has ended, what is left is to write the report, perhaps into a pipe that nobody reads.
+            // Where the command has ended, what is left is to write the report, perhaps into a pipe without a
+            // reader.
             if HANDED_ON.contains(&signal) && !to.send(signal) {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }

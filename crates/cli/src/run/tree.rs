@@ -3,9 +3,9 @@
 //! A process belongs to the command if the one that started it does; once known it stays, also when it is taken in by
 //! another. One that was orphaned before it was seen is known by its [`MARK`].
 //!
-//! Threads are moved as their program or an administrator lets them: see [`Mask`]. A thread that is met for the first time has the mask
-//! of the one that started it, if it is on one that this has set; the sets of cores are published in the companion's note before any
-//! thread is put there.
+//! Threads are moved as their program or an administrator lets them: see [`Mask`]. A thread that is met for the
+//! first time, with a mask that this has set, has it from the thread that started it. The sets of cores are
+//! published in the companion's note before any thread is put there.
 //!
 //! A command that is asked to rest is stopped, process by process, and goes on when it is asked to, or when this ends.
 
@@ -21,7 +21,8 @@ use comity_table::CoreSet;
 
 use super::coordinate::Terms;
 
-/// The variable in a command's environment by which what it started is found again. Each command has a value of its own.
+/// The variable in a command's environment by which what it started is found again. Each command has a value of its
+/// own.
 pub const MARK: &str = "COMITY_RUN";
 
 /// The value of [`MARK`] for what the process `starter`, which began at `start`, becomes or starts.
@@ -29,8 +30,8 @@ pub fn mark(starter: u32, start: u64) -> String {
     format!("{starter}-{start}")
 }
 
-/// Threads are moved in passes, because those that have not been moved yet may start others. Whatever is left after so many
-/// is met by a later walk.
+/// Threads are moved in passes, because those that have not been moved yet may start others. Whatever is left after
+/// so many is met by a later walk.
 const PASSES: usize = 4;
 
 /// What is not stopped.
@@ -38,7 +39,8 @@ const PASSES: usize = 4;
 pub enum Spared {
     /// All processes are.
     None,
-    /// Processes that a shell has made jobs of its terminal: it would say that they are stopped, and take the terminal back.
+    /// Processes that a shell has made jobs of its terminal: it would say that they are stopped, and take the
+    /// terminal back.
     Jobs,
 }
 
@@ -145,7 +147,8 @@ impl Tree {
         tree
     }
 
-    /// Stops all processes that this one may signal, but for those that are stopped already and those that are `spared`.
+    /// Stops all processes that this one may signal, but for those that are stopped already and those that are
+    /// `spared`.
     pub fn stop(&mut self, spared: Spared) {
         for _ in 0..PASSES {
             self.find();
@@ -166,7 +169,8 @@ impl Tree {
         }
     }
 
-    /// Those go on that this has stopped, but for those that the user has stopped too: when the shell has the job go on, they do.
+    /// Those go on that this has stopped, but for those that the user has stopped too: when the shell has the job
+    /// go on, they do.
     pub fn go_on(&mut self) {
         let stopped = std::mem::take(&mut self.stopped);
         let is_stopped = |id: u32| Stat::of_process(id).is_some_and(|stat| stat.state == 'T');
@@ -183,7 +187,7 @@ impl Tree {
         }
     }
 
-    /// All go on that are stopped, for who does not know by whom.
+    /// All go on that are stopped, for a caller that does not know which it stopped.
     pub fn go_on_all(&mut self) {
         self.stopped = self.processes.iter().map(|(id, process)| (*id, process.start)).collect();
         self.go_on();
@@ -215,7 +219,7 @@ impl Tree {
             }
             true
         });
-        // Whoever starts something uses time for it; so where none was used, nothing is new.
+        // A process that starts another uses time for it; so where none was used, nothing is new.
         if !active.is_empty() || self.processes.len() < known {
             for id in self.find() {
                 let Process { cpu, seen, .. } = self.processes[&id];
@@ -252,7 +256,8 @@ impl Tree {
 
     /// Takes in what the known processes have started, and forgets what is gone. Returns the new ones.
     fn find(&mut self) -> Vec<u32> {
-        // Without this process: where the command adopts orphans, as the first of a container does, it is a child of it.
+        // Without this process: where the command adopts orphans, as the first of a container does, it is a child
+        // of it.
         let this = std::process::id();
         let all: HashSet<u32> = census::processes().into_iter().filter(|id| *id != this).collect();
         self.processes.retain(|id, _| all.contains(id));
@@ -325,8 +330,8 @@ impl Tree {
         }
     }
 
-    /// Puts threads that wait on the cores that `came`, and lets them go again. They may run there by now, but each stays where it
-    /// is until the kernel balances its queues, and until then the core would be idle.
+    /// Puts threads that wait on the cores that `came`, and lets them go again. They may run there by now, but each
+    /// stays where it is until the kernel balances its queues, and until then the core would be idle.
     fn fill(&mut self, came: CoreSet) {
         // A process of which nothing ran or waited at the last look has no thread to move.
         let processes = self.processes.iter().filter(|(_, process)| process.seen.runnable > 0);
@@ -367,8 +372,8 @@ impl Tree {
         all
     }
 
-    /// Puts every thread of a process where it belongs now. Returns how many had to move. With `survey` it is also asked what the
-    /// system grants the process.
+    /// Puts every thread of a process where it belongs now. Returns how many had to move. With `survey` it is also
+    /// asked what the system grants the process.
     fn place_threads(&mut self, id: u32, inherited: &[Thread], survey: bool) -> usize {
         let Some(process) = self.processes.get_mut(&id) else { return 0 };
         if Stat::of_process(id).is_none_or(|stat| stat.start != process.start) {
@@ -384,7 +389,8 @@ impl Tree {
                 continue;
             }
             let known = process.threads.get(&number).copied();
-            // A known one on a mask that others have is no wish either: a pool that moves a thread gives it back the mask that it found.
+            // A known one on a mask that others have is no wish either: a pool that moves a thread gives it back
+            // the mask that it found.
             let as_known = known
                 .filter(|known| known.found == found)
                 .or_else(|| inherited.iter().find(|other| other.found == found).copied());
@@ -419,8 +425,8 @@ impl Tree {
     }
 }
 
-/// Which of the threads that were on these `places` are to move to so many cores that came: of those on one core all but one, if
-/// they `may_move`.
+/// Which of the threads that were on these `places` are to move to so many cores that came: of those on one core
+/// all but one, if they `may_move`.
 fn to_move(places: &[usize], came: usize, may_move: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut left: HashMap<usize, usize> = HashMap::new();
     for core in places {
@@ -448,7 +454,8 @@ mod tests {
 
     use super::*;
 
-    /// As one of a pool that a thief pulls: a survey comes while its mask is narrow, and the next when it has its mask again.
+    /// As one of a pool that a thief pulls: a survey comes while its mask is narrow, and the next when it has its
+    /// mask again.
     #[test]
     fn a_mask_that_a_thread_is_given_back_is_no_wish_of_its_own() {
         let all = affinity::of(ThreadId::current());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comity_table::Thieves;
 
-use super::sight::{Row, Sight};
+use super::sample::{Row, Sample};
 use crate::json::{Refused, key};
 
 /// A number of a program.
@@ -94,18 +94,18 @@ const METRICS: [Metric; 12] = [
 const REFUSED: &str = "comity_program_refused_accelerations_total";
 
 /// The whole file.
-pub fn text(sight: &Sight) -> String {
-    let usable = u8::from(sight.trouble.is_none() && sight.table.is_some());
+pub fn text(sample: &Sample) -> String {
+    let usable = u8::from(sample.trouble.is_none() && sample.table.is_some());
     let mut text = String::new();
     let mut whole = |name: &str, help: &str, value: usize| {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
     };
     whole("comity_table_usable", "Whether the core table can be read, or there is none yet.", usable.into());
-    whole("comity_programs", "Programs in the core table.", sight.programs.len());
-    whole("comity_cores", "Cores that a program in the core table may use.", sight.cores.len());
+    whole("comity_programs", "Programs in the core table.", sample.programs.len());
+    whole("comity_cores", "Cores that a program in the core table may use.", sample.cores.len());
     for Metric { name, kind, help, value } in METRICS {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for row in &sight.programs {
+        for row in &sample.programs {
             if let Some(value) = value(row) {
                 let _ = writeln!(text, "{name}{{{}}} {value}", labels(row));
             }
@@ -113,7 +113,7 @@ pub fn text(sight: &Sight) -> String {
     }
     let help = "How often a worker without a task would have given another its time slice, and did not, by reason.";
     let _ = writeln!(text, "# HELP {REFUSED} {help}\n# TYPE {REFUSED} counter");
-    for row in &sight.programs {
+    for row in &sample.programs {
         let thieves = row.refused.map(|Refused(thieves)| thieves);
         for (reason, count) in thieves.iter().flat_map(Thieves::by_reason) {
             let _ = writeln!(text, "{REFUSED}{{{},reason=\"{}\"}} {count}", labels(row), key(reason));

@@ -14,7 +14,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 
-use super::sight::{Core, Row, Sight};
+use super::sample::{Core, Row, Sample};
 use super::{Sort, is_quit};
 use crate::weight;
 
@@ -97,7 +97,7 @@ impl View {
     }
 
     /// What a key does; `Break`: it quits. Where it asks something of the selected program, that.
-    pub fn press(&mut self, key: KeyEvent, sight: &Sight) -> ControlFlow<(), Option<Wish>> {
+    pub fn press(&mut self, key: KeyEvent, sample: &Sample) -> ControlFlow<(), Option<Wish>> {
         if is_quit(key) {
             return ControlFlow::Break(());
         }
@@ -122,8 +122,8 @@ impl View {
             }
             KeyCode::Char('r') => self.reverse = !self.reverse,
             KeyCode::Char('/') => self.typing = Some(std::mem::take(&mut self.filter)),
-            KeyCode::Tab | KeyCode::BackTab => self.select(sight, key.code == KeyCode::Tab),
-            KeyCode::Char(letter @ ('p' | '+' | '-')) => return ControlFlow::Continue(self.wish(sight, letter)),
+            KeyCode::Tab | KeyCode::BackTab => self.select(sample, key.code == KeyCode::Tab),
+            KeyCode::Char(letter @ ('p' | '+' | '-')) => return ControlFlow::Continue(self.wish(sample, letter)),
             KeyCode::Up => self.top = self.top.saturating_sub(1),
             KeyCode::Down => self.top += 1,
             KeyCode::PageUp => self.top = self.top.saturating_sub(page),
@@ -144,8 +144,8 @@ impl View {
     }
 
     /// The next program that is shown, or the one before.
-    fn select(&mut self, sight: &Sight, forward: bool) {
-        let rows = self.rows(sight);
+    fn select(&mut self, sample: &Sample, forward: bool) {
+        let rows = self.rows(sample);
         let now = rows.iter().position(|row| self.is_selected(row));
         let next = match now {
             _ if rows.is_empty() => None,
@@ -157,8 +157,8 @@ impl View {
         self.selected = next.map(|next| (rows[next].slot, rows[next].pid));
     }
 
-    fn wish(&mut self, sight: &Sight, letter: char) -> Option<Wish> {
-        let Some(row) = sight.programs.iter().find(|row| self.is_selected(row)) else {
+    fn wish(&mut self, sample: &Sample, letter: char) -> Option<Wish> {
+        let Some(row) = sample.programs.iter().find(|row| self.is_selected(row)) else {
             self.say("select a program with Tab first".to_owned());
             return None;
         };
@@ -172,10 +172,10 @@ impl View {
     }
 
     /// The programs that are shown, in their order.
-    pub fn rows<'a>(&self, sight: &'a Sight) -> Vec<&'a Row> {
+    pub fn rows<'a>(&self, sample: &'a Sample) -> Vec<&'a Row> {
         let wanted = self.filter.to_lowercase();
         let holds = |text: &str| text.to_lowercase().contains(&wanted);
-        let mut rows: Vec<&Row> = sight.programs.iter().filter(|row| holds(&row.name) || holds(&row.policy)).collect();
+        let mut rows: Vec<&Row> = sample.programs.iter().filter(|row| holds(&row.name) || holds(&row.policy)).collect();
         rows.sort_by(|one, other| {
             let order = match self.sort {
                 Sort::Slot => Ordering::Equal,
@@ -196,35 +196,35 @@ impl View {
 }
 
 /// Draws a look into the whole of `frame`.
-pub fn draw(frame: &mut Frame, sight: &Sight, view: &mut View) {
+pub fn draw(frame: &mut Frame, sample: &Sample, view: &mut View) {
     let [head, middle, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
-    frame.render_widget(Line::styled(summary(sight), Style::new().add_modifier(Modifier::BOLD)), head);
-    let body = body(sight, view, middle.width.into());
+    frame.render_widget(Line::styled(summary(sample), Style::new().add_modifier(Modifier::BOLD)), head);
+    let body = body(sample, view, middle.width.into());
     view.seen = (middle.height.into(), body.len());
     view.top = view.top.min(body.len().saturating_sub(middle.height.into()));
     let top = u16::try_from(view.top).unwrap_or(u16::MAX);
     let body = Paragraph::new(body).scroll((top, 0));
     // Sentences are wrapped; a table that is too wide is cut.
-    let body = if sight.programs.is_empty() { body.wrap(Wrap { trim: false }) } else { body };
+    let body = if sample.programs.is_empty() { body.wrap(Wrap { trim: false }) } else { body };
     frame.render_widget(body, middle);
     frame.render_widget(Line::styled(keys(view), Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
 /// The same as text, as wide as the terminal.
-pub fn plain(sight: &Sight, view: &View) -> String {
+pub fn plain(sample: &Sample, view: &View) -> String {
     let terminal = io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
     let width = terminal.map(|(width, _)| usize::from(width)).filter(|width| *width > 0).unwrap_or(PLAIN_WIDTH);
-    let lines = [Line::from(summary(sight))].into_iter().chain(body(sight, view, width));
+    let lines = [Line::from(summary(sample))].into_iter().chain(body(sample, view, width));
     lines.map(|line| format!("{}\n", line.to_string().trim_end())).collect()
 }
 
-fn summary(sight: &Sight) -> String {
-    let Some(table) = &sight.table else { return "comity top".to_owned() };
+fn summary(sample: &Sample) -> String {
+    let Some(table) = &sample.table else { return "comity top".to_owned() };
     let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
-    let used = sight.cores.iter().filter(|core| core.holder.is_some()).count();
-    let lent = sight.cores.iter().filter(|core| is_lent(core)).count();
-    let (programs, cores) = (count(sight.programs.len(), "program"), count(sight.cores.len(), "core"));
+    let used = sample.cores.iter().filter(|core| core.holder.is_some()).count();
+    let lent = sample.cores.iter().filter(|core| is_lent(core)).count();
+    let (programs, cores) = (count(sample.programs.len(), "program"), count(sample.cores.len(), "core"));
     format!("{programs}, {cores}: {used} used, {lent} lent  {table}")
 }
 
@@ -243,23 +243,23 @@ fn keys(view: &View) -> String {
     }
 }
 
-fn body(sight: &Sight, view: &View, width: usize) -> Vec<Line<'static>> {
+fn body(sample: &Sample, view: &View, width: usize) -> Vec<Line<'static>> {
     let lines = |text: &str| text.lines().map(|line| Line::from(line.to_owned())).collect::<Vec<_>>();
-    if let Some(trouble) = &sight.trouble {
+    if let Some(trouble) = &sample.trouble {
         return lines(trouble);
     }
-    if sight.table.is_none() {
+    if sample.table.is_none() {
         return lines("COMITY_TABLE is off: programs that are\nstarted here share no cores.");
     }
-    if sight.programs.is_empty() {
+    if sample.programs.is_empty() {
         return lines(
             "No program shares cores now. Start one:\n\n  comity run make -j8\n\nor put Comity under a rayon program, in its \
              folder:\n\n  comity rayon enable\n\nand start it while another one runs.",
         );
     }
-    let mut body = programs(&view.rows(sight), view, width);
+    let mut body = programs(&view.rows(sample), view, width);
     body.push(Line::default());
-    body.extend(cores(&sight.cores, width));
+    body.extend(cores(&sample.cores, width));
     body
 }
 
@@ -386,9 +386,9 @@ mod tests {
         }
     }
 
-    fn sight() -> Sight {
+    fn sample() -> Sample {
         let core = |id, owner, holder| Core { id, owner, holder };
-        Sight {
+        Sample {
             table: Some("/dev/shm/table".to_owned()),
             cores: vec![
                 core(0, Some(0), Some(0)),
@@ -397,19 +397,19 @@ mod tests {
                 core(8, None, None),
             ],
             programs: vec![row(0, "a-very-long-name-of-a-program", "living"), row(12, "two", "stopped")],
-            ..Sight::default()
+            ..Sample::default()
         }
     }
 
     fn press(view: &mut View, code: KeyCode) -> bool {
-        view.press(KeyEvent::new(code, KeyModifiers::NONE), &sight()).is_break()
+        view.press(KeyEvent::new(code, KeyModifiers::NONE), &sample()).is_break()
     }
 
     #[test]
     fn every_width_has_whole_numbers_and_the_narrow_the_most_important() {
         let view = View::new(Sort::Slot, String::new());
         for width in [60, 80, 120, 152] {
-            let lines: Vec<String> = body(&sight(), &view, width).iter().map(|line| line.to_string()).collect();
+            let lines: Vec<String> = body(&sample(), &view, width).iter().map(|line| line.to_string()).collect();
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
             assert!(
                 lines[0].contains("weight") && lines[1].contains("a-ver") && lines[1].contains(" 250"),
@@ -421,20 +421,20 @@ mod tests {
             assert_eq!(lines[1].contains(" 99000 no hypervisor"), width == 152, "{lines:#?}");
         }
         for width in 0..60 {
-            assert!(!body(&sight(), &view, width).is_empty());
+            assert!(!body(&sample(), &view, width).is_empty());
         }
     }
 
     #[test]
     fn a_core_is_used_lent_unused_or_free_and_gaps_begin_a_line() {
-        let lines: Vec<String> = cores(&sight().cores, 60).iter().map(|line| line.to_string()).collect();
+        let lines: Vec<String> = cores(&sample().cores, 60).iter().map(|line| line.to_string()).collect();
         assert_eq!(&lines[..2], ["core 0   0   12* (12)", "core 8   - "]);
     }
 
     #[test]
     fn keys_sort_filter_scroll_and_quit() {
         let mut view = View::new(Sort::Slot, String::new());
-        let order = |view: &View| view.rows(&sight()).iter().map(|row| row.slot).collect::<Vec<usize>>();
+        let order = |view: &View| view.rows(&sample()).iter().map(|row| row.slot).collect::<Vec<usize>>();
         assert_eq!(order(&view), [0, 12]);
         assert!(!press(&mut view, KeyCode::Char('r')));
         assert_eq!(order(&view), [12, 0]);
@@ -456,34 +456,35 @@ mod tests {
         press(&mut view, KeyCode::PageDown);
         press(&mut view, KeyCode::Up);
         assert!(press(&mut view, KeyCode::Esc) && press(&mut view, KeyCode::Char('q')));
-        assert!(view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), &sight()).is_break());
+        assert!(view.press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), &sample()).is_break());
     }
 
     #[test]
     fn keys_ask_of_the_selected_program() {
         let mut view = View::new(Sort::Slot, String::new());
-        let mut sight = sight();
-        let press =
-            |view: &mut View, sight: &Sight, code| match view.press(KeyEvent::new(code, KeyModifiers::NONE), sight) {
-                ControlFlow::Continue(wish) => wish,
-                ControlFlow::Break(()) => panic!("{code:?} quits"),
-            };
-        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), None);
+        let mut sample = sample();
+        let press = |view: &mut View, sample: &Sample, code| match view
+            .press(KeyEvent::new(code, KeyModifiers::NONE), sample)
+        {
+            ControlFlow::Continue(wish) => wish,
+            ControlFlow::Break(()) => panic!("{code:?} quits"),
+        };
+        assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), None);
         assert!(keys(&view).contains("Tab first"), "{}", keys(&view));
-        press(&mut view, &sight, KeyCode::Tab);
+        press(&mut view, &sample, KeyCode::Tab);
         let of_first = |request| Some(Wish { slot: 0, pid: 4_000_000, request });
-        assert_eq!(press(&mut view, &sight, KeyCode::Char('+')), of_first(Request::Weight(Some(500))));
-        assert_eq!(press(&mut view, &sight, KeyCode::Char('-')), of_first(Request::Weight(Some(125))));
-        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), of_first(Request::Pause(PAUSE)));
-        sight.programs[0].paused_s = Some(9.0);
-        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), of_first(Request::Resume));
-        assert_eq!(cpu(&sight.programs[0]), "paused");
+        assert_eq!(press(&mut view, &sample, KeyCode::Char('+')), of_first(Request::Weight(Some(500))));
+        assert_eq!(press(&mut view, &sample, KeyCode::Char('-')), of_first(Request::Weight(Some(125))));
+        assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), of_first(Request::Pause(PAUSE)));
+        sample.programs[0].paused_s = Some(9.0);
+        assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), of_first(Request::Resume));
+        assert_eq!(cpu(&sample.programs[0]), "paused");
         for (code, slot) in [(KeyCode::Tab, 12), (KeyCode::Tab, 0), (KeyCode::BackTab, 12)] {
-            press(&mut view, &sight, code);
+            press(&mut view, &sample, code);
             assert_eq!(view.selected.map(|(slot, _)| slot), Some(slot));
         }
         // Another program has come into its place.
-        sight.programs[1].pid = 7;
-        assert_eq!(press(&mut view, &sight, KeyCode::Char('p')), None);
+        sample.programs[1].pid = 7;
+        assert_eq!(press(&mut view, &sample, KeyCode::Char('p')), None);
     }
 }

@@ -5,7 +5,8 @@ use std::path::{Component, PathBuf};
 
 use super::tracked;
 
-/// The reader's way from a question to the code: every file of that table is there, and has every function that it names.
+/// The reader's way from a question to the code: every file of that table is there, and has every function that it
+/// names.
 #[test]
 fn what_is_said_to_be_decided_somewhere_is_there() {
     let text = tracked::text("docs/where.md");

@@ -1,9 +1,10 @@
 //! Which modules of a crate import which, read from its sources as the compiler reads them: its tree of modules from
 //! `lib.rs` on, without what only tests have.
 //!
-//! An import is a path that begins with `crate`, `super` or `self`, or with a name that such a path was imported by. It
-//! may stand in a `use`, in code, in a type, or in the tokens of a macro. A name that `lib.rs` has from a module stands
-//! for that. A method is no path: what one module adds to a type of another, a third calls without an import.
+//! An import is a path that begins with `crate`, `super` or `self`, or with a name that such a path was imported
+//! by. It may stand in a `use`, in code, in a type, or in the tokens of a macro. A name that `lib.rs` has from a
+//! module stands for that. A method is no path: what one module adds to a type of another, a third calls without an
+//! import.
 
 use std::collections::{BTreeMap, BTreeSet};
 

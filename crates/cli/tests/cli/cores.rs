@@ -1,4 +1,5 @@
-//! `comity cores`: one number, by the mask, the quota and the table; bad input is refused, and a bad table costs a line.
+//! `comity cores`: one number, by the mask, the quota and the table; bad input is refused, and a bad table costs a
+//! line.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +14,7 @@ use crate::table::member;
 use crate::{comity, comity_at, json, send, wait_until};
 
 #[test]
-fn alone_all_usable_cores_and_beside_a_member_its_part() {
+fn alone_it_prints_all_usable_cores_and_beside_a_member_its_part() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     let usable = cores::usable().get();
@@ -42,7 +43,7 @@ fn alone_all_usable_cores_and_beside_a_member_its_part() {
 }
 
 #[test]
-fn watched_it_prints_each_new_number_until_nobody_reads() {
+fn watched_it_prints_each_new_number_as_long_as_it_has_a_reader() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     let mut watch = comity_at(&path).args(["cores", "--watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
@@ -72,7 +73,7 @@ fn watched_it_prints_each_new_number_until_nobody_reads() {
 }
 
 #[test]
-fn a_mask_and_a_table_that_is_none() {
+fn a_mask_counts_and_a_table_that_is_none_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     fs::write(&path, "dear diary, ".repeat(50)).unwrap();

@@ -66,7 +66,7 @@ fn rayon_says_what_it_asks_cargo() {
 }
 
 #[test]
-fn who_has_nothing_more_or_less_to_say_refuses() {
+fn a_verb_that_has_nothing_more_or_less_to_say_refuses() {
     for words in [&["top"][..], &["policies"], &["doctor"], &["completions", "bash"], &["man", "pages"]] {
         for option in ["-v", "-q"] {
             let output = comity().args(words).arg(option).assert().code(2).get_output().clone();

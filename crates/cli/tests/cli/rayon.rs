@@ -158,7 +158,8 @@ impl Project {
         let folder = tempfile::tempdir().unwrap();
         let [text, path] = ["script", "cargo"].map(|name| folder.path().join(name));
         fs::write(&text, format!("#!/bin/sh\n{script}\nexec '{}' \"$@\"\n", env!("CARGO"))).unwrap();
-        // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
+        // Written by another process: a child that another test forks meanwhile would have the file open, and it
+        // could not be executed.
         assert!(Command::new("install").args(["-m", "755"]).args([&text, &path]).status().unwrap().success());
         (folder, path)
     }
@@ -166,12 +167,13 @@ impl Project {
 
 fn manifest(name: &str, dependency: &str) -> String {
     format!(
-        "# Dear to somebody.\n[package]\nname = \"{name}\" # mine\nversion = \"0.1.0\"\nedition = \"2021\"\n\n\
+        "# Dear to its author.\n[package]\nname = \"{name}\" # mine\nversion = \"0.1.0\"\nedition = \"2021\"\n\n\
          [dependencies]\n{dependency}\n\n# The end.\n"
     )
 }
 
-/// A package that passes for Comity's rayon-core and depends on nothing, and in it one that passes for the one that records.
+/// A package that passes for Comity's rayon-core and depends on nothing, and in it one that passes for the one that
+/// records.
 fn core(version: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
@@ -273,7 +275,8 @@ fn what_is_too_old_for_comity_moves_to_the_lowest_version_that_serves() {
     }
 }
 
-/// Where only the stock rayon-core needs them, cargo would move them to the newest with it. In small what `halo2_proofs` is.
+/// Where only the stock rayon-core needs them, cargo would move them to the newest with it. In small what
+/// `halo2_proofs` is.
 #[test]
 fn what_only_the_stock_crate_needed_moves_no_further_either() {
     let floors = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core/Cargo.lock")).unwrap();
@@ -547,7 +550,7 @@ fn other_patches_stay_however_they_are_written() {
 }
 
 #[test]
-fn a_patch_by_somebody_else_is_refused_and_named() {
+fn another_patch_of_rayon_core_is_refused_and_named() {
     let fork = core("1.13.0");
     let unmarked =
         fs::read_to_string(fork.path().join("Cargo.toml")).unwrap().replace("[package.metadata.comity]\n", "");
@@ -603,7 +606,7 @@ fn an_entry_by_hand_that_the_lock_file_ignores_is_seen_and_mended() {
 }
 
 #[test]
-fn older_rayons_up_to_the_one_that_had_no_core() {
+fn older_rayons_are_served_down_to_the_one_that_had_no_core() {
     for version in ["0.9", "=1.5.3"] {
         let project = Project::package(&format!("rayon = \"{version}\""));
         project.cargo(&["generate-lockfile"]);
@@ -726,7 +729,7 @@ fn a_repository_serves_as_the_source() {
     assert_eq!(project.status()["links"], "comity");
     // Of two packages of one name cargo takes the one that is less deep.
     assert_eq!(project.status()["rayon_core"][0]["records"], false);
-    // Whoever has such a manifest and asks again does not mean the own folder.
+    // With such a manifest, to ask again does not mean the built-in folder.
     project.says(&["enable"]);
     assert_eq!(project.read("Cargo.toml"), enabled);
     project.says(&["disable"]);
@@ -811,7 +814,7 @@ fn a_project_that_cannot_be_written_stays_as_it_is() {
     let errors =
         output.map(|output| String::from_utf8(output.stderr).unwrap()).filter(|text| text.starts_with("error: "));
     let Some(errors) = errors else {
-        eprintln!("SKIPPED: this machine lets nobody mount a folder read-only");
+        eprintln!("SKIPPED: this machine lets no user mount a folder read-only");
         return;
     };
     assert!(errors.contains("cannot write '") && errors.contains("are as they were"), "{errors}");
@@ -819,7 +822,7 @@ fn a_project_that_cannot_be_written_stays_as_it_is() {
 }
 
 #[test]
-fn a_path_that_is_no_project() {
+fn a_path_that_is_no_project_is_refused() {
     let project = Project::package("rayon = \"1\"");
     for task in ["enable", "status", "disable"] {
         for (path, part) in
@@ -837,7 +840,7 @@ fn a_path_that_is_no_project() {
 }
 
 #[test]
-fn a_broken_manifest_or_a_missing_cargo() {
+fn a_broken_manifest_or_a_missing_cargo_is_said() {
     let project = Project::package("rayon = \"1\"");
     let mut command = project.comity(&["enable"]);
     command.env_remove("CARGO").env("PATH", project.path("src"));
@@ -851,7 +854,7 @@ fn a_broken_manifest_or_a_missing_cargo() {
 }
 
 #[test]
-fn options_that_exclude_each_other() {
+fn options_that_exclude_each_other_are_refused() {
     let project = Project::package("rayon = \"1\"");
     for (words, part) in [
         (&["enable", "--git", "u", "--source", "s"][..], "cannot be used with"),

@@ -350,14 +350,15 @@ fn a_command_that_comes_and_goes_leaves_its_neighbour_the_cores() {
     let has_all = || busy.entry(&table).is_some_and(|entry| held(&entry) == cores());
     wait_until("the neighbour has all cores", has_all);
     let waits_lightly = || often.entry(&table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0);
-    // Where a third party computes too, the one that comes and goes may wait for cores so long that it tries to hold some.
+    // Where a third party computes too, the one that comes and goes may wait for cores so long that it tries to
+    // hold some.
     wait_until("the neighbour has all cores at nearly all looks", || {
         (0..200).filter(|_| has_all() && waits_lightly()).count() > 190
     });
 }
 
-/// A control group with a quota of a twentieth of a core, if this process may make one. It is so small that its processes are
-/// stopped on a busy machine too.
+/// A control group with a quota of a twentieth of a core, if this process may make one. It is so small that its
+/// processes are stopped on a busy machine too.
 struct Limited {
     folder: PathBuf,
     lift: (&'static str, &'static str),
@@ -552,7 +553,7 @@ fn a_mistyped_option_is_no_command_and_what_follows_the_command_is_its_own() {
         let output = run(&table, words);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "--wieght -x\n", "{words:?}");
     }
-    // A program whose name begins with a hyphen is told by what ends the options.
+    // A program with a name that begins with a hyphen is told by what ends the options.
     refused(&["-program"], "'-p' found");
     assert_eq!(run(&table, &["--", "-program"]).status.code(), Some(127));
 }
@@ -569,8 +570,8 @@ fn a_mask_that_an_administrator_sets_wins_and_the_table_hears_of_it() {
     let one = Running::start(&table, &["sh", "-c", BURN]);
     let other = Running::start(&table, &["sh", "-c", BURN]);
     let masks = || -> HashSet<String> { children(one.id()).into_iter().map(mask).collect() };
-    // Each holds one core, and neither changes any more: a mask that is set to the core that the command is about to have could not
-    // be told from the coordinator's own.
+    // Each holds one core, and neither changes any more. A mask that is set to the core that the command is about
+    // to have could not be told from the coordinator's own.
     let holds = |command: &Running| numbers(&command.entry(&table), "held");
     wait_until("each is confined to its core", || {
         let held = holds(&one);
@@ -677,7 +678,7 @@ fn to_end_the_coordinator_sets_the_command_free() {
     wait_until("the dead one is taken out", || other.entry(&table).is_none() && third.entry(&table).is_some());
 }
 
-/// Alone with a neighbour that is no command, whose coordinator mends no thread of another.
+/// Alone with a neighbour that is no command: its coordinator mends no thread of another.
 #[test]
 fn a_coordinator_that_is_stopped_or_killed_leaves_no_thread_confined() {
     if cores() != 2 {

@@ -104,7 +104,7 @@ fn what_cannot_be_reported_is_said_before_anything_runs() {
 }
 
 #[test]
-fn a_report_whose_folder_has_gone_is_said_on_standard_error() {
+fn a_report_without_its_folder_is_said_on_standard_error() {
     let (folder, table) = place();
     let gone = folder.path().join("gone");
     fs::create_dir(&gone).unwrap();
@@ -138,7 +138,7 @@ fn signals_come_once_and_what_is_ignored_stays_so() {
     let traps: String =
         ["TERM", "USR1"].map(|name| format!("trap 'echo {name} >> {}' {name}; ", count.display())).concat();
     let script = format!("{traps}trap 'exit 5' USR2; : > {}; while :; do sleep 0.05; done", ready.display());
-    // A shell whose INT is ignored starts what ignores it too.
+    // A shell with INT ignored starts what ignores it too.
     let ignoring = format!("trap '' INT; exec \"$0\" run --report sh -c \"{script}\"");
     let mut child = Command::new("sh")
         .args(["-c", &ignoring, env!("CARGO_BIN_EXE_comity")])

@@ -1,4 +1,4 @@
-//! `comity set`: what a program is asked, by whom, and that it is obeyed.
+//! `comity set`: what a program is asked, by which user, and that it is obeyed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -143,7 +143,7 @@ fn a_command_counts_uses_fewer_cores_rests_and_goes_on() {
 }
 
 #[test]
-fn who_is_meant_must_be_clear_and_must_obey() {
+fn the_program_that_is_meant_must_be_clear_and_must_obey() {
     let (_folder, table) = place();
     let me = std::process::id().to_string();
     refused(&table, &["#0", "--resume"], &["no program has slot #0", "it is empty"]);
@@ -176,7 +176,8 @@ fn another_user_is_refused_and_root_is_not() {
     let bin = tempfile::tempdir().unwrap();
     fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
     let comity = bin.path().join("comity");
-    // Written by another process: one that a test beside this forks meanwhile would have the file open, and it could not be run.
+    // Written by another process: one that a test beside this forks meanwhile would have the file open, and it
+    // could not be run.
     assert!(
         Command::new("cp")
             .args([env!("CARGO_BIN_EXE_comity").as_ref(), comity.as_os_str()])
@@ -193,11 +194,11 @@ fn another_user_is_refused_and_root_is_not() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && errors.contains("is another user's (0)"), "{errors}");
     assert_eq!(of_root.requests().weight, None);
-    // Where it cannot be known whose it is.
+    // Where its user cannot be known.
     of_root.stand_for(4_000_000_000);
     let output = as_other(&["set", "#0", "--weight", "7"]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && errors.contains("cannot be known whose it is"), "{errors}");
+    assert!(output.status.code() == Some(1) && errors.contains("its user cannot be known"), "{errors}");
     assert_eq!(of_root.requests().weight, None);
     is_set(&table, &["#0", "--weight", "8"]);
     assert_eq!(of_root.requests().weight, Some(8));

@@ -48,7 +48,7 @@ fn works_as_a_member() {
 }
 
 #[test]
-fn there_is_none() {
+fn a_table_that_is_not_there_is_said_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     let place = path.to_str().unwrap();
@@ -105,7 +105,7 @@ fn a_living_program_is_shown_and_not_cleaned_away_and_a_dead_one_is() {
     for word in ["owner", "holder", "since", &format!("0 {name}"), "250", "desire", path.to_str().unwrap()] {
         assert!(code == 0 && text.contains(word), "{word} is not in\n{text}");
     }
-    // It has one worker, which has nobody to steal from.
+    // It has one worker, and so no victim to steal from.
     wait_until("it says what its thieves did", || table_at(&path)["programs"][0]["steals"].is_u64());
     let report = table_at(&path);
     let program = &report["programs"][0];

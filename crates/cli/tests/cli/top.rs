@@ -17,7 +17,7 @@ fn top(path: &Path, words: &[&str]) -> String {
 }
 
 #[test]
-fn no_program_shares() {
+fn a_table_without_programs_and_one_that_is_off_are_said() {
     let folder = tempfile::tempdir().unwrap();
     let text = top(&folder.path().join("table"), &["--once", "--interval-ms", "50"]);
     assert!(text.starts_with("0 programs, 0 cores: ") && text.contains("  comity run make -j8\n"), "{text}");
@@ -26,7 +26,7 @@ fn no_program_shares() {
 }
 
 #[test]
-fn a_look_in_words_as_json_and_for_prometheus() {
+fn a_look_is_told_in_words_as_json_and_for_prometheus() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
     let mut child = member(&path);
@@ -75,7 +75,8 @@ fn a_look_in_words_as_json_and_for_prometheus() {
     assert!(top(&path, &["--once"]).contains(" dead "));
 }
 
-/// `comity top` in a terminal of its own, made by script(1). What follows it tells how it ended and how the terminal is.
+/// `comity top` in a terminal of its own, made by script(1). What follows it tells how it ended and how the
+/// terminal is.
 struct InATerminal {
     script: Child,
     folder: tempfile::TempDir,

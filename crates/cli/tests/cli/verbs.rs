@@ -6,6 +6,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity, cores};
 use serde_json::Value;
 
+use crate::command::{assert_completions_and_man_pages_have, assert_every_help_fits_80_columns};
 use crate::{comity, json};
 
 #[path = "../../../runtime/tests/harness/filter.rs"]
@@ -163,39 +164,10 @@ fn a_reader_that_has_read_enough_is_no_error() {
 
 #[test]
 fn every_help_fits_80_columns() {
-    let mut left = vec![Vec::new()];
-    let mut seen = 0;
-    while let Some(words) = left.pop() {
-        let output = comity().args(&words).arg("--help").assert().success().get_output().clone();
-        let text = String::from_utf8(output.stdout).unwrap();
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{words:?}: {line}");
-        }
-        seen += 1;
-        let verbs = text.split_once("\nCommands:\n").map_or("", |(_, after)| after.split("\n\n").next().unwrap());
-        // A verb's name is indented by two; what continues its line, by more.
-        let names =
-            verbs.lines().filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
-        left.extend(names.filter(|name| *name != "help").map(|name| [words.clone(), vec![name.to_owned()]].concat()));
-    }
-    assert!(seen > 9, "only {seen} helps were found");
+    assert_every_help_fits_80_columns(comity, 9);
 }
 
 #[test]
 fn completions_and_man_pages_know_every_verb() {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let output = comity().args(["completions", shell]).assert().success().get_output().clone();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(["cores", "watch"].iter().all(|word| text.contains(word)), "{shell}: {text}");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let pages = folder.path().join("new/man1");
-    comity().arg("man").arg(&pages).assert().success();
-    for (page, word) in [("comity.1", "cores"), ("comity-cores.1", "watch")] {
-        let text = std::fs::read_to_string(pages.join(page)).unwrap();
-        assert!(text.replace("\\-", "-").contains(word), "{word} is not in {page}:\n{text}");
-    }
-    let nowhere = pages.join("comity.1").join("below");
-    comity().arg("man").arg(nowhere).assert().code(2);
-    comity().args(["completions", "tcsh"]).assert().code(2);
+    assert_completions_and_man_pages_have(comity, "comity", ["cores", "watch"]);
 }

@@ -1,10 +1,10 @@
 //! Breadth-first search of a random graph: many tasks of a few microseconds each.
 //!
-//! BFS of the BWS paper (section 5.1: a graph of 10 million nodes), as the level-synchronous top-down search that
-//! Leiserson and Schardl describe in "A work-efficient parallel breadth-first search algorithm" (SPAA 2010, section
-//! 2). Each level's frontier is expanded in parallel; a node is claimed by a compare-and-swap on its distance. In
-//! place of their bags, every task collects the nodes that it claimed in a vector of its own, and the vectors are
-//! copied in parallel into the next frontier: no node costs a lock, and the frontier stays an array that can be halved.
+//! BFS of the BWS paper (section 5.1: a graph of 10 million nodes). It is the level-synchronous top-down search of
+//! Leiserson and Schardl, "A work-efficient parallel breadth-first search algorithm" (SPAA 2010, section 2). Each
+//! level's frontier is expanded in parallel; a node is claimed by a compare-and-swap on its distance. In place of
+//! their bags, every task collects the nodes that it claimed in a vector of its own. The vectors are copied in
+//! parallel into the next frontier. So no node costs a lock, and the frontier stays an array that can be halved.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

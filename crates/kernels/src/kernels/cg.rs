@@ -1,12 +1,12 @@
 //! NPB CG: the smallest eigenvalue of a sparse symmetric matrix by inverse iteration.
 //!
 //! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.3, and the loops of the NPB 3
-//! OpenMP code: one timed step of the inverse iteration runs 25 steps of conjugate gradients, and each of these is four
-//! short parallel phases with nothing but scalar arithmetic between them. In class S a phase takes microseconds, which
-//! is what makes the program hard for a scheduler.
+//! OpenMP code. One timed step of the inverse iteration runs 25 steps of conjugate gradients. Each of these is four
+//! short parallel phases with nothing but scalar arithmetic between them. In class S a phase takes microseconds,
+//! which is what makes the program hard for a scheduler.
 //!
 //! Deviation: the reference code runs one step before the clock starts and then resets its vector, which changes no
-//! result; this program leaves that to whoever repeats the run.
+//! result. This program leaves that to the caller that repeats the run.
 
 mod makea;
 mod phase;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn single_rows_and_odd_lengths() {
+    fn single_rows_and_odd_lengths_are_multiplied_whole() {
         for (rows, grain) in [(1, 1), (2, 1), (17, 1), (33, 2)] {
             let matrix = make_matrix(rows, 1, -1.0);
             let solver = Solver { fork_join: Serial, matrix: &matrix, grain };

@@ -1,14 +1,16 @@
 //! Cholesky decomposition of a sparse matrix in a quad-tree: tasks of very different sizes, and memory on the way.
 //!
-//! Cholesky of the DWS paper (Table III, p-3, compute-intensive), which takes it from MIT Cilk's examples.
-//! Like Cilk's program, this one has a sparse matrix in a tree of quarters, in which a quarter of zeros is not there,
-//! and fills in what the factor L has in addition. A dense recursion would be shorter, but [`lu`](super::lu) is one
-//! already: what the tree adds are tasks whose work nobody can tell beforehand, and allocations in all of them.
+//! Cholesky of the DWS paper (Table III, p-3, compute-intensive), which takes it from MIT Cilk's examples. Like
+//! Cilk's program, this one has a sparse matrix in a tree of quarters, and fills in what the factor L has in
+//! addition. A quarter of zeros is not in the tree. A dense recursion would be shorter, but [`lu`](super::lu) is
+//! one already. What the tree adds are tasks of an amount of work that is not known beforehand, and allocations in
+//! all of them.
 //!
-//! With the matrix in quarters, the upper left one is decomposed, the lower left one is solved for, its product with
-//! its own transpose is subtracted from the lower right one, and that is decomposed in turn. Deviation: the smallest
-//! blocks have 8 x 8 entries, where Cilk's have 4 x 4, and the recursion forks no more below 64 rows, because a block
-//! alone takes a fraction of a microsecond; there a leaf takes up to 100 µs, or next to nothing where little is filled.
+//! With the matrix in quarters, the upper left one is decomposed and the lower left one is solved for. Its product
+//! with its own transpose is subtracted from the lower right one, and that is decomposed in turn. Deviation: the
+//! smallest blocks have 8 x 8 entries, where Cilk's have 4 x 4. The recursion forks no more below 64 rows, because
+//! a block alone takes a fraction of a microsecond. There a leaf takes up to 100 µs, or next to nothing where
+//! little is filled.
 
 mod block;
 mod tree;
@@ -38,7 +40,7 @@ pub const ROW: Row = Row {
             default: "",
             help: "random entries below the diagonal, 0 to 1000000, or fewer where two meet; empty for the class's",
         },
-        Parameter { key: "grain", default: "64", help: "rows of a part whose recursion is serial, 1 to 8192" },
+        Parameter { key: "grain", default: "64", help: "rows of a part with a serial recursion, 1 to 8192" },
         Parameter { key: "seed", default: "1", help: "seed of the matrix, 0 to 4294967295" },
     ],
     prepare: |parameters| Ok(Box::new(prepare(parameters)?)),
@@ -116,8 +118,8 @@ impl Cholesky {
     }
 }
 
-/// A diagonal that outweighs the rest of each row, which makes the matrix positive definite, and up to `nonzeros`
-/// random entries from -1 to 1 at random places below it.
+/// Up to `nonzeros` random entries from -1 to 1 at random places below the diagonal. The diagonal outweighs the
+/// rest of each row, which makes the matrix positive definite.
 fn dominant_matrix(n: usize, nonzeros: usize, seed: u64) -> Vec<Entry> {
     let mut random = SplitMix::new(seed);
     let mut entries = Vec::with_capacity(nonzeros + n);
@@ -148,9 +150,9 @@ impl Kernel for Cholesky {
         tree
     }
 
-    /// Freivalds' check with a tolerance ("Probabilistic machines can use less running time", 1977): L (Lᵀ x) must be A
-    /// x for random vectors x of 1 and -1, with A as a list of entries. The factor with a positive diagonal is unique,
-    /// so this decides.
+    /// Freivalds' check with a tolerance ("Probabilistic machines can use less running time", 1977). L (Lᵀ x) must
+    /// be A x for random vectors x of 1 and -1, with A as a list of entries. The factor with a positive diagonal is
+    /// unique, so this decides.
     fn verify(&self, output: &Tree) -> Verdict {
         let n = self.n;
         let factor = output.entries();

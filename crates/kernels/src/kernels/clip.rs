@@ -1,10 +1,10 @@
 //! Areas of the intersection and the union of many pairs of polygons: independent tasks of very different lengths.
 //!
-//! CLIP of the BWS paper (section 5.1), which takes the operation from a database of pathology images (Wang et al., "A
+//! CLIP of the BWS paper (section 5.1). It takes the operation from a database of pathology images (Wang et al., "A
 //! data model and database for high-resolution pathology analytical image informatics", J. Pathol. Inform. 2:32,
-//! 2011): outlines found in one image by two methods are compared by the areas of their intersection and union. Theirs
-//! are not public, so these are seeded stars of irregular size. The overlay itself is that of the crate `i_overlay`,
-//! the engine beneath `geo`, on whole coordinates and without its own threads.
+//! 2011): outlines found in one image by two methods are compared by the areas of their intersection and union.
+//! Theirs are not public, so these are seeded stars of irregular size. The overlay itself is that of the crate
+//! `i_overlay`, the engine beneath `geo`, on whole coordinates and without its own threads.
 
 mod polygon;
 mod slabs;
@@ -129,8 +129,8 @@ impl Pair {
         Pair { a, b, truth: Truth::Exact(Areas { intersection, union }) }
     }
 
-    /// How far an area may be from the truth: crossings are rounded to whole coordinates, which moves the outlines by
-    /// at most one unit along their length. (Twice, as areas are.)
+    /// How far an area may be from the truth, twice, as areas are. Crossings are rounded to whole coordinates,
+    /// which moves the outlines by at most one unit along their length.
     fn tolerance(&self) -> f64 {
         2.0 * (self.a.perimeter() + self.b.perimeter())
     }
@@ -175,9 +175,9 @@ impl Kernel for Clip {
         Overlays { pairs, totals }
     }
 
-    /// Checks every pair on every run: that intersection and union add up to the two polygons; that the intersection
-    /// is what another method found when the input was built (see [`slabs`]); and for one pair in [`KNOWN_EVERY`]
-    /// (rectangles, disjoint, equal and nested polygons), that both areas are exactly those known beforehand.
+    /// Checks every pair on every run: intersection and union must add up to the two polygons. The intersection
+    /// must be what another method found when the input was built (see [`slabs`]). For one pair in [`KNOWN_EVERY`]
+    /// (rectangles, disjoint, equal and nested polygons), both areas must be exactly those known beforehand.
     fn verify(&self, output: &Overlays) -> Verdict {
         if output.pairs.len() != self.pairs.len() {
             return Verdict::new(false, format!("{} results for {} pairs", output.pairs.len(), self.pairs.len()));

@@ -1,9 +1,9 @@
 //! NPB EP: Gaussian pairs by the polar method, counted in square annuli.
 //!
-//! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.1; constants and reference sums as
-//! in the NPB 3 codes. Batches of 2¹⁶ pairs each find their own seed, so they are independent and the only shared step
-//! is the addition of their tallies. Deviation: the numbers of a batch are stored in blocks that a cache holds, not all of
-//! them first.
+//! Source: D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, section 2.2.1; constants and reference sums
+//! as in the NPB 3 codes. Batches of 2¹⁶ pairs each find their own seed, so they are independent and the only
+//! shared step is the addition of their tallies. Deviation: the numbers of a batch are stored in blocks that a
+//! cache holds, not all of them first.
 
 use comity_graph::Scale;
 
@@ -173,8 +173,9 @@ const BLOCK: usize = 256;
 
 /// Tries the 2¹⁶ pairs of one batch.
 ///
-/// Block by block, so that no sum waits in memory for a logarithm. With all in one loop, one run in ten took a third longer
-/// on a Sapphire Rapids: one thread ran the same instructions at half speed, and at full speed while it was sampled.
+/// Block by block, so that no sum waits in memory for a logarithm. With all in one loop, one run in ten took a
+/// third longer on a Sapphire Rapids. One thread ran the same instructions at half speed, and at full speed while
+/// it was sampled.
 fn batch(index: usize) -> Tally {
     let mut numbers = Randlc::new(SEED).skip((index as u64) << (BATCH_BITS + 1));
     let mut tally = Tally::EMPTY;

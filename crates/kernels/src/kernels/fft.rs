@@ -1,10 +1,10 @@
 //! Fast Fourier transform: two half-size transforms by a join, and linear passes before and after them.
 //!
-//! FFT of the DWS paper (Table III, p-1, compute-intensive), which takes it from MIT Cilk's examples. The
-//! method is that of J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series"
-//! (Math. Comp. 19, 1965), decimated in time: the points of even and of odd index are dealt into two halves, which are
-//! transformed apart and combined by butterflies. Deviation: Cilk's program splits into up to 32 parts at a time, with
-//! generated code for each number; two parts at a time make the same tree with more levels and fit a page.
+//! FFT of the DWS paper (Table III, p-1, compute-intensive), which takes it from MIT Cilk's examples. The method is
+//! that of J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series" (Math.
+//! Comp. 19, 1965), decimated in time: the points of even and of odd index are dealt into two halves, which are
+//! transformed apart and combined by butterflies. Deviation: Cilk's program splits into up to 32 parts at a time,
+//! with generated code for each number. Two parts at a time make the same tree with more levels and fit a page.
 //!
 //! A leaf transforms 2048 points in about 20 µs, and a leaf of the linear passes takes 10 to 20 µs.
 
@@ -36,8 +36,8 @@ pub const ROW: Row = Row {
     scaling: Ok(Scaling { keys: &["class", "n"], rule: "n: width by the leaves of all levels, serial by n", extents }),
 };
 
-/// Points by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a standard and as a
-/// long benchmark.
+/// Points by class. The paper gives no size: medium and paper have those of Cilk 5.4.6's example as a standard and
+/// as a long benchmark.
 const POINTS: [usize; 3] = [1 << 17, 1 << 20, 1 << 22];
 
 const MOST_POINTS: usize = 1 << 24;
@@ -55,8 +55,8 @@ const BETWEEN: usize = 3;
 /// points rounding alone leaves less than a tenth of it.
 const BIN_TOLERANCE: f64 = 1e-12;
 
-/// Largest error of a value between the bins, over the number of points, which is about its size. Rounding alone leaves
-/// less than a tenth of it.
+/// Largest error of a value between the bins, over the number of points, which is about its size. Rounding alone
+/// leaves less than a tenth of it.
 const BETWEEN_TOLERANCE: f64 = 1e-12;
 
 /// The real and the imaginary part. An array, because one of zeros is allocated without being touched.
@@ -251,8 +251,8 @@ fn between_by_bins(bins: &[Complex], bin: usize) -> Complex {
     sum(n.div_ceil(PART), part)
 }
 
-/// What the points x_j say of the same place: with the bins' definition put in, the sum over k is that of a geometric
-/// series, and what remains is the sum of all x_j (1 + i cot(π (`bin` + 1/2 - j)/n)).
+/// What the points x_j say of the same place. With the bins' definition put in, the sum over k is that of a
+/// geometric series. What remains is the sum of all x_j (1 + i cot(π (`bin` + 1/2 - j)/n)).
 fn between_by_points(points: &[Complex], bin: usize) -> Complex {
     let n = points.len();
     sum(n, |index| {
@@ -279,8 +279,9 @@ impl Kernel for Fft {
         output
     }
 
-    /// Compares some bins with their definition, and the spectrum between bins at random places with what follows from
-    /// the points alone: as telling as a transform back, in linear time, and without the code that is checked.
+    /// Compares some bins with their definition, and the spectrum between bins at random places with what follows
+    /// from the points alone. It is as telling as a transform back, takes linear time, and does without the code
+    /// that is checked.
     fn verify(&self, output: &Vec<Complex>) -> Verdict {
         let n = self.points.len();
         if output.len() != n {

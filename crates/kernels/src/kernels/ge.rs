@@ -1,11 +1,11 @@
 //! Gaussian elimination: a parallel phase per pivot over all rows below it, each phase a bit shorter than the last.
 //!
-//! GE of the DWS paper (Table III, p-5, data-intensive), which the authors adapted from an OpenMP program that they do
-//! not name. This is elimination row by row as in Golub and Van Loan, "Matrix computations", chapter 3: for each
+//! GE of the DWS paper (Table III, p-5, data-intensive), which the authors adapted from an OpenMP program that they
+//! do not name. This is elimination row by row as in Golub and Van Loan, "Matrix computations", chapter 3. For each
 //! column, the pivot's row is subtracted from every row below it, so that a phase streams through all of the matrix
 //! that is left. No rows are swapped, because the matrix is diagonally dominant, for which elimination is stable
-//! without (Higham, "Accuracy and stability of numerical algorithms", chapter 9); [`mi`](super::mi) is the program that
-//! searches for pivots. The triangular system that remains is solved serially, in a hundredth of the time.
+//! without (Higham, "Accuracy and stability of numerical algorithms", chapter 9). [`mi`](super::mi) is the program
+//! that searches for pivots. The triangular system that remains is solved serially, in a hundredth of the time.
 //!
 //! A leaf updates 32768 entries in 10 to 20 µs, in the more rows the shorter they have become. In small systems and at
 //! the end of all, a phase is a single leaf.
@@ -157,8 +157,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Random entries from -1 to 1, with n more on the diagonal, so that each outweighs the rest of its row; and right-hand
-/// sides from -n to n.
+/// Random entries from -1 to 1, with n more on the diagonal, so that each outweighs the rest of its row; and
+/// right-hand sides from -n to n.
 fn dominant_system(n: usize, seed: u64) -> Vec<f64> {
     let mut random = SplitMix::new(seed);
     let mut system: Vec<f64> = (0..n * (n + 1)).map(|_| 2.0 * random.unit() - 1.0).collect();

@@ -1,10 +1,11 @@
 //! Heat on a rectangular plate: a parallel phase per step of time, bound by memory.
 //!
-//! Heat of the DWS paper (Table III, p-6, data-intensive), which takes it from MIT Cilk's examples: the explicit
-//! five-point scheme of Jacobi's kind, with two grids that change their parts after each step. The rows are halved
-//! until a band of them is a leaf. The border is kept at zero. Deviation: Cilk's program checks its result only against
-//! the differential equation, which leaves the error of the discretisation; this one starts from a sum of sines, for
-//! which the scheme's own result is known, so that every cell is checked to the last digits.
+//! Heat of the DWS paper (Table III, p-6, data-intensive), which takes it from MIT Cilk's examples. It is the
+//! explicit five-point scheme of Jacobi's kind, with two grids that change their parts after each step. The rows
+//! are halved until a band of them is a leaf. The border is kept at zero. Deviation: Cilk's program checks its
+//! result only against the differential equation, which leaves the error of the discretisation. This one starts
+//! from a sum of sines, for which the scheme's own result is known, so that every cell is checked to the last
+//! digits.
 //!
 //! A leaf updates 16384 cells in 15 to 35 µs.
 
@@ -62,8 +63,8 @@ const WAVES: usize = 4;
 /// Half-waves along one side of the plate, at most.
 const MOST_HALF_WAVES: usize = 32;
 
-/// The largest error of a cell that passes, where temperatures are about 1. Rounding alone leaves less than a hundredth
-/// of it.
+/// The largest error of a cell that passes, where temperatures are about 1. Rounding alone leaves less than a
+/// hundredth of it.
 const TOLERANCE: f64 = 1e-11;
 
 fn prepare(parameters: &Parameters) -> Result<Heat, ParameterError> {

@@ -1,4 +1,5 @@
-//! Tasks that sleep in a system call and then compute, as a program does that reads files or asks servers from its pool.
+//! Tasks that sleep in a system call and then compute, as a program does that reads files or asks servers from its
+//! pool.
 //!
 //! The kernel's sleep stands for the file or the server: it blocks the worker for a time that depends on no other
 //! program. The work is counted in steps and not in time, so that each run does the same beside any neighbour.

@@ -1,11 +1,11 @@
 //! LU decomposition by recursive quarters: joins of very different sizes, most of them in one large product.
 //!
 //! LU of the DWS paper (Table III, p-4, compute-intensive), which takes it from MIT Cilk's examples. With the
-//! matrix in quarters, the upper left one is decomposed, the two beside and below it are solved for in parallel, their
-//! product is subtracted from the last quarter, and that is decomposed in turn. Like Cilk's program it does not pivot;
-//! the matrix is diagonally dominant, for which that is stable (Higham, "Accuracy and stability of numerical
-//! algorithms", chapter 9). Each quarter is contiguous in memory, down to square tiles, so that no two tasks share any.
-//! Deviation: quarters need not be equal, so that the number of tiles need not be a power of two.
+//! matrix in quarters, the upper left one is decomposed, and the two beside and below it are solved for in
+//! parallel. Their product is subtracted from the last quarter, and that is decomposed in turn. Like Cilk's program
+//! it does not pivot; the matrix is diagonally dominant, for which that is stable (Higham, "Accuracy and stability
+//! of numerical algorithms", chapter 9). Each quarter is contiguous in memory, down to square tiles, so that no two
+//! tasks share any. Deviation: quarters need not be equal, so that the number of tiles need not be a power of two.
 //!
 //! A leaf is one operation on tiles of 64 x 64 entries: 20 to 50 µs.
 

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_descending_and_few_distinct_keys() {
+    fn equal_descending_and_few_distinct_keys_are_sorted() {
         for grain in [1, 16] {
             assert_sorts(vec![5; 300], grain);
             assert_sorts((0..300).rev().collect(), grain);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_differ() {
+    fn keys_depend_on_the_seed_alone() {
         assert_ne!(random_keys(10, 1), random_keys(10, 2));
         assert_eq!(random_keys(10, 1), random_keys(10, 1));
     }

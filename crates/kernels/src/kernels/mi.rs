@@ -128,8 +128,8 @@ fn swap_rows(matrix: &mut [f64], n: usize, upper: usize, lower: usize) {
     }
 }
 
-/// Divides the row by its pivot, whose place takes the inverse's entry: in place, column `column` of the matrix is no
-/// longer needed once it is reduced, and holds the column of the inverse.
+/// Divides the row by its pivot; the pivot's place takes the inverse's entry. Column `column` of the matrix is no
+/// longer needed once it is reduced, so it holds the column of the inverse.
 fn scale_pivot_row(row: &mut [f64], column: usize) {
     let scale = 1.0 / row[column];
     row[column] = 1.0;
@@ -179,9 +179,9 @@ fn residual(a: &[f64], b: &[f64], n: usize) -> f64 {
     worst
 }
 
-/// Random entries from -1 to 1, and one of at least n in each row and column at random places. It outweighs the rest of
-/// its row and of its column together, so the matrix cannot be singular; and it is rarely on the diagonal, so that rows
-/// must be swapped.
+/// Random entries from -1 to 1, and one of at least n in each row and column at random places. It outweighs the
+/// rest of its row and of its column together, so the matrix cannot be singular. It is rarely on the diagonal, so
+/// that rows must be swapped.
 fn well_conditioned(n: usize, seed: u64) -> Vec<f64> {
     let mut random = SplitMix::new(seed);
     let mut matrix: Vec<f64> = (0..n * n).map(|_| 2.0 * random.unit() - 1.0).collect();

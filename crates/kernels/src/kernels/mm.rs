@@ -2,7 +2,7 @@
 //!
 //! MM of the BWS paper (section 5.1: 1600 x 1600) is an example of the Cilk++ package that halves the matrices
 //! recursively. So does this one. The matrices are cut into square tiles, and the tiles of the product lie in the
-//! order in which the recursion visits them: a half of the work is then a half of the slice, and no two tasks share
+//! order in which the recursion visits them. So a half of the work is a half of the slice, and no two tasks share
 //! memory. The recursion stops at one tile of the product, which is the sum over a row and a column of tiles.
 
 use comity_graph::Scale;
@@ -34,8 +34,8 @@ pub const ROW: Row = Row {
     }),
 };
 
-/// Entries are whole numbers from minus this to this. Every partial sum is then a whole number below 2^53 (n * 64 for
-/// the product, n^2 * 64 in the check), so that all arithmetic is exact in any order.
+/// Entries are whole numbers from minus this to this. Every partial sum is then a whole number below 2^53: n * 64
+/// for the product, n^2 * 64 in the check. So all arithmetic is exact in any order.
 const LARGEST_ENTRY: u64 = 8;
 
 /// A wrong product passes one vector of the check with a probability of at most one half.
@@ -126,8 +126,9 @@ impl Mm {
     }
 }
 
-/// Adds the product of the tiles `a` and `b` to `product`. The order i, k, j makes the inner loop run along rows, and
-/// four k at a time load and store a row of the product once for eight operations: both so that it vectorises well.
+/// Adds the product of the tiles `a` and `b` to `product`. The order i, k, j makes the inner loop run along rows.
+/// Four k at a time load and store a row of the product once for eight operations. Both are so that it vectorises
+/// well.
 fn add_product(a: &[f64], b: &[f64], product: &mut [f64], tile: usize) {
     for (a_row, product_row) in a.chunks_exact(tile).zip(product.chunks_exact_mut(tile)) {
         let a_fours = a_row.chunks_exact(4);
@@ -199,9 +200,9 @@ impl Kernel for Mm {
         product
     }
 
-    /// Freivalds' check ("Probabilistic machines can use less running time", 1977): C = A B exactly if C x = A (B x)
-    /// for random vectors x of 1 and -1, but for a chance of 2^-20. The entries are small whole numbers, so both sides
-    /// are exact and are compared for equality.
+    /// Freivalds' check ("Probabilistic machines can use less running time", 1977). C = A B exactly if C x = A (B
+    /// x) for random vectors x of 1 and -1, but for a chance of 2^-20. The entries are small whole numbers, so both
+    /// sides are exact and are compared for equality.
     fn verify(&self, output: &Vec<f64>) -> Verdict {
         let wrong = if output.len() == self.a.len() { self.wrong_vectors(output) } else { CHECK_VECTORS };
         Verdict::new(

@@ -169,7 +169,7 @@ mod tests {
     use crate::Serial;
 
     #[test]
-    fn small_boards_at_every_cutoff() {
+    fn small_boards_have_their_number_of_solutions_at_every_cutoff() {
         for n in 1..=9 {
             for cutoff in [0, 1, n / 2, n, 16] {
                 let output = Queens { n, cutoff }.compute(Serial);

@@ -1,14 +1,14 @@
 //! A polynomial neural network that grows by itself: each layer fits hundreds of small polynomials, in independent
 //! tasks.
 //!
-//! PNN of the DWS paper (Table III, p-2, compute-intensive), which the authors adapted from an OpenMP program that they
-//! do not name. This is the group method of data handling (A. Ivakhnenko, "Polynomial theory of complex systems", IEEE
-//! Trans. SMC 1, 1971): for every pair of variables, a neuron is the polynomial of second order that fits the samples
-//! best in the sense of least squares; the neurons with the smallest errors on other samples, the validation, are kept,
-//! and their outputs are the next layer's variables. The pairs of a layer are fitted in parallel, and between the
-//! layers the best ones are chosen serially. Deviation: the number of layers is fixed, where Ivakhnenko stops as soon
-//! as a layer is no better than the last, so that every run does the same work; and the normal equations are
-//! regularised, because the variables of late layers hardly differ.
+//! PNN of the DWS paper (Table III, p-2, compute-intensive), which the authors adapted from an OpenMP program that
+//! they do not name. This is the group method of data handling (A. Ivakhnenko, "Polynomial theory of complex
+//! systems", IEEE Trans. SMC 1, 1971): for every pair of variables, a neuron is the polynomial of second order that
+//! fits the samples best in the sense of least squares. The neurons with the smallest errors on other samples, the
+//! validation, are kept. Their outputs are the next layer's variables. The pairs of a layer are fitted in parallel,
+//! and between the layers the best ones are chosen serially. Deviation: the number of layers is fixed, so that
+//! every run does the same work, where Ivakhnenko stops as soon as a layer is no better than the last. And the
+//! normal equations are regularised, because the variables of late layers hardly differ.
 //!
 //! A leaf fits one pair, in 15 to 40 µs for the numbers of samples in the classes.
 
@@ -62,14 +62,15 @@ const MOST_VARIABLES: usize = 256;
 /// Polynomials of two variables each whose sum is to be learned.
 const TERMS: usize = 4;
 
-/// The coefficient of the product of the variables of a term, and the largest of its others. The product, which has a
-/// variance of one then, is most of a term: no other pair of variables tells much of it, and none of the terms is so
-/// much weaker than the others that all of its neurons are dropped.
+/// The coefficient of the product of the variables of a term, and the largest of its others. The product, which has
+/// a variance of one then, is most of a term, and no other pair of variables tells much of it. None of the terms is
+/// so much weaker than the others that all of its neurons are dropped.
 const PRODUCT_COEFFICIENT: f64 = 3.0;
 const OTHER_COEFFICIENTS: f64 = 0.3;
 
-/// What the best neuron may miss of the target's variance on the validation samples. If it knew nothing of one of the
-/// terms, it would miss a quarter; what it misses comes from the number of samples, and is below 0.03 for the fewest.
+/// What the best neuron may miss of the target's variance on the validation samples. If it knew nothing of one of
+/// the terms, it would miss a quarter. What it misses comes from the number of samples, and is below 0.03 for the
+/// fewest.
 const ALLOWED_ERROR: f64 = 0.05;
 
 fn prepare(parameters: &Parameters) -> Result<Pnn, ParameterError> {
@@ -258,9 +259,9 @@ impl Kernel for Pnn {
         self.growth.network(fork_join)
     }
 
-    /// The network must be the same to the bit as that of the serial run: no pair was lost or mixed up with another.
-    /// And it must have learned: the validation samples are put through it one by one, without the arrays of the fit,
-    /// and its best neuron must have a small error, the one that it claims.
+    /// The network must be the same to the bit as that of the serial run: no pair was lost or mixed up with
+    /// another. And it must have learned. The validation samples are put through it one by one, without the arrays
+    /// of the fit. Its best neuron must have a small error, the one that it claims.
     fn verify(&self, output: &Network) -> Verdict {
         let same = *output == self.expected;
         let claimed = output.layers.last().and_then(|layer| layer.first()).map_or(f64::NAN, |best| best.error);

@@ -1,9 +1,10 @@
-//! A recursive ray tracer: pixels cost from one ray to hundreds, so that equal shares of the picture are not equal work.
+//! A recursive ray tracer: pixels cost from one ray to hundreds, so that equal shares of the picture are not equal
+//! work.
 //!
-//! RayTracer of the BWS paper (section 5.1: 800 x 600 pixels, 4 rays each), as Whitted's "An improved illumination
-//! model for shaded display" (CACM 1980): reflection, refraction and shadow rays from every hit. The picture is worth
-//! a look (`out=picture.png`). All arithmetic is that of IEEE 754 without library functions, and all jitter is hashed
-//! from the pixel, so that the picture is the same to the bit on every machine and backend.
+//! RayTracer of the BWS paper (section 5.1: 800 x 600 pixels, 4 rays each). As in Whitted's "An improved
+//! illumination model for shaded display" (CACM 1980), reflection, refraction and shadow rays start from every hit.
+//! The picture is worth a look (`out=picture.png`). All arithmetic is that of IEEE 754 without library functions,
+//! and all jitter is hashed from the pixel. So the picture is the same to the bit on every machine and backend.
 
 mod scene;
 mod tracer;
@@ -89,8 +90,8 @@ impl Kernel for Raytrace {
     }
 
     /// Renders one pixel in [`CHECKED_EVERY`] again and compares them to the bit: no pixel is lost, misplaced or
-    /// touched by another task. At the sizes in [`KNOWN`], the hash of the whole picture must be the committed one as
-    /// well, so that a tracer that is wrong in the same way twice is noticed.
+    /// touched by another task. At the sizes in [`KNOWN`], the hash of the whole picture must be the committed one
+    /// as well. So a tracer that is wrong in the same way twice is noticed.
     fn verify(&self, output: &Vec<Pixel>) -> Verdict {
         let Tracer { width, height, samples, .. } = self.tracer;
         let checked = || (0..output.len()).step_by(CHECKED_EVERY);

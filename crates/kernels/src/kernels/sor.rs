@@ -1,11 +1,11 @@
 //! Successive over-relaxation of a grid in two colours: two short parallel phases per sweep, bound by memory.
 //!
-//! SOR of the DWS paper (Table III, p-7, data-intensive), which the authors adapted from an OpenMP program that they do
-//! not name. The method is that of D. Young, "Iterative methods for solving partial difference equations of elliptic
-//! type" (Trans. AMS 76, 1954), for Laplace's equation, with the cells coloured like a chessboard: all red ones are
-//! relaxed in parallel, then all black ones, so that the result does not depend on the order. The cells of a colour
-//! have only neighbours of the other, and each colour lies in an array of its own: a phase writes the one and reads the
-//! other.
+//! SOR of the DWS paper (Table III, p-7, data-intensive), which the authors adapted from an OpenMP program that
+//! they do not name. The method is that of D. Young, "Iterative methods for solving partial difference equations of
+//! elliptic type" (Trans. AMS 76, 1954), for Laplace's equation, with the cells coloured like a chessboard. All red
+//! ones are relaxed in parallel, then all black ones, so that the result does not depend on the order. The cells of
+//! a colour have only neighbours of the other, and each colour lies in an array of its own. A phase writes the one
+//! and reads the other.
 //!
 //! The start is the solution and some waves on top of it, for which Young's theory says what every sweep leaves.
 //!
@@ -167,8 +167,8 @@ impl Wave {
         (cosine(self.down, grid.rows) + cosine(self.across, grid.columns)) / 2.0
     }
 
-    /// The amplitudes that `sweeps` leave of the wave in the red cells and in the black ones. Relaxing one colour mixes
-    /// its amplitude with the other's, and brings no other wave in.
+    /// The amplitudes that `sweeps` leave of the wave in the red cells and in the black ones. Relaxing one colour
+    /// mixes its amplitude with the other's, and brings no other wave in.
     fn after(self, grid: Grid, omega: f64, sweeps: usize) -> (f64, f64) {
         let mean = self.mean_of_neighbours(grid);
         let (mut red, mut black) = (self.amplitude, self.amplitude);
@@ -259,7 +259,7 @@ impl Sor {
 }
 
 /// Relaxes the cells of a row that are between the borders, the first of which has index `start` in the row. In
-/// `around` are the other colour's cells of three rows: above and below, cells of the same index are neighbours;
+/// `around` are the other colour's cells of three rows. Above and below, cells of the same index are neighbours;
 /// beside, the neighbours have the indices 0 and 1, 1 and 2, and so on.
 fn relax_row(cells: &mut [f64], around: &[f64], width: usize, start: usize, omega: f64) {
     let (above, rest) = around.split_at(width);

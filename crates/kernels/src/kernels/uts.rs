@@ -1,12 +1,12 @@
 //! UTS: counts the nodes of an implicit tree whose shape is known only by walking it.
 //!
 //! Source: S. Olivier et al., *UTS: An Unbalanced Tree Search Benchmark*, LCPC 2006, and the sample trees of its
-//! reference code, with the same SHA-1 generator: a node's children depend on nothing but its 20 bytes, so no walk can
-//! predict the size of a subtree. One tree node is one hash.
+//! reference code, with the same SHA-1 generator. A node's children depend on nothing but its 20 bytes, so no walk
+//! can predict the size of a subtree. One tree node is one hash.
 //!
-//! Deviation: the children of a node are all created before any is entered, leaves are counted on the spot, and only
-//! the others are halved by joins; a lone one is entered in a loop. The binomial trees are long and thin, and a join
-//! for each child of each level would nest several thousand deep.
+//! Deviation: the children of a node are all created before any is entered. Leaves are counted on the spot, and
+//! only the others are halved by joins; a lone one is entered in a loop. The binomial trees are long and thin, and
+//! a join for each child of each level would nest several thousand deep.
 
 use sha1::block_api::compress;
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn certain_and_impossible_children() {
+    fn a_certain_child_is_there_and_an_impossible_one_is_not() {
         let star = tree(Law::Binomial { root_children: 2000, children: 8, probability: 0.0 });
         assert_eq!(Uts { tree: star }.compute(Serial), Tally { nodes: 2001, leaves: 2000, depth: 1 });
     }

@@ -1,15 +1,16 @@
 //! A wavefront: tasks that wait for each other while they hold their workers.
 //!
-//! The shape is that of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007,
-//! section 3.7): each task has a band of columns, and may relax a strip of rows once the task on its left has relaxed
-//! it. Deviation: LU's SSOR of a system in three dimensions is here a Gauss-Seidel sweep of Laplace's equation in two,
-//! in the natural order, which has the same dependences and whose result is known.
+//! The shape is that of the pipelined sweeps in NAS's LU (D. Bailey et al., *The NAS Parallel Benchmarks*,
+//! RNR-94-007, section 3.7). Each task has a band of columns, and may relax a strip of rows once the task on its
+//! left has relaxed it. Deviation: LU's SSOR of a system in three dimensions is here a Gauss-Seidel sweep of
+//! Laplace's equation in two, in the natural order. It has the same dependences, and a known result.
 //!
-//! **It always ends**, on any number of workers and in any schedule. A task waits inside its worker, which runs nothing
-//! else meanwhile; so a task must not wait for one that has not begun. Therefore the leaves of the tree of joins are
-//! all alike, and each takes the next band, from the left, when it begins. The task that has band i knows that all bands
-//! left of it are taken, each by a leaf that runs on a thread of its own. Of the bands that are not done, the leftmost
-//! waits for no other, so its thread goes on, if only the kernel lets every thread run; and then the next is the leftmost.
+//! **It always ends**, on any number of workers and in any schedule. A task waits inside its worker, which runs
+//! nothing else meanwhile; so a task must not wait for one that has not begun. Therefore the leaves of the tree of
+//! joins are all alike, and each takes the next band, from the left, when it begins. The task that has band i knows
+//! that all bands left of it are taken, each by a leaf that runs on a thread of its own. Of the bands that are not
+//! done, the leftmost waits for no other, so its thread goes on, if only the kernel lets every thread run. Then the
+//! next is the leftmost.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -80,8 +81,8 @@ impl Grid {
 
     /// All cells after so many sweeps, border included, row by row: the solution, and what is left of the waves.
     ///
-    /// With μ the mean of a wave's neighbours over the wave, the product of that wave and μ^(row + column) is what a
-    /// sweep in the natural order multiplies by μ², in every cell.
+    /// Let μ be the mean of a wave's neighbours over the wave. A sweep in the natural order multiplies the product
+    /// of that wave and μ^(row + column) by μ², in every cell.
     fn after(self, sweeps: usize) -> Vec<f64> {
         let angle = |half_waves: usize, cells: usize| PI * half_waves as f64 / (cells + 1) as f64;
         let cell = |row: usize, column: usize| {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::child::{order, tell};
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use crate::backend::{PolicyList, workers_range};
 use crate::children::Children;
@@ -32,9 +32,10 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure how much processor time reaches a worker that has the only task, beside a neighbour that computes
 ///
-/// The program has one task without children; all its other workers are thieves. The neighbour has a thread on each core that never
-/// rests. Two programs without a pool mark the bounds: one whose thieves spin, and one that has none. Each takes its turn in each round,
-/// once with both programs in one task group and once with each in its own.
+/// The program has one task without children; all its other workers are thieves. The neighbour has a thread on each
+/// core that never rests. Two programs without a pool mark the bounds: one with thieves that spin, and one without
+/// thieves. Each takes its turn in each round, once with both programs in one task group and once with each in its
+/// own.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -184,7 +185,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         .collect();
     let Arguments { count_ms, json, .. } = *arguments;
     let names: Vec<String> = contestants.iter().map(Contestant::to_string).collect();
-    let course = Course {
+    let harness = Harness {
         name: "accelerate",
         setting: format!("{}, {workers} workers, {machine_cores} cores, {count_ms} ms", names.join(", ")),
         blocks: (1..=arguments.rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect(),
@@ -206,7 +207,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: rows.iter().enumerate().map(|(nth, contestant)| row(*contestant, nth, &done)).collect(),
         }
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let number = contestants.len();
         let mut all: Vec<Option<Measured>> = contestants.iter().map(|_| None).collect();
         for nth in 0..number {
@@ -216,7 +217,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
         Ok(all.into_iter().flatten().collect())
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 /// Both programs, for one contestant's turn.
@@ -274,7 +275,7 @@ fn row(contestant: Contestant, nth: usize, rounds: &[&Vec<Measured>]) -> Row {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
@@ -308,8 +309,6 @@ impl course::Report for Report {
     }
 }
 
-// ---- The two programs. ----
-
 fn stand_apart(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.apart {
         task_group::new_session().map_err(|error| Failure::Run(format!("cannot start a session: {error}")))?;
@@ -329,7 +328,8 @@ fn count(busy: impl Fn() -> Duration, pool: Option<&ThreadPool>) -> Result<(), F
     let all = || of_process(std::process::id()).unwrap_or_default();
     let counters = || pool.map(|pool| WorkerCounters::total(&pool.counters())).unwrap_or_default();
     while let Some(millis) = order().and_then(|order| order.parse::<u64>().ok()) {
-        // The clocks are read within the time that is counted: whatever comes between, nobody has more cores than there are.
+        // The clocks are read within the time that is counted: whatever comes between, no program has more cores
+        // than there are.
         let (began, before) = (Instant::now(), (busy(), all(), counters()));
         thread::sleep(Duration::from_millis(millis));
         let (after, lasted) = ((busy(), all()), began.elapsed().as_secs_f64());

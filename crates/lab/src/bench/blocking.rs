@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use self::executor::Name;
 use self::workloads::{Measured, Plan, Workload};
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::phase_loop::steps_in;
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
@@ -36,8 +36,9 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure programs of tasks that block and unblock each other, beside tokio and smol: time over the ideal
 ///
-/// The ideal is the time that as many threads as workers, but no more than cores, take for the same arithmetic, each for its part, without
-/// a word between them: measured in the same run. tokio runs twice, the second time as a control. All use tokio's channels.
+/// The ideal is the time that as many threads as workers, but no more than cores, take for the same arithmetic.
+/// Each does its part, without a word between them, in the same run. tokio runs twice, the second time as a
+/// control. All use tokio's channels.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -50,8 +51,8 @@ pub struct Arguments {
     /// Workers of each pool, 1 to 1024 each
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,8", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_WORKERS)))]
     workers: Vec<u16>,
-    /// Tasks, 2 to 100000 each: those that the work is scattered to, messages in a pipeline, leaves, tasks of the ring, both sides of the
-    /// pairs
+    /// Tasks, 2 to 100000 each: those that the work is scattered to, messages in a pipeline, leaves, tasks of the
+    /// ring, both sides of the pairs
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "50,250,1000", value_parser = clap::value_parser!(u32).range(2..=100_000))]
     n: Vec<u32>,
     /// Microseconds of work per message, 1 to 100000 each
@@ -139,15 +140,15 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
     }
     let backends: Vec<String> = names.iter().map(Name::to_string).collect();
-    let course = Course {
+    let harness = Harness {
         name: "blocking",
         setting: format!("{}, runs of {run_ms} ms", backends.join(", ")),
         blocks: points.iter().map(|point| Block { name: point.name(), rounds: rounds as usize }).collect(),
         json: arguments.json,
         out,
     };
-    let (told, who) = (points.clone(), names.clone());
-    let measure = |turn: course::Turn| {
+    let (told, backends) = (points.clone(), names.clone());
+    let measure = |turn: harness::Turn| {
         let point = &points[turn.block];
         // The first round warms up and is not counted.
         let warm = turn.is_first.then(|| point.run_all(&names, 0)).transpose()?;
@@ -162,11 +163,11 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             versions: machine::versions(),
             partial,
             rounds,
-            rows: measured.flat_map(|(point, rounds)| point.compare(&who, rounds)).collect(),
+            rows: measured.flat_map(|(point, rounds)| point.compare(&backends, rounds)).collect(),
             figures: Arc::clone(&figures),
         }
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 /// A file for each workload and number of workers.
@@ -218,7 +219,7 @@ struct Round {
     ideal: f64,
     /// Of arithmetic per message: each process finds out by itself how many take so long.
     steps: u64,
-    /// By backend.
+    /// A run for each backend.
     runs: Vec<Run>,
 }
 
@@ -260,7 +261,7 @@ impl Point {
         let ideal = ideal(self.messages(), threads, self.steps);
         let mut runs: Vec<Option<Run>> = names.iter().map(|_| None).collect();
         for nth in 0..names.len() {
-            // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+            // Each backend is first in turn, so that none always finds the machine as another left it.
             let turn = (nth + round) % names.len();
             let executor = names[turn].start(self.workers)?;
             let before = executor.steal_attempts();
@@ -274,7 +275,7 @@ impl Point {
     fn compare(&self, names: &[Name], rounds: &[Round]) -> Vec<Row> {
         let messages = self.messages();
         let seconds = |nth: usize| rounds.iter().map(|round| round.runs[nth].seconds).collect::<Vec<f64>>();
-        // The fastest, with which nobody has interfered.
+        // The fastest, with which no other program has interfered.
         let ideal = rounds.iter().map(|round| round.ideal / round.steps as f64).fold(f64::INFINITY, f64::min);
         let over_ideal = |nth: usize| {
             let over = |round: &Round| round.runs[nth].seconds / round.steps as f64 / ideal;
@@ -329,7 +330,7 @@ fn ideal(messages: u64, threads: usize, steps: u64) -> f64 {
     })
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

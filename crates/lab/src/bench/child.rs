@@ -1,4 +1,5 @@
-//! A bench's own process on the other end of [`Children`](crate::children::Children): it is told a line at a time, and answers in JSON.
+//! A bench's own process on the other end of [`Children`](crate::children::Children): it is told a line at a time,
+//! and answers in JSON.
 
 use std::io::{self, BufRead, Write};
 
@@ -13,7 +14,7 @@ pub fn tell(answer: &impl Serialize) -> Result<(), Failure> {
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| Failure::Run(error.to_string()))
 }
 
-/// The next line of the input, whose end is the order to end.
+/// The next line of the input; `None` at its end, which is the order to end.
 pub fn order() -> Option<String> {
     io::stdin().lock().lines().next()?.ok()
 }

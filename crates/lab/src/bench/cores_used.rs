@@ -1,4 +1,5 @@
-//! `comity-lab bench use`: the processor time that programs use side by side, and how long cores idle while one has work.
+//! `comity-lab bench use`: the processor time that programs use side by side, and how long cores idle while one has
+//! work.
 
 mod clocks;
 mod party;
@@ -28,7 +29,7 @@ use self::party::{Party, Sharing, Used};
 use self::quota::Quota;
 use self::role::Role;
 use self::scenario::{ROWS, Row};
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::descendants;
@@ -167,14 +168,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let Arguments { seconds, rounds, json, .. } = *arguments;
     let number = |skipped: &Option<String>| if skipped.is_some() { 0 } else { rounds as usize };
     let blocks = rows.iter().zip(&skipped);
-    let course = Course {
+    let harness = Harness {
         name: "use",
         setting: format!("{seconds} s each"),
         blocks: blocks.map(|(row, skipped)| Block { name: row.name.to_owned(), rounds: number(skipped) }).collect(),
         json,
         out,
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let row = ROWS.iter().filter(is_chosen).nth(turn.block).expect("a block is a row");
         let table = side_by_side(row, Sharing::Table, seconds)?;
         Ok([table, side_by_side(row, Sharing::Off, seconds)?])
@@ -197,7 +198,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             scenarios: all.map(scenario).collect(),
         }
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 /// Does what has to be done from inside, and becomes the member.
@@ -256,7 +257,7 @@ fn side(row: &Row, rounds: &[&Used]) -> Side {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

@@ -15,7 +15,7 @@ use comity_os::process;
 use serde::{Deserialize, Serialize};
 use statrs::statistics::Statistics;
 
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::backend::{Backend, PolicyList, backends, default_workers, workers_range};
@@ -33,11 +33,11 @@ runs this bench on them.";
 
 /// Measure programs that are written with rayon: their times over the drop-in for rayon-core, beside the stock one
 ///
-/// Both binaries are `rayon-programs`, compiled from the same lines. Each backend is a process of its own with a warm
-/// pool: the stock one, the drop-in under each policy, and the stock one again as the control. They take turns. Processor
-/// time is that of the whole process from just before a run until 20 ms after it, so that what thieves burn when the
-/// job is done counts; before each run a pool has been idle for as long as the others took. After the work, each
-/// process idles for one second and says what processor time it used.
+/// Both binaries are `rayon-programs`, compiled from the same lines. Each backend is a process of its own with a
+/// warm pool: the stock one, the drop-in under each policy, and the stock one again as the control. They take
+/// turns. Processor time is that of the whole process from just before a run until 20 ms after it, so that what
+/// thieves burn when the job is done counts. Before each run a pool has been idle for as long as the others took.
+/// After the work, each process idles for one second and says what processor time it used.
 #[derive(Args)]
 // In 80 columns.
 #[command(override_usage = "comity-lab bench drop-in --stock <PATH> --drop-in <PATH> [OPTIONS]\n       [PROGRAM]...")]
@@ -87,7 +87,7 @@ struct Report {
     rounds: u32,
     programs: Vec<ProgramReport>,
     geometric_means: Vec<Means>,
-    /// Everybody, the stock one first.
+    /// All backends, the stock one first.
     idle: Vec<Idle>,
 }
 
@@ -171,10 +171,10 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect();
     blocks.push(Block { name: IDLE.to_owned(), rounds: 1 });
     let [first, second] = [&stock, &drop_in].map(|binary| format!("{}{}", binary.display(), filing::built(binary)));
-    let (paths, who) = (format!("{first} and {second}"), backends.join(", "));
-    let course = Course {
+    let (paths, joined) = (format!("{first} and {second}"), backends.join(", "));
+    let harness = Harness {
         name: "drop-in",
-        setting: format!("{paths}, {who}, {workers} workers"),
+        setting: format!("{paths}, {joined}, {workers} workers"),
         blocks,
         json: arguments.json,
         out,
@@ -201,7 +201,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             idle: done[names.len()].first().map(idle).unwrap_or_default(),
         }
     };
-    course.run(|turn| contest.round(programs.get(turn.block), turn), report)?;
+    harness.run(|turn| contest.round(programs.get(turn.block), turn), report)?;
     contest.processes.close()
 }
 
@@ -237,7 +237,7 @@ impl Contest {
         Ok(())
     }
 
-    /// Lets everybody show that it knows how to answer; the stock one's list of programs.
+    /// Lets each backend show that it knows how to answer; the stock one's list of programs.
     fn introduce(&mut self) -> Result<Vec<String>, Failure> {
         let mut lists = Vec::new();
         for index in 0..self.names.len() {
@@ -275,10 +275,10 @@ impl Contest {
         Err(self.processes.fail(index, wrong))
     }
 
-    /// What everybody took, for a program or to idle.
-    fn round(&mut self, program: Option<&String>, turn: course::Turn) -> Result<Vec<Took>, Failure> {
+    /// What each backend took, for a program or to idle.
+    fn round(&mut self, program: Option<&String>, turn: harness::Turn) -> Result<Vec<Took>, Failure> {
         let Some(program) = program else {
-            // One after the other, for whoever burns would be heard by the others.
+            // One after the other, for a backend that burns processor time would disturb the others.
             return (0..self.names.len()).map(|index| self.measure(index, IDLE)).collect();
         };
         // The first round warms up and is not counted.
@@ -292,7 +292,7 @@ impl Contest {
         let number = self.names.len();
         let mut all = vec![Took { wall: 0.0, cpu: 0.0 }; number];
         for nth in 0..number {
-            // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+            // Each backend is first in turn, so that none always finds the machine as another left it.
             let turn = (nth + round) % number;
             let took = self.measure(turn, program)?;
             if took.cpu == 0.0 {
@@ -336,7 +336,7 @@ fn geometric_means(programs: &[ProgramReport]) -> Vec<Means> {
         .collect()
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

@@ -10,7 +10,7 @@ use comity_kernels::joins::{self, Input, Run};
 use comity_kernels::{Backend as Started, abp};
 use serde::Serialize;
 
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use crate::backend::{Backend, BackendName, MAX_WORKERS};
 
@@ -21,10 +21,10 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure what a join costs on one worker, and what more workers gain, beside other fork-join pools
 ///
-/// Each program is written once and compiled for each backend: comity with the worker passed along (`on_worker` and
-/// `Worker::join`) and in rayon's shape (`comity::join`), stock rayon, chili, a bare pool that never sleeps (a
-/// Chase-Lev deque per thread, the thieves of Arora, Blumofe and Plaxton), and serial, where a join is two calls.
-/// All take part in the same run, turn by turn, and every result is checked.
+/// Each program is written once and compiled for each backend. Comity takes part with the worker passed along
+/// (`on_worker` and `Worker::join`) and in rayon's shape (`comity::join`). Beside it are stock rayon, chili, and a
+/// bare pool that never sleeps (a Chase-Lev deque per thread, the thieves of Arora, Blumofe and Plaxton). In
+/// serial, a join is two calls. All take part in the same run, turn by turn, and every result is checked.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -126,7 +126,7 @@ struct Row {
 /// Runs a program with room for what it sorts: `None` where it is not for this backend.
 type Runner = Box<dyn Fn(&Input, &mut Vec<u32>) -> Option<Run>>;
 
-/// Somebody who can run the programs.
+/// A backend that can run the programs.
 struct Team {
     name: &'static str,
     run: Runner,
@@ -164,7 +164,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let plural = if *workers == 1 { "" } else { "s" };
         Block { name: format!("{name}, {workers} worker{plural}"), rounds: rounds as usize }
     };
-    let course = Course {
+    let harness = Harness {
         name: "fork-join",
         setting: format!("{}{n}{quickly}", names.join(", ")),
         blocks: titles.iter().map(block).collect(),
@@ -172,7 +172,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         out,
     };
     let mut buffer = Vec::new();
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let point = &points[turn.block];
         let teams = &teams[point.teams].1;
         // The first round warms up and is not counted.
@@ -196,10 +196,10 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: rows.collect(),
         }
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
-/// Everybody, serial first.
+/// All backends, serial first.
 fn teams(workers: u16) -> Result<Vec<Team>, Failure> {
     let comity = || match Backend::new(BackendName::Comity, None)?.start(workers)? {
         Started::Comity(pool) => Ok(pool),
@@ -261,12 +261,12 @@ impl Point {
     fn run_all(&self, teams: &[Team], round: usize, buffer: &mut Vec<u32>) -> Result<Vec<Option<f64>>, Failure> {
         let mut all = vec![None; teams.len()];
         for nth in 0..teams.len() {
-            // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
+            // Each backend is first in turn, so that none always finds the caches as another left them.
             let turn = (nth + round) % teams.len();
             match (teams[turn].run)(&self.input, buffer) {
                 Some(Run { correct: false, .. }) => {
-                    let (name, who, workers) = (&self.workload, teams[turn].name, self.workers);
-                    return Err(Failure::Run(format!("{name} on {who}, {workers} workers: the result is wrong")));
+                    let (name, backend, workers) = (&self.workload, teams[turn].name, self.workers);
+                    return Err(Failure::Run(format!("{name} on {backend}, {workers} workers: the result is wrong")));
                 }
                 Some(Run { seconds, .. }) => all[turn] = Some(seconds),
                 None => {}
@@ -307,7 +307,7 @@ fn compare(
     teams.iter().enumerate().filter_map(row).collect()
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let one = table(self, 1, |row| {
             format!("{:.2} ({:.2}–{:.2})", row.over_serial_of_medians, row.over_serial.lower, row.over_serial.upper)

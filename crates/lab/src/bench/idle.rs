@@ -14,7 +14,7 @@ use comity_os::usage::Usage;
 use comity_policy::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use crate::backend::{Backend, BackendName, MAX_WORKERS, PolicyList, backends};
 
 const EXAMPLES: &str = "Examples:
@@ -23,9 +23,9 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure the processor time of pools that have nothing to do, and of the other workers beside one serial task
 ///
-/// One pool lives at a time. It is given some work first, so that its workers have been awake; then it idles, and then
-/// one of its workers runs a serial task. Stock rayon takes part in the same run. The machine must be quiet: a thief
-/// that yields burns only what nobody else wants.
+/// One pool lives at a time. It is given some work first, so that its workers have been awake; then it idles, and
+/// then one of its workers runs a serial task. Stock rayon takes part in the same run. The machine must be quiet: a
+/// thief that yields burns only what no other program wants.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let Arguments { seconds, task_seconds, json, .. } = *arguments;
     let block =
         |(backend, threads): &(Backend, u16)| Block { name: format!("{backend}, {threads} workers"), rounds: 1 };
-    let course = Course {
+    let harness = Harness {
         name: "idle",
         setting: format!("{seconds} s of idleness, a task of {task_seconds} s"),
         blocks: pools.iter().map(block).collect(),
@@ -101,11 +101,11 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         task_seconds,
         rows: done.concat(),
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let (backend, threads) = pools[turn.block];
         burn(backend, threads, arguments)
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 fn burn(backend: Backend, threads: u16, arguments: &Arguments) -> Result<Row, Failure> {
@@ -126,7 +126,7 @@ fn burn(backend: Backend, threads: u16, arguments: &Arguments) -> Result<Row, Fa
     Ok(Row { backend: backend.to_string(), threads, idle, beside_a_task })
 }
 
-/// Some milliseconds of work for everybody.
+/// Some milliseconds of work for every worker.
 fn work(pool: &Started, threads: u16) {
     let leaf = |part: std::ops::Range<usize>| {
         let start = Instant::now();
@@ -144,7 +144,7 @@ fn work(pool: &Started, threads: u16) {
     });
 }
 
-/// Nobody has anything to do for this long; the calling thread is not in the pool.
+/// No worker has anything to do for this long; the calling thread is not in the pool.
 fn idle(time: Duration) -> Burnt {
     let used = Usage::of_this_process();
     std::thread::sleep(time);
@@ -170,7 +170,7 @@ impl Burnt {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::child::{order, tell};
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::phase_loop::steps_in;
 use super::quartiles::{Quartiles, percentile};
 use crate::backend::{Backend, BackendName, PolicyList, backends, default_workers, workers_range};
@@ -31,11 +31,13 @@ const EXAMPLES: &str = "Examples:
   comity-lab bench latency --policy comity,dws --weight 1000 --group separate
   comity-lab bench latency --work-us 5000 --every-ms 100 --workers 8";
 
-/// Measure how long small parallel requests take beside a program that always computes, and what they cost that program
+/// Measure how long small parallel requests take beside a program that always computes, and what they cost that
+/// program
 ///
-/// Two programs share the machine by a core table of their own. One, the server, is handed a request again and again, and is
-/// idle in between; a thread outside its pool waits for each. The other, the batch, always has more tasks than workers. In each
-/// round the server runs alone, then the batch alone, then both; stock rayon takes part in the same rounds.
+/// Two programs share the machine by a core table of their own. One, the server, is handed a request again and
+/// again, and is idle in between; a thread outside its pool waits for each. The other, the batch, always has more
+/// tasks than workers. In each round the server runs alone, then the batch alone, then both; stock rayon takes part
+/// in the same rounds.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -156,7 +158,7 @@ struct Row {
     batch_loss: Quartiles,
 }
 
-/// Who takes part, and how much its server counts.
+/// What takes part, and how much its server counts.
 #[derive(Clone, Copy)]
 struct Contestant {
     backend: Backend,
@@ -178,7 +180,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let steps = steps_in(Duration::from_micros(arguments.work_us) / PIECES);
     let grouping = task_grouping(arguments.group);
     let Arguments { samples, work_us, every_ms, json, .. } = *arguments;
-    let course = Course {
+    let harness = Harness {
         name: "latency",
         setting: format!("{contestants:?}, {workers} workers, {work_us} µs every {every_ms} ms, {grouping}, {samples}"),
         // A line of progress each, for a round takes seconds.
@@ -203,7 +205,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: rows.iter().enumerate().map(|(nth, contestant)| row(*contestant, nth, &done)).collect(),
         }
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let number = contestants.len();
         let mut all: Vec<Option<Measured>> = contestants.iter().map(|_| None).collect();
         for nth in 0..number {
@@ -213,7 +215,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
         Ok(all.into_iter().flatten().collect())
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 fn weighed(backend: Backend, weights: &[u32]) -> Vec<Contestant> {
@@ -322,7 +324,7 @@ fn row(contestant: Contestant, nth: usize, rounds: &[&Vec<Measured>]) -> Row {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
@@ -343,8 +345,6 @@ impl course::Report for Report {
         )
     }
 }
-
-// ---- The two programs. ----
 
 fn pool(arguments: &Arguments) -> Result<Started, Failure> {
     if arguments.group == Grouping::Separate {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::child::{order, tell};
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::percentile;
 use crate::backend::{PolicyList, default_workers};
 use crate::children::Children;
@@ -31,9 +31,9 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure the time from the moment that a core is idle in one program to the start of another program's task on it
 ///
-/// Two programs share the machine by a core table of their own. One, the borrower, always has more tasks of 20 µs than
-/// workers. The other, the lender, runs one task of 20 to 40 ms and then is without work for 40 ms. Measured is the time from
-/// the end of its task to the beginning of the borrower's next one on the same core.
+/// Two programs share the machine by a core table of their own. One, the borrower, always has more tasks of 20 µs
+/// than workers. The other, the lender, runs one task of 20 to 40 ms and then is without work for 40 ms. Measured
+/// is the time from the end of its task to the beginning of the borrower's next one on the same core.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -145,7 +145,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let policies = arguments.policy.0.clone();
     let Arguments { samples, json, .. } = *arguments;
     let rounds = samples.div_ceil(BATCH) as usize;
-    let course = Course {
+    let harness = Harness {
         name: "lend",
         setting: format!("{workers} workers, {samples} samples"),
         blocks: policies.iter().map(|policy| Block { name: policy.to_string(), rounds }).collect(),
@@ -164,9 +164,9 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: measured.map(|(policy, batches)| row(*policy, &batches.concat())).collect(),
         }
     };
-    // Both programs of the policy whose turn it is.
+    // Both programs of the policy that has its turn.
     let mut programs: Option<Programs> = None;
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let policy = arguments.policy.0[turn.block];
         if turn.is_first {
             // Those before end first.
@@ -180,7 +180,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
         Ok(batch)
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 /// The lender and the borrower.
@@ -245,7 +245,7 @@ fn row(policy: Policy, samples: &[(Lent, Borrowed)]) -> Row {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);
@@ -289,7 +289,7 @@ fn lender(arguments: &Arguments) -> Result<(), Failure> {
     while let Some(samples) = order().and_then(|order| order.parse::<u64>().ok()) {
         let mut lent = Vec::new();
         for _ in 0..samples {
-            // Not in step with anybody's quantum.
+            // Not in step with the quantum of either program.
             let busy_for = Duration::from_micros(20_000 + nth * 7_919 % 20_000);
             nth += 1;
             let ended = pool.install(|| {
@@ -314,12 +314,12 @@ fn borrower(arguments: &Arguments) -> Result<(), Failure> {
         let (lent, end) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let task = || {
             let (now, core) = (now_ns(), cores::current());
-            began[core].lock().expect("nobody panics").push(now);
+            began[core].lock().expect("no task panics").push(now);
             spin(TASK);
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                *lent.lock().expect("nobody panics") = hear_of_lent();
+                *lent.lock().expect("no task panics") = hear_of_lent();
                 end.store(true, Ordering::Relaxed);
             });
             pool.install(|| {
@@ -329,8 +329,8 @@ fn borrower(arguments: &Arguments) -> Result<(), Failure> {
             });
         });
         let began: Vec<Vec<u64>> =
-            began.into_iter().map(|began| began.into_inner().expect("nobody panicked")).collect();
-        let borrowed = lent.into_inner().expect("nobody panicked").iter().map(|lent| borrowed(&began, lent)).collect();
+            began.into_iter().map(|began| began.into_inner().expect("no task panicked")).collect();
+        let borrowed = lent.into_inner().expect("no task panicked").iter().map(|lent| borrowed(&began, lent)).collect();
         tell(&Answer::Borrowed(borrowed))?;
     }
     Ok(())

@@ -14,7 +14,7 @@ use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon, Serial};
 use comity_os::usage::Usage;
 use serde::{Deserialize, Serialize};
 
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use crate::backend::{Backend, BackendName, MAX_WORKERS, PolicyList, backends};
 
@@ -92,13 +92,13 @@ struct Row {
     switches_per_phase: Quartiles,
 }
 
-/// Who runs the phases.
+/// What runs the phases.
 enum Team {
     Pool(Started),
     Abp(u16),
 }
 
-/// The loop that everybody runs.
+/// The loop that each backend runs.
 #[derive(Clone, Copy)]
 struct Plan {
     gap: Duration,
@@ -136,7 +136,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let Arguments { workers, work_us, pieces, json, .. } = *arguments;
     let gaps = arguments.gap_us.clone();
     let names: Vec<String> = teams.iter().map(|(name, _)| name.clone()).collect();
-    let course = Course {
+    let harness = Harness {
         name: "loop",
         setting: format!("{}, {workers} workers, {phases} phases of {work_us} µs in {pieces} pieces", names.join(", ")),
         blocks: gaps.iter().map(|gap| Block { name: format!("gaps of {gap} µs"), rounds: rounds as usize }).collect(),
@@ -144,7 +144,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         out,
     };
     let plan = |block: usize| Plan { gap: Duration::from_micros(arguments.gap_us[block]), phases, pieces, steps };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         // The first round warms up and is not counted.
         if turn.is_first {
             run_all(&teams, plan(turn.block), 0)?;
@@ -166,21 +166,21 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: measured.flat_map(|(gap_us, rounds)| compare(*gap_us, &names, workers, rounds)).collect(),
         }
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
-/// A round: everybody's run.
+/// A round: a run of each backend.
 fn run_all(teams: &[(String, Team)], plan: Plan, round: usize) -> Result<Vec<Measured>, Failure> {
     let expected = plan.expected();
     let mut all: Vec<Option<Measured>> = teams.iter().map(|_| None).collect();
     for nth in 0..teams.len() {
-        // Everybody follows everybody, so that nobody is always the one to find the machine as another left it.
+        // Each backend is first in turn, so that none always finds the machine as another left it.
         let turn = (nth + round) % teams.len();
-        let (who, team) = &teams[turn];
+        let (backend, team) = &teams[turn];
         let measured = team.run(plan);
         if measured.sum != expected {
             let gap_us = plan.gap.as_micros();
-            return Err(Failure::Run(format!("the loop with gaps of {gap_us} µs on {who}: the sum is wrong")));
+            return Err(Failure::Run(format!("the loop with gaps of {gap_us} µs on {backend}: the sum is wrong")));
         }
         all[turn] = Some(measured);
     }
@@ -189,7 +189,7 @@ fn run_all(teams: &[(String, Team)], plan: Plan, round: usize) -> Result<Vec<Mea
 
 fn compare(gap_us: u64, names: &[String], workers: u16, rounds: &[Vec<Measured>]) -> Vec<Row> {
     let gap_s = Duration::from_micros(gap_us).as_secs_f64();
-    // Everybody's own round over the ideal of that round, by its serial run.
+    // Each backend's own round over the ideal of that round, by its serial run.
     let ideal = |round: &[Measured]| (round[0].phase_s - gap_s) / f64::from(workers) + gap_s;
     let rows = names.iter().enumerate().map(|(nth, backend)| {
         let quartiles = |of: &dyn Fn(&Measured) -> f64| {
@@ -250,7 +250,7 @@ impl Plan {
     }
 }
 
-/// How many steps take as long as `time`: the fastest of some tries, for which nobody else had the core.
+/// How many steps take as long as `time`: the fastest of some tries, for which no other thread had the core.
 pub fn steps_in(time: Duration) -> u64 {
     const STEPS: u64 = 100_000;
     let tries = (0..50).map(|nth| {
@@ -270,7 +270,7 @@ fn busy_for(time: Duration) {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

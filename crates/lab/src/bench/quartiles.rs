@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quartiles_of_a_known_sample() {
+    fn a_known_sample_has_its_quartiles() {
         let sample: Vec<f64> = (1..=101).rev().map(f64::from).collect();
         let Quartiles { lower, median, upper } = Quartiles::of(&sample);
         assert!((lower - 26.0).abs() < 1.0 && (upper - 76.0).abs() < 1.0, "{lower} {upper}");

@@ -1,4 +1,5 @@
-//! `comity-lab bench run-queue`: what a core's run queue gives the threads that share it, on this machine and in the simulator.
+//! `comity-lab bench run-queue`: what a core's run queue gives the threads that share it, on this machine and in
+//! the simulator.
 //!
 //! ```text
 //! probe.rs       what is probed
@@ -21,7 +22,7 @@ use comity_os::{cores, task_group};
 use comity_sim::threads::linux::{Linux, Version};
 use serde::Serialize;
 
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use crate::descendants;
 use probe::{Figures, Probe};
@@ -37,9 +38,9 @@ than others have; those with a task group of their own have as much:
 
 /// Measure what one core's run queue gives threads that share it, beside the simulator's kernel
 ///
-/// Slices of threads that compute; parts of the core beside a thread that yields all the time; how late a thread runs that was asleep.
-/// The programs are in one task group, or each in its own (a session, under autogroup). The simulator has the rules of Linux 6.18 with
-/// this machine's tick and number of processors.
+/// Slices of threads that compute; parts of the core beside a thread that yields all the time; how late a thread
+/// runs that was asleep. The programs are in one task group, or each in its own (a session, under autogroup). The
+/// simulator has the rules of Linux 6.18 with this machine's tick and number of processors.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -102,7 +103,7 @@ struct Row {
     grouping: &'static str,
     figure: &'static str,
     unit: &'static str,
-    /// On threads.
+    /// What was measured on threads.
     measured: Quartiles,
     simulated: f64,
     /// What others used of the core, in per cent.
@@ -131,7 +132,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let linux = Linux { scaled_for: Some(processors), hz: known.unwrap_or(250), ..Linux::new(Version::V6_18) };
     let simulated: Vec<Vec<f64>> =
         Probe::ALL.iter().map(|probe| simulated::simulate(probe, linux, simulate_s)).collect::<Result<_, _>>()?;
-    let course = Course {
+    let harness = Harness {
         name: "run-queue",
         setting: format!("core {core}, {count_ms} ms, {tries} tries for {others} %"),
         blocks: (1..=arguments.rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect(),
@@ -155,7 +156,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: rows(&done, &simulated),
         }
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let number = Probe::ALL.len();
         let mut all: Vec<Option<Measured>> = Probe::ALL.iter().map(|_| None).collect();
         for nth in 0..number {
@@ -165,7 +166,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
         Ok(all.into_iter().flatten().collect())
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 /// Timer ticks a second, if the kernel says how it was built.
@@ -205,7 +206,7 @@ fn rows(done: &[&Vec<Measured>], simulated: &[Vec<f64>]) -> Vec<Row> {
         .collect()
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

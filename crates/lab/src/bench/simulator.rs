@@ -19,17 +19,18 @@ use comity_sim::threads::linux::{Linux, Version};
 use comity_sim::threads::{Costs, Host};
 use serde::{Deserialize, Serialize};
 
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use crate::figure::{Axis, Figure, Marks, Series};
 
-/// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors, on hosts of 8 to 1024
-/// cores, and with a pair of programs on 32 cores
+/// Measure the simulator: nanoseconds per event and bytes per processor, on machines of 100 to 100000 processors,
+/// hosts of 8 to 1024 cores, and with two programs on 32
 ///
-/// On the machine of the A-STEAL paper an event is the end of a strand or one cycle of a thief, under abp-mug; on a host it is whatever
-/// has a time of its own, with what costs little looked at after each. The sizes take turns. The job has four times as many strands
-/// in a parallel phase as the machine has processors, and they come into being by a tree. The pair runs for two simulated seconds, 32
-/// workers each, on the machine of the BWS paper with its kernel, under each of four policies.
+/// On the machine of the A-STEAL paper an event is the end of a strand or one cycle of a thief, under abp-mug. On a
+/// host it is whatever has a time of its own, with what costs little looked at after each. The sizes take turns.
+/// The job has four times as many strands in a parallel phase as the machine has processors, and they come into
+/// being by a tree. The pair runs for two simulated seconds, 32 workers each, on the machine of the BWS paper with
+/// its kernel, under each of four policies.
 #[derive(Args)]
 pub struct Arguments {
     /// Rounds per size, 1 to 1000
@@ -126,14 +127,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let svg = arguments.svg.as_deref().map(|path| ResultFile::check(path, "--svg")).transpose()?.map(Arc::new);
     let Arguments { rounds, json, .. } = *arguments;
     let block = |nth| Block { name: format!("all sizes, {} of {rounds}", nth + 1), rounds: SIZES.len() };
-    let course = Course {
+    let harness = Harness {
         name: "simulator",
         setting: format!("simulator {}", comity_sim::REVISION),
         blocks: (0..rounds).map(block).collect(),
         json,
         out,
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let (subject, processors) = SIZES[size(turn.round)];
         let before = resident();
         let start = Instant::now();
@@ -154,7 +155,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             svg: svg.clone(),
         }
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 /// The sizes' turns, and the turns' sizes: the largest first, so that the memory that it takes is new.
@@ -205,7 +206,7 @@ impl Report {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);

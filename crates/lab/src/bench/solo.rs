@@ -11,7 +11,7 @@ use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::{Backend as Started, Program, catalog};
 use serde::Serialize;
 
-use super::course::{self, Block, Course};
+use super::harness::{self, Block, Harness};
 use super::quartiles::Quartiles;
 use super::ratio::Ratio;
 use crate::backend::{Backend, BackendName, PolicyList, backends, default_workers, workers_range};
@@ -71,7 +71,8 @@ struct BackendRatio {
     over_rayon: Ratio,
 }
 
-/// Time between two runs, in which the pool before looks for the last time: five quanta of 10 ms under `comity`, and some.
+/// Time between two runs, in which the pool before looks for the last time: five quanta of 10 ms under `comity`,
+/// and some.
 const SETTLE: Duration = Duration::from_millis(70);
 
 /// Runs the bench.
@@ -95,14 +96,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let names: Vec<String> = programs.iter().map(|(name, _)| name.clone()).collect();
     let backends: Vec<String> = started.iter().map(|(backend, _)| backend.clone()).collect();
     let rounds = arguments.rounds;
-    let course = Course {
+    let harness = Harness {
         name: "solo",
         setting: format!("{}, {workers} workers", backends.join(", ")),
         blocks: names.iter().map(|name| Block { name: name.clone(), rounds: rounds as usize }).collect(),
         json: arguments.json,
         out,
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         let (name, program) = &programs[turn.block];
         // The first round warms up and is not counted.
         if turn.is_first {
@@ -122,7 +123,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             kernels: measured.map(|(name, rounds)| compare(name, &backends, rounds)).collect(),
         }
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 /// Every kernel but `loop`, which has threads of its own.
@@ -130,14 +131,15 @@ fn all_stealing() -> Vec<String> {
     catalog::ROWS.iter().map(|row| row.name.to_owned()).filter(|name| name != "loop").collect()
 }
 
-/// A round: the seconds of everybody.
+/// A round: the seconds of each backend.
 fn run_all(name: &str, program: &dyn Program, started: &[(String, Started)], round: u64) -> Result<Vec<f64>, Failure> {
-    // Everybody follows everybody, so that nobody is always the one to find the caches as another left them.
+    // The order is drawn, so that none always finds the caches as the same other left them.
     let mut turns: Vec<usize> = (0..started.len()).collect();
     fastrand::Rng::with_seed(round).shuffle(&mut turns);
     let mut seconds = vec![0.0; started.len()];
     for turn in turns {
-        // A pool under a policy that shares cores is nobody's neighbour any more when it has had no work for a while.
+        // A pool under a policy that shares cores is no other's neighbour any more when it has had no work for a
+        // while.
         thread::sleep(SETTLE);
         let run = program.run(&started[turn].1, false);
         if !run.verdict.verified {
@@ -162,7 +164,7 @@ fn compare(name: &str, backends: &[String], rounds: &[Vec<f64>]) -> KernelReport
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

@@ -14,8 +14,8 @@ use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::Backend as Started;
 use serde::{Deserialize, Serialize};
 
-use super::course::{self, Block, Course};
 use super::floor::Sleeper;
+use super::harness::{self, Block, Harness};
 use super::quartiles::percentile;
 use crate::backend::{Backend, BackendName, PolicyList, backends, workers_range};
 
@@ -25,9 +25,10 @@ const EXAMPLES: &str = "Examples:
 
 /// Measure the time from a submission to its start on another worker, after the pool has been idle
 ///
-/// Two ways of submitting: `join`, by a worker that goes on running (its own half waits for the other one to start), and
-/// `spawn`, by a thread outside the pool. Stock rayon takes part in the same run, turn by turn, and so
-/// does a bare futex between two threads on two cores: no runtime that uses both cores can be faster on this machine.
+/// There are two ways of submitting. With `join` a worker submits that goes on running: its own half waits for the
+/// other one to start. With `spawn` a thread outside the pool submits. Stock rayon takes part in the same run, turn
+/// by turn. So does a bare futex between two threads on two cores: no runtime that uses both cores can be faster on
+/// this machine.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -127,14 +128,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let Arguments { workers, idle_ms, samples, json, .. } = *arguments;
     let blocks: Vec<Block> = (0..blocks).map(block).collect();
     let rounds: Vec<usize> = blocks.iter().map(|block| block.rounds).collect();
-    let course = Course {
+    let harness = Harness {
         name: "wake",
         setting: format!("{}, {workers} workers, {idle_ms} ms, {samples} samples", names.join(", ")),
         blocks,
         json,
         out,
     };
-    let measure = |turn: course::Turn| {
+    let measure = |turn: harness::Turn| {
         // The last turn has what is left.
         let before = rounds[..turn.block].iter().sum::<usize>() + turn.round;
         let number = (samples - before as u32 * TURN).min(TURN);
@@ -167,7 +168,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             rows: rows.chain([row("no runtime (floor)", "futex", &by_floor)]).collect(),
         }
     };
-    course.run(measure, report)
+    harness.run(measure, report)
 }
 
 fn lost(backend: impl Display, way: &str) -> Failure {
@@ -285,7 +286,7 @@ fn spawn(started: &Started, task: impl FnOnce() + Send + 'static) {
     }
 }
 
-impl course::Report for Report {
+impl harness::Report for Report {
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN);

@@ -21,7 +21,7 @@ use super::file::{Campaign, Hyperqueue, Slurm};
 pub enum Engine {
     /// Here, on the threads of this command, without shards
     Local,
-    /// A task array of HyperQueue, whose server runs
+    /// A task array of HyperQueue; its server must run
     Hyperqueue,
     /// A job array of Slurm
     Slurm,

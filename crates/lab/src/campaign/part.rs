@@ -13,7 +13,7 @@ use crate::filing::RUNS;
 use crate::sweep::Shard;
 use crate::{reproduce, simulate};
 
-/// See the module.
+/// One command of a sweep, and the folder of its results.
 #[derive(Debug)]
 pub struct Part {
     /// The folder within that of the results.

@@ -1,4 +1,5 @@
-//! Co-runs as a picture: how many times as long as alone each program took. The nearer the points of a row, the fairer.
+//! Co-runs as a picture: how many times as long as alone each program took. The nearer the points of a row, the
+//! fairer.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ const HEIGHTS: [u32; 3] = [34, 12, 118];
 /// Longer names are cut.
 const LETTERS: usize = 30;
 
-/// A row for each co-run, in it a line for each backend from the program that was slowed least to the one that was most.
+/// A row for each co-run, in it a line for each backend from the program that was slowed least to the one that was
+/// most.
 pub fn svg(report: &CorunReport) -> String {
     let rows = rows(&report.coruns);
     let backends: Vec<&str> = backends(&report.coruns);

@@ -1,7 +1,8 @@
-//! The measures of a co-run, as formulas over means. Sources: Ding et al., EuroSys 2012, section 5.1 (slowdown,
-//! unfairness, weighted speedup); Chen, Zheng, Guo, Concurrency and Computation 28, 2016, section 4 (response time,
-//! slow-down ratio, slow-down ratio difference); the bound, the efficiency, the unfairness in processor time and the
-//! switches per second are this project's.
+//! The measures of a co-run, as formulas over means.
+//!
+//! Slowdown, unfairness and weighted speedup are those of Ding et al., EuroSys 2012, section 5.1. Response time,
+//! slow-down ratio and its difference are those of Chen, Zheng, Guo, Concurrency and Computation 28, 2016, section 4.
+//! The bound, the efficiency, the unfairness in processor time and the switches per second are this project's.
 
 use statrs::statistics::Statistics;
 
@@ -80,15 +81,15 @@ pub fn weighted_speedup(programs: &[Means]) -> f64 {
 }
 
 /// The weighted speedup of n programs if P cores did nothing but the programs' work W and all programs were slowed
-/// alike: from ΣW/T_c = P and T_c = s·T_b for all follows s = Σ(W/T_b) / P. Programs that cannot use all cores, even
-/// together, are not slowed at all: s is 1.
+/// alike. From ΣW/T_c = P and T_c = s·T_b for all follows s = Σ(W/T_b) / P. Programs that cannot use all cores,
+/// even together, are not slowed at all: s is 1.
 pub fn bound(programs: &[Means], cores: usize) -> f64 {
     let shares: f64 = programs.iter().map(|program| program.work_s / program.baseline_s).sum();
     programs.len() as f64 / (shares / cores as f64).max(1.0)
 }
 
-/// The cores due to each program: an equal share, but no more than it uses alone, C_s / T_s; what one does not use is
-/// shared among the others in the same way (max-min fairness).
+/// The cores due to each program: an equal share, but no more than it uses alone, C_s / T_s. What one does not use
+/// is shared among the others in the same way (max-min fairness).
 pub fn cores_due(programs: &[Means], cores: usize) -> Vec<f64> {
     let wanted: Vec<f64> = programs.iter().map(|program| program.solo_cpu_s / program.solo_s).collect();
     let mut modest: Vec<usize> = (0..programs.len()).collect();
@@ -101,16 +102,16 @@ pub fn cores_due(programs: &[Means], cores: usize) -> Vec<f64> {
     due
 }
 
-/// The largest part of what is due to a program that it used, minus the smallest. 0: all used as much of it as the
-/// others, be that all or less. Of a program that is due nothing, nothing is said.
+/// The largest part of what is due to a program that it used, minus the smallest. At 0 all used as much of it as
+/// the others, be that all or less. Of a program that is due nothing, nothing is said.
 pub fn cpu_unfairness(programs: &[Means], cores: usize) -> f64 {
     let due = cores_due(programs, cores);
     let parts = programs.iter().zip(due).filter(|(_, due)| *due > 0.0).map(|(program, due)| program.cores_used() / due);
     range(&parts.collect::<Vec<f64>>())
 }
 
-/// How many of the programs' context switches a second of the co-run sees: each program's switches over the wall-clock
-/// seconds of the same rounds, and the sum of these rates, because the programs run at the same time.
+/// How many of the programs' context switches a second of the co-run sees. Each program's switches are taken over
+/// the wall-clock seconds of the same rounds. The rates are added, because the programs run at the same time.
 pub fn switches_per_s(programs: &[Means]) -> f64 {
     programs.iter().map(|program| program.switches / program.corun_s).sum()
 }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_example_two_programs_slowed_by_100_percent() {
+    fn two_programs_slowed_by_100_percent_have_the_papers_weighted_speedup() {
         let programs = [means(6.0, 3.0, 6.0), means(10.0, 5.0, 10.0)];
         assert_close(programs[0].slowdown(), 1.0);
         assert_close(unfairness(&programs), 0.0);
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_little_because_it_can_use_no_more_is_not_treated_unfairly() {
+    fn a_program_that_uses_little_because_it_can_use_no_more_is_not_treated_unfairly() {
         assert_close(cpu_unfairness(&[user(2.0, 1.0), user(2.0, 1.0)], 2), 0.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.5), user(2.0, 0.5)], 2), 1.0);
         assert_close(cpu_unfairness(&[user(2.0, 1.75), user(0.25, 0.25)], 2), 0.0);
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratios_of_dws_for_mix_1_5() {
+    fn the_ratios_of_mix_1_5_are_those_of_the_dws_paper() {
         // Section 4.1: 1.92 and 1.38 under ABP, a difference of 0.54.
         let programs = [means(1.0, 2.0, 3.84), means(1.0, 5.0, 6.9)];
         assert_close(programs[0].slowdown_ratio(), 1.92);

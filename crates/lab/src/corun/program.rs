@@ -17,8 +17,8 @@ pub enum Program {
 }
 
 impl Program {
-    /// Decides by the text alone: what stands before the first `:` is the name of a kernel, or the text has a space or
-    /// a slash and is a command, or it is a mistake.
+    /// Decides by the text alone. What stands before the first `:` is the name of a kernel; or the text is a
+    /// command, with a space or a slash. Else it is a mistake.
     pub fn parse(text: &str) -> Result<Program, Failure> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
         if catalog::ROWS.iter().any(|row| row.name == name) {

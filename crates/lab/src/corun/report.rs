@@ -7,7 +7,7 @@ use crate::backend::Backend;
 use crate::json::{Corun, CorunProgram, Counters, Refused, Round, Times};
 use comity_console::Failure;
 
-/// Whose time alone is T_b.
+/// The backend that gives T_b by its time alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
     /// Each backend's own.
@@ -46,7 +46,8 @@ impl Baseline {
     }
 }
 
-/// One entry per backend that has run each program alone and together, which all have unless the command was interrupted.
+/// One entry per backend that has run each program alone and together, which all have unless the command was
+/// interrupted.
 pub fn coruns(plan: &Plan, samples: &[Vec<Samples>], baseline: Baseline, cores: usize) -> Vec<Corun> {
     let is_measured = |backend: &usize| {
         let base = match baseline {
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_program_that_runs_on_beside_a_long_one() {
+    fn a_short_program_runs_on_uncounted_beside_a_long_one() {
         let plan = Plan {
             programs: vec![Program::parse("fib").unwrap(), Program::parse("mm").unwrap()],
             backends: vec![Backend::Rayon],

@@ -126,10 +126,10 @@ impl Record {
     }
 }
 
-/// Which block.
+/// A block's place: a backend and a part of the rounds.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// Of which backend.
+    /// Which backend.
     pub backend: usize,
     /// Which of its blocks.
     pub block: usize,
@@ -155,8 +155,8 @@ pub fn rounds(plan: &Plan) -> usize {
     per_program * plan.programs.len() * plan.backends.len()
 }
 
-/// Measures every program under every backend, but for what is filed. What a block brings is filed too, by its number from
-/// `filed.1` on.
+/// Measures every program under every backend, but for what is filed. What a block brings is filed too, by its
+/// number from `filed.1` on.
 pub fn measure(plan: &Plan, record: &Record, filed: Option<(&Filing, usize)>) -> Result<(), Failure> {
     let blocks = blocks(plan.rounds);
     let progress = Progress::new(rounds(plan), record.rounds(), "rounds");

@@ -14,9 +14,9 @@ use comity_console::Failure;
 /// One program as it should be run.
 #[derive(Clone, Copy)]
 pub struct Launch<'a> {
-    /// What.
+    /// The program.
     pub program: &'a Program,
-    /// Under whom.
+    /// What it runs under.
     pub backend: &'a Backend,
     /// With how many workers.
     pub workers: u16,

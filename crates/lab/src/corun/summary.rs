@@ -1,4 +1,5 @@
-//! What a reader who knows none of the measures is told first: who was slowed by how much, under what, and what was lost.
+//! What a reader who knows none of the measures is told first: which program was slowed by how much, under what,
+//! and what was lost.
 
 use std::fmt::Write;
 

@@ -77,7 +77,7 @@ pub fn workers(coruns: &[Corun]) -> String {
     format!("{most} {noun} each{but}")
 }
 
-/// Whether all were right, or whose were not.
+/// Whether all were right, or which programs' were not.
 pub fn results(coruns: &[Corun]) -> String {
     let wrong = |corun: &Corun| {
         let programs = corun.programs.iter().filter(|program| !program.verified);
@@ -276,7 +276,7 @@ mod tests {
     use super::{results, seconds, shorten, table, workers};
 
     #[test]
-    fn a_wrong_result_is_named_and_so_is_who_has_fewer_workers() {
+    fn a_wrong_result_is_named_and_so_is_a_backend_with_fewer_workers() {
         let mut coruns = [corun("abp", 1.0, [1.0, 2.0], None), corun("serial", 1.0, [1.0, 2.0], None)];
         assert_eq!(
             (results(&coruns).as_str(), workers(&coruns).as_str()),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// In nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Costs {
-    /// Of the host.
+    /// What things cost on the host.
     #[serde(flatten)]
     pub host: threads::Costs,
     /// A join that is not stolen, for the worker that forks.

@@ -20,9 +20,9 @@ pub struct Run<'a> {
     pub costs: Costs,
     /// Those that run together.
     pub programs: &'a [Recorded],
-    /// Of all.
+    /// The policy of all programs.
     pub policy: Policy,
-    /// Of each program.
+    /// Workers of each program.
     pub workers: u32,
     /// Counted rounds of a start.
     pub rounds: usize,
@@ -35,7 +35,7 @@ pub struct Run<'a> {
 /// Nanoseconds of rounds, by program. Of each start there are as many.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Foretold {
-    /// How many.
+    /// How many starts.
     pub starts: usize,
     /// Counted rounds alone.
     pub alone: Vec<Vec<u64>>,

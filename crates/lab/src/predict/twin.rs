@@ -100,7 +100,7 @@ impl Found {
     }
 }
 
-/// The kernel whose rules are simulated for one of that release.
+/// The kernel version with the rules that are simulated for one of that release.
 fn version(release: &str, differs: &mut Vec<String>) -> Version {
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|number| number.parse().ok());
     let mut next = || numbers.next().flatten().unwrap_or(0);

@@ -17,8 +17,8 @@ use super::{Arguments, Rounds, choose};
 use crate::choices;
 use crate::progress::Progress;
 
-/// Runs a program in turns with and without being measured. The first run does not count: it shows what the program prints, and that
-/// it records.
+/// Runs a program in turns with and without being measured. The first run does not count: it shows what the program
+/// prints, and that it records.
 pub fn record(command: &[OsString], arguments: &Arguments) -> Result<(Graph, Rounds), Failure> {
     let name = command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     choices::tell(&format!("record {name}, {} rounds", arguments.rounds));

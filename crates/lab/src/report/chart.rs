@@ -1,5 +1,5 @@
-//! The page's charts: SVG for what is drawn, and text of the page for names and numbers, which therefore keeps its size however wide the
-//! page is, and its contrast on a dark one. `figure.rs` makes pictures for files.
+//! The page's charts: SVG for what is drawn, and text of the page for names and numbers. The text keeps its size
+//! however wide the page is, and its contrast on a dark one. `figure.rs` makes pictures for files.
 
 use std::fmt::Write;
 
@@ -138,11 +138,11 @@ pub struct Row {
 
 /// Rows above one axis.
 pub struct Chart {
-    /// What is to be seen, for who does not see it.
+    /// What is to be seen, for readers that do not see it.
     pub label: String,
     /// Outside of what is drawn.
     pub legend: Vec<Key>,
-    /// From above.
+    /// The rows, from above.
     pub rows: Vec<Row>,
     /// What all rows are drawn to.
     pub scale: Scale,
@@ -202,7 +202,7 @@ impl Measured {
     }
 }
 
-/// A dot, with its interval as a line; `words` is shown to who points at it.
+/// A dot, with its interval as a line; `words` is shown where a reader points at it.
 pub fn dot(scale: &Scale, at: Measured, y: usize, class: &str, words: &str) -> Markup {
     html! {
         g class=(class) {
@@ -235,8 +235,8 @@ pub fn bar(scale: &Scale, (from, to): (f64, f64), (y, height): (usize, usize), c
 /// Units of a band's height.
 const LEVELS: usize = 20;
 
-/// A row of columns. In each, `shares` says for each class which part of the column is its; from below, in their order. A part of less
-/// than half of a twentieth is not drawn.
+/// A row of columns. In each, `shares` says for each class which part of the column is its; from below, in their
+/// order. A part of less than half of a twentieth is not drawn.
 pub fn band(height: usize, columns: &[Vec<f64>], classes: &[String]) -> Markup {
     let mut paths = vec![String::new(); classes.len()];
     let mut runs: Vec<Option<(usize, usize, usize)>> = vec![None; classes.len()];
@@ -297,7 +297,7 @@ pub struct Steps {
     pub name: &'static str,
     /// A class of colours.
     pub class: String,
-    /// How.
+    /// How it is drawn.
     pub stroke: Stroke,
     /// The heights, each from its time to the next one's; the last has no successor and is not drawn.
     pub values: Vec<(f64, f64)>,

@@ -69,7 +69,7 @@ pub fn section(id: &str, file: &str, report: &CorunReport) -> Section {
     Section { entries: vec![Entry { id: id.to_owned(), title: file.to_owned(), gist, is_part: false }], body }
 }
 
-/// Who was slowed alike under what.
+/// Which programs were slowed alike under what.
 fn gist(report: &CorunReport, programs: usize) -> String {
     let unfairness: Vec<(&str, f64)> = match report.over_pairs.is_empty() {
         true => report.coruns.iter().map(|corun| (corun.policy.as_str(), corun.unfairness)).collect(),

@@ -42,7 +42,8 @@ impl Input {
     }
 }
 
-/// Longer files are refused, so that a device without an end is. No program writes a timeline that is much longer than two thirds of it.
+/// Longer files are refused, so that a device without an end is. No program writes a timeline that is much longer
+/// than two thirds of it.
 const MOST_BYTES: u64 = 3 << 29;
 
 /// At which it is seen whether a file is text.

@@ -143,7 +143,7 @@ impl Cell {
         (!classes.is_empty()).then(|| classes.join(" "))
     }
 
-    /// So that nobody takes it to be right.
+    /// So that no reader takes it to be right.
     pub fn wrong_if(self, is_wrong: bool) -> Cell {
         Cell { is_wrong, ..self }
     }

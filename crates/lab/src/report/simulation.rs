@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::chart::{self, Chart, Measured, Row, Scale, bar, dot, picture};
 use super::page::{Cell, Entry, Section, clean, facts, heading, table};
 use crate::corun::table::{percent, shorten};
-use crate::simulate::told;
+use crate::simulate::statistics;
 
 /// `comity-simulate/1`, as far as it is shown.
 #[derive(Debug, Deserialize)]
@@ -81,7 +81,7 @@ impl SimulateReport {
 
 /// The simulation's part of the page.
 pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
-    let numbers = told::told(&report.runs);
+    let numbers = statistics::of(&report.runs);
     let machine = &report.scenario.machine;
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let processors = plural(machine.processors as usize, "processor");
@@ -120,7 +120,7 @@ pub fn section(id: &str, file: &str, report: &SimulateReport) -> Section {
 
 /// Those of programs of which more than one ended, with each setting of these keys.
 fn percentiles(keys: &[String], points: &[(Vec<String>, &SimulateReport)]) -> Markup {
-    let each: Vec<_> = points.iter().map(|(values, report)| (values, told::percentiles(&report.runs))).collect();
+    let each: Vec<_> = points.iter().map(|(values, report)| (values, statistics::percentiles(&report.runs))).collect();
     let columns = each.iter().map(|(_, (header, _))| header.clone()).max_by_key(Vec::len).unwrap_or_default();
     let rows = each.iter().flat_map(|(values, (_, rows))| rows.iter().map(move |row| values.iter().chain(row)));
     let rows: Vec<Vec<String>> = rows.map(|cells| cells.cloned().collect()).collect();
@@ -131,7 +131,7 @@ fn percentiles(keys: &[String], points: &[(Vec<String>, &SimulateReport)]) -> Ma
     }
 }
 
-/// A table, whose columns have what is varied before all else.
+/// A table: its columns have what is varied before all else.
 fn settings(title: &str, keys: &[String], columns: &[&str], rows: Vec<Vec<String>>) -> Markup {
     let header: Vec<&str> = keys.iter().map(String::as_str).chain(columns.iter().copied()).collect();
     let cells = |row: Vec<String>| {
@@ -156,8 +156,9 @@ fn row(name: &str, picture: Markup) -> Row {
 /// How long the programs took.
 fn times(report: &SimulateReport) -> Markup {
     let (unit, scale) = report.unit();
-    let time = |name: &str| measured(told::mean_of(&report.runs, name, |program| told::time(program) * scale));
-    let names: Vec<&str> = told::names(&report.runs);
+    let time =
+        |name: &str| measured(statistics::mean_of(&report.runs, name, |program| statistics::time(program) * scale));
+    let names: Vec<&str> = statistics::names(&report.runs);
     let axis =
         Scale::from_zero(names.iter().flat_map(|name| time(name).ends()), format!("time from coming to end, {unit}"));
     let rows = names.iter().map(|name| {
@@ -176,7 +177,7 @@ fn times(report: &SimulateReport) -> Markup {
 /// What the processors did.
 fn spent(report: &SimulateReport) -> Markup {
     let axis = Scale::between(0.0, 100.0, "percent of the processor time spent");
-    let names = told::names(&report.runs);
+    let names = statistics::names(&report.runs);
     let legend = chart::keys(["work", "stealing", "mugging"]);
     let rows = names.iter().map(|name| {
         let all = || report.runs.iter().flat_map(|run| &run.programs).filter(|program| program.name == *name);
@@ -207,7 +208,7 @@ fn spent(report: &SimulateReport) -> Markup {
     Chart { label, legend: legend.clone(), rows, scale: axis, caption, dense: false }.html()
 }
 
-/// Who was there when, in the first run.
+/// Which programs were there when, in the first run.
 fn presence(report: &SimulateReport) -> Markup {
     let run = &report.runs[0];
     if run.programs.len() < 2 || run.programs.len() > MOST_PROGRAMS {
@@ -215,7 +216,7 @@ fn presence(report: &SimulateReport) -> Markup {
     }
     let (unit, scale) = report.unit();
     let axis = Scale::between(0.0, run.steps as f64 * scale, format!("time, {unit}"));
-    let names = told::names(&report.runs);
+    let names = statistics::names(&report.runs);
     let rows = run.programs.iter().map(|program| {
         let end = program.ended.or(program.died);
         let [from, to] = [program.came, end.unwrap_or(run.steps)].map(|time| time as f64 * scale);
@@ -242,7 +243,7 @@ fn presence(report: &SimulateReport) -> Markup {
     let label = format!("When each of {} programs came and ended", run.programs.len());
     let rows = rows.collect();
     html! {
-        h3 { "Who was there when" }
+        h3 { "Which programs were there when" }
         (Chart { label, legend: Vec::new(), rows, scale: axis, caption, dense: true }.html())
     }
 }

@@ -1,4 +1,4 @@
-//! Timelines: who held which core when, over all programs, and what each program's workers were about.
+//! Timelines: which program held which core when, over all of them, and what each program's workers were about.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use crate::corun::table::{percent, shorten};
 /// Of a row, where there are few, and where there are many.
 const HEIGHTS: [usize; 2] = [26, 16];
 const FEW: usize = 4;
-/// The time axis is divided into so many columns at most, and into fewer where there are many rows, so that the page stays small.
+/// The time axis is divided into so many columns at most, and into fewer where there are many rows, so that the
+/// page stays small.
 const COLUMNS: usize = 1_000;
 const LEAST_COLUMNS: usize = 100;
 /// Columns of all rows together, about.
@@ -43,7 +44,7 @@ pub fn section(traces: &[&Trace]) -> Section {
     let id = "timelines";
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let gist = format!("{} on {}", plural(all.len(), "program"), plural(cores(&all).len(), "core"));
-    let title = "Who held which core when".to_owned();
+    let title = "Which program held which core when".to_owned();
     let mut entries = vec![Entry { id: id.to_owned(), title: title.clone(), gist, is_part: false }];
     for (nth, (trace, members)) in traces.iter().zip(&members).enumerate() {
         let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
@@ -117,7 +118,7 @@ impl Columns {
         Columns { from, to, count: (CELLS / rows).clamp(LEAST_COLUMNS, COLUMNS) }
     }
 
-    /// Of a column.
+    /// The width of a column.
     fn width(&self) -> f64 {
         ((self.to - self.from) as f64 / self.count as f64).max(1e-3)
     }

@@ -1,5 +1,5 @@
-//! What a program writes under `COMITY_TRACE=FILE`, and `comity-lab simulate --timeline` of a simulated host: an event a line, as Perfetto and
-//! Chrome read it.
+//! What a program writes under `COMITY_TRACE=FILE`, and `comity-lab simulate --timeline` of a simulated host: an
+//! event a line, as Perfetto and Chrome read it.
 //!
 //! A program that is killed leaves the end of its trace unwritten, and perhaps half of a line: what is whole is read.
 
@@ -13,7 +13,7 @@ use crate::simulate::MACHINE;
 /// What the first event is called, by which the kind is recognised.
 const FIRST: &str = "comity_trace";
 
-/// Of the format.
+/// The version of the format.
 const VERSION: u64 = 1;
 
 /// A slice may begin so much before the one before it ends: both were rounded.
@@ -69,7 +69,8 @@ impl State {
         }
     }
 
-    /// A simulated thread's are finer: who waits in a system call has its task, and who is throttled waits for a core.
+    /// A simulated thread's are finer: one that waits in a system call has its task, and one that is throttled
+    /// waits for a core.
     fn called(name: &str) -> Option<State> {
         match name {
             "blocked" => Some(State::Task),
@@ -109,7 +110,7 @@ impl Mode {
 pub struct Trace {
     /// The file's name.
     pub file: String,
-    /// By their process.
+    /// The programs, by their processes.
     pub programs: BTreeMap<u64, Program>,
     /// Whether the end is missing.
     pub is_cut: bool,
@@ -122,7 +123,7 @@ pub struct Trace {
 pub struct Program {
     /// As the program is called.
     pub name: Option<String>,
-    /// By their thread.
+    /// The workers, by their threads.
     pub workers: BTreeMap<u64, Worker>,
     /// When it held each core.
     pub cores: BTreeMap<u64, Vec<Interval>>,
@@ -192,7 +193,7 @@ struct Details {
     name: Option<String>,
     how: Option<String>,
     events: Option<u64>,
-    /// On the track of a core: whose thread runs there.
+    /// On the track of a core: the program that has its thread there.
     program: Option<u64>,
     core: Option<u64>,
     #[serde(default)]
@@ -396,8 +397,8 @@ pub fn add(before: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
     }
 }
 
-/// Pairs beginnings with ends. Where events were dropped, or the trace was cut short, an interval lasts until the next begins, or
-/// until the last time that is told; an end alone tells nothing.
+/// Pairs beginnings with ends. Where events were dropped, or the trace was cut short, an interval lasts until the
+/// next begins, or until the last time that is told. An end alone tells nothing.
 fn intervals(mut ends: Vec<End>, latest: Nanos) -> Vec<Interval> {
     // What has one time stays in the file's order.
     ends.sort_by_key(|end| end.at);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
-use comity_console::{Failure, output};
+use comity_console::Failure;
 use comity_sim::experiments::a_steal::beyond::{self, Point};
 use comity_sim::experiments::a_steal::time_waste::{self, HeadToHead, MACHINES};
 use comity_sim::experiments::a_steal::utilization::{self, Set};
@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, estimate, here};
 use super::options::{Options, one_in};
-use super::settings::{With, choose, settings};
+use super::settings::{Swept, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
 
@@ -44,8 +44,8 @@ claim, its kind and its tolerance.";
 
 /// A-STEAL: the time, waste, time-waste and utilization experiments of §4 to §7
 ///
-/// The machine is simulated; its thieves, desires and allotments are the code that runs on threads. With --out, each figure is drawn
-/// as an SVG file, and the numbers are in result.json.
+/// The machine is simulated; its thieves, desires and allotments are the code that runs on threads. With --out,
+/// each figure is drawn as an SVG file, and the numbers are in result.json.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -61,10 +61,11 @@ pub struct Arguments {
     /// Seconds of the log, or of the workload model, that count as one quantum, 1 to 1000000
     #[arg(long, value_name = "SECS", default_value_t = SECONDS_PER_QUANTUM, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seconds_per_quantum: u64,
-    /// Choose otherwise what the paper leaves unsaid: fork=tree (the strands of a phase come into being by a tree, not at once),
-    /// trimmed=C (R = C·(T∞ + L·lg P)), or a range of critical-path (steps), parallelism (over the mean availability), serial (part of
-    /// the critical path), iterations (the two phases follow each other so often) or alternating (the same in the time-waste
-    /// experiments), as in iterations=1-8; can be repeated
+    /// Choose otherwise what the paper leaves unsaid; can be repeated. With fork=tree the strands of a phase come
+    /// into being by a tree, not at once; trimmed=C makes R = C·(T∞ + L·lg P). Others take a range, as in
+    /// iterations=1-8: critical-path (steps), parallelism (over the mean availability), serial (part of the
+    /// critical path), iterations (the two phases follow each other so often). The last, alternating, is iterations
+    /// in the time-waste experiments
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     /// Do one run of so many only, for a quick look, 1 to 100
@@ -138,15 +139,10 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         None => experiments.contains(&experiment),
     };
     let mut results = Results::default();
-    for swept in settings(&claims, options.full) {
-        let mut setting = chosen.clone();
-        if let Some(varied) = swept.varied() {
-            setting.vary(varied).map_err(Failure::Run)?;
-        }
-        let runner = With { sweep: &sweep, setting: &swept };
+    for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
         let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
         results.begin(&swept.name);
-        results.measure(&setting, &runs, &runner)?;
+        results.measure(&swept, &runs)?;
     }
     if is_asked(Experiment::Beyond) {
         let quanta = here(beyond::long_quanta(&chosen, &sweep))?;
@@ -155,9 +151,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         if let (Some(quanta), Some(samples), Some(machines)) = (quanta, samples, machines) {
             results.beyond(&quanta, &samples, &machines);
         }
-    }
-    if sweep.shard().is_some() {
-        return output::print(&sweep.elsewhere());
     }
     results.note_jobs(&chosen);
     let (table, extra) = (results.table(), Extra { beyond: results.beyond });
@@ -216,7 +209,8 @@ impl Results {
         self.findings.measured.len() == 1
     }
 
-    fn measure(&mut self, setting: &Setting, runs: &impl Fn(Experiment) -> bool, runner: &With) -> Result<(), Failure> {
+    fn measure(&mut self, runner: &Swept<'_, Setting>, runs: &impl Fn(Experiment) -> bool) -> Result<(), Failure> {
+        let setting = &runner.setting;
         // The waste experiments look at the jobs of the time experiments too.
         if runs(Experiment::Time) || runs(Experiment::Waste) {
             let outcomes = here(time::run(setting, runner))?;

@@ -31,8 +31,9 @@ docs/results/all-five.md says what came of it.";
 
 /// The five papers' policies, comity, and what was before, on the same eight mixes
 ///
-/// Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 cores. For each cell several runs,
-/// of which the median counts. With --out, tables are drawn as SVG files, and the numbers are in result.json.
+/// Programs run together, again and again, on a simulated host and in a virtual machine, on 8, 32 and 128 cores.
+/// For each cell several runs, of which the median counts. With --out, tables are drawn as SVG files, and the
+/// numbers are in result.json.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -51,8 +52,8 @@ pub struct Arguments {
     /// What is printed; can be repeated. JSON has all [default: efficiency, unfairness]
     #[arg(long, value_name = "MEASURE")]
     measure: Vec<Quantity>,
-    /// Choose otherwise: kernel (3.9, with what BWS and Robinhood ask for; 6.18, without), groups (same, separate), comity (a policy in
-    /// its place); can be repeated
+    /// Choose otherwise: kernel (3.9, with what BWS and Robinhood ask for; 6.18, without), groups (same, separate),
+    /// comity (a policy in its place); can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     /// Print JSON (schema comity-all-five/1)

@@ -5,7 +5,7 @@ use std::mem;
 
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
-use comity_console::{Failure, output};
+use comity_console::Failure;
 use comity_sim::experiments::bws::pairs::{self, CoRun, CoRuns, PairKind};
 use comity_sim::experiments::bws::{Benchmark, ORIGINAL, PAPER, Programs, Setting, beyond, examples, solo};
 use comity_sim::experiments::claims::Claim;
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, here};
 use super::options::Options;
-use super::settings::{With, choose, settings};
+use super::settings::{Swept, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
 
@@ -33,17 +33,18 @@ model was fitted to.";
 
 /// BWS: eight programs alone and in all 28 pairs, on 32 simulated cores with Linux 2.6.36
 ///
-/// The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is drawn as an SVG file,
-/// and the numbers are in result.json.
+/// The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is
+/// drawn as an SVG file, and the numbers are in result.json.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Which experiments [default: the paper's]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
-    /// Choose otherwise what the paper leaves unsaid: slow, cg (factors of the recorded lengths), bandwidth, cg-memory, bfs-memory
-    /// (thousandths), clip-serial (µs before a batch), hz, again (process or in-place), or a cost in nanoseconds: steal, yield,
-    /// switch, refill, queue, bell, count; can be repeated
+    /// Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: bandwidth, cg-memory,
+    /// bfs-memory (thousandths), hz. Of the programs: slow, cg (factors of the recorded lengths), clip-serial (µs
+    /// before a batch), again (process or in-place). Costs in nanoseconds: steal, yield, switch, refill, queue,
+    /// bell, count
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     #[command(flatten)]
@@ -131,17 +132,12 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
-    for swept in settings(&claims, options.full) {
-        let mut setting = chosen.clone();
-        if let Some(varied) = swept.varied() {
-            setting.vary(varied).map_err(Failure::Run)?;
-        }
-        let programs = setting.programs();
-        let runner = With { sweep: &sweep, setting: &swept };
+    for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
+        let programs = swept.setting.programs();
         let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
-        let mut found = Found::new(&programs, &runner);
+        let mut found = Found::new(&programs, &swept);
         let measures = found.measure(&runs)?;
-        if swept.varied().is_none() {
+        if swept.is_chosen() {
             findings.figures = found.figures(&runs, &claims.claims);
             extra = found.extra();
         }
@@ -151,9 +147,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         for machine in beyond::MACHINES {
             extra.beyond.extend(here(beyond::run(seed, machine, &sweep))?.unwrap_or_default());
         }
-    }
-    if sweep.shard().is_some() {
-        return output::print(&sweep.elsewhere());
     }
     findings.notes.push(
         "LOOP has no executions of its own: its slowdown is that of its computing time, and it has no variation."
@@ -166,14 +159,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 /// What came of one setting: each part of it is run once, and may be left to other shards.
 struct Found<'a> {
     programs: &'a Programs<'a>,
-    runner: &'a With<'a>,
+    runner: &'a Swept<'a, Setting>,
     alone: Option<Vec<Ran>>,
-    /// By policy.
+    /// The pairs under each policy.
     pairs: Vec<(String, CoRuns)>,
 }
 
 impl<'a> Found<'a> {
-    fn new(programs: &'a Programs<'a>, runner: &'a With<'a>) -> Found<'a> {
+    fn new(programs: &'a Programs<'a>, runner: &'a Swept<'a, Setting>) -> Found<'a> {
         Found { programs, runner, alone: None, pairs: Vec::new() }
     }
 

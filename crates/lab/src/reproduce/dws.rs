@@ -5,7 +5,7 @@ use std::mem;
 
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
-use comity_console::{Failure, output};
+use comity_console::Failure;
 use comity_sim::experiments::claims::Claim;
 use comity_sim::experiments::corun::Ran;
 use comity_sim::experiments::dws::mixes::{self, Compared, Mix, NC, Set};
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, here};
 use super::options::Options;
-use super::settings::{With, choose, settings};
+use super::settings::{Swept, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
 
@@ -32,17 +32,17 @@ numbers beside ours; docs/claims/dws.toml has its tolerance, and what is assumed
 
 /// DWS: eight programs alone and in all 28 mixes, on 16 simulated processors with Linux 2.6.32
 ///
-/// The programs are recorded kernels; the thieves, coordinators and the core table are the code that runs on threads. With --out, each
-/// figure is drawn as an SVG file, and the numbers are in result.json.
+/// The programs are recorded kernels; the thieves, coordinators and the core table are the code that runs on
+/// threads. With --out, each figure is drawn as an SVG file, and the numbers are in result.json.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Which experiments [default: all]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
-    /// Choose otherwise what the paper leaves unsaid: slow (a factor of the recorded lengths), bandwidth, memory, smt (thousandths),
-    /// first-touch, compat-yield (0 or 1), at-home (none, table or all), hz, or a cost in nanoseconds: steal, yield, refill; can be
-    /// repeated
+    /// Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: bandwidth, memory, smt
+    /// (thousandths), first-touch, compat-yield (0 or 1), hz. Of the programs: slow (a factor of the recorded
+    /// lengths), at-home (none, table or all). Costs in nanoseconds: steal, yield, refill
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     #[command(flatten)]
@@ -127,24 +127,16 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
-    for swept in settings(&claims, options.full) {
-        let mut setting = chosen.clone();
-        if let Some(varied) = swept.varied() {
-            setting.vary(varied).map_err(Failure::Run)?;
-        }
-        let programs = setting.programs();
-        let runner = With { sweep: &sweep, setting: &swept };
+    for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
+        let programs = swept.setting.programs();
         let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
         let mut found = Found::default();
-        let measures = found.measure(&programs, &runner, &runs)?;
-        if swept.varied().is_none() {
+        let measures = found.measure(&programs, &swept, &runs)?;
+        if swept.is_chosen() {
             findings.figures = found.figures(&claims.claims);
             extra = found.extra(programs.dws());
         }
         findings.measured.push((swept.name.clone(), measures));
-    }
-    if sweep.shard().is_some() {
-        return output::print(&sweep.elsewhere());
     }
     findings.notes.push(
         "The paper gives no time alone and one size: programs' sizes and the machine's costs are assumed, and most of them swept.".into(),
@@ -167,7 +159,7 @@ impl Found {
     fn measure(
         &mut self,
         programs: &Programs<'_>,
-        runner: &With<'_>,
+        runner: &Swept<'_, Setting>,
         runs: &impl Fn(Experiment) -> bool,
     ) -> Result<Vec<Measure>, Failure> {
         let mut measures = Vec::new();
@@ -314,7 +306,8 @@ const FIGURE_6: OfPaper = &[
     ("mix-6-7-ep-7", 2, 1, [6, 7]),
 ];
 
-/// The ratios of both programs of each mix: the first program's a little to the left of the mix's place, the second's to the right.
+/// The ratios of both programs of each mix: the first program's a little to the left of the mix's place, the
+/// second's to the right.
 fn ratios(title: &str, policies: &[(&str, &Vec<Mix>)], of_paper: OfPaper, claims: &[Claim]) -> Figure {
     let first = policies[0].1;
     let x = |mix: [usize; 2], nth: usize| {

@@ -1,4 +1,5 @@
-//! What came out of a paper's experiments: its claims beside what was measured, figures, and what is to be known of both.
+//! What came out of a paper's experiments: its claims beside what was measured, figures, and what is to be known of
+//! both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -124,8 +125,9 @@ fn shares(judged: &[Judged]) -> Vec<Share> {
 }
 
 impl Findings {
-    /// Prints and files it all, with the experiments' own `table` below the claims and `extra` in JSON. With `--check`, a claim that
-    /// held when it was filed and does not hold is a failure.
+    /// Prints and files it all, with the experiments' own `table` below the claims and `extra` in JSON. With
+    /// `--check`, a claim that held when it was filed and does not hold is a failure. Of a shard's runs nothing is
+    /// judged, for the others are missing.
     pub fn present<E: Serialize>(
         &self,
         (paper, claims): (&Paper, &Claims),
@@ -135,6 +137,9 @@ impl Findings {
         table: &str,
         extra: E,
     ) -> Result<(), Failure> {
+        if sweep.shard().is_some() {
+            return output::print(&sweep.elsewhere());
+        }
         let judged = judge(paper, claims, &self.measured);
         if options.check && judged.is_empty() {
             return Err(Failure::Usage("--check: the paper claims nothing of these experiments".to_owned()));

@@ -35,7 +35,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The claims of the paper, and those of its experiments that the chosen figures ask for; `None` without `--figure`.
+    /// The claims of the paper, and those of its experiments that the chosen figures ask for; `None` without
+    /// `--figure`.
     pub fn claims(&self, paper: &Paper) -> Result<(Claims, Option<Vec<&'static str>>), Failure> {
         let mut claims = paper.claims().map_err(Failure::Run)?;
         if self.figure.is_empty() {

@@ -5,7 +5,7 @@ use std::mem;
 
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
-use comity_console::{Failure, output};
+use comity_console::Failure;
 use comity_sim::experiments::claims::Claim;
 use comity_sim::experiments::measure::Measure;
 use comity_sim::experiments::robinhood::mixes::{self, Beside, CoRun, CoRuns, Decisions};
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, here};
 use super::options::Options;
-use super::settings::{With, choose, settings};
+use super::settings::{Swept, choose, settings};
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
 
@@ -30,18 +30,20 @@ Peng, Wu and Jin, Robinhood: Towards Efficient Work-stealing in Virtualized
 Environments. docs/results/robinhood.md has each of the paper's numbers beside
 ours; docs/claims/robinhood.toml has its kind and tolerance, and what is assumed.";
 
-/// Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, guests with Linux 3.9
+/// Robinhood: virtual machines of 16 virtual CPUs on 16 simulated ones, under Xen's Credit scheduler, guests with
+/// Linux 3.9
 ///
-/// The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is drawn as an SVG file,
-/// and the numbers are in result.json.
+/// The programs are recorded kernels; the thieves are the code that runs on threads. With --out, each figure is
+/// drawn as an SVG file, and the numbers are in result.json.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Which experiments [default: all]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
-    /// Choose otherwise what the paper leaves unsaid: rate (cap, neighbours or weight), weight-of (machine or vcpu), slow, cg (factors of
-    /// the recorded lengths), setup (thousandths), length (ms), hz, or nanoseconds: steal, yield, hypercall, vcpu-switch, refill, far, dom0; can be repeated
+    /// Choose otherwise what the paper leaves unsaid; can be repeated. Of the machine: rate (cap, neighbours or
+    /// weight), weight-of (machine or vcpu), hz. Of the programs: slow, cg (factors of the recorded lengths), setup
+    /// (thousandths), length (ms). In nanoseconds: steal, yield, hypercall, vcpu-switch, refill, far, dom0
     #[arg(long, value_name = "KEY=VALUE")]
     vary: Vec<String>,
     #[command(flatten)]
@@ -141,24 +143,16 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
-    for swept in settings(&claims, options.full) {
-        let mut setting = chosen.clone();
-        if let Some(varied) = swept.varied() {
-            setting.vary(varied).map_err(Failure::Run)?;
-        }
-        let programs = setting.programs();
-        let runner = With { sweep: &sweep, setting: &swept };
+    for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
+        let programs = swept.setting.programs();
         let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
         let mut all = All::default();
-        let measures = all.measure(&programs, &runner, &runs)?;
-        if swept.varied().is_none() {
+        let measures = all.measure(&programs, &swept, &runs)?;
+        if swept.is_chosen() {
             findings.figures = all.figures(&runs, &claims.claims);
             extra = all.extra();
         }
         findings.measured.push((swept.name.clone(), measures));
-    }
-    if sweep.shard().is_some() {
-        return output::print(&sweep.elsewhere());
     }
     findings.notes.push(
         "Programs are shortened to 80 ms alone, again and again, and only ratios are compared. The text does not list the mixes of figure 9: all 15 are run."
@@ -181,7 +175,7 @@ impl All {
     fn measure(
         &mut self,
         programs: &Programs,
-        runner: &With<'_>,
+        runner: &Swept<'_, Setting>,
         runs: &impl Fn(Experiment) -> bool,
     ) -> Result<Vec<Measure>, Failure> {
         use Experiment::{Fig7, Fig8, Fig9, Fig10, Fig11, Fig12, Fig13, Fig14, Figure3, Table2};

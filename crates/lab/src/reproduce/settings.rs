@@ -8,24 +8,62 @@ use serde::de::DeserializeOwned;
 
 use crate::sweep::{Stop, Sweep};
 
-/// One value of one parameter, or the chosen values of all.
-pub struct Setting<'a> {
-    /// `key=value`, or [`CHOSEN`].
+/// One of the settings that experiments are run with. It does their runs, which are filed by its name.
+pub struct Swept<'a, S> {
+    /// `key=value` of a swept parameter, or [`CHOSEN`].
     pub name: String,
+    /// The chosen values, with that one in its place.
+    pub setting: S,
     /// The experiments that it moves.
     moves: Option<&'a [String]>,
+    sweep: &'a Sweep,
 }
 
-impl Setting<'_> {
+impl<S> Swept<'_, S> {
     /// Whether an experiment is run with it.
     pub fn moves(&self, experiment: &str) -> bool {
         self.moves.is_none_or(|moves| moves.iter().any(|one| one == experiment))
     }
 
-    /// What to vary, if it is not that of the chosen values.
-    pub fn varied(&self) -> Option<&str> {
-        (self.name != CHOSEN).then_some(self.name.as_str())
+    /// Whether it has the chosen values.
+    pub fn is_chosen(&self) -> bool {
+        self.name == CHOSEN
     }
+}
+
+impl<S> Runner for Swept<'_, S> {
+    type Stop = Stop;
+
+    fn run<R, W>(&self, name: &str, runs: usize, work: W) -> Result<Vec<R>, Stop>
+    where
+        R: Serialize + DeserializeOwned + Send + Sync,
+        W: Fn(usize) -> R + Sync,
+    {
+        match self.is_chosen() {
+            true => self.sweep.run(name, runs, work),
+            false => self.sweep.run(&format!("{name}.{}", self.name), runs, work),
+        }
+    }
+}
+
+/// The settings of a paper's experiments: the `chosen` one and, with `full`, that with every other value of a swept
+/// parameter, one at a time.
+pub fn settings<'a, S: Clone>(
+    claims: &'a Claims,
+    full: bool,
+    sweep: &'a Sweep,
+    chosen: &S,
+    vary: fn(&mut S, &str) -> Result<(), String>,
+) -> Result<Vec<Swept<'a, S>>, Failure> {
+    let mut settings = vec![Swept { name: CHOSEN.to_owned(), setting: chosen.clone(), moves: None, sweep }];
+    for parameter in claims.parameters.iter().filter(|_| full) {
+        for value in &parameter.sweep {
+            let (name, mut setting) = (format!("{}={value}", parameter.name), chosen.clone());
+            vary(&mut setting, &name).map_err(Failure::Run)?;
+            settings.push(Swept { name, setting, moves: Some(&parameter.moves), sweep });
+        }
+    }
+    Ok(settings)
 }
 
 /// What `--vary` chooses otherwise of what a paper leaves unsaid. The name of the runs says so.
@@ -42,17 +80,6 @@ pub fn choose(
     Ok(())
 }
 
-/// The chosen values, and with `full` every other value of a swept parameter, one at a time.
-pub fn settings(claims: &Claims, full: bool) -> Vec<Setting<'_>> {
-    let chosen = Setting { name: CHOSEN.to_owned(), moves: None };
-    let swept = claims.parameters.iter().filter(|_| full).flat_map(|parameter| {
-        let one =
-            |value: &String| Setting { name: format!("{}={value}", parameter.name), moves: Some(&parameter.moves) };
-        parameter.sweep.iter().map(one)
-    });
-    [chosen].into_iter().chain(swept).collect()
-}
-
 /// What a run without `full` leaves out, in a sentence; empty, if nothing is swept.
 pub fn left_out(claims: &Claims) -> String {
     let swept = claims.parameters.iter().filter(|parameter| !parameter.sweep.is_empty());
@@ -63,28 +90,5 @@ pub fn left_out(claims: &Claims) -> String {
             "A subset: only the chosen values. With --full these are swept too, for no datum fixes them: {}.",
             each.join(", ")
         ),
-    }
-}
-
-/// Runs with one setting, whose runs are filed by its name.
-pub struct With<'a> {
-    /// Who runs.
-    pub sweep: &'a Sweep,
-    /// With what.
-    pub setting: &'a Setting<'a>,
-}
-
-impl Runner for With<'_> {
-    type Stop = Stop;
-
-    fn run<R, W>(&self, name: &str, runs: usize, work: W) -> Result<Vec<R>, Stop>
-    where
-        R: Serialize + DeserializeOwned + Send + Sync,
-        W: Fn(usize) -> R + Sync,
-    {
-        match self.setting.varied() {
-            None => self.sweep.run(name, runs, work),
-            Some(varied) => self.sweep.run(&format!("{name}.{varied}"), runs, work),
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::mem;
 
 use clap::{Args, ValueEnum};
-use comity_console::{Failure, output};
+use comity_console::Failure;
 use comity_sim::experiments::claims::Claim;
 use comity_sim::experiments::measure::Measure;
 use comity_sim::experiments::ws_last::{
@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::findings::{Findings, here};
 use super::options::{Options, one_in};
-use super::settings::{With, choose, settings};
+use super::settings::{choose, settings};
 use crate::backend::MAX_WORKERS;
 use crate::figure::{Axis, Figure, Marks, Series};
 use crate::sweep::Sweep;
@@ -33,21 +33,22 @@ leaves unsaid, what was chosen, and where numbers differ.";
 
 /// WS-LAST: the four experiments of §4, scatter-gather under WS-CUR and WS-LAST
 ///
-/// The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, and where an unblocked task goes,
-/// are the code that runs on threads. With --out, each figure is drawn as an SVG file, and the numbers are in result.json.
+/// The machine is simulated: 8 CPUs, run queues with locks, tasks that block on channels. Its thieves, and where an
+/// unblocked task goes, are the code that runs on threads. With --out, each figure is drawn as an SVG file, and the
+/// numbers are in result.json.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Which experiments [default: all]
     #[arg(value_name = "EXPERIMENT")]
     experiments: Vec<Experiment>,
-    /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's numbers are those of 8
-    /// CPUs, so there is nothing to check; the points with 10 ms per message are left out
+    /// Run on this machine's threads, as many as it has cores, instead of the simulated machine. The paper's
+    /// numbers are those of 8 CPUs, so there is nothing to check; the points with 10 ms per message are left out
     #[arg(long, conflicts_with_all = ["check", "full", "vary", "seed", "shard"])]
     real: bool,
-    /// Choose otherwise what the paper leaves unsaid, in nanoseconds: queue (a run queue's lock is held), handover (it passes to who
-    /// waits for it), steal (the rest of an attempt), removal (as much longer the lock is held if a task is taken), yield, switch (from one task to another), or message (sending or receiving);
-    /// can be repeated
+    /// Choose otherwise what the paper leaves unsaid, in nanoseconds; can be repeated. Of a run queue's lock: queue
+    /// (it is held), handover (it passes on), removal (it is held so much longer if a task is taken). Others: steal
+    /// (the rest of an attempt), yield, switch (from one task to another), message (sending or receiving)
     #[arg(long, value_name = "KEY=NS")]
     vary: Vec<String>,
     /// Do one round of so many only, for a quick look, 1 to 100
@@ -143,12 +144,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let mut findings = Findings::default();
     let mut points = Vec::new();
     let mut table = String::new();
-    for swept in settings(&claims, options.full) {
-        let mut setting = chosen.clone();
-        if let Some(varied) = swept.varied() {
-            setting.vary(varied).map_err(Failure::Run)?;
-        }
-        let runner = With { sweep: &sweep, setting: &swept };
+    for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
         let mut measured = Vec::new();
         for experiment in Experiment::value_variants().iter().copied() {
             if !is_asked(experiment) || !swept.moves(experiment.name()) {
@@ -161,12 +157,14 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
                 outcomes
             } else {
                 let points = experiment.points();
-                let Some(outcomes) = here(setting.simulate(experiment.name(), &points, &runner))? else { continue };
+                let Some(outcomes) = here(swept.setting.simulate(experiment.name(), &points, &swept))? else {
+                    continue;
+                };
                 // The paper's numbers are those of 8 CPUs.
                 measured.extend(experiment.measures(&outcomes));
                 outcomes
             };
-            if swept.varied().is_some() {
+            if !swept.is_chosen() {
                 continue;
             }
             let (of_paper, cpus) = if real { (&[][..], cores.into()) } else { (&claims.claims[..], CPUS) };
@@ -180,9 +178,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             points.extend(outcomes.into_iter().map(row));
         }
         findings.measured.push((swept.name.clone(), measured));
-    }
-    if sweep.shard().is_some() {
-        return output::print(&sweep.elsewhere());
     }
     findings.present((&PAPER, &claims), name, &sweep, &options, &table, Extra { points })
 }
@@ -229,7 +224,8 @@ fn figure(title: &str, x: Axis, y: Axis, series: Vec<Series>) -> Figure {
 
 type Figures = Vec<(&'static str, Figure)>;
 
-/// The paper's points beside our series of these names: of each, the claim with its number, where it lies, and in how many units.
+/// The paper's points beside our series of these names: of each, the claim with its number, where it lies, and in
+/// how many units.
 fn beside(series: &mut Vec<Series>, claims: &[Claim], points: &[(&str, &[(&str, f64)])], unit: f64, caveat: &str) {
     let number = |id: &str| claims.iter().find(|claim| claim.id == id)?.number;
     for (name, own) in points {

@@ -5,10 +5,10 @@ use comity_sim::scenario::{Model, Outcome};
 use comity_sim::threads::{Counts, Switches};
 
 use super::points::{Point, Points};
-use super::told::waste;
+use super::statistics::waste;
 
-/// The columns, in their order, before one for each `--set`. Times and cycles are in steps of the machine, which on a host are
-/// nanoseconds; what a run, or a machine, does not have is empty. `scenarios/README.md` has the rest.
+/// The columns, in their order, before one for each `--set`. Times and cycles are in steps of the machine, which on
+/// a host are nanoseconds; what a run, or a machine, does not have is empty. `scenarios/README.md` has the rest.
 const HEADER: [&str; 37] = [
     "point",
     "run",

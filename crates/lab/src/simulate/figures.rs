@@ -9,7 +9,7 @@ use comity_sim::experiments::fit::Estimate;
 use comity_sim::scenario::{Model, Outcome};
 
 use super::points::Points;
-use super::told::{mean_of, names, time};
+use super::statistics::{mean_of, names, time};
 use crate::figure::{Axis, Figure, Marks, Series};
 
 /// Numbers so far apart have a logarithmic axis.

@@ -1,4 +1,5 @@
-//! A file that is written while a run goes on, by what observes it. What goes wrong first is told when the run is over.
+//! A file that is written while a run goes on, by what observes it. What goes wrong first is told when the run is
+//! over.
 
 use std::cell::RefCell;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! The points of a sweep: what `--set` and `--policy` make of one scenario. Each is a scenario by itself, with all that a file is checked for.
+//! The points of a sweep: what `--set` and `--policy` make of one scenario. Each is a scenario by itself, with all
+//! that a file is checked for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -80,7 +81,7 @@ impl Serialize for Scalar {
 pub struct Point {
     /// The value on each axis.
     pub values: Vec<Scalar>,
-    /// What runs.
+    /// The scenario.
     pub scenario: Scenario,
 }
 
@@ -140,7 +141,8 @@ impl Points {
         panic!("there is no such run")
     }
 
-    /// What is varied, for the head of a file of runs: with the scenario it says what each run is. Empty if nothing is.
+    /// What is varied, for the head of a file of runs: with the scenario it says what each run is. Empty if nothing
+    /// is.
     pub fn told(&self) -> String {
         let axis = |Axis { key, values, .. }: &Axis| {
             let values: Vec<String> = values.iter().map(Scalar::to_string).collect();
@@ -239,8 +241,6 @@ fn element<'a>(list: &'a mut [Value], key: &str) -> Result<&'a mut Value, String
     }
 }
 
-// ---- What is written on the command line. ----
-
 fn axes(base: &Value, names: &[&str], sets: &[String], policies: &[String]) -> Result<Vec<Axis>, String> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in sets {
@@ -324,7 +324,7 @@ fn of_program<'a>(names: &[&'a str], text: &'a str) -> Result<Option<(&'a str, &
     }
 }
 
-/// The program whose name and `separator` are the beginning of `text`, and the rest.
+/// The program for which `text` begins with its name and `separator`, and the rest.
 fn named<'a>(names: &[&'a str], text: &'a str, separator: char) -> Option<(&'a str, &'a str)> {
     let found = names.iter().filter_map(|name| Some((*name, text.strip_prefix(name)?.strip_prefix(separator)?)));
     found.max_by_key(|(name, _)| name.len())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use comity_graph::Graph;
 
-/// See the module.
+/// The recordings of a scenario, each read once.
 pub struct Recordings<'a> {
     /// In which their names are looked up.
     folder: &'a Path,
@@ -38,7 +38,8 @@ impl<'a> Recordings<'a> {
         Ok(graph)
     }
 
-    /// For the head of a file of runs: those of another recording with the same name are others. Empty if there are none.
+    /// For the head of a file of runs: those of another recording with the same name are others. Empty if there are
+    /// none.
     pub fn told(&self) -> String {
         self.found.iter().map(|(name, (hash, _))| format!(", {name} is {hash:x}")).collect()
     }

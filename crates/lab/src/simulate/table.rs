@@ -6,7 +6,7 @@ use comfy_table::{Table, presets};
 use comity_sim::scenario::Outcome;
 
 use super::points::{Axis, Points};
-use super::told::{self, Told};
+use super::statistics::{self, Statistics};
 
 /// A header, and for each point the rows.
 type Parts = (Vec<&'static str>, Vec<Vec<Vec<String>>>);
@@ -14,22 +14,22 @@ type Parts = (Vec<&'static str>, Vec<Vec<Vec<String>>>);
 /// The tables, and what else there is to say.
 pub fn tables(points: &Points, runs: &[Vec<Outcome>]) -> String {
     let mut text = String::new();
-    let each: Vec<Told> = runs.iter().map(|runs| told::told(runs)).collect();
+    let each: Vec<Statistics> = runs.iter().map(|runs| statistics::of(runs)).collect();
     // On some machines there is more to tell than on others.
-    let header = each.iter().map(|told| told.header.clone()).max_by_key(Vec::len).unwrap_or_default();
-    let (rows, sentences): (Vec<_>, Vec<_>) = each.into_iter().map(|told| (told.rows, told.sentences)).unzip();
+    let header = each.iter().map(|table| table.header.clone()).max_by_key(Vec::len).unwrap_or_default();
+    let (rows, sentences): (Vec<_>, Vec<_>) = each.into_iter().map(|table| (table.rows, table.sentences)).unzip();
     write(&mut text, points, (header, rows));
     if points.axes.is_empty() {
         for sentence in sentences.into_iter().flatten() {
             let _ = writeln!(text, "{sentence}");
         }
     } else {
-        let (headers, rows): (Vec<_>, Vec<_>) = runs.iter().map(|runs| told::told_of_runs(runs)).unzip();
+        let (headers, rows): (Vec<_>, Vec<_>) = runs.iter().map(|runs| statistics::told_of_runs(runs)).unzip();
         let header = headers.into_iter().max_by_key(Vec::len).unwrap_or_default();
         write(&mut text, points, (header, rows.into_iter().map(|row| vec![row]).collect()));
         text.push_str("Times and waste are means over the runs, of the programs that ended.\n");
     }
-    let (headers, rows): (Vec<_>, Vec<_>) = runs.iter().map(|runs| told::percentiles(runs)).unzip();
+    let (headers, rows): (Vec<_>, Vec<_>) = runs.iter().map(|runs| statistics::percentiles(runs)).unzip();
     if rows.iter().any(|rows| !rows.is_empty()) {
         text.push_str("p50 / p90 / p99 of the programs that ended, in all runs:\n");
         write(&mut text, points, (headers.into_iter().max_by_key(Vec::len).unwrap_or_default(), rows));

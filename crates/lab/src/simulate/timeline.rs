@@ -1,6 +1,8 @@
-//! A run as a timeline, which Perfetto, Chrome and `comity-lab report` read: the file that a program writes under `COMITY_TRACE`
-//! (`runtime/src/watching/trace/file.rs`), with tracks of the cores beside those of the workers. Each program is a process, whose threads
-//! are its workers; the cores are threads of one more.
+//! A run as a timeline, which Perfetto, Chrome and `comity-lab report` read.
+//!
+//! It is the file that a program writes under `COMITY_TRACE` (`runtime/src/watching/trace/file.rs`), with tracks of
+//! the cores beside those of the workers. Each program is a process with its workers as threads; the cores are
+//! threads of one more.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,7 +14,7 @@ pub fn refused(words: &[&str], part: &str) {
 }
 
 #[test]
-fn an_unknown_kernel_key_or_value() {
+fn an_unknown_kernel_key_or_value_is_refused() {
     for verb in [&["kernel"][..], &["corun", "fib:n=10"]] {
         let with = |program| [verb, &[program]].concat();
         refused(&with("fibonacci"), "is called 'fibonacci'; choose one of fib, ");
@@ -28,7 +28,7 @@ fn an_unknown_kernel_key_or_value() {
 }
 
 #[test]
-fn more_memory_than_there_is() {
+fn more_memory_than_there_is_is_refused() {
     // 2.4 TB.
     let program = "mergesort:n=100000000000";
     refused(&["kernel", program], "mergesort: this takes 2288819 MiB of memory, and ");
@@ -36,7 +36,7 @@ fn more_memory_than_there_is() {
 }
 
 #[test]
-fn an_unknown_policy_backend_or_baseline() {
+fn an_unknown_policy_backend_or_baseline_is_refused() {
     refused(&["kernel", "fib", "--policy", "cilk"], "no policy is called 'cilk'; choose one of comity, plain, abp");
     refused(&["kernel", "fib", "--policy", "bws:depth=3"], "policy bws has no parameter 'depth'");
     refused(&["kernel", "fib", "--backend", "tbb"], "invalid value 'tbb'");
@@ -50,7 +50,7 @@ fn an_unknown_policy_backend_or_baseline() {
 }
 
 #[test]
-fn a_count_of_zero_or_beyond_reason() {
+fn a_count_of_zero_or_beyond_reason_is_refused() {
     for verb in [&["kernel", "fib"][..], &["corun", "fib", "fib"]] {
         for (flag, value, range) in [
             ("--workers", "0", "1..=1024"),
@@ -71,7 +71,7 @@ fn a_count_of_zero_or_beyond_reason() {
 }
 
 #[test]
-fn a_bench_of_what_is_not_there() {
+fn a_bench_of_what_is_not_there_is_refused() {
     refused(&["bench", "fork-join", "--workload", "fib,knapsack"], "invalid value 'knapsack'");
     refused(&["bench", "fork-join", "--workload", "fib,fib"], "fib is listed twice");
     refused(&["bench", "fork-join", "--workers", "1"], "2..=1024");
@@ -82,7 +82,7 @@ fn a_bench_of_what_is_not_there() {
 }
 
 #[test]
-fn a_binary_that_is_not_there_or_is_none() {
+fn a_binary_that_is_not_there_or_is_none_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let good = executable(&folder, "good", "cat");
     let (good, plain) = (good.to_str().unwrap(), folder.path().join("plain"));
@@ -101,7 +101,7 @@ fn a_binary_that_is_not_there_or_is_none() {
 }
 
 #[test]
-fn a_result_file_that_cannot_be_written() {
+fn a_result_file_that_cannot_be_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     refused(&["corun", "fib", "fib", "--json", &path("")], "it is a directory");
@@ -124,7 +124,7 @@ fn an_existing_result_survives_bad_input_and_a_failed_run() {
 }
 
 #[test]
-fn bad_values_in_the_environment() {
+fn bad_values_in_the_environment_are_refused() {
     for (name, value, part) in [
         ("COMITY_POLICY", "cilk", "COMITY_POLICY: no policy is called 'cilk'"),
         ("COMITY", "of", "COMITY=of is neither on nor off"),
@@ -140,7 +140,7 @@ fn bad_values_in_the_environment() {
 }
 
 #[test]
-fn files_that_cannot_be_plotted_or_written() {
+fn files_that_cannot_be_plotted_or_written_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();

@@ -1,4 +1,5 @@
-//! The benches run, check what they measure, and report everybody. No figure is looked at, but for those of a fake.
+//! The benches run, check what they measure, and report every backend. No figure is looked at, but for those of a
+//! fake.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -45,7 +46,7 @@ fn fork_join_has_every_backend_on_every_program() {
 }
 
 #[test]
-fn fork_join_in_a_table_with_more_workers_than_cores() {
+fn fork_join_prints_a_table_also_of_more_workers_than_cores() {
     let words =
         ["bench", "fork-join", "--quick", "--workload", "tree,fib", "--n", "12", "--rounds", "1", "--workers", "5"];
     let output = lab().args(words).assert().success().get_output().clone();
@@ -74,7 +75,7 @@ fn the_phase_loop_has_every_backend_with_every_gap() {
 }
 
 #[test]
-fn idle_pools_and_pools_beside_a_task() {
+fn idle_has_every_backend_without_work_and_beside_a_task() {
     let words = ["bench", "idle", "--seconds", "1", "--task-seconds", "1", "--threads", "2", "--policy", "comity,bws"];
     let report = json(lab().args(words).arg("--json"));
     assert_eq!(report["schema"], "comity-bench-idle/1");
@@ -123,7 +124,7 @@ fn drop_in(stock: &PathBuf, drop_in: &PathBuf) -> assert_cmd::Command {
 }
 
 #[test]
-fn the_drop_in_under_each_policy_over_the_stock_one() {
+fn the_drop_in_is_compared_under_each_policy_with_the_stock_one() {
     let folder = tempfile::tempdir().unwrap();
     let fake = executable(&folder, "fake", FAKE);
     let words = ["--policy", "comity,bws", "--workers", "3", "--json"];
@@ -149,7 +150,7 @@ fn the_drop_in_under_each_policy_over_the_stock_one() {
 }
 
 #[test]
-fn the_drop_in_in_a_table() {
+fn drop_in_prints_a_table() {
     let folder = tempfile::tempdir().unwrap();
     let fake = executable(&folder, "fake", FAKE);
     let output = drop_in(&fake, &fake).args(["kernel fib", "--workers", "1"]).assert().success().get_output().clone();
@@ -200,7 +201,7 @@ fn a_binary_that_stops_to_answer_is_said_to() {
 }
 
 #[test]
-fn a_program_that_the_stock_binary_cannot_run() {
+fn a_program_that_the_stock_binary_cannot_run_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let fake = executable(&folder, "fake", FAKE);
     let output = drop_in(&fake, &fake).arg("odd").assert().code(1).get_output().clone();
@@ -274,7 +275,8 @@ fn programs_side_by_side_are_measured_with_and_without_a_table() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("\nquota-changes\n    fib with a quota"));
 }
 
-/// Nobody looks whether a policy is good: who takes part, in which groups, and that nobody has more cores than there are.
+/// Whether a policy is good is not looked at: which take part, in which groups, and that none has more cores than
+/// there are.
 #[test]
 fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     let words = [
@@ -305,7 +307,8 @@ fn accelerate_has_every_policy_between_its_bounds_in_both_groupings() {
     }
 }
 
-/// No figure is compared with another: a busy machine gives others. The simulated ones are the same everywhere but for ticks and processors.
+/// No figure is compared with another: a busy machine gives others. The simulated ones are the same everywhere but
+/// for ticks and processors.
 #[test]
 fn a_run_queue_is_probed_on_threads_and_simulated() {
     let words = ["bench", "run-queue", "--rounds", "1", "--count-ms", "100", "--tries", "1", "--simulate-s", "2"];

@@ -54,7 +54,8 @@ impl Desk {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The command from another folder than the file's, with nothing on the PATH but what a script needs, and these scripts.
+    /// The command from another folder than the file's, with nothing on the PATH but what a script needs, and these
+    /// scripts.
     fn command(&self, words: &[&str]) -> assert_cmd::Command {
         let mut command = lab();
         command.current_dir("/").args(["sweep", &self.path("sweep.toml")]).args(words);

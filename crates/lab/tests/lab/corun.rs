@@ -114,7 +114,7 @@ fn mean_of(values: &[f64]) -> f64 {
 }
 
 #[test]
-fn policies_and_rayon_side_by_side() {
+fn policies_and_rayon_are_reported_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("result.json");
     let policies = "abp,bws:sleep_threshold=128,comity";
@@ -138,9 +138,9 @@ fn policies_and_rayon_side_by_side() {
     assert!(progress.lines().last().unwrap().starts_with("96 of 96 rounds: "), "{progress}");
 
     let coruns = report["coruns"].as_array().unwrap();
-    let who: Vec<_> = coruns.iter().map(|corun| (corun["policy"].as_str(), corun["backend"].as_str())).collect();
+    let backends: Vec<_> = coruns.iter().map(|corun| (corun["policy"].as_str(), corun["backend"].as_str())).collect();
     assert_eq!(
-        who,
+        backends,
         [
             (Some("abp"), Some("comity")),
             (Some("bws:sleep_threshold=128"), Some("comity")),
@@ -272,7 +272,7 @@ fn a_named_baseline_gives_all_backends_the_same_base() {
 }
 
 #[test]
-fn rayon_or_one_thread_alone_and_a_single_round() {
+fn rayon_or_one_thread_runs_alone_and_for_a_single_round() {
     let report = json(lab().args(SMALL).args(["--backend", "serial,rayon", "--rounds", "1", "--json", "-"]));
     assert_consistent(&report);
     let coruns = report["coruns"].as_array().unwrap();
@@ -318,7 +318,7 @@ fn a_command_runs_beside_a_kernel_and_finds_its_workers() {
 }
 
 #[test]
-fn a_session_of_its_own_only_where_asked_for() {
+fn programs_have_sessions_of_their_own_only_where_asked_for() {
     let session = |stat: &str| stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap().to_owned();
     let own = session(&fs::read_to_string("/proc/self/stat").unwrap());
     for (group, expected) in [("same", "same"), ("separate", "separate")] {
@@ -381,7 +381,7 @@ fn the_first_lines_are_in_words_and_the_table_has_eight_columns() {
 }
 
 #[test]
-fn the_same_as_csv_and_as_a_picture() {
+fn csv_and_picture_say_the_same_as_json() {
     let folder = tempfile::tempdir().unwrap();
     let [json, csv, drawn, again] = ["r.json", "r.csv", "r.svg", "again.svg"].map(|name| folder.path().join(name));
     let run = ["--backend", "comity,rayon", "--rounds", "2"];

@@ -141,7 +141,7 @@ fn a_bench_goes_on_where_it_was() {
     assert_eq!((ran("sort"), &report["partial"]), (12, &false.into()));
     let programs = report["programs"].as_array().unwrap();
     assert!(programs.iter().all(|program| program["rounds"] == 3) && programs.len() == 2, "{report}");
-    // Whoever asks again is told again.
+    // The same command again tells the same.
     let before = ran("slow");
     assert_eq!(json(lab().args(&three))["programs"], report["programs"]);
     assert_eq!(ran("slow"), before);

@@ -1,5 +1,6 @@
 //! The verbs that run one kernel or list them.
 
+use crate::command::{assert_completions_and_man_pages_have, assert_every_help_fits_80_columns};
 use crate::{json, lab};
 
 #[test]
@@ -47,7 +48,8 @@ fn a_policy_says_what_it_cannot_accelerate_here() {
         assert!(line.contains(part), "{line}");
         assert_eq!(told(&["-q"]), "");
     }
-    // A thief of bws pulls a preempted peer that it yields to, so on a busy machine only the plain yield moves no thread.
+    // A thief of bws pulls a preempted peer that it yields to, so on a busy machine only the plain yield moves no
+    // thread.
     let report = json(lab().args(["kernel", "fib:n=15", "--policy", "robinhood-s:yield_to=plain", "--json"]));
     let counters = &report["rounds"][0]["counters"];
     assert_eq!(counters["accelerations"], 0);
@@ -66,39 +68,10 @@ fn the_kernels_are_listed() {
 
 #[test]
 fn every_help_fits_80_columns() {
-    let mut left = vec![Vec::new()];
-    let mut seen = 0;
-    while let Some(words) = left.pop() {
-        let output = lab().args(&words).arg("--help").assert().success().get_output().clone();
-        let text = String::from_utf8(output.stdout).unwrap();
-        for line in text.lines() {
-            assert!(line.chars().count() <= 80, "{words:?}: {line}");
-        }
-        seen += 1;
-        let verbs = text.split_once("\nCommands:\n").map_or("", |(_, after)| after.split("\n\n").next().unwrap());
-        // A verb's name is indented by two; what continues its line, by more.
-        let names =
-            verbs.lines().filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
-        left.extend(names.filter(|name| *name != "help").map(|name| [words.clone(), vec![name.to_owned()]].concat()));
-    }
-    assert!(seen > 15, "only {seen} helps were found");
+    assert_every_help_fits_80_columns(lab, 15);
 }
 
 #[test]
 fn completions_and_man_pages_know_every_verb() {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let output = lab().args(["completions", shell]).assert().success().get_output().clone();
-        let text = String::from_utf8(output.stdout).unwrap();
-        assert!(["corun", "pairs"].iter().all(|word| text.contains(word)), "{shell}: {text}");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let pages = folder.path().join("new/man1");
-    lab().arg("man").arg(&pages).assert().success();
-    for (page, word) in [("comity-lab.1", "corun"), ("comity-lab-corun.1", "pairs")] {
-        let text = std::fs::read_to_string(pages.join(page)).unwrap();
-        assert!(text.replace("\\-", "-").contains(word), "{word} is not in {page}:\n{text}");
-    }
-    let nowhere = pages.join("comity-lab.1").join("below");
-    lab().arg("man").arg(nowhere).assert().code(2);
-    lab().args(["completions", "tcsh"]).assert().code(2);
+    assert_completions_and_man_pages_have(lab, "comity-lab", ["corun", "pairs"]);
 }

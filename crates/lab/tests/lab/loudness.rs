@@ -51,7 +51,7 @@ fn each_verb_that_measures_says_less_and_more() {
 }
 
 #[test]
-fn who_has_nothing_more_or_less_to_say_refuses() {
+fn a_verb_that_has_nothing_more_or_less_to_say_refuses() {
     for words in
         [&["plot", "none.json"][..], &["completions", "bash"], &["kernel", "--list"], &["bench", "use", "--list"]]
     {

@@ -3,6 +3,8 @@
 mod bad_input;
 mod bench;
 mod campaign;
+#[path = "../../../cli/tests/harness/command.rs"]
+mod command;
 mod corun;
 mod interrupted;
 mod kernel;
@@ -19,10 +21,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assert_cmd::Command;
+use command::{json, send, wait_until};
 use tempfile::TempDir;
 
 /// The command, ready for arguments. After ten minutes it is taken to hang; that is no bound on its speed.
@@ -32,30 +34,6 @@ fn lab() -> Command {
     command
 }
 
-/// Looks again and again, for very long: other tests want the cores too.
-#[track_caller]
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(600), "{what} did not come true");
-        sleep(Duration::from_millis(10));
-    }
-}
-
-/// `kill` is a word of the shell everywhere.
-fn send(signal: &str, process: u32) {
-    assert!(
-        std::process::Command::new("sh").args(["-c", &format!("kill -{signal} {process}")]).status().unwrap().success()
-    );
-}
-
-/// Standard output of a run that succeeds, as JSON.
-#[track_caller]
-fn json(command: &mut Command) -> serde_json::Value {
-    let output = command.assert().success().get_output().clone();
-    serde_json::from_slice(&output.stdout).expect("standard output is JSON")
-}
-
 /// The beginning of a shell script that answers the first line as `rayon-programs serve` does, with a list.
 const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
 
@@ -63,13 +41,15 @@ const FAKE_LIST: &str = r#"read -r line; echo '{"programs":["sort"]}'; "#;
 fn executable(folder: &TempDir, name: &str, script: &str) -> PathBuf {
     let [text, path] = [format!("{name}.text"), name.to_owned()].map(|name| folder.path().join(name));
     std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // Written by another process: a child that another test forks meanwhile would have the file open, and it could not be executed.
+    // Written by another process: a child that another test forks meanwhile would have the file open, and it could
+    // not be executed.
     let installed = std::process::Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
     assert!(installed.unwrap().success());
     path
 }
 
-/// The command with these words; how it ended, and what it said, after `signal` came when the `lines`-th line of standard error had.
+/// The command with these words; how it ended, and what it said, after `signal` came when the `lines`-th line of
+/// standard error had.
 fn ended_at_a_line(lines: usize, signal: &str, words: &[&str]) -> Interrupted {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_comity-lab"))
         .args(words)

@@ -1,4 +1,5 @@
-//! However a co-run ends, no process of it is left. Every test runs commands that carry a number nobody else uses.
+//! However a co-run ends, no process of it is left. Every test runs commands that carry a number that no other test
+//! uses.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -22,7 +23,7 @@ fn alive(marker: &str) -> Vec<String> {
     lines.filter(|line| line.contains(marker)).collect()
 }
 
-/// A co-run whose two programs have both started a sleep that lasts.
+/// A co-run of two programs that have both started a sleep that lasts.
 fn hanging_corun(marker: &str, extra: &[&str]) -> Child {
     let hang = format!("sleep {marker}; true");
     let child = Command::new(env!("CARGO_BIN_EXE_comity-lab"))
@@ -79,7 +80,7 @@ fn what_a_command_leaves_running_is_ended() {
 #[test]
 fn a_signal_ends_the_command_and_all_it_started() {
     let marker = marker(4);
-    // Whoever runs the tests may have them, and so the command, ignore the others.
+    // The caller of the tests may have them, and so the command, ignore the others.
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
     let ignored = u64::from_str_radix(ignored, 16).unwrap();
@@ -165,7 +166,7 @@ fn a_signal_or_a_failure_ends_the_backends_of_a_bench() {
     };
     let sleeps = || alive(&marker).iter().filter(|line| line.starts_with("sleep ")).count();
     let mut child = bench(&[]);
-    wait_until("everybody sleeps", || sleeps() == 6);
+    wait_until("every program sleeps", || sleeps() == 6);
     send("TERM", child.id());
     assert_eq!(child.wait().unwrap().signal(), Some(15));
     assert_eq!(alive(&marker), [""; 0]);
@@ -175,13 +176,13 @@ fn a_signal_or_a_failure_ends_the_backends_of_a_bench() {
     assert!(output.status.code() == Some(1) && errors.contains("as stock took longer than 2 s"), "{errors}");
     assert_eq!(alive(&marker), [""; 0]);
 
-    // Nobody is left to end what a backend starts itself; this one starts nothing.
+    // Nothing is left to end what a backend starts itself; this one starts nothing.
     executable(&folder, "hangs", &format!("{FAKE_LIST}exec sleep {marker}"));
     let mut child = bench(&[]);
-    wait_until("everybody sleeps", || sleeps() == 3);
+    wait_until("every program sleeps", || sleeps() == 3);
     send("KILL", child.id());
     child.wait().unwrap();
-    wait_until("everybody has ended", || alive(&marker).is_empty());
+    wait_until("every program has ended", || alive(&marker).is_empty());
 }
 
 /// Command lines of living processes that were started with `text` in their environment.

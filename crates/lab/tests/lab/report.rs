@@ -1,4 +1,5 @@
-//! `comity-lab report`: a page of every kind of file, what it says, and what it refuses. checks/report.sh looks at pages in a browser.
+//! `comity-lab report`: a page of every kind of file, what it says, and what it refuses. checks/report.sh looks at
+//! pages in a browser.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -223,7 +224,7 @@ fn what_differs_from_a_paper_never_looks_like_what_does_not() {
 }
 
 #[test]
-fn who_held_which_core_and_what_workers_did_is_drawn_and_summed_up() {
+fn which_program_held_which_core_and_what_workers_did_is_drawn_and_summed_up() {
     let desk = Desk::new();
     let thread = r#"{"name":"thread_name","ph":"M","pid":10,"tid":11,"args":{"name":"pool 1 worker 0 (comity)"}}"#;
     let steal = r#"{"name":"steal","cat":"worker","ph":"i","s":"t","pid":10,"tid":11,"ts":120.000,"args":{"from":3}}"#;
@@ -269,7 +270,8 @@ fn who_held_which_core_and_what_workers_did_is_drawn_and_summed_up() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    // The first half of its core is the first program's, and its last quarter; what is between them was the second's for a while.
+    // The first half of its core is the first program's, and its last quarter; what is between them was the
+    // second's for a while.
     assert!(page.contains(r#"class="c0" d="M0 0h500v20h-500zM750 0h250v20h-250z""#), "{page}");
     assert!(page.contains(r#"class="c1" d="M500 0h100v20h-100z""#), "{page}");
     assert!(page.contains(r#"class="c4" d="M250 0h500v20h-500z""#), "{page}");

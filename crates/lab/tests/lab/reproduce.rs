@@ -1,4 +1,5 @@
-//! `comity-lab reproduce`: the same bytes whoever runs what, files that an interrupted command finds again, and a check that can fail.
+//! `comity-lab reproduce`: the same bytes whichever shard does which runs, files that an interrupted command finds
+//! again, and a check that can fail.
 
 use std::fs;
 use std::path::Path;
@@ -171,7 +172,7 @@ fn a_figure_is_asked_for_by_its_number_and_drawn_where_it_is_wanted() {
 
 /// BWS and DWS: what is interrupted goes on, and neither that nor the threads nor the shards show.
 #[test]
-fn pairs_of_programs_come_out_the_same_whoever_runs_them() {
+fn pairs_of_programs_come_out_the_same_in_shards_and_after_an_interruption() {
     // Shorter tasks than the paper's take less to simulate.
     for (paper, experiment, varied) in
         [("bws", "examples", ["--vary=slow=1", "--vary=cg=1"]), ("dws", "solo", ["--vary=slow=5", "--vary=hz=250"])]

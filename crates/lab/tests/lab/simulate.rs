@@ -103,7 +103,7 @@ fn a_simulated_kernel_accelerates_nothing_and_that_is_said() {
 }
 
 #[test]
-fn who_dies_is_told_and_who_lives_goes_on() {
+fn a_death_is_told_and_the_other_program_goes_on() {
     let report = json(lab().args(["simulate", &scenario("faults.toml"), "--json"]));
     for run in report["runs"].as_array().unwrap() {
         let [lives, dies] = run["programs"].as_array().unwrap().as_slice() else { panic!("{run}") };
@@ -159,7 +159,7 @@ fn a_wrong_file_is_answered_with_the_line_and_what_was_expected() {
         ("width = 256", "widht = 256", &["line 14", "unknown field `widht`", "`width`"][..]),
         ("processors = 128", "processors = \"many\"", &["expected u32"]),
         ("kind = \"death\"", "kind = \"sleep\"", &["unknown variant `sleep`", "`death`"]),
-        ("program = \"dies\"", "program = \"nobody\"", &["a fault kills 'nobody'"]),
+        ("program = \"dies\"", "program = \"missing\"", &["a fault kills 'missing'"]),
         ("policy = \"a-steal\"", "policy = \"bws\"", &["the thieves of bws sleep", "write machine.model = \"host\""]),
         ("[machine]", "[machine]\ncosts = { steal = 1 }", &["machine.costs: only a host has that"]),
         ("[machine]", "[machine]\ntable = false", &["machine.table: only a host has that"]),

@@ -102,7 +102,7 @@ impl LockFile {
         let opened = u64::from(OPENINGS.fetch_add(1, Ordering::Relaxed)) << 32 | u64::from(descriptor as u32);
         let is_free =
             |entry: &&Entry| entry.opened.compare_exchange(NONE, opened, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        // The kernel gives a number out once: whoever had it before lost it to something that closed it, and must not close this.
+        // The kernel gives a number out once: the entry that had it lost it to something that closed it, and must not close this.
         for entry in &OPEN[..USED.load(Ordering::Relaxed)] {
             let before = entry.opened.load(Ordering::Relaxed);
             if before != NONE && before as u32 == descriptor as u32 {

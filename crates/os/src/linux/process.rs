@@ -91,7 +91,7 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
 /// it used, together with those of its descendants that it waited for.
 ///
 /// # Errors
-/// If `leader` is not a child, or somebody else has waited for it.
+/// If `leader` is not a child, or another thread has waited for it.
 pub fn wait_and_end_group(leader: u32) -> io::Result<(ExitStatus, Usage)> {
     let child = pid(leader).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     // The first wait leaves the child its number, so that the group cannot be another one by the time it is killed.
@@ -142,7 +142,7 @@ fn signal_group(leader: u32, signal: Signal) {
 }
 
 /// Ends every child: asks each (`SIGTERM`), waits up to `grace` for them to go, then kills what is left and whatever is
-/// adopted meanwhile, until this process has no child. It takes their exit statuses, so nobody may wait for a child
+/// adopted meanwhile, until this process has no child. It takes their exit statuses, so no other thread may wait for a child
 /// afterwards.
 ///
 /// # Errors

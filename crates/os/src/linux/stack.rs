@@ -16,7 +16,7 @@ struct Answer {
 
 static ANSWER: AtomicPtr<Answer> = AtomicPtr::new(ptr::null_mut());
 
-/// The thread that is asked, or 0: one that answers late, after nobody waits any more, keeps silent.
+/// The thread that is asked, or 0: one that answers late, when no thread waits any more, keeps silent.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
 /// The frames of a thread's stack, the innermost first, in the words of [`std::backtrace`]. `None` if the thread does not
@@ -44,7 +44,7 @@ pub fn of_blocked_thread(thread: ThreadId, patience: Duration) -> Option<String>
     let mut answer = None;
     while sent && answer.is_none() && asked_at.elapsed() < patience {
         std::thread::sleep(Duration::from_millis(1));
-        // One of another thread came too late for whoever asked it.
+        // One of another thread came too late for the thread that asked it.
         answer = take_answer().filter(|answer| answer.thread == thread.as_raw());
     }
     ASKED.store(0, Ordering::SeqCst);

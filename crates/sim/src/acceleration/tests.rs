@@ -45,7 +45,7 @@ fn machine() -> Turns {
 }
 
 #[test]
-fn who_gets_no_slice() {
+fn a_slice_is_refused_across_nodes_to_one_that_is_not_preempted_and_after_its_end() {
     let mut machine = machine();
     assert_eq!(accelerate(&mut machine, (0, 0), (1, 1), false), Err(Refusal::Node));
     assert_eq!(accelerate(&mut machine, (0, 0), (1, 0), true), Err(Refusal::NotPreempted));
@@ -120,7 +120,7 @@ fn one_that_blocks_while_it_is_accelerated_has_no_place_any_more() {
 }
 
 #[test]
-fn a_giver_whose_slice_is_over_before_the_switch_gives_nothing() {
+fn a_slice_that_is_over_before_the_switch_is_not_given() {
     let mut machine = machine();
     accelerate(&mut machine, (0, 0), (0, 2), false).unwrap();
     machine.next(0, SLICE);
@@ -152,8 +152,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// An entity is on one CPU, is accelerated by one at most, keeps its place, and leaves its node under Robinhood-u alone. All time is
-    /// paid for.
+    /// An entity is on one CPU, is accelerated by one at most, keeps its place, and leaves its node under
+    /// Robinhood-u alone. All time is paid for.
     #[test]
     fn whatever_happens_all_keep_their_places_and_all_time_is_paid_for(
         steps in prop::collection::vec(step(), 1..200),

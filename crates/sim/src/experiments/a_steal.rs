@@ -1,7 +1,7 @@
 //! The four experiments of A-STEAL (§4 to §7), at the paper's parameters, and four that its authors left open.
 //!
-//! What the paper leaves unsaid (which jobs, on how large machines) is chosen here, in one place each; `docs/papers/a-steal.md`
-//! says how the outcomes depend on it.
+//! What the paper leaves unsaid (which jobs, on how large machines) is chosen here, in one place each;
+//! `docs/papers/a-steal.md` says how the outcomes depend on it.
 
 pub mod beyond;
 mod jobs;
@@ -57,7 +57,8 @@ pub struct Setting {
     pub practical: Practical,
 }
 
-/// The machine of the time and the waste experiments, whose size the paper leaves unsaid, and the smaller one of §6.
+/// Processors of the machine of the time and the waste experiments, which the paper leaves unsaid, and of the
+/// smaller one of §6.
 const PROCESSORS: u32 = 128;
 
 /// δ for all experiments but those on waste, in hundredths.

@@ -1,8 +1,9 @@
-//! The comparison that none of the five papers made: their policies, `comity`, and what was there before them, each on the same eight mixes of
-//! programs, on machines of three sizes, bare and under a hypervisor.
+//! The comparison that none of the five papers made: their policies, `comity`, and what was there before them.
 //!
-//! All policies run on one kernel, which has what each of the papers asks of its own. Programs grow with the machine, so that each takes about
-//! a tenth of a second alone on any of them.
+//! Each runs on the same eight mixes of programs, on machines of three sizes, bare and under a hypervisor.
+//!
+//! All policies run on one kernel, which has what each of the papers asks of its own. Programs grow with the
+//! machine, so that each takes about a tenth of a second alone on any of them.
 
 pub mod mixes;
 
@@ -30,7 +31,8 @@ pub const CORES: [u32; 3] = [8, 32, 128];
 pub enum Ground {
     /// A host.
     Bare,
-    /// A virtual machine of as many virtual CPUs as there are physical ones, beside another that computes all the time and counts as much.
+    /// A virtual machine of as many virtual CPUs as there are physical ones, beside another that computes all the
+    /// time and counts as much.
     Virtual,
 }
 
@@ -91,7 +93,8 @@ impl Setting {
     }
 
     fn machine(&self, cores: u32) -> Machine {
-        // What BWS and Robinhood ask for, a yield that gives the core to a peer and the Thread Accelerator, was built into kernels like this one.
+        // What BWS and Robinhood ask for, a yield that gives the core to a peer and the Thread Accelerator, was
+        // built into kernels like this one.
         let is_changed = self.kernel == Version::V3_9 && self.groups == Groups::Same;
         let linux = Linux {
             groups: self.groups,
@@ -155,13 +158,13 @@ struct Alone {
 /// A mix under a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cell {
-    /// Which.
+    /// The mix.
     pub mix: Mix,
-    /// On what.
+    /// What it runs on.
     pub ground: Ground,
     /// How large that is.
     pub cores: u32,
-    /// Under which policy.
+    /// The policy of all programs.
     pub policy: &'static str,
 }
 
@@ -178,7 +181,8 @@ impl Cell {
 pub struct Measured {
     /// The largest slowdown minus the smallest (BWS §5.1), each over the program's time alone under the same policy.
     pub unfairness: f64,
-    /// The weighted speedup over its bound, as `docs/measures.md` has them; the baseline is the shortest time alone under any of the policies.
+    /// The weighted speedup over its bound, as `docs/guide/src/measures.md` has them; the baseline is the shortest
+    /// time alone under any of the policies.
     pub efficiency: f64,
     /// How often a core went from one thread to another, per second.
     pub switches: f64,
@@ -186,24 +190,25 @@ pub struct Measured {
     pub waste: f64,
     /// Of the time of all cores, the part in which they idled beside work.
     pub idle: f64,
-    /// From when a program came until it had a core and a task, in microseconds; where programs come and go, of those that do, else not a
-    /// number.
+    /// From when a program came until it had a core and a task, in microseconds; where programs come and go, of
+    /// those that do, else not a number.
     pub delay: f64,
     /// By how much a burst took longer than alone, where a server has bursts, else not a number.
     pub burst: f64,
-    /// Of a program no execution was counted: none ended that had begun when all were there. Its time is taken as all that it was there.
+    /// Of a program no execution was counted: none ended that had begun when all were there. Its time is taken as
+    /// all that it was there.
     pub unfinished: bool,
 }
 
 /// A cell, and what was measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// Which.
+    /// The cell.
     #[serde(flatten)]
     pub cell: Cell,
-    /// Medians.
+    /// The medians over its runs.
     pub median: Measured,
-    /// Each run.
+    /// What each run measured.
     pub runs: Vec<Measured>,
     /// Of each program the mean time of an execution over the shortest alone, the median over the runs.
     pub times: Vec<f64>,
@@ -280,8 +285,9 @@ fn time_of(ran: &Ran) -> f64 {
     if ran.times.is_empty() { ran.there as f64 } else { ran.mean() }
 }
 
-/// By which factor all programs are slowed at least, if all are by the same: `load` says how many cores useful work takes then, of which there
-/// are so many. Programs that are away between two executions do not ask for more meanwhile; without gaps it is Σ(W / T_b) / P.
+/// By which factor all programs are slowed at least, if all are by the same. `load` says how many cores useful work
+/// takes then; there are `cores` of them. Programs that are away between two executions do not ask for more
+/// meanwhile; without gaps it is Σ(W / T_b) / P.
 fn slowed_alike(load: impl Fn(f64) -> f64, cores: f64) -> f64 {
     let (mut least, mut most) = (1.0, 1.0);
     while load(most) > cores {

@@ -54,9 +54,10 @@ pub struct Setting {
     pub bws: &'static str,
     /// By how much longer the paper's machine took than that on which programs were recorded.
     pub slow: f64,
-    /// The same of CG alone, of whose code and memory the paper says nothing.
+    /// The same of CG alone: the paper says nothing of its code and memory.
     pub cg: f64,
-    /// The part of its time alone in which each process is serial, in thousandths: it begins, reads, makes its input, and writes.
+    /// The part of its time alone in which each process is serial, in thousandths: it begins, reads, makes its
+    /// input, and writes.
     pub setup: u32,
     /// How many cores a socket's memory serves, in thousandths.
     pub bandwidth: u32,
@@ -108,8 +109,8 @@ impl Setting {
         }
     }
 
-    /// The same programs on a machine of today, the one on which they were recorded but with so many cores: EEVDF, costs that were fitted
-    /// to no machine, and a socket for each 64 cores.
+    /// The same programs on a machine of today: the one on which they were recorded, but with so many cores. It has
+    /// EEVDF, costs that were fitted to no machine, and a socket for each 64 cores.
     pub fn today(seed: u64, cores: u32, groups: Groups) -> Setting {
         let sockets = cores.div_ceil(64);
         Setting {
@@ -195,7 +196,8 @@ impl Setting {
         Machine { cores: self.cores, linux, costs: self.costs, directed_yield: is_papers }
     }
 
-    /// What a program does, at the paper's size but for the repetitions of phases and tasks that are all alike; `None`: LOOP.
+    /// What a program does, at the paper's size but for the repetitions of phases and tasks that are all alike;
+    /// `None`: LOOP.
     fn graph(&self, benchmark: Benchmark) -> Option<Arc<Graph>> {
         let slow = |slow: f64| Scale { length: slow, serial: slow, ..Scale::default() };
         let more = f64::from(self.cores) / f64::from(CORES);
@@ -297,7 +299,7 @@ impl Programs<'_> {
 /// How long LOOP is looked at alone, in nanoseconds.
 const LOOP: u64 = 200_000_000;
 
-/// What a join costs who forks, in nanoseconds: assumed.
+/// What a join costs the worker that forks, in nanoseconds: assumed.
 const JOIN: f64 = 20.0;
 
 /// A policy in the name of a file.

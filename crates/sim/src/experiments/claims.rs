@@ -1,5 +1,5 @@
-//! What a paper claims, and the model's free parameters: one file per paper, `docs/claims/PAPER.toml`, which is read at
-//! compile time. `docs/claims/README.md` has its fields.
+//! What a paper claims, and the model's free parameters: one file per paper, `docs/claims/PAPER.toml`, which is
+//! read at compile time. `docs/claims/README.md` has its fields.
 
 mod verdict;
 
@@ -155,7 +155,7 @@ pub struct Parameter {
     pub name: String,
     /// The value that was chosen.
     pub chosen: String,
-    /// The calibrated claim whose number fixes it.
+    /// The calibrated claim with the number that fixes it.
     pub fixed_by: Option<String>,
     /// The other values, if no datum fixes it.
     #[serde(default)]

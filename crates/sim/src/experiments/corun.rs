@@ -1,7 +1,8 @@
 //! Programs that run together on a host, each again and again, as the papers measure them.
 //!
-//! An execution is a process of its own: its threads are new, and the kernel places them. Executions count that are whole and began when
-//! all programs were there; each is overlapped by those of the others, since all go on until the last has enough.
+//! An execution is a process of its own: its threads are new, and the kernel places them. Executions count that are
+//! whole and began when all programs were there; each is overlapped by those of the others, since all go on until
+//! the last has enough.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,7 +103,8 @@ pub enum Does {
     Network(Box<Network>),
     /// LOOP: its threads compute for themselves, and never end.
     Loop,
-    /// After so many nanoseconds of computing its threads wait for so many, again and again, as a server's do, and never end.
+    /// After so many nanoseconds of computing its threads wait for so many, again and again, as a server's do, and
+    /// never end.
     Requests(u64, u64),
 }
 
@@ -122,8 +124,8 @@ pub struct Entry {
     pub join_ns: f64,
     /// The part of its time alone in which it waits for memory, in thousandths.
     pub memory: u32,
-    /// Whether its memory lies at a socket of its own, where a program's lies at one ([`Linux::first_touch`]): its threads are bound before
-    /// its first task runs. Programs have the sockets in the order in which they come.
+    /// Whether its memory lies at a socket of its own, where a program's lies at one ([`Linux::first_touch`]): its
+    /// threads are bound before its first task runs. Programs have the sockets in the order in which they come.
     pub begins_at_home: bool,
     /// How its workers are scheduled.
     pub policy: Policy,
@@ -160,7 +162,8 @@ pub struct Ran {
     pub times: Vec<u64>,
     /// For how long it was there, in nanoseconds.
     pub there: u64,
-    /// How long after it came each of its executions had a core and a task, those that are no process of their own left out, in nanoseconds.
+    /// How long after it came each of its executions had a core and a task, those that are no process of their own
+    /// left out, in nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<u64>,
     /// How long its threads had a task on a core, summed over them.
@@ -193,8 +196,8 @@ impl Ran {
     }
 }
 
-/// From the end of an execution to the next, in nanoseconds, where a process ends, and another begins at once. The length is drawn, so
-/// that programs do not keep step.
+/// From the end of an execution to the next, in nanoseconds, where a process ends, and another begins at once. The
+/// length is drawn, so that programs do not keep step.
 pub const GAP: Range<u64> = 0..2_000_000;
 
 /// So often it is looked how often programs have begun again in place, in nanoseconds.
@@ -234,7 +237,8 @@ pub struct Shared {
     pub ran: Vec<u64>,
     /// How long all of it took, in nanoseconds.
     pub lasted: u64,
-    /// How long cores idled beside work, as [`Host::idle_beside_work`] and [`Vms::idle_beside_work`] have it, in nanoseconds, summed over them.
+    /// How long cores idled beside work, as [`Host::idle_beside_work`] and [`Vms::idle_beside_work`] have it, in
+    /// nanoseconds, summed over them.
     pub idle_beside_work: u64,
 }
 
@@ -286,8 +290,8 @@ fn run(ground: &mut Ground, sockets: u32, entries: &[Entry], again: Again, lengt
     let starts = if entries.len() > 1 { STARTS } else { 1 };
     let draws: Vec<(u64, u64)> =
         entries.iter().map(|_| (1 + random.random_range(0..starts), random.random())).collect();
-    // A program that ends and comes again has its place of before. Which of two has which part of the table by then makes no difference:
-    // all sockets are alike.
+    // A program that ends and comes again has its place of before. Which of two has which part of the table by then
+    // makes no difference: all sockets are alike.
     let order = |nth: usize| (draws[nth].0, nth);
     let places: Vec<usize> =
         (0..draws.len()).map(|nth| (0..draws.len()).filter(|other| order(*other) < order(nth)).count()).collect();

@@ -1,7 +1,8 @@
 //! The experiments of DWS (§4): eight programs, alone and in all 28 mixes, on 16 simulated processors.
 //!
-//! A mix under a policy is one run, and experiments share them. The paper prints no time alone and no size but one, so most of what is chosen
-//! here is assumed: `docs/claims/dws.toml` says which other values are swept, and what fixes the rest.
+//! A mix under a policy is one run, and experiments share them. The paper prints no time alone and no size but one,
+//! so most of what is chosen here is assumed. `docs/claims/dws.toml` says which other values are swept, and what
+//! fixes the rest.
 
 pub mod mixes;
 
@@ -163,8 +164,8 @@ impl Setting {
         Machine { cores: PROCESSORS, linux, costs: self.costs, directed_yield: false }
     }
 
-    /// What p-`number` does. The phases of data-intensive programs are longer than T, the coordinator's quantum, and fewer than in the
-    /// paper's, probably.
+    /// What p-`number` does. The phases of data-intensive programs are longer than T, the coordinator's quantum,
+    /// and fewer than in the paper's, probably.
     fn graph(&self, number: usize) -> Arc<Graph> {
         let plain = Scale { length: self.slow, serial: self.slow, ..Scale::default() };
         let larger = |width: f64, length: f64| Scale { width, length: length * self.slow, ..plain };
@@ -189,11 +190,11 @@ impl Setting {
     }
 }
 
-/// The most that is simulated of a run, in nanoseconds for each unit of `slow`: of the longest two programs, five times what both take
-/// together, and as much again.
+/// The most that is simulated of a run, in nanoseconds for each unit of `slow`. It is five times what the longest
+/// two programs take together, and as much again.
 const MOST: f64 = 4e8;
 
-/// What a join costs who forks, in nanoseconds: assumed.
+/// What a join costs the worker that forks, in nanoseconds: assumed.
 const JOIN: f64 = 20.0;
 
 /// The programs of a setting.

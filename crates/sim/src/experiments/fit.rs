@@ -38,8 +38,8 @@ impl Fit {
     }
 }
 
-/// The least-squares fit of (x₁, x∞, T) that minimises relative error (A-STEAL §4, after Blumofe et al.'s Cilk paper): 1 is
-/// regressed on x₁/T and x∞/T, with no intercept.
+/// The least-squares fit of (x₁, x∞, T) that minimises relative error (A-STEAL §4, after Blumofe et al.'s Cilk
+/// paper): 1 is regressed on x₁/T and x∞/T, with no intercept.
 ///
 /// With fewer than three points, or if they do not tell the coefficients, these are not numbers.
 pub fn minimising_relative_error(points: &[(f64, f64, f64)]) -> Fit {

@@ -1,9 +1,10 @@
-//! The programs of the BWS and DWS papers: kernels of this repository, recorded once on one machine, so that a repetition has the same
-//! bytes everywhere. `comity-lab record NAME --out FILE` makes such a file; the first line of each says what was recorded.
+//! The programs of the BWS and DWS papers: kernels of this repository, recorded once on one machine, so that a
+//! repetition has the same bytes everywhere. `comity-lab record NAME --out FILE` makes such a file; the first line
+//! of each says what was recorded.
 //!
-//! Two of them are not only scaled. Of CG the steps of conjugate gradients are repeated, since an execution of class B is thousands of
-//! phases that are all alike. CLIP's pairs come in batches, with a serial stretch before each: the paper's has a speedup below 16, and
-//! one loop over all pairs has that of the machine.
+//! Two of them are not only scaled. Of CG the steps of conjugate gradients are repeated, since an execution of
+//! class B is thousands of phases that are all alike. CLIP's pairs come in batches, with a serial stretch before
+//! each: the paper's has a speedup below 16, and one loop over all pairs has that of the machine.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ macro_rules! recording {
     };
 }
 
-/// By name.
+/// The recordings, by name.
 const RECORDINGS: [(&str, &[u8]); 15] = [
     recording!("bfs"),
     recording!("ep"),

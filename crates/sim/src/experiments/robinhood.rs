@@ -1,7 +1,8 @@
-//! The experiments of Robinhood (§6): virtual machines of 16 virtual CPUs on 16 simulated physical ones, under Xen's Credit scheduler.
+//! The experiments of Robinhood (§6): virtual machines of 16 virtual CPUs on 16 simulated physical ones, under
+//! Xen's Credit scheduler.
 //!
-//! What the paper leaves unsaid is chosen here, once for all experiments; `docs/claims/robinhood.toml` says what fixes each choice, and which
-//! values are swept.
+//! What the paper leaves unsaid is chosen here, once for all experiments; `docs/claims/robinhood.toml` says what
+//! fixes each choice, and which values are swept.
 
 pub mod figure3;
 pub mod mixes;
@@ -64,7 +65,7 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Those whose threads steal.
+    /// Those with threads that steal.
     pub const STEALING: [Benchmark; 6] =
         [Benchmark::Cg, Benchmark::Clip, Benchmark::Ep, Benchmark::Mi, Benchmark::Mm, Benchmark::Rt];
 
@@ -137,7 +138,7 @@ impl Strategy {
 pub enum Imposed {
     /// Credit's cap.
     Cap,
-    /// Other machines whose threads compute all the time, of the same weight.
+    /// Other machines of the same weight, with threads that compute all the time.
     Neighbours,
     /// One such machine, of as much weight as those together.
     Weight,

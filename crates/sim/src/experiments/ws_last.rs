@@ -1,8 +1,8 @@
 //! The four experiments of WS-LAST (§4): scatter-gather under two answers to where an unblocked task goes.
 //!
-//! An experiment is a list of [`Point`]s and a function of the [`Outcome`]s, whoever measures them. What the paper leaves unsaid
-//! (what things cost on its machine) is chosen here, once for all experiments; `docs/papers/ws-last.md` says how, and how the
-//! outcomes depend on it.
+//! An experiment is a list of [`Point`]s and a function of the [`Outcome`]s, which may be simulated or measured.
+//! What the paper leaves unsaid (what things cost on its machine) is chosen here, once for all experiments;
+//! `docs/papers/ws-last.md` says how, and how the outcomes depend on it.
 
 pub mod divisions;
 pub mod messages;
@@ -78,14 +78,14 @@ pub struct Point {
     pub variant: Variant,
 }
 
-/// What came of it: the measurement whose time on all CPUs is the median.
+/// What came of it: the measurement with the median time on all CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// m.
     pub rounds: u32,
     /// The running time on one CPU, in nanoseconds.
     pub on_one: u64,
-    /// On all.
+    /// The running time on all CPUs, in nanoseconds.
     pub on_all: u64,
     /// Attempts to steal on all.
     pub attempts: u64,
@@ -94,7 +94,7 @@ pub struct Measured {
 /// A point and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What was run.
+    /// The point.
     #[serde(flatten)]
     pub point: Point,
     /// What came of it.
@@ -142,7 +142,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// "The median of 9 consecutive measurements" on the machine of §4, with the costs that `docs/claims/ws-last.toml` fits.
+    /// "The median of 9 consecutive measurements" on the machine of §4, with the costs that
+    /// `docs/claims/ws-last.toml` fits.
     pub fn new(seed: u64) -> Setting {
         let costs = Costs {
             queue: 150,
@@ -182,8 +183,8 @@ impl Setting {
         Ok(())
     }
 
-    /// m. The paper has as many rounds as make seconds. Here as many as make two seconds of work, but from 50 to 500: all but the
-    /// first few are alike, and both times are of as many.
+    /// m. The paper has as many rounds as make seconds. Here as many as make two seconds of work, but from 50 to
+    /// 500: all but the first few are alike, and both times are of as many.
     fn rounds(&self, point: Point) -> u32 {
         let rounds = 2 * T / (u64::from(point.workers) * point.work);
         (rounds.clamp(50, 500) as u32 / self.one_in).max(5)

@@ -1,12 +1,14 @@
-//! The Credit scheduler, as Xen 4.2 has it (`xen/common/sched_credit.c`), from memory of its rules. A credit is a nanosecond here.
+//! The Credit scheduler, as Xen 4.2 has it (`xen/common/sched_credit.c`), from memory of its rules. A credit is a
+//! nanosecond here.
 //!
-//! Every slice, each machine gets its part of all physical CPUs' time by its weight, or by that for each of its virtual CPUs that were seen
-//! running, and these get equal parts of that. One that has credits is *under*, else *over*; one that wakes while it is under is *boosted* until a tick finds it
-//! running. The first of the highest priority runs next, for a slice; a physical CPU whose first is over, or that has none, looks for a
-//! better one in the others' queues. A machine with a cap is parked while its virtual CPUs have used more than that.
+//! Every slice, each machine gets its part of all physical CPUs' time: by its weight, or by that times the number
+//! of its virtual CPUs that were seen running. These get equal parts of that. One that has credits is *under*, else
+//! *over*; one that wakes while it is under is *boosted* until a tick finds it running. The first of the highest
+//! priority runs next, for a slice. A physical CPU looks for a better one in the others' queues if its own first is
+//! over, or if it has none. A machine with a cap is parked while its virtual CPUs have used more than that.
 //!
-//! Left out: `vcpu_migration_delay` and the search for a better physical CPU at a tick (no physical CPU idles while one waits), yields,
-//! affinity.
+//! Left out: `vcpu_migration_delay` and the search for a better physical CPU at a tick (no physical CPU idles while
+//! one waits), yields, affinity.
 
 use super::{Due, Hypervisor, Scheduling, Vcpu, WeightOf};
 use crate::acceleration::Scheduler;
@@ -55,8 +57,6 @@ impl Accounts {
 }
 
 impl Hypervisor {
-    // ---- Which is next. ----
-
     /// The one that a physical CPU runs next; it is still in its queue.
     pub(super) fn first_by_credit(&self, pcpu: usize) -> Option<usize> {
         if self.pcpus[pcpu].offline {
@@ -113,8 +113,6 @@ impl Hypervisor {
     fn priority_of(&self, vcpu: usize) -> Priority {
         self.vcpus[self.vcpus[vcpu].part.initiator.unwrap_or(vcpu)].priority
     }
-
-    // ---- Credits. ----
 
     /// A tick: the one that runs pays, is not boosted any more, and gets credits from now on.
     pub(super) fn ticks(&mut self, pcpu: usize) {

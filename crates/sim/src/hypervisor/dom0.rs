@@ -1,7 +1,8 @@
-//! Domain 0: the machine from which the others are managed. Each of its virtual CPUs wakes now and then, boosted, for a short while.
+//! Domain 0: the machine from which the others are managed. Each of its virtual CPUs wakes now and then, boosted,
+//! for a short while.
 //!
-//! What counts is that it interrupts: a virtual CPU that is interrupted goes behind the others of its priority, so that the machines' slices do not stay in
-//! step from one physical CPU to another, as they begin.
+//! What counts is that it interrupts: a virtual CPU that is interrupted goes behind the others of its priority. So
+//! the machines' slices, which begin in step on all physical CPUs, do not stay so.
 
 use rand::RngExt;
 

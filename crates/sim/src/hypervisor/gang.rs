@@ -1,15 +1,17 @@
-//! Co-scheduling: the machines take turns, each with all of its virtual CPUs at once (Ousterhout's gang scheduling, without alternates).
+//! Co-scheduling: the machines take turns, each with all of its virtual CPUs at once (Ousterhout's gang scheduling,
+//! without alternates).
 //!
-//! A turn lasts a slice for a machine of the usual weight, and in proportion to that; it ends early if nothing in the machine has anything
-//! to do. The nth virtual CPU of a machine runs on the nth physical one, so a machine has no more of them than there are.
+//! A turn lasts a slice for a machine of the usual weight, and in proportion to that; it ends early if nothing in
+//! the machine has anything to do. The nth virtual CPU of a machine runs on the nth physical one, so a machine has
+//! no more of them than there are.
 
 use super::{Due, Hypervisor};
 
-/// Whose turn it is.
+/// The machine that has its turn, and its turns so far.
 #[derive(Debug, Default)]
 pub(super) struct Gang {
     current: Option<usize>,
-    /// The machine whose turn was last.
+    /// The machine that had the last turn.
     last: usize,
     plan: u32,
 }

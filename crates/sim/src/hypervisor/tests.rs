@@ -102,7 +102,7 @@ fn under_co_scheduling_all_of_a_machine_run_at_once() {
     let end = hypervisor.now + 1_000 * MILLISECOND;
     run(&mut hypervisor, end);
     assert_eq!(hypervisor.vcpus[..4].iter().filter(|vcpu| vcpu.on.is_some()).count(), 0);
-    assert!(hypervisor.idle_beside_work() > 0, "whose sibling has nothing to do idles");
+    assert!(hypervisor.idle_beside_work() > 0, "a physical CPU idles if the virtual one of its turn has nothing to do");
 }
 
 #[test]
@@ -128,7 +128,8 @@ fn balance_scheduling_spreads_siblings_and_credit_stacks_them() {
     assert!(stacked(Scheduling::Credit) > 0);
 }
 
-/// Two physical CPUs of a node and two of another, and two machines of four. Of the first only its first virtual CPU runs.
+/// Two physical CPUs of a node and two of another, and two machines of four. Of the first only its first virtual
+/// CPU runs.
 fn in_midst_of_a_slice() -> Hypervisor {
     let vmm = Vmm { nodes: 2, scheduler: Scheduling::Balance, near: 1_000, far: 9_000, ..Vmm::default() };
     let mut hypervisor = machine(vmm, 4, &[share(4, 256), share(4, 256)]);

@@ -11,12 +11,12 @@ pub enum Scheduling {
     Credit,
     /// The same, and no physical CPU has two virtual ones of a machine in its queue (Sukwong and Kim, EuroSys 2011).
     Balance,
-    /// All virtual CPUs of a machine have physical ones at the same time, or none has (Robinhood §6.2, its reference 24). A physical CPU
-    /// whose virtual one has nothing to do idles.
+    /// All virtual CPUs of a machine have physical ones at the same time, or none has (Robinhood §6.2, its
+    /// reference 24). A physical CPU idles if its virtual one has nothing to do.
     CoScheduling,
 }
 
-/// Whose weight counts among those that want credits.
+/// What a weight is of, among those that want credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightOf {
@@ -33,7 +33,7 @@ pub enum WeightOf {
 pub struct Vmm {
     /// How virtual CPUs take turns.
     pub scheduler: Scheduling,
-    /// Whose weight counts.
+    /// What a weight is of.
     pub weight_of: WeightOf,
     /// NUMA nodes, among which the physical CPUs are divided evenly.
     pub nodes: u32,
@@ -45,12 +45,13 @@ pub struct Vmm {
     pub hypercall: u64,
     /// From one virtual CPU to another on a physical one.
     pub switch: u64,
-    /// More than that where a virtual CPU ran on another physical one of the node last: what it had in the core's caches is fetched again.
+    /// More than that where a virtual CPU ran on another physical one of the node last: what it had in the core's
+    /// caches is fetched again.
     pub near: u64,
     /// The same where it ran on another node: what it had in the node's caches and memory, too.
     pub far: u64,
-    /// From one time to the next in the mean that each virtual CPU of Domain 0 has something to do; 0: there is no Domain 0. Under
-    /// co-scheduling there is none.
+    /// From one time to the next in the mean that each virtual CPU of Domain 0 has something to do; 0: there is no
+    /// Domain 0. Under co-scheduling there is none.
     pub dom0_every: u64,
     /// How long that takes.
     pub dom0_work: u64,

@@ -4,8 +4,9 @@ use std::num::NonZeroU64;
 
 use super::{Program, Strand};
 
-/// The program LOOP of BWS §5.1: as many tasks as workers, none of which forks or ends. So nothing is stolen once each worker
-/// has its own, and the program runs until it is told to stop: until the simulation ends, or it is killed.
+/// The program LOOP of BWS §5.1: as many tasks as workers, none of which forks or ends. So nothing is stolen once
+/// each worker has its own, and the program runs until it is told to stop: until the simulation ends, or it is
+/// killed.
 #[derive(Clone, Debug)]
 pub struct Endless {
     workers: u32,

@@ -32,13 +32,13 @@ pub struct ForkJoin {
     left: u32,
 }
 
-/// The strand of a serial phase. Those of a parallel phase are numbered from 1, as nodes of a binary tree: node k enables
-/// 2k and 2k + 1, and the leaves, which are the strands of the phase, come after all others.
+/// The strand of a serial phase. Those of a parallel phase are numbered from 1, as nodes of a binary tree: node k
+/// enables 2k and 2k + 1. The leaves, which are the strands of the phase, come after all others.
 const SERIAL: u32 = 0;
 
 impl ForkJoin {
-    /// `iterations` times a serial phase of `serial` instructions and a parallel one of `width` strands, each of `parallel`
-    /// instructions.
+    /// `iterations` times a serial phase of `serial` instructions and a parallel one of `width` strands, each of
+    /// `parallel` instructions.
     ///
     /// # Panics
     /// If a phase has no instruction or no strand, if there is no iteration, or with more than 2³⁰ strands.
@@ -63,7 +63,8 @@ impl ForkJoin {
         ForkJoin { sleep, ..self }
     }
 
-    /// The same, but each serial phase first waits for so long: a server that has nothing to do until the next requests come.
+    /// The same, but each serial phase first waits for so long: a server that has nothing to do until the next
+    /// requests come.
     pub fn idling(self, idle: u64) -> ForkJoin {
         ForkJoin { idle, ..self }
     }

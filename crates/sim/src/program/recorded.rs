@@ -1,8 +1,8 @@
 //! The graph of a real run, unfolded.
 //!
-//! Each task that has begun and is not over has a frame, and at most one strand, whose name is the frame's number. Frames are
-//! used again, so a run needs as many as tasks are open at a time. A strand that ends costs no search and, once there
-//! are frames enough, no allocation.
+//! Each task that has begun and is not over has a frame, and at most one strand, which is named by the frame's
+//! number. Frames are used again, so a run needs as many as tasks are open at a time. A strand that ends costs no
+//! search and, once there are frames enough, no allocation.
 
 use std::cell::OnceCell;
 use std::num::NonZeroU64;
@@ -12,11 +12,12 @@ use comity_graph::{Graph, Step, TaskId};
 
 use super::{Program, Strand};
 
-/// A program that does what a run did that was recorded. Each execution draws its own lengths, where a stretch has a distribution.
+/// A program that does what a run did that was recorded. Each execution draws its own lengths, where a stretch has
+/// a distribution.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     graph: Arc<Graph>,
-    /// What a fork costs who forks, and a merged join.
+    /// What a fork costs the worker that forks, and a merged join.
     join_ns: f64,
     seed: u64,
     /// Executions that have begun.
@@ -45,12 +46,12 @@ struct Frame {
 }
 
 impl Recorded {
-    /// A program whose joins cost nothing.
+    /// A program with joins that cost nothing.
     pub fn new(graph: Arc<Graph>, seed: u64) -> Recorded {
         Recorded::with_joins(graph, 0.0, seed)
     }
 
-    /// A program each join of which costs whoever forks so many nanoseconds, also those that were merged.
+    /// A program with joins that cost the worker that forks so many nanoseconds each, also those that were merged.
     ///
     /// # Panics
     /// If that is no number from 0 to a million.

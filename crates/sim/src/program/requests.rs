@@ -4,8 +4,9 @@ use std::num::NonZeroU64;
 
 use super::{Program, Strand};
 
-/// As many tasks as workers, each of which waits for a request in a system call, computes the answer, and begins again. None of them forks,
-/// so nothing is stolen once each worker has its own: as the threads of SPECjbb, one for each warehouse.
+/// As many tasks as workers, each of which waits for a request in a system call, computes the answer, and begins
+/// again. None of them forks, so nothing is stolen once each worker has its own: as the threads of SPECjbb, one for
+/// each warehouse.
 #[derive(Clone, Debug)]
 pub struct Requests {
     workers: u32,

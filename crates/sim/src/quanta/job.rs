@@ -1,11 +1,11 @@
 //! One job on the machine of A-STEAL §3: a program, its deques, and the processors that it was allotted for a quantum.
 //!
-//! Time goes in steps. In each step a processor does one cycle: it works, tries to steal, or mugs. Reallocation costs
-//! nothing, as in the paper. The thieves are the catalog's own, and their spells are those of `comity_protocol::dialogue`, which this
-//! file drives: it says which effect takes a cycle, and does it.
+//! Time goes in steps. In each step a processor does one cycle: it works, tries to steal, or mugs. Reallocation
+//! costs nothing, as in the paper. The thieves are the catalog's own, and their spells are those of
+//! `comity_protocol::dialogue`, which this file drives: it says which effect takes a cycle, and does it.
 //!
-//! Processors that work are passed over until a strand ends; those that steal are asked step by step, since each attempt may
-//! find something else. What comes of it is the same as when every processor is looked at in every step
+//! Processors that work are passed over until a strand ends; those that steal are asked step by step, since each
+//! attempt may find something else. What comes of it is the same as when every processor is looked at in every step
 //! (`tests/stepping.rs`).
 
 use std::cmp::Reverse;
@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::program::{Program, Strand};
 
-/// How many deques a job has, and what becomes of one whose processor goes.
+/// How many deques a job has, and what becomes of one that loses its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deques {
     /// One for each allotted processor. That of a processor that goes can be mugged (A-STEAL).
     PerAllotted,
-    /// One for each processor of the machine, for ever. Each quantum seats the allotted processors on some of them, drawn at
-    /// random; thieves look at all (ABP).
+    /// One for each processor of the machine, for ever. Each quantum seats the allotted processors on some of them,
+    /// drawn at random; thieves look at all (ABP).
     PerProcessor,
 }
 
@@ -44,7 +44,7 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// All of them.
+    /// All cycles.
     pub fn total(&self) -> u64 {
         self.work + self.steal + self.mug
     }
@@ -102,7 +102,8 @@ impl Spell {
     }
 }
 
-/// The workers of a job with their deques, and the queues whose worker has lost its processor: what a thief finds around it.
+/// The workers of a job with their deques, and the queues of workers that have lost their processors: what a thief
+/// finds around it.
 #[derive(Default)]
 struct Queues {
     workers: Vec<Worker>,
@@ -174,7 +175,8 @@ impl Queues {
         Victim { id: victim, role, run_status, wakeups_owed: worker.wakeups_owed }
     }
 
-    /// Does what takes no cycle. Inlined, as [`Dialogue::next`] is: between them an effect need not be written to memory.
+    /// Does what takes no cycle. Inlined, as [`Dialogue::next`] is: between them an effect need not be written to
+    /// memory.
     #[inline(always)]
     fn without_cycle(&mut self, effect: Effect) -> Outcome {
         match effect {
@@ -206,13 +208,14 @@ impl Surroundings for Queues {
         Roles { busy, thieves: self.workers() - busy, sleepers: 0 }
     }
 
-    /// A worker that has lost its processor for good has no number any more: its queue is that of one after all others.
+    /// A worker that has lost its processor for good has no number any more: its queue is that of one after all
+    /// others.
     fn next_without_core(&self, _: WorkerId, last: Option<WorkerId>) -> Option<WorkerId> {
         (last.is_none() && !self.muggable.is_empty()).then_some(WorkerId(self.workers()))
     }
 }
 
-/// See the module.
+/// One job: a program, its workers with their deques, and what they do in each step.
 pub struct Job {
     program: Box<dyn Program>,
     deques: Deques,
@@ -241,7 +244,8 @@ pub struct Job {
 const FREE_EFFECTS: u32 = 16;
 
 impl Job {
-    /// `program` under the thieves of `policy`, on a machine of `processors`. `random` draws all that is left to chance.
+    /// `program` under the thieves of `policy`, on a machine of `processors`. `random` draws all that is left to
+    /// chance.
     ///
     /// # Panics
     /// If there are no processors.
@@ -298,8 +302,8 @@ impl Job {
         self.ended_at
     }
 
-    /// Runs the steps from `from` to before `to` on `allotment` processors, and returns what these did until then, or until
-    /// the job ended.
+    /// Runs the steps from `from` to before `to` on `allotment` processors, and returns what these did until then,
+    /// or until the job ended.
     pub fn run(&mut self, from: u64, to: u64, allotment: u32) -> Cycles {
         self.seat(from, allotment);
         let mut cycles = Cycles::default();
@@ -331,8 +335,6 @@ impl Job {
         self.spent += cycles;
         cycles
     }
-
-    // ---- Between quanta. ----
 
     /// Brings the number of workers to `count`.
     fn hire(&mut self, count: u32) {
@@ -392,8 +394,6 @@ impl Job {
         self.ends = ends;
         self.thieves.clear();
     }
-
-    // ---- Within a quantum. ----
 
     fn start(&mut self, worker: u32, strand: Strand, now: u64) {
         self.queues.workers[worker as usize].running = Some(strand.id);

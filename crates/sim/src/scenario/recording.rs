@@ -13,7 +13,8 @@ pub(super) type Read<'a> = dyn FnMut(&str) -> Result<Arc<Graph>, String> + 'a;
 const MOST_JOIN: f64 = 1e6;
 
 impl Submission {
-    /// The graph of a program that is recorded, at the size that is asked for; otherwise looks whether it is one without.
+    /// The graph of a program that is recorded, at the size that is asked for; otherwise looks whether it is one
+    /// without.
     pub(super) fn recording(
         &self,
         machine: &Machine,
@@ -48,10 +49,10 @@ impl Submission {
         }
     }
 
-    fn has_no_recording(&self, place: &dyn Fn(&str) -> String, whose: &str) -> Result<(), String> {
+    fn has_no_recording(&self, place: &dyn Fn(&str) -> String, kind: &str) -> Result<(), String> {
         let given = [("file", self.file.is_some()), ("scale", self.scale.is_some()), ("join", self.join.is_some())];
         match given.iter().find(|(_, is_given)| *is_given) {
-            Some((key, _)) => Err(format!("{}: only a program of {whose} has that; leave it out", place(key))),
+            Some((key, _)) => Err(format!("{}: only a program of {kind} has that; leave it out", place(key))),
             None => Ok(()),
         }
     }

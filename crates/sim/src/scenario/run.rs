@@ -19,7 +19,7 @@ use crate::vms::Vms;
 /// Is told what thieves are told and answer.
 pub type Recorder = Box<dyn FnMut(Line)>;
 
-/// Who is told what happens in a run on a host.
+/// The functions that are told what happens in a run on a host.
 #[derive(Default)]
 pub struct Observers {
     /// What thieves are told and answer.
@@ -45,14 +45,15 @@ pub struct Outcome {
     pub cycles: Cycles,
     /// Of the cycles that there were on processors that were not lost, the part that was spent working.
     pub utilization: f64,
-    /// On a host: cycles that processors idled while a thread waited for one, or a task was not begun while workers rested for
-    /// want of one.
+    /// On a host: cycles that processors idled while a thread waited for one, or a task was not begun while workers
+    /// rested for want of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_beside_work: Option<u64>,
     /// On a host: how often cores went from one thread to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Switches>,
-    /// Under a hypervisor: how often physical CPUs went from one virtual CPU to another, and how these were accelerated.
+    /// Under a hypervisor: how often physical CPUs went from one virtual CPU to another, and how these were
+    /// accelerated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vmm: Option<hypervisor::Counts>,
     /// In the order in which they came.
@@ -76,21 +77,22 @@ pub struct ProgramOutcome {
     pub died: Option<u64>,
     /// What its processors did; on a host, the nanoseconds that its workers had a task, looked for one, and mugged.
     pub cycles: Cycles,
-    /// On a host: nanoseconds that its threads waited for a core, or for the next period of its quota, summed over them.
+    /// On a host: nanoseconds that its threads waited for a core, or for the next period of its quota, summed over
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<u64>,
     /// On a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// Of one that starts again whenever it has ended, when it has. The first began when it came, each other when the one before
-    /// ended.
+    /// Of one that starts again whenever it has ended, when it has. The first began when it came, each other when
+    /// the one before ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<u64>,
 }
 
 impl ProgramOutcome {
-    /// How long it took from when it came to when it ended; of one that starts again, a whole execution in the mean. `None`: none
-    /// has ended.
+    /// How long it took from when it came to when it ended; of one that starts again, a whole execution in the
+    /// mean. `None`: none has ended.
     pub fn time(&self) -> Option<f64> {
         match (self.executions.as_slice(), self.ended) {
             ([.., last], _) => Some((last - self.came) as f64 / self.executions.len() as f64),
@@ -126,9 +128,9 @@ impl Machine {
 }
 
 impl Scenario {
-    /// One of its runs, by its number from 0. Everything that must hold at any time is looked at in one of so many quanta, or on a
-    /// host after one of so many events; there, what costs little is after every one. With `record`, which only a host takes, it
-    /// is told the conversations of all thieves.
+    /// One of its runs, by its number from 0. Everything that must hold at any time is looked at in one of so many
+    /// quanta, or on a host after one of so many events. There, what costs little is looked at after every one.
+    /// With `record`, which only a host takes, it is told the conversations of all thieves.
     ///
     /// # Errors
     /// Names what did not hold, and when: a mistake of the simulator.

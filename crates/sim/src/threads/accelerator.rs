@@ -1,7 +1,9 @@
-//! Robinhood's Thread Accelerator: the guest's kernel gives the rest of a thief's turn to a preempted worker ([`crate::acceleration`]).
+//! Robinhood's Thread Accelerator: the guest's kernel gives the rest of a thief's turn to a preempted worker
+//! ([`crate::acceleration`]).
 //!
-//! A thread that is accelerated runs on the giver's core, and keeps its place in its own queue: it is in [`Core::away`] there, and as an
-//! entity of that queue it neither moves nor pays. The giver of the turn pays when that is over.
+//! A thread that is accelerated runs on the giver's core, and keeps its place in its own queue. It is in
+//! [`Core::away`] there, and as an entity of that queue it neither moves nor pays. The giver of the turn pays when
+//! that is over.
 
 use super::kernel::{Core, Place};
 use super::{Host, Thread};
@@ -108,7 +110,8 @@ impl Core {
 }
 
 impl Host {
-    /// The system call of Algorithm 1, line 5: whether the thief's turn goes to the victim. If so the core switches at once.
+    /// The system call of Algorithm 1, line 5: whether the thief's turn goes to the victim. If so the core switches
+    /// at once.
     pub(super) fn accelerate_thread(
         &mut self,
         thief: Thread,

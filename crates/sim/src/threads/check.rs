@@ -137,8 +137,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The cores that workers were given are the program's, one each; those that the table says it holds it knows of; and the books say
-    /// of each worker what it does.
+    /// The cores that workers were given are the program's, one each. It knows of those that the table says it
+    /// holds. The books say of each worker what it does.
     fn check_share(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = pool.share.as_ref().filter(|share| share.activation.member().is_some()) else {
             return Ok(());
@@ -199,9 +199,9 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Within two quanta after its bell a program obeys what it is asked, and a pause ends when its lease does. A pool that is closed, and not
-    /// for that, is out of turn: it holds no core, and has its turn within a frame, or is open. (That a closed pool begins no task is looked
-    /// at where a task begins.)
+    /// Within two quanta after its bell a program obeys what it is asked, and a pause ends when its lease does. A
+    /// pool that is closed, and not for that, is out of turn: it holds no core, and has its turn within a frame, or
+    /// is open. That a closed pool begins no task is looked at where a task begins.
     fn check_orders(&self, pool: &Pool) -> Result<(), String> {
         let Some(share) = &pool.share else { return Ok(()) };
         let (now, closed) = (self.now, pool.is_closed());
@@ -209,8 +209,8 @@ impl Check<'_> {
         if closed && !is_told && share.activation.books().held() > 0 {
             return Err(format!("the pool is closed and holds cores, and is told {:?}", share.told));
         }
-        // Where another program has left meanwhile, frames have become shorter, and its turn may come later than it was to: it is open then from
-        // a frame of before on, at its next look, four quanta later at most.
+        // Where another program has left meanwhile, frames have become shorter, and its turn may come later than it
+        // was to. Then it is open from a frame of before on, at its next look, four quanta later at most.
         if let Some(since) = share.out_since.filter(|_| !is_told) {
             let frame = TURN.as_nanos() as u64 * share.among.max(self.table.population()) as u64;
             let most = if self.table.may_probe() { 2 * frame } else { frame };
@@ -285,7 +285,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// One that is accelerated runs on another's turn, in its node, and keeps its place; one that is not has a single place.
+    /// One that is accelerated runs on another's turn, in its node, and keeps its place; one that is not has a
+    /// single place.
     fn check_accelerated(&self, nth: usize, away: &[Thread], running: Option<Thread>) -> Result<(), String> {
         for thread in away {
             let worker = self.pools.worker(*thread);
@@ -394,9 +395,10 @@ fn check_tasks(pool: &Pool) -> Result<(), String> {
     Ok(())
 }
 
-/// No ready strand waits unless a worker is awake, or a wake-up is on its way; and while a worker sleeps whom a task should wake, a
-/// thief looks for it, or is on its way; or has just found one, and not handed its duty over yet. One that has announced its sleep has
-/// yet to look. And what pushes leave to a searching worker is left to one that searches.
+/// No ready strand waits unless a worker is awake, or a wake-up is on its way. While a worker sleeps that a task
+/// should wake, a thief looks for the task, or is on its way. Or it has just found one, and not handed its duty
+/// over yet. One that has announced its sleep has yet to look. And what pushes leave to a searching worker is left
+/// to one that searches.
 fn is_alive(pool: &Pool) -> Result<(), String> {
     // All that is queued waits until it is open.
     if pool.is_closed() {

@@ -1,7 +1,9 @@
-//! What pools, coordinators and members of the table said to the protocol on real threads, as it is filed, said again
-//! by this driver: its words, [`Cells`], and its loop, in which effects are carried out as [`Host`](super::Host) has
-//! them carried out. What is compared is said at `comity_record` and in the runtime's test of the same name. A pool, a
-//! worker's hands and a table are answered by the record.
+//! What pools, coordinators and members of the table said to the protocol on real threads, as it is filed, said
+//! again by this driver.
+//!
+//! The driver has its words, [`Cells`], and its loop, in which effects are carried out as [`Host`](super::Host) has
+//! them carried out. What is compared is said at `comity_record` and in the runtime's test of the same name. A
+//! pool, a worker's hands and a table are answered by the record.
 
 use std::fs;
 

@@ -164,8 +164,8 @@ impl Host {
         }
     }
 
-    /// The bell was rung: a core was taken back, there is one to be had, another program has come, a worker is up again, or the program
-    /// is asked something.
+    /// The bell was rung. A core was taken back, one is to be had, another program has come, a worker is up again,
+    /// or the program is asked something.
     pub(super) fn rung(&mut self, program: u32) {
         let Some(share) = &self.pool(program).share else { return };
         if share.begins.take() {
@@ -225,8 +225,8 @@ impl Host {
 }
 
 impl Host {
-    /// Tells the table how much the program counts by now, and returns what else holds of it. Of a program that is to rest the table learns
-    /// later: there a new weight says that its pools are closed.
+    /// Tells the table how much the program counts by now, and returns what else holds of it. Of a program that is
+    /// to rest the table learns later: there a new weight says that its pools are closed.
     fn obey(&self, program: u32) -> Option<InForce> {
         let slot = self.pool(program).share.as_ref().filter(|_| self.pool(program).is_there())?.slot;
         let told = self.table.in_force(slot);

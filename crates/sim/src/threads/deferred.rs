@@ -1,9 +1,9 @@
-//! Thieves that find nothing, whose attempts are made in bulk.
+//! Thieves that find nothing: their attempts are made in bulk.
 //!
-//! A thief that never sleeps, alone on its core, in a program without a task that could be stolen, only repeats itself: it makes no
-//! event. Its attempts are made up for, all at once and each as it would have been, before anything changes that they could meet: a
-//! task is pushed, a thread comes to the core, or the thief leaves it. So the outcome is that of stepping through them, but for what
-//! happens at the very same nanosecond.
+//! A thief that never sleeps, alone on its core, in a program without a task that could be stolen, only repeats
+//! itself: it makes no event. Its attempts are made up for, all at once and each as it would have been, before
+//! anything changes that they could meet. That is: a task is pushed, a thread comes to the core, or the thief
+//! leaves it. So the outcome is that of stepping through them, but for what happens at the very same nanosecond.
 
 use comity_policy::Waking;
 use comity_protocol::dialogue::Effect;

@@ -1,5 +1,6 @@
-//! A host that is a virtual machine: its cores are virtual CPUs, which have a physical one or none. What a kernel counts goes on meanwhile,
-//! as in one that is told no steal time (Xen's guests until Linux 4.8); a tick that was missed comes late.
+//! A host that is a virtual machine: its cores are virtual CPUs, which have a physical one or none. What a kernel
+//! counts goes on meanwhile, as in one that is told no steal time (Xen's guests until Linux 4.8); a tick that was
+//! missed comes late.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +22,8 @@ pub(super) struct Calls {
 }
 
 impl Host {
-    /// From now on the host is a virtual machine, and none of its cores runs until it is told to. Before any program comes.
+    /// From now on the host is a virtual machine, and none of its cores runs until it is told to. Before any
+    /// program comes.
     pub(crate) fn virtualize(&mut self, hypervisor: Rc<RefCell<Hypervisor>>, vm: usize) {
         let cost = hypervisor.borrow().hypercall();
         self.calls = Some(Calls { hypervisor, vm, cost });
@@ -65,14 +67,15 @@ impl Host {
         self.plan_core(core);
     }
 
-    /// Of a guest, how long its virtual CPUs ran and how long they wanted to in vain, in nanoseconds, summed over them: its run time and its
-    /// steal time.
+    /// Of a guest, how long its virtual CPUs ran and how long they wanted to in vain, in nanoseconds, summed over
+    /// them: its run time and its steal time.
     pub fn run_and_steal_time(&self) -> Option<(u64, u64)> {
         let Calls { hypervisor, vm, .. } = self.calls.as_ref()?;
         Some(hypervisor.borrow().run_and_steal_time(*vm))
     }
 
-    /// From now on the kernel tells the programs of a guest how much of its virtual CPUs' time was taken away, as Linux does under KVM.
+    /// From now on the kernel tells the programs of a guest how much of its virtual CPUs' time was taken away, as
+    /// Linux does under KVM.
     pub fn tell_steal_time(&mut self) {
         self.tells_steal = true;
     }
@@ -84,8 +87,8 @@ impl Host {
         self.run_and_steal_time().map(|(run_ns, steal_ns)| Reading { run_ns, steal_ns })
     }
 
-    /// The request of Algorithm 1, lines 4 to 7: what is left of a thief's turn, or of its virtual CPU's slice, goes to the victim, or to
-    /// its virtual CPU. True: it does, and the thief's core switches at once.
+    /// The request of Algorithm 1, lines 4 to 7. The rest of a thief's turn goes to the victim, or the rest of its
+    /// virtual CPU's slice to the victim's virtual CPU. True: it does, and the thief's core switches at once.
     pub(super) fn accelerate(&mut self, thief: Thread, victim: Thread, level: Level) -> bool {
         let Some(Accelerates { threads, vcpus }) = self.pool(thief.program).policy.accelerates() else { return false };
         let across_nodes = threads.is_some_and(|pull| pull.across_nodes);

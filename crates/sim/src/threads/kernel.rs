@@ -1,9 +1,10 @@
 //! The kernel: each core has a queue of threads that take turns.
 //!
-//! Whose turn it is, for how long, and who is moved where [`super::linux`] says, if the host has one of its kernels. Else it is the
-//! simplest there is: a turn is one slice, and a queue is served in its order. A thread that wakes goes to an idle core, the one it ran on, if that is idle; or else to the shortest queue. A thread may be confined to
-//! some cores. An idle core takes a thread from the longest queue. A newcomer waits until the slice of the thread that runs is over, which is at once if that
-//! began long ago.
+//! [`super::linux`] says which thread has its turn, for how long, and which is moved where, if the host has one of
+//! its kernels. Else it is the simplest there is: a turn is one slice, and a queue is served in its order. A thread
+//! that wakes goes to an idle core, the one it ran on, if that is idle; or else to the shortest queue. A thread may
+//! be confined to some cores. An idle core takes a thread from the longest queue. A newcomer waits until the slice
+//! of the thread that runs is over, which is at once if that began long ago.
 
 use std::collections::VecDeque;
 use std::iter::Sum;
@@ -17,7 +18,7 @@ use super::pool::Pools;
 use super::worker::{Doing, Worker};
 use super::{Due, Host, Thread};
 
-/// The speed of a core whose hardware is not shared, in thousandths.
+/// The speed of a core with hardware that is not shared, in thousandths.
 pub(super) const WHOLE: u64 = 1_000;
 
 /// One core.
@@ -34,7 +35,7 @@ pub(super) struct Core {
     since: u64,
     /// Until when its turn is accounted for, which is from the switch on.
     charged: u64,
-    /// When it came.
+    /// When the running thread came.
     pub(super) came: u64,
     /// When its turn is over, if others wait.
     pub(super) slice_end: u64,
@@ -122,7 +123,7 @@ pub(super) struct Kernel {
 /// How often a core went from one thread to another, idleness between them or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switches {
-    /// In all.
+    /// All switches.
     pub all: u64,
     /// To a thread without a task.
     pub to_thieves: u64,
@@ -186,7 +187,7 @@ impl Kernel {
         move |kernel, core| kernel.is_online(core) && confined.is_none_or(|cores| cores.contains(core))
     }
 
-    /// The core to whose queue a thread goes that can run.
+    /// The core to the queue of which a thread goes that can run.
     pub(super) fn choose_core(&self, worker: &Worker) -> usize {
         let may_run = self.cores_of(worker);
         let cores = self.len();
@@ -225,7 +226,8 @@ impl Kernel {
         }
     }
 
-    /// Core time in which a thread ran, those whose turn is not accounted for yet included. Only where the kernel is one of Linux.
+    /// Core time in which a thread ran, with turns that are not accounted for yet. Only where the kernel is one of
+    /// Linux.
     pub(super) fn served(&self, now: u64) -> u64 {
         let turns = self.cores.iter().filter(|core| core.running.is_some()).map(|core| now - core.charged);
         self.served + turns.sum::<u64>()
@@ -410,7 +412,7 @@ impl Host {
     }
 
     /// The thread is in the kernel for so long before it goes on, if it has a core.
-    pub(super) fn detain(&mut self, thread: Thread, time: u64) {
+    pub(super) fn keep_in_kernel(&mut self, thread: Thread, time: u64) {
         if let Place::On(core) = self.worker(thread).place {
             self.charge(core);
             self.kernel.delay(core, time);
@@ -421,7 +423,7 @@ impl Host {
     pub(super) fn block(&mut self, thread: Thread, time: u64) {
         let Place::On(core) = self.worker(thread).place else { return };
         let from = self.kernel.cores[core].since.max(self.now);
-        self.take_off(thread);
+        self.deactivate(thread);
         self.worker_mut(thread).place = Place::Blocked;
         let latency = self.wake_latency();
         self.plan(from + time + latency, Due::Up(thread));
@@ -453,8 +455,8 @@ impl Host {
         }
     }
 
-    /// The core's thread may ask another share of its socket's memory: then what the others have done until now was done at the old
-    /// speed, and what follows takes as long as it does now.
+    /// The core's thread may ask another share of its socket's memory. What the others have done until now was done
+    /// at the old speed then, and what follows takes as long as it does now.
     pub(super) fn share_memory(&mut self, core: usize) {
         let Host { kernel, pools, .. } = self;
         let demand = kernel.demand(core, pools);
@@ -582,8 +584,8 @@ impl Host {
         self.push_back(core, thread);
     }
 
-    /// Takes a thread from wherever it is; who runs goes on accounting for nothing.
-    pub(super) fn take_off(&mut self, thread: Thread) {
+    /// Takes a thread from wherever it is. What it did on a core until now is accounted for.
+    pub(super) fn deactivate(&mut self, thread: Thread) {
         self.catch_up_with(thread);
         self.ends_acceleration(thread);
         let place = self.worker(thread).place;
@@ -608,7 +610,7 @@ impl Host {
     }
 
     /// Moves the threads of a program that are where they may not run.
-    pub(super) fn move_astray(&mut self, program: u32) {
+    pub(super) fn migrate_misplaced(&mut self, program: u32) {
         self.move_led(program);
         for worker in 0..self.pool(program).workers.len() as u32 {
             let thread = Thread { program, worker };
@@ -620,7 +622,7 @@ impl Host {
             if !self.kernel.cores_of(self.worker(thread))(&self.kernel, core) {
                 let ran = self.kernel.cores[core].running == Some(thread);
                 self.pool_mut(program).counts.preemptions += u64::from(ran);
-                self.take_off(thread);
+                self.deactivate(thread);
                 self.enqueue(thread);
                 self.dispatch(core);
             }
@@ -633,7 +635,7 @@ impl Host {
             let thread = Thread { program, worker };
             let (Place::Queued(other) | Place::On(other)) = self.worker(thread).place else { continue };
             if other != core && self.kernel.cores_of(self.worker(thread))(&self.kernel, core) {
-                self.take_off(thread);
+                self.deactivate(thread);
                 self.push_back(core, thread);
                 self.attend(core);
                 self.dispatch(other);
@@ -641,7 +643,8 @@ impl Host {
         }
     }
 
-    /// The thread offers its core to those that wait, or to `peer` (BWS's yield to a preempted worker), if that waits and may run here.
+    /// The thread offers its core to those that wait, or to `peer` (BWS's yield to a preempted worker), if that
+    /// waits and may run here.
     pub(super) fn yield_core(&mut self, core: usize, peer: Option<Thread>) {
         let peer = peer.filter(|peer| {
             matches!(self.worker(*peer).place, Place::Queued(_))
@@ -689,7 +692,7 @@ impl Host {
             let queue = self.kernel.cores[core].queue.clone();
             let away = self.kernel.cores[core].away.clone();
             let all: Vec<Thread> = running.into_iter().chain(queue).chain(away).collect();
-            all.iter().for_each(|thread| self.take_off(*thread));
+            all.iter().for_each(|thread| self.deactivate(*thread));
             // It is not idle any more.
             self.kernel.set_running(core, None);
             all.iter().for_each(|thread| self.enqueue(*thread));
@@ -700,7 +703,7 @@ impl Host {
             }
             self.dispatch(core);
         }
-        // Who could run nowhere else was anywhere.
-        (0..self.pools.0.len() as u32).for_each(|program| self.move_astray(program));
+        // A thread that could run nowhere else may have been on any core.
+        (0..self.pools.0.len() as u32).for_each(|program| self.migrate_misplaced(program));
     }
 }

@@ -1,5 +1,7 @@
-//! Linux's fair scheduler, as far as it decides for programs that share cores: which thread of a core runs next and for how long, what
-//! becomes of one that yields, where one goes that wakes, and when one is moved.
+//! Linux's fair scheduler, as far as it decides for programs that share cores.
+//!
+//! It decides which thread of a core runs next and for how long, what becomes of one that yields, where one goes
+//! that wakes, and when one is moved.
 //!
 //! ```text
 //! linux.rs      which kernel, and its constants
@@ -10,11 +12,11 @@
 //! eevdf.rs      the rules from 6.6 on: of those that have not had their part the earliest deadline
 //! queues.rs     the queues of all cores, by either rules
 //! check.rs      what must hold of them
-//! moves.rs      where a thread goes that can run, and who is moved to which core
+//! moves.rs      where a thread goes that can run, and which is moved to which core
 //! ```
 //!
-//! Left out: loads that are averaged over time (a load is the number of threads here), buddies that are not asked for by a yield,
-//! bandwidth control but for a quota of the whole program, and all other classes.
+//! Left out: loads that are averaged over time (a load is the number of threads here), and buddies that are not
+//! asked for by a yield. So are bandwidth control but for a quota of the whole program, and all other classes.
 
 mod cfs;
 mod check;
@@ -32,7 +34,7 @@ pub(super) use memory::Demand;
 pub(super) use moves::Balance;
 pub(super) use queues::{Joins, Queues};
 
-/// A kernel whose rules are modelled.
+/// A kernel with rules that are modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Version {
     /// Of 2009: the kernel of the DWS paper.
@@ -64,10 +66,10 @@ pub enum Groups {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Linux {
-    /// Whose rules.
+    /// Which kernel's rules.
     pub version: Version,
-    /// `sched_compat_yield`, which 2.6.32 and 2.6.36 have: whether a thread that yields goes behind all others of its queue, or stays
-    /// where its virtual run time has it.
+    /// `sched_compat_yield`, which 2.6.32 and 2.6.36 have: whether a thread that yields goes behind all others of
+    /// its queue, or stays where its virtual run time has it.
     #[serde(default)]
     pub compat_yield: bool,
     /// Timer ticks a second, at which time slices end.
@@ -79,23 +81,26 @@ pub struct Linux {
     /// Sockets, among which the cores are divided evenly. Threads are moved within one first.
     #[serde(default = "one")]
     pub sockets: u32,
-    /// Hardware threads of a core, 1 or 2. With 2 the machine's processors are hardware threads, and two neighbours are a core.
+    /// Hardware threads of a core, 1 or 2. With 2 the machine's processors are hardware threads, and two neighbours
+    /// are a core.
     #[serde(default = "one")]
     pub threads_per_core: u32,
     /// How fast a hardware thread is while the other of its core runs too, in thousandths of its speed alone.
     #[serde(default = "smt_speed")]
     pub smt_speed: u32,
-    /// How many cores a socket's memory serves that do nothing but wait for it, in thousandths; without, all that there are.
+    /// How many cores a socket's memory serves that do nothing but wait for it, in thousandths; without, all that
+    /// there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<u32>,
-    /// Whether a program asks the memory of the socket on which its first task ran, as where one thread touches all pages first, and not
-    /// those of the sockets on which its threads run.
+    /// Whether a program asks the memory of the socket on which its first task ran, as where one thread touches all
+    /// pages first. Otherwise it asks those of the sockets on which its threads run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub first_touch: bool,
     /// Whether it has Robinhood's Thread Accelerator: a thief's turn goes to a preempted worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accelerates: bool,
-    /// For how many processors its constants are, if not for those of the host: as where a program is confined to a part of a machine.
+    /// For how many processors its constants are, if not for those of the host: as where a program is confined to a
+    /// part of a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_for: Option<u32>,
 }
@@ -115,7 +120,8 @@ fn smt_speed() -> u32 {
 }
 
 impl Linux {
-    /// A kernel of this version with 250 ticks a second, one task group, one socket, and cores with one hardware thread.
+    /// A kernel of this version with 250 ticks a second, one task group, one socket, and cores with one hardware
+    /// thread.
     pub fn new(version: Version) -> Linux {
         Linux {
             version,
@@ -202,20 +208,23 @@ struct Constants {
     granularity: u64,
     /// and how many are not too many (`sched_nr_latency`).
     few: u64,
-    /// By how much a thread that wakes must be behind the running one to take its place (`sysctl_sched_wakeup_granularity`).
+    /// By how much a thread that wakes must be behind the running one to take its place
+    /// (`sysctl_sched_wakeup_granularity`).
     wakeup_granularity: u64,
     /// How long a thread's request is (EEVDF's `sysctl_sched_base_slice`).
     base_slice: u64,
-    /// A thread that ran so recently is thought to have its data in the cache, and is not moved (`sysctl_sched_migration_cost`).
+    /// A thread that ran so recently is thought to have its data in the cache, and is not moved
+    /// (`sysctl_sched_migration_cost`).
     migration_cost: u64,
 }
 
 const MILLISECOND: u64 = 1_000_000;
 
 impl Constants {
-    /// Of the sources: `kernel/sched_fair.c` of 2.6.33 (whose values 2.6.32 has too) and 2.6.36, `kernel/sched/fair.c` of 3.9 and 6.18.
-    /// Each is multiplied by 1 + log₂ of the processors, of eight at most (`get_update_sysctl_factor`); in 2.6.32 of all of them, up to a
-    /// latency of 200 ms (`sched_init_granularity` of `kernel/sched.c`).
+    /// Of the sources: `kernel/sched_fair.c` of 2.6.33 (2.6.32 has the same values) and 2.6.36,
+    /// `kernel/sched/fair.c` of 3.9 and 6.18. Each is multiplied by 1 + log₂ of the processors, of eight at most
+    /// (`get_update_sysctl_factor`). In 2.6.32 it is that of all of them, up to a latency of 200 ms
+    /// (`sched_init_granularity` of `kernel/sched.c`).
     fn of(version: Version, processors: u32) -> Constants {
         let (latency, granularity, few) = match version {
             Version::V2_6_32 => (5 * MILLISECOND, MILLISECOND, 5),
@@ -244,7 +253,8 @@ impl Constants {
 mod tests {
     use super::*;
 
-    /// `/proc/sys/kernel/sched_*` of such machines, as they are often quoted: 24 ms and 8 ms (2.6.36), 24, 3 and 4 ms (3.x).
+    /// `/proc/sys/kernel/sched_*` of such machines, as they are often quoted: 24 ms and 8 ms (2.6.36), 24, 3 and 4
+    /// ms (3.x).
     #[test]
     fn constants_grow_with_the_machine_as_each_kernel_has_it() {
         let of = |version, processors| Constants::of(version, processors);

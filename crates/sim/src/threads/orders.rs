@@ -1,7 +1,8 @@
 //! What programs are asked from outside while they run, as `comity set` asks them.
 //!
-//! A setter looks which place of the table a program has and what it is asked there, and asks a moment later. By then another program may
-//! have the place. What a program obeys, and when, is decided by `comity_protocol`; `check.rs` looks whether it has come to that.
+//! A setter looks which place of the table a program has and what it is asked there, and asks a moment later. By
+//! then another program may have the place. What a program obeys, and when, is decided by `comity_protocol`;
+//! `check.rs` looks whether it has come to that.
 
 use comity_protocol::SlotId;
 use comity_protocol::orders::Request;
@@ -13,7 +14,8 @@ use super::{Due, Host};
 pub(super) struct Setter {
     pub(super) program: u32,
     request: Request,
-    /// Once it has looked: the place of the program that it means, that place's tenure, and what stands where it would ask.
+    /// Once it has looked: the place of the program that it means, that place's tenure, and what stands where it
+    /// would ask.
     meant: Option<(SlotId, u64, u64)>,
 }
 
@@ -45,6 +47,6 @@ impl Host {
         if let Some(share) = self.table.program_of(slot).and_then(|program| self.pool(program).share.as_ref()) {
             share.is_asked(heard);
         }
-        self.ring_the_rung();
+        self.deliver_bells();
     }
 }

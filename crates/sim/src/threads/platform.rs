@@ -1,7 +1,8 @@
 //! What the protocol's steps run on here: plain cells, which count what is done to them.
 //!
-//! A step is one instant of the simulation, so a fence orders nothing and a barrier is never refused. Both are counted, for on a large
-//! machine they are what a step costs: and so is each write to a word that another worker's core has in its cache.
+//! A step is one instant of the simulation, so a fence orders nothing and a barrier is never refused. Both are
+//! counted, for on a large machine they are what a step costs. So is each write to a word that another worker's
+//! core has in its cache.
 
 use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ pub(super) struct Traffic {
     has_news: Cell<bool>,
     /// Workers that the step woke, in order,
     woken: RefCell<VecDeque<WorkerId>>,
-    /// and those whose rest word it changed.
+    /// and those that had their rest words changed.
     changed: RefCell<Vec<WorkerId>>,
 }
 
@@ -63,7 +64,7 @@ impl Traffic {
         self.woken.borrow_mut().pop_front()
     }
 
-    /// A worker whose rest word the step changed.
+    /// A worker that had its rest word changed by the step.
     pub(super) fn next_changed(&self) -> Option<WorkerId> {
         self.changed.borrow_mut().pop()
     }

@@ -52,7 +52,7 @@ pub(super) struct Pool {
     pub(super) carried: u64,
     /// On which worker each task that can block ran last.
     pub(super) ran_on: Vec<u32>,
-    /// Thieves whose attempts are deferred.
+    /// Thieves with deferred attempts.
     pub(super) deferred: u32,
     pub(super) busy: u32,
     /// Nanoseconds in which workers had a task, on a core or not, up to a time.
@@ -63,7 +63,7 @@ pub(super) struct Pool {
     pub(super) rising: u32,
     pub(super) share: Option<Share>,
     pub(super) quota: Option<Quota>,
-    /// Of its threads.
+    /// The nice value of its threads.
     pub(super) nice: i8,
     /// The part of a strand's time alone that it waits for memory, in thousandths.
     pub(super) memory: u32,
@@ -78,8 +78,8 @@ pub(super) struct Pool {
     pub(super) counts: Counts,
     /// To its threads, and from them to another program's.
     pub(super) switches: Switches,
-    /// When its lock will have been given back by all who have come.
-    pub(super) lock_free: u64,
+    /// When its lock will have been given back by all that have come.
+    pub(super) lock_free_at: u64,
     came: bool,
     /// It starts again when it has ended.
     pub(super) repeats: bool,
@@ -94,8 +94,8 @@ pub(super) struct Pool {
     /// When its first task was begun.
     pub(super) began_at: Option<u64>,
     /// Its threads may be where they may not run.
-    pub(super) is_astray: Cell<bool>,
-    /// Workers whose threads go to the core that they were given.
+    pub(super) is_misplaced: Cell<bool>,
+    /// Workers with threads that go to the core that they were given.
     pub(super) led: RefCell<Vec<(u32, usize)>>,
 }
 
@@ -133,7 +133,7 @@ impl Pool {
             waited: 0,
             counts: Counts::default(),
             switches: Switches::default(),
-            lock_free: 0,
+            lock_free_at: 0,
             came: false,
             repeats: false,
             next: None,
@@ -142,7 +142,7 @@ impl Pool {
             ended: None,
             died: None,
             began_at: None,
-            is_astray: Cell::new(false),
+            is_misplaced: Cell::new(false),
             led: RefCell::default(),
         }
     }
@@ -339,8 +339,6 @@ impl Host {
         }
     }
 
-    // ---- Coming and going. ----
-
     pub(super) fn comes(&mut self, program: u32) {
         let pool = self.pool_mut(program);
         if pool.is_over() {
@@ -405,24 +403,22 @@ impl Host {
             self.left -= 1;
             self.endless -= usize::from(self.pool(program).is_endless());
             for worker in 0..workers {
-                self.take_off(Thread { program, worker });
+                self.deactivate(Thread { program, worker });
             }
             let pool = self.pool_mut(program);
             pool.waited = pool.waited();
             (pool.workers, pool.sleep, pool.bells) = (Vec::new(), None, Vec::new());
             (0..self.kernel.len()).for_each(|core| self.dispatch(core));
-            // Who has died does not leave the table: others bury it.
+            // A program that has died does not leave the table: others bury it.
             if let Some(share) = self.pool(program).share.as_ref().filter(|_| self.pool(program).ended.is_some()) {
                 self.table.leave(share.slot);
-                self.ring_the_rung();
+                self.deliver_bells();
             }
-        } else if pool.is_astray.take() {
-            self.move_astray(program);
+        } else if pool.is_misplaced.take() {
+            self.migrate_misplaced(program);
         }
         self.note_starved(program);
     }
-
-    // ---- With a task. ----
 
     /// The worker begins a task that it has found, or taken from its queue.
     pub(super) fn begin_anew(&mut self, thread: Thread, strand: Strand) {
@@ -448,7 +444,7 @@ impl Host {
         pool.workers[thread.worker as usize].begun += 1;
         self.expect(begun);
         match sleep {
-            None => self.detain(thread, self.costs.switch_task),
+            None => self.keep_in_kernel(thread, self.costs.switch_task),
             Some(0) => {}
             Some(sleep) => self.block(thread, sleep),
         }
@@ -488,8 +484,8 @@ impl Host {
         pool.workers[thread.worker as usize].ready.extend(made);
         self.expect(noted);
         if pushed > 0 {
-            let held = self.hold_queue(thread, pushed);
-            self.detain(thread, held);
+            let held = self.lock_queue(thread, pushed);
+            self.keep_in_kernel(thread, held);
             let met_bell = self.pushed(thread, pushed);
             if self.pool(thread.program).is_closed() {
                 if !met_bell {
@@ -505,7 +501,8 @@ impl Host {
         }
     }
 
-    /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from outside; or another does.
+    /// The worker has done the last of its program, which ends, or starts again, as if that were handed in from
+    /// outside; or another does.
     fn has_ended(&mut self, thread: Thread) {
         self.catch_up(thread.program);
         let now = self.now;
@@ -570,8 +567,6 @@ impl Host {
             None => self.take_own(thread, false),
         }
     }
-
-    // ---- What it does is over. ----
 
     /// What the worker did is over.
     pub(super) fn complete(&mut self, thread: Thread) {

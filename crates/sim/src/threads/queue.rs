@@ -1,7 +1,8 @@
 //! Run queues of workers: what it costs to reach one, and where unblocked tasks go.
 //!
-//! A queue has a lock ([`super::Costs::queue`]), which is given to those who want it in the order in which they come. What an
-//! owner or an unblocker does there shows when it gives the lock back; a thief's attempt a little later, when it is over.
+//! A queue has a lock ([`super::Costs::queue`]), which is given to those that want it in the order in which they
+//! come. What an owner or an unblocker does there shows when it gives the lock back; a thief's attempt a little
+//! later, when it is over.
 
 use comity_policy::{Unblocked, WorkerId};
 
@@ -10,21 +11,21 @@ use super::{Host, Thread};
 use crate::program::Strand;
 
 impl Host {
-    /// How long it takes to get the lock of `whose` queue, hold it for so many accesses and give it back.
-    pub(super) fn hold_queue(&mut self, whose: Thread, accesses: u64) -> u64 {
+    /// How long it takes to get the lock of `owner`'s queue, hold it for so many accesses and give it back.
+    pub(super) fn lock_queue(&mut self, owner: Thread, accesses: u64) -> u64 {
         let held = self.costs.queue * accesses;
         if held == 0 {
             return 0;
         }
         let (now, handover) = (self.now, self.costs.handover);
-        let free = &mut self.worker_mut(whose).queue_free;
+        let free = &mut self.worker_mut(owner).queue_free_at;
         let begins = if *free > now { *free + handover } else { now };
         *free = begins + held;
         *free - now
     }
 
-    /// A thief has taken a task from `victim`'s queue, and gives the lock back later than if it had found none. Who waits for the
-    /// lock by then has it when it was told to; who comes later waits.
+    /// A thief has taken a task from `victim`'s queue, and gives the lock back later than if it had found none. A
+    /// worker that waits for the lock by then has it when it was told; one that comes later waits.
     pub(super) fn remove(&mut self, thief: Thread, victim: WorkerId) {
         let removal = self.costs.removal;
         if removal == 0 {
@@ -32,20 +33,20 @@ impl Host {
         }
         let now = self.now;
         let of_victim = self.worker_mut(Thread { worker: victim.0, ..thief });
-        of_victim.queue_free = of_victim.queue_free.max(now) + removal;
-        self.detain(thief, removal);
+        of_victim.queue_free_at = of_victim.queue_free_at.max(now) + removal;
+        self.keep_in_kernel(thief, removal);
     }
 
     /// How long it takes to get the lock of a pool, count the roles of its workers and give it back.
-    pub(super) fn hold_pool(&mut self, program: u32) -> u64 {
+    pub(super) fn lock_pool(&mut self, program: u32) -> u64 {
         let (now, held) = (self.now, self.costs.count);
-        let free = &mut self.pool_mut(program).lock_free;
+        let free = &mut self.pool_mut(program).lock_free_at;
         *free = now.max(*free) + held;
         *free - now
     }
 
-    fn access(&mut self, me: Thread, whose: u32, doing: Doing) {
-        let left = self.hold_queue(Thread { worker: whose, ..me }, 1);
+    fn access(&mut self, me: Thread, owner: u32, doing: Doing) {
+        let left = self.lock_queue(Thread { worker: owner, ..me }, 1);
         let worker = self.worker_mut(me);
         (worker.doing, worker.left) = (doing, left);
         if left == 0 {
@@ -124,20 +125,20 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_to_a_queue_waits_in_turn() {
+    fn workers_that_come_to_a_queue_wait_in_turn() {
         let mut host = host("ws-last", Costs { queue: 100, handover: 10, ..Costs::default() });
         host.run(100_000, 1).unwrap();
-        let whose = Thread { program: 0, worker: 2 };
-        host.worker_mut(whose).queue_free = host.now;
-        assert_eq!([1, 1, 2].map(|accesses| host.hold_queue(whose, accesses)), [100, 210, 420]);
+        let owner = Thread { program: 0, worker: 2 };
+        host.worker_mut(owner).queue_free_at = host.now;
+        assert_eq!([1, 1, 2].map(|accesses| host.lock_queue(owner, accesses)), [100, 210, 420]);
         host.now += 300;
-        assert_eq!(host.hold_queue(whose, 1), 230);
+        assert_eq!(host.lock_queue(owner, 1), 230);
         host.now += 230;
-        assert_eq!(host.hold_queue(whose, 1), 100);
+        assert_eq!(host.lock_queue(owner, 1), 100);
     }
 
     #[test]
-    fn who_counts_roles_waits_for_those_who_count() {
+    fn a_thief_that_counts_roles_waits_for_those_that_count() {
         let with = |policy: &str, workers, costs: Costs| {
             let mut host = Host::new(4, costs, 1);
             let program = ForkJoin::new(100_000, 20_000, 40, 5, Fork::AtOnce);

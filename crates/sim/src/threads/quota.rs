@@ -1,5 +1,5 @@
-//! Quotas: a program may use so much processor time in each period. Once it has, all its threads stop until the next, as those of a
-//! group of Linux do that has used its `cpu.max`.
+//! Quotas: a program may use so much processor time in each period. Once it has, all its threads stop until the
+//! next, as those of a group of Linux do that has used its `cpu.max`.
 
 use super::kernel::Place;
 use super::{Due, Host, Thread};
@@ -26,7 +26,8 @@ impl Quota {
         Quota { each, left: each, throttled: false, last: None }
     }
 
-    /// The most time that the program can use in so long, if it was stopped within the last second, as `comity_os::throttle` has it.
+    /// The most time that the program can use in so long, if it was stopped within the last second, as
+    /// `comity_os::throttle` has it.
     pub(super) fn most(&self, lasted: u64, now: u64) -> Option<u64> {
         let is_active = self.last.is_some_and(|last| now - last < 10 * PERIOD);
         is_active.then(|| (u128::from(lasted) * u128::from(self.each) / u128::from(PERIOD)) as u64)
@@ -93,7 +94,7 @@ impl Host {
         }
         for thread in self.threads(program).collect::<Vec<_>>() {
             if matches!(self.worker(thread).place, Place::Queued(_) | Place::On(_)) {
-                self.take_off(thread);
+                self.deactivate(thread);
                 self.throttle(thread);
             }
         }

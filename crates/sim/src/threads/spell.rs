@@ -1,5 +1,5 @@
-//! A worker's spell as a thief: does what `comity_protocol::dialogue` says. Each effect takes its time, and each step of the protocol is an event:
-//! others come between two.
+//! A worker's spell as a thief: does what `comity_protocol::dialogue` says. Each effect takes its time, and each
+//! step of the protocol is an event: others come between two.
 //!
 //! ```text
 //!   a thief ──▶ Acting(effect) ──▶ … ──▶ Acting(Wait) ──▶ Waiting ──▶ Rising ──▶ Acting(…) ──▶ Acting(Begin) ──▶ its task
@@ -64,7 +64,7 @@ impl activation::Pool for Queues<'_> {
 
     fn confine(&self, worker: WorkerId, cores: Option<CoreSet>) -> bool {
         self.0.workers[worker.index()].confined.set(cores);
-        self.0.is_astray.set(true);
+        self.0.is_misplaced.set(true);
         true
     }
 
@@ -145,7 +145,8 @@ impl Pool {
         true
     }
 
-    /// The worker takes over the queue of one without a core. `None`: that is empty. True: it has others now beside the one in hand.
+    /// The worker takes over the queue of one without a core. `None`: that is empty. True: it has others now beside
+    /// the one in hand.
     fn mug(&mut self, worker: u32, victim: WorkerId) -> Option<bool> {
         let mut queue = std::mem::take(&mut self.workers[victim.index()].ready);
         let strand = queue.pop_front()?;
@@ -181,7 +182,7 @@ impl Pool {
     }
 }
 
-/// A thief whose conversation is written down.
+/// A thief with a conversation that is written down.
 struct Heard<'a> {
     thief: &'a mut dyn Thief,
     said: Vec<(Event, Action)>,
@@ -257,7 +258,7 @@ impl Hands for OnHost<'_> {
         if self.host.pool(program).sleep().parker(WorkerId(worker)).load(Ordering::Relaxed) != at_rest {
             return true;
         }
-        self.host.take_off(self.thread);
+        self.host.deactivate(self.thread);
         let pool = self.host.pool_mut(program);
         pool.workers[worker as usize].doing = Doing::Waiting;
         pool.workers[worker as usize].left = 0;
@@ -298,10 +299,10 @@ impl Host {
 
     /// What may have come of a step of a program that shares cores.
     fn has_shared(&mut self, program: u32) {
-        self.ring_the_rung();
+        self.deliver_bells();
         let pool = self.pool(program);
         let is_poked = pool.share.as_ref().is_some_and(Share::take_poke);
-        if pool.is_astray.get() {
+        if pool.is_misplaced.get() {
             self.touched.push(program);
         }
         if is_poked {
@@ -309,10 +310,11 @@ impl Host {
         }
     }
 
-    /// Sends a wake-up. The waker, if it is a worker, is busy with it for a while; one that is only about to wait sees its word.
+    /// Sends a wake-up. The waker, if it is a worker, is busy with it for a while; one that is only about to wait
+    /// sees its word.
     fn wake(&mut self, thread: Thread, waker: Option<Thread>) {
         if let Some(waker) = waker {
-            self.detain(waker, self.costs.wake);
+            self.keep_in_kernel(waker, self.costs.wake);
         }
         if self.worker(thread).doing == Doing::Waiting {
             self.worker_mut(thread).doing = Doing::Rising;
@@ -333,8 +335,6 @@ impl Host {
         }
     }
 
-    // ---- What may wake others. ----
-
     /// In some pools every push looks for sleepers.
     pub(super) fn begin_to_rest(&mut self, program: u32) {
         self.step(program, |sleep, queues| {
@@ -349,13 +349,14 @@ impl Host {
         self.step(program, |sleep, queues| sleep.after_injection(Waker::GoesOn, queues));
     }
 
-    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers. False: none met it.
+    /// So many strands were pushed, one after the other: a push that meets the bell looks for sleepers. False: none
+    /// met it.
     pub(super) fn pushed(&mut self, me: Thread, strands: u64) -> bool {
         for nth in 0..strands {
             if !self.pool(me.program).bells[me.worker as usize].get() {
                 return nth > 0;
             }
-            self.detain(me, self.costs.bell);
+            self.keep_in_kernel(me, self.costs.bell);
             self.step(me.program, |sleep, queues| {
                 if sleep.bell_may_stop() {
                     queues.silence(WorkerId(me.worker));
@@ -366,16 +367,14 @@ impl Host {
         true
     }
 
-    // ---- A spell. ----
-
     /// The worker has no task any more.
     pub(super) fn becomes_thief(&mut self, thread: Thread) {
         let owed = std::mem::take(&mut self.worker_mut(thread).wakeups_owed);
         self.begin_spell(thread, |queues| Dialogue::begin(WorkerId(thread.worker), owed, queues));
     }
 
-    /// The pool is closed: the worker rests, with all that is queued at it and what it has in hand, until it is open again. What it owes
-    /// stays.
+    /// The pool is closed: the worker rests, with all that is queued at it and what it has in hand, until it is
+    /// open again. What it owes stays.
     pub(super) fn rests(&mut self, thread: Thread) {
         self.begin_spell(thread, |queues| Dialogue::begin_to_rest(WorkerId(thread.worker), queues));
     }
@@ -440,7 +439,7 @@ impl Host {
         match effect {
             Effect::StealFrom(victim) if victim.0 != thread.worker => {
                 let steal = costs.steal;
-                steal + self.hold_queue(Thread { worker: victim.0, ..thread }, 1)
+                steal + self.lock_queue(Thread { worker: victim.0, ..thread }, 1)
             }
             Effect::StealFrom(_) => costs.steal,
             // What comes after a steal, or after the look for a queue, is in their costs.
@@ -452,7 +451,7 @@ impl Host {
             Effect::Wait { .. } => costs.sleep - 2 * (costs.sleep / 3),
             Effect::Step(step) => match step {
                 Step::AskAgain { .. } => costs.look,
-                Step::Count => costs.look + self.hold_pool(thread.program),
+                Step::Count => costs.look + self.lock_pool(thread.program),
                 Step::LookForQueue => costs.mug + costs.queue,
                 Step::Rest | Step::Admit | Step::PassOn => costs.sleep / 3,
                 Step::Rise(_) => costs.sleep - costs.sleep / 2,
@@ -514,8 +513,6 @@ impl Host {
             self.enqueue(thread);
         }
     }
-
-    // ---- What a thief does. ----
 
     /// Takes over the queue of a worker without a core.
     fn mug(&mut self, thread: Thread, victim: WorkerId) -> bool {

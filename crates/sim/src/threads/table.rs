@@ -1,7 +1,8 @@
 //! The core table, and a program's part in it: what `comity_table::Member` does on a mapped file.
 //!
-//! What a program claims, releases and tells there is decided by `comity_protocol::table`, whose driver this is. It has the words, and
-//! who is there: which place a program takes, when it was heard of last, how the dead are buried.
+//! What a program claims, releases and tells there is decided by `comity_protocol::table`; this is its driver. It
+//! has the words, and the programs that are there: which place each takes, when it was heard of last, how the dead
+//! are buried.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -52,7 +53,7 @@ impl Slot {
     }
 }
 
-/// See the module. All programs have it in common.
+/// The core table. All programs have it in common.
 pub(super) struct Table {
     words: Vec<Cell<CoreWord>>,
     /// Since when each core has its holder, or none.
@@ -62,7 +63,7 @@ pub(super) struct Table {
     slots: Vec<Slot>,
     /// How many places wait for a core.
     wanting: Cell<u32>,
-    /// Programs whose bell was rung, in order.
+    /// Programs that had their bells rung, in order.
     rung: RefCell<VecDeque<u32>>,
     now: Cell<u64>,
 }
@@ -109,7 +110,7 @@ impl Table {
         self.members().count()
     }
 
-    /// The next program whose bell was rung.
+    /// The next program that had its bell rung.
     pub(super) fn next_rung(&self) -> Option<u32> {
         self.rung.borrow_mut().pop_front()
     }
@@ -123,9 +124,8 @@ impl Table {
         View { table: self, me }
     }
 
-    // ---- Coming and going. ----
-
-    /// The program takes a place; a core of others is claimed after it was free for so long. `None`: the table is full.
+    /// The program takes a place; a core of others is claimed after it was free for so long. `None`: the table is
+    /// full.
     pub(super) fn join(&self, program: u32, lend_after: u64) -> Option<SlotId> {
         let can_be_had = |slot: &&Slot| slot.program.get().is_none() || slot.is_dead.get();
         let free = SlotId::new(self.slots.iter().position(|slot| can_be_had(&slot))?)?;
@@ -196,8 +196,6 @@ impl Table {
         self.slot(slot).program.set(None);
     }
 
-    // ---- What is asked from outside. ----
-
     pub(super) fn tenure(&self, slot: SlotId) -> u64 {
         self.slot(slot).tenure.get()
     }
@@ -207,8 +205,8 @@ impl Table {
         self.slot(slot).words().seen(request)
     }
 
-    /// Asks the program of this tenure, where a setter has seen it and what stood there `before`. Rings the bell of the program that has
-    /// the place by now. False: something else stands there, and the program has left.
+    /// Asks the program of this tenure, where a setter has seen it and what stood there `before`. Rings the bell of
+    /// the program that has the place by now. False: something else stands there, and the program has left.
     pub(super) fn ask(&self, slot: SlotId, tenure: u64, before: u64, request: Request) -> bool {
         let (place, now) = (self.slot(slot), self.now.get());
         let words = place.words();
@@ -269,8 +267,6 @@ impl Table {
         self.correct(slot, correction);
     }
 
-    // ---- Cores. ----
-
     pub(super) fn held(&self, slot: SlotId) -> CoreSet {
         (0..self.words.len()).filter(|core| self.word(*core).holder() == Some(slot)).collect()
     }
@@ -310,10 +306,8 @@ impl Table {
         self.now.get() - self.slot(slot).heartbeat.get() > STOPPED_AFTER.as_nanos() as u64
     }
 
-    // ---- Once each quantum. ----
-
-    /// Notes what the program says of itself, buries the dead, and goes through the program's round. To ask for the dead costs nothing
-    /// here, so each round asks for all.
+    /// Notes what the program says of itself, buries the dead, and goes through the program's round. To ask for the
+    /// dead costs nothing here, so each round asks for all.
     pub(super) fn round(&self, slot: SlotId, desire: u32, awake: u32) -> Standing {
         let own = self.slot(slot);
         own.awake.set(awake);
@@ -321,7 +315,7 @@ impl Table {
         self.beat(slot);
         let dead: Vec<SlotId> = self.members().filter(|other| self.slot(*other).is_dead.get()).collect();
         dead.into_iter().for_each(|dead| self.bury(dead));
-        let program = self.program_of(slot).expect("a program whose round it is has a place");
+        let program = self.program_of(slot).expect("a program in its round has a place");
         table::round(&self.view(slot), program.into(), own.weight.get(), &self.reports(), self.now.get())
     }
 
@@ -343,7 +337,8 @@ impl Table {
     }
 }
 
-/// The table, as the steps of the protocol see and change it. A step takes one instant, so no other program is ever faster.
+/// The table, as the steps of the protocol see and change it. A step takes one instant, so no other program is ever
+/// faster.
 struct View<'a> {
     table: &'a Table,
     me: SlotId,

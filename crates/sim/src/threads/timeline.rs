@@ -1,5 +1,7 @@
-//! What each thread was about and where it ran, from when to when. The threads that an event can have changed are looked at after it, and a
-//! stretch is told when it is over: nothing else in the host knows of it.
+//! What each thread was about and where it ran, from when to when.
+//!
+//! The threads that an event can have changed are looked at after it, and a stretch is told when it is over.
+//! Nothing else in the host knows of it.
 
 use super::kernel::{Kernel, Place};
 use super::pool::Pools;
@@ -25,13 +27,14 @@ pub enum Activity {
     Asleep,
 }
 
-/// A while in which a thread was about one thing, in one place. Those of a thread follow each other without a gap, from when its program
-/// comes to when that ends or dies; where two are alike, something else was for an instant between them.
+/// A while in which a thread was about one thing, in one place. Those of a thread follow each other without a gap,
+/// from when its program comes to when that ends or dies. Where two are alike, something else was for an instant
+/// between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// As [`Host::submit`] numbers it.
     pub program: u32,
-    /// From 0.
+    /// The worker, from 0.
     pub worker: u32,
     /// In nanoseconds,
     pub from: u64,
@@ -57,7 +60,8 @@ impl Timeline {
         Timeline { tell, open: Vec::new(), ran: vec![None; cores] }
     }
 
-    /// An event is over that had to do with these programs. Of others it has at most given cores to threads, or taken them away.
+    /// An event is over that had to do with these programs. Of others it has at most given cores to threads, or
+    /// taken them away.
     pub(super) fn look(&mut self, now: u64, kernel: &Kernel, pools: &Pools, touched: &[u32]) {
         for core in 0..kernel.len() {
             let runs = kernel.cores[core].running;

@@ -61,8 +61,8 @@ pub(super) struct Worker {
     pub(super) in_spell: bool,
     /// Ready strands, the oldest first.
     pub(super) ready: VecDeque<Strand>,
-    /// When the lock of that queue will have been given back by all who have come.
-    pub(super) queue_free: u64,
+    /// When the lock of that queue will have been given back by all that have come.
+    pub(super) queue_free_at: u64,
     pub(super) place: Place,
     pub(super) doing: Doing,
     /// Nanoseconds of its doing that are left, at full speed,
@@ -105,7 +105,7 @@ impl Worker {
             mind: Some(Box::new(Mind { thief, dialogue: None })),
             in_spell: false,
             ready: VecDeque::new(),
-            queue_free: 0,
+            queue_free_at: 0,
             place: Place::Nowhere,
             doing: Doing::Nothing,
             left: 0,

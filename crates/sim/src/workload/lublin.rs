@@ -1,6 +1,6 @@
-//! A synthetic workload: U. Lublin and D. G. Feitelson, *The workload on parallel supercomputers: modeling the characteristics
-//! of rigid jobs*, Journal of Parallel and Distributed Computing 63(11), 2003. The parameters are those of the whole sample,
-//! batch and interactive jobs together, as in the authors' program of 1999.
+//! A synthetic workload: U. Lublin and D. G. Feitelson, *The workload on parallel supercomputers: modeling the
+//! characteristics of rigid jobs*, Journal of Parallel and Distributed Computing 63(11), 2003. The parameters are
+//! those of the whole sample, batch and interactive jobs together, as in the authors' program of 1999.
 
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Gamma};
@@ -12,8 +12,8 @@ use super::Rigid;
 const SERIAL: f64 = 0.244;
 const POWER_OF_TWO: f64 = 0.576;
 
-/// log₂ of the processors of a parallel job: from the least to the medium with this probability, and to the machine's size else. The
-/// medium is so much below the machine's size.
+/// log₂ of the processors of a parallel job: from the least to the medium with this probability, and to the
+/// machine's size else. The medium is so much below the machine's size.
 const LEAST: f64 = 0.8;
 const MEDIUM_BELOW_MOST: f64 = 2.5;
 const SMALL: f64 = 0.86;

@@ -1,7 +1,7 @@
 //! The Standard Workload Format of the Parallel Workloads Archive, version 2.2.
 //!
-//! One line per job, 18 fields; a line that begins with a semicolon is a comment. Of the fields the second to fifth are read:
-//! submission, wait, run time and processors. −1 stands for what is not known.
+//! One line per job, 18 fields; a line that begins with a semicolon is a comment. Of the fields the second to fifth
+//! are read: submission, wait, run time and processors. −1 stands for what is not known.
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -27,7 +27,7 @@ impl fmt::Display for SwfError {
 
 impl std::error::Error for SwfError {}
 
-/// The jobs of a log that ran. Those whose run time or processors are not known, or zero, are left out.
+/// The jobs of a log that ran. Those with an unknown run time or number of processors, or with none, are left out.
 ///
 /// # Errors
 /// Names the first line with fewer than five fields, or with one that is no number; and a log without any job.

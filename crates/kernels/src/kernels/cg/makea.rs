@@ -1,8 +1,8 @@
 //! The random matrix of NPB CG.
 //!
-//! A = Σᵢ ωⁱ·vᵢ·vᵢᵀ + (rcond − shift)·I with random sparse vectors vᵢ and ω = rcond^(1/n). The reference codes insert
-//! each term into its place in a row; here a row's terms are summed in the same order in a dense line that is then
-//! gathered, which gives the same bits in less time.
+//! A = Σᵢ ωⁱ·vᵢ·vᵢᵀ + (rcond − shift)·I with random sparse vectors vᵢ and ω = rcond^(1/n). The reference codes
+//! insert each term into its place in a row. Here a row's terms are summed in the same order in a dense line that
+//! is then gathered, which gives the same bits in less time.
 
 use crate::randlc::Randlc;
 

@@ -127,8 +127,9 @@ fn random_point(random: &mut SplitMix) -> IntPoint<i32> {
     IntPoint::new(coordinate(), coordinate())
 }
 
-/// The unit vector at `turn` (0 to 1) of a full turn, nearly: the rational parametrisation of the circle, a quadrant
-/// at a time. It is monotonous, which is all that a star needs, and rounds alike on every machine, which a sine may not.
+/// The unit vector at `turn` (0 to 1) of a full turn, nearly: the rational parametrisation of the circle, a
+/// quadrant at a time. It is monotonous, which is all that a star needs, and rounds alike on every machine, which a
+/// sine may not.
 fn direction(turn: f64) -> (f64, f64) {
     let quadrants = 4.0 * turn;
     let t = quadrants.fract();

@@ -1,7 +1,7 @@
 //! The area that two polygons share, by a method that has nothing in common with the timed one.
 //!
 //! Horizontal lines through every vertex and every crossing of two edges cut the plane into slabs. Within a slab no
-//! edges cross, so the length that a horizontal line has inside both polygons changes linearly with its height: the
+//! edges cross, so the length that a horizontal line has inside both polygons changes linearly with its height. The
 //! length in the middle of a slab times its thickness is the shared area in it. Slow, simple, and exact but for
 //! floating-point rounding.
 

@@ -8,8 +8,8 @@ const TERMS: usize = 6;
 /// Which coefficient is that of ab.
 pub(super) const PRODUCT: usize = 3;
 
-/// What is added to the diagonal of the normal equations, over the diagonal: enough for variables that are nearly the
-/// same, and far too little to be seen in the fit of others.
+/// What is added to the diagonal of the normal equations, over the diagonal. It is enough for variables that are
+/// nearly the same, and far too little to be seen in the fit of others.
 const RIDGE: f64 = 1e-9;
 
 fn terms(a: f64, b: f64) -> [f64; TERMS] {

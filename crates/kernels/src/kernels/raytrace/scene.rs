@@ -1,5 +1,5 @@
-//! What stands in the picture: a checkered floor under an evening sky, a mirror, a glass ball, three coloured balls and
-//! an arc of beads.
+//! What stands in the picture: a checkered floor under an evening sky, a mirror, a glass ball, three coloured balls
+//! and an arc of beads.
 
 use super::vector::{Vector, WHITE, vector};
 

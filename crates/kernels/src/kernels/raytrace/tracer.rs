@@ -32,8 +32,8 @@ pub(super) struct Tracer {
     forward: Vector,
 }
 
-/// A sequence of points in the unit square that fill it evenly (the additive recurrence of Roberts, "The unreasonable
-/// effectiveness of quasirandom sequences", 2018), shifted at random for each pixel.
+/// A sequence of points in the unit square that fill it evenly, shifted at random for each pixel. It is the
+/// additive recurrence of Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018.
 struct Points {
     shift: (f64, f64),
     next: u32,

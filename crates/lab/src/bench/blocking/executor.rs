@@ -1,4 +1,4 @@
-//! Who runs tasks that block.
+//! What runs tasks that block.
 
 use std::fmt;
 use std::future::Future;

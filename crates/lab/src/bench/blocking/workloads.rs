@@ -239,7 +239,7 @@ impl Plan {
                         ask.send(round.into()).await.expect("the server waits");
                         answers.recv().await.expect("the server answers");
                     }
-                    report.send(()).await.expect("somebody counts");
+                    report.send(()).await.expect("the main task counts");
                 }
             });
             executor.spawn(async move {

@@ -1,4 +1,4 @@
-//! Who had the cores, and how long no process had them, in seconds since they began.
+//! How long sessions had the cores, and how long no process had them, in seconds since they began.
 
 use std::fs;
 
@@ -15,8 +15,8 @@ pub fn used_in_session(leader: u32) -> f64 {
     ticks.sum::<u64>() as f64 / clock_ticks_per_second() as f64
 }
 
-/// `id (name) state parent group session …`, where the name may hold spaces and brackets; the 14th to the 17th are the
-/// time in user mode and in the kernel, of the process and of its children.
+/// `id (name) state parent group session …`, where the name may hold spaces and brackets. The 14th to the 17th are
+/// the time in user mode and in the kernel, of the process and of its children.
 fn ticks_in_session(line: &str, leader: u32) -> Option<u64> {
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let is_in = fields.get(3)?.parse() == Ok(leader);

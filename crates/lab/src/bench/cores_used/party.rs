@@ -58,9 +58,9 @@ pub struct Look {
 /// What was used between two looks, in cores.
 #[derive(Serialize, Deserialize)]
 pub struct Used {
-    /// By each member.
+    /// Cores that each member used.
     pub by: Vec<f64>,
-    /// By no process.
+    /// Cores that no process used.
     pub idle: f64,
 }
 
@@ -156,8 +156,8 @@ impl Party {
     fn end_members(&mut self) -> Result<(), Failure> {
         self.ended = true;
         for member in &self.members {
-            // Whatever a member has started is in its session, unless that has asked for another one; and who is stopped
-            // must go on in order to end.
+            // Whatever a member has started is in its session, unless that has asked for another one. A process
+            // that is stopped must go on in order to end.
             for signal in [Signal::TERM, Signal::CONT] {
                 let _gone = signal_session(&member.child, signal);
             }

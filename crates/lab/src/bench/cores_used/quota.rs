@@ -1,4 +1,4 @@
-//! A control group whose processes have a quota of processor time, under either version of control groups.
+//! A control group with a quota of processor time, under either version of control groups.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ const PERIOD_US: u32 = 100_000;
 /// What the groups of this bench are called, followed by the number of its process.
 const PREFIX: &str = "comity-bench-use-";
 
-/// A group whose processes have ended is free within this time.
+/// A group is free within this time after its processes have ended.
 const FREE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where the groups with the cpu controller are, and how they are told their quota.

@@ -1,6 +1,7 @@
 //! Which programs are side by side, and what is done to them meanwhile. Adding a scenario is one row.
 //!
-//! In each of them some program can use all cores all the time, so that every idle core is one that it could have used.
+//! In each of them some program can use all cores all the time, so that every idle core is one that it could have
+//! used.
 
 use std::path::PathBuf;
 
@@ -50,9 +51,9 @@ pub enum Program {
 pub struct Event {
     /// After this part of the time.
     pub after: f64,
-    /// To whom, by its place among the members.
+    /// The member that it happens to, by its place.
     pub to: usize,
-    /// What.
+    /// What happens to the member.
     pub act: Act,
 }
 

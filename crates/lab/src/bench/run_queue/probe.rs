@@ -1,4 +1,4 @@
-//! What is probed: programs whose threads share one core, and what is counted of them.
+//! What is probed: programs that share one core, and what is counted of them.
 
 use comity_sim::threads::linux::Groups;
 
@@ -13,12 +13,12 @@ pub enum Part {
     Sleeps,
 }
 
-/// What a sleeper does, in microseconds.
+/// How long a sleeper sleeps, in microseconds,
 pub const SLEEP_US: u64 = 5_000;
-/// See there.
+/// and computes.
 pub const WORK_US: u64 = 50;
 
-/// Of its lateness.
+/// The percentiles of a sleeper's lateness.
 pub const PERCENTS: [usize; 3] = [50, 90, 99];
 
 /// Which figures a probe has.

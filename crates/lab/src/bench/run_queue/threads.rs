@@ -1,4 +1,4 @@
-//! A probe on threads: a process for each program, all of whose threads are confined to one core.
+//! A probe on threads: a process for each program, with all threads confined to one core.
 
 use std::num::NonZeroU64;
 use std::process::Command;
@@ -64,7 +64,7 @@ struct Counted {
     lateness: Vec<f64>,
 }
 
-/// Of a thread.
+/// What a thread had of the core.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Used {
     /// Part of the core.
@@ -84,8 +84,8 @@ pub struct Measured {
     pub others: f64,
 }
 
-/// Measures a probe on that core; again, at most so often in all, while others use more of the core than `most` per cent. The least
-/// disturbed counts.
+/// Measures a probe on that core; again, at most so often in all, while others use more of the core than `most` per
+/// cent. The least disturbed counts.
 pub fn measure(probe: &Probe, core: usize, count_ms: u64, tries: u32, most: f64) -> Result<Measured, Failure> {
     let mut children = Children::new(TIMEOUT);
     for (index, part) in probe.parts.iter().enumerate() {
@@ -164,8 +164,6 @@ fn idle(core: usize) -> Result<Duration, Failure> {
     ticks.map(|ticks| Duration::from_millis(10 * ticks)).ok_or_else(missing)
 }
 
-// ---- A child. ----
-
 /// Is the program of a role.
 pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(), Failure> {
     if apart {
@@ -181,7 +179,7 @@ pub fn program(role: Role, threads: u32, core: usize, apart: bool) -> Result<(),
             scope.spawn(move || {
                 let own = ThreadId::current();
                 let confined = affinity::confine(own, [core].into_iter().collect());
-                // Whoever hears waits for all.
+                // The receiver waits for all.
                 let _ = say.send((nth, own, confined));
                 match (role, nth) {
                     (Role::Computes, _) | (Role::Yields, 1..) => compute(ends, waits),

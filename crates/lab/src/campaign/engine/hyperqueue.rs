@@ -1,7 +1,7 @@
 //! HyperQueue: a task array of a server that runs, by its command `hq` or by its Python package.
 //!
-//! A task whose worker is lost is started again, as often as its crash limit says. A task gets SIGTERM when its worker dies, and the
-//! one that takes its place waits until it has ended.
+//! A task that loses its worker is started again, as often as its crash limit says. A task gets SIGTERM when its
+//! worker dies, and the one that takes its place waits until it has ended.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
 //! Slurm: a job array.
 //!
-//! A task whose node is lost goes back to the queue. One whose shard was killed by a signal asks for that itself: Slurm takes a script
-//! that ends for one that is done, whatever its exit code.
+//! A task that loses its node goes back to the queue. If a signal killed its shard, the task asks for that itself:
+//! Slurm takes a script that ends for one that is done, whatever its exit code.
 
 use std::process::Command;
 

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Scenario, SimulateReport, measured, percentiles, settings, told};
+use super::{Scenario, SimulateReport, measured, percentiles, settings, statistics};
 use crate::corun::table::shorten;
 use crate::report::chart::{Chart, Row, Scale, dot, picture};
 use crate::report::page::{Entry, Section, clean, facts, heading};
@@ -65,14 +65,14 @@ pub fn section(id: &str, file: &str, sweep: &Sweep) -> Section {
     let Sweep { comity, keys, points } = sweep;
     let runs: usize = points.iter().map(|(_, report)| report.runs.len()).sum();
     let gist = format!("{} settings of {}, {runs} runs", points.len(), keys.join(", "));
-    let each: Vec<_> = points.iter().map(|(values, report)| (values, told::told(&report.runs))).collect();
-    let columns = each.iter().map(|(_, told)| told.header.clone()).max_by_key(Vec::len).unwrap_or_default();
-    let rows = each.iter().flat_map(|(values, told)| told.rows.iter().map(|row| values.iter().chain(row)));
+    let each: Vec<_> = points.iter().map(|(values, report)| (values, statistics::of(&report.runs))).collect();
+    let columns = each.iter().map(|(_, table)| table.header.clone()).max_by_key(Vec::len).unwrap_or_default();
+    let rows = each.iter().flat_map(|(values, table)| table.rows.iter().map(|row| values.iter().chain(row)));
     let rows: Vec<Vec<String>> = rows.map(|cells| cells.cloned().collect()).collect();
     let all: Vec<(Vec<String>, &SimulateReport)> =
         points.iter().map(|(values, report)| (values.clone(), report)).collect();
     let mut names: Vec<&str> = Vec::new();
-    for name in points.iter().flat_map(|(_, report)| told::names(&report.runs)) {
+    for name in points.iter().flat_map(|(_, report)| statistics::names(&report.runs)) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -97,7 +97,7 @@ pub fn section(id: &str, file: &str, sweep: &Sweep) -> Section {
 fn times(name: &str, points: &[(Vec<String>, SimulateReport)]) -> Markup {
     let (unit, scale) = points.first().map_or(("steps", 1.0), |(_, report)| report.unit());
     let time = |report: &SimulateReport| {
-        let time = told::mean_of(&report.runs, name, |program| told::time(program) * scale);
+        let time = statistics::mean_of(&report.runs, name, |program| statistics::time(program) * scale);
         time.value.is_finite().then(|| measured(time))
     };
     let times: Vec<_> = points.iter().filter_map(|(values, report)| Some((values.join(", "), time(report)?))).collect();

@@ -25,7 +25,8 @@ pub fn is_measured(point: &Point) -> bool {
     point.work <= MOST
 }
 
-/// Measures the points, with so many workers and with one. All points take turns, so that a drift of the machine hits all alike.
+/// Measures the points, with so many workers and with one. All points take turns, so that a drift of the machine
+/// hits all alike.
 pub fn measure(points: &[Point], workers: u16, one_in: u32) -> Result<Vec<Outcome>, Failure> {
     let mut runs: Vec<Vec<Measured>> = vec![Vec::new(); points.len()];
     let plans: Vec<Plan> = points.iter().map(|point| plan(*point, one_in)).collect();

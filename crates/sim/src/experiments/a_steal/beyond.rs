@@ -1,5 +1,7 @@
-//! What the authors of A-STEAL could not run, or left open: long quanta with long jobs (§3), usage that is sampled instead of
-//! counted (§9), and larger machines. (ABP with mugging, also of §9, runs beside ABP in the time-waste and utilization experiments.)
+//! What the authors of A-STEAL could not run, or left open.
+//!
+//! These are long quanta with long jobs (§3), usage that is sampled instead of counted (§9), and larger machines.
+//! ABP with mugging, also of §9, runs beside ABP in the time-waste and utilization experiments.
 
 use rand_chacha::ChaCha8Rng;
 
@@ -38,7 +40,7 @@ impl Point {
 /// L: the paper's 200, and the 10³ to 10⁵ that conventional systems have.
 pub const QUANTA: [u64; 5] = [200, 1_000, 5_000, 20_000, 100_000];
 
-/// Jobs whose critical path is ten times L·lg P, on 128 processors.
+/// Jobs with a critical path of ten times L·lg P, on 128 processors.
 pub fn long_quanta<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
     const PROCESSORS: u32 = 128;
     points(setting, runner, ("beyond-quantum", Draws::LongQuanta), &QUANTA, 30, |length, family, random| {
@@ -66,9 +68,9 @@ pub fn sampling<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, 
 /// P.
 pub const PROCESSORS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 
-/// Jobs with three times as much parallelism as there are processors available, on uniform and smooth profiles. Their strands
-/// come into being by a tree: of those that are ready at once, in one deque, thieves who look everywhere take about one in a step, which
-/// is less than such machines need.
+/// Jobs with three times as much parallelism as there are processors available, on uniform and smooth profiles.
+/// Their strands come into being by a tree. Were all ready at once, in one deque, thieves that look everywhere
+/// would take about one in a step, which is less than such machines need.
 pub fn machines<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<Point>, R::Stop> {
     points(setting, runner, ("beyond-processors", Draws::Machines), &PROCESSORS, 6, |processors, family, random| {
         let jobs = Jobs { parallelism: (3.0, 3.0), ..setting.jobs };

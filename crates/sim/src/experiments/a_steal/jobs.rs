@@ -35,8 +35,8 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Jobs that change little: with many changes T grows by the quanta in which desire follows, and no longer fits a bound without
-    /// them.
+    /// Jobs that change little: with many changes T grows by the quanta in which desire follows, and no longer fits
+    /// a bound without them.
     pub const FEW_PHASES: Jobs =
         Jobs { critical_path: (4_000.0, 10_000.0), parallelism: (0.3, 50.0), serial: (0.0, 0.1), iterations: (1, 2) };
 

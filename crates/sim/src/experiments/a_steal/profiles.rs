@@ -34,7 +34,8 @@ impl Family {
         }
     }
 
-    /// A profile of this kind on a machine of `processors`, which is no smaller than [`PROCESSORS`] for practical ones.
+    /// A profile of this kind on a machine of `processors`, which is no smaller than [`PROCESSORS`] for practical
+    /// ones.
     pub(super) fn draw(self, processors: u32, practical: &Practical, random: &mut impl Rng) -> Profile {
         match self {
             Family::Uniform => Profile::uniform(processors, QUANTA, random),
@@ -61,8 +62,8 @@ pub struct Practical {
     profile: Profile,
 }
 
-/// Seconds of a log that count as one quantum, which the paper leaves unsaid: with one, the shortest that a log tells, availability
-/// changes a few times while a job runs.
+/// Seconds of a log that count as one quantum, which the paper leaves unsaid. With one, the shortest that a log
+/// tells, availability changes a few times while a job runs.
 pub const SECONDS_PER_QUANTUM: u64 = 1;
 
 /// Over so many quanta the profiles of the time-waste experiments have the mean that they are to have.
@@ -71,13 +72,13 @@ const WINDOW: u64 = 500;
 /// Quanta of a log at the most: they are kept in memory.
 const LONGEST: u64 = 1 << 26;
 
-/// On a machine that others fill, nobody starts a parallel job: so many processors are available in the mean of the first
-/// [`TYPICAL_QUANTA`].
+/// No user starts a parallel job on a machine that others fill: so many processors are available in the mean of the
+/// first [`TYPICAL_QUANTA`].
 const ROOM: u64 = 16;
 
 impl Practical {
-    /// From the jobs that a log says have run on a machine of so many processors, one of which stays free for the job under
-    /// test: without any, it could not run.
+    /// From the jobs that a log says have run on a machine of so many processors. One of these stays free for the
+    /// job under test, which could not run without any.
     ///
     /// # Errors
     /// Says in a sentence why it does not do for the experiments: it is too short, or leaves too few processors.
@@ -136,7 +137,8 @@ impl Practical {
         Practical::new(&jobs, MACHINE, seconds_per_quantum)
     }
 
-    /// From where on the mean availability is within a tenth of `mean`, or if it nowhere is, from where on it is nearest.
+    /// From where on the mean availability is within a tenth of `mean`, or if it nowhere is, from where on it is
+    /// nearest.
     pub(super) fn around(&self, mean: f64) -> Vec<Profile> {
         let distance = |sum: u64| (sum as f64 / WINDOW as f64 - mean).abs();
         // Not from every second on: neighbours are alike.

@@ -1,5 +1,5 @@
-//! The utilization experiments (§7): jobs that come and go on a large machine, A-STEAL with dynamic equipartitioning against
-//! ABP with equipartitioning.
+//! The utilization experiments (§7): jobs that come and go on a large machine, A-STEAL with dynamic
+//! equipartitioning against ABP with equipartitioning.
 
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution as _, Exp};
@@ -189,7 +189,8 @@ impl Set {
     }
 }
 
-/// Which jobs a mean completion time is of. The paper does not say, and when the time is over many jobs are still there.
+/// Which jobs a mean completion time is of. The paper does not say, and when the time is over many jobs are still
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Those that ended, under each scheduler its own.

@@ -28,7 +28,8 @@ pub fn run<R: Runner>(setting: &Setting, runner: &R) -> Result<Vec<(u32, Vec<Out
     Ok(DELTAS.iter().map(|delta| (*delta, outcomes.by_ref().take(jobs).collect())).collect())
 }
 
-/// "Most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the three kinds" (§5): here nine of ten.
+/// "Most of which had parallelism T₁/T∞ > 5P̄", on profiles "drawn equally from the three kinds" (§5): here nine of
+/// ten.
 fn draw(setting: &Setting, nth: usize, random: &mut ChaCha8Rng) -> Single {
     let family = Family::ALL[nth % 3];
     let profile = family.draw(PROCESSORS, &setting.practical, random);

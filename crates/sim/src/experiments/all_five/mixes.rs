@@ -1,4 +1,5 @@
-//! The eight mixes, and the programs in them. Some are recorded kernels, others have just the shape that a paper's argument turns on.
+//! The eight mixes, and the programs in them. Some are recorded kernels, others have just the shape that a paper's
+//! argument turns on.
 
 use std::ops::Range;
 
@@ -16,7 +17,8 @@ use crate::program::{Fork, ForkJoin, Program};
 pub enum Mix {
     /// Both compute on all cores, all the time.
     Stationary,
-    /// Both have phases of a fraction of a millisecond, after each of which all wait for the last (BWS §2, Robinhood §2).
+    /// Both have phases of a fraction of a millisecond, after each of which all wait for the last (BWS §2,
+    /// Robinhood §2).
     Phases,
     /// One is serial for half of its time, in stretches of 20 ms (A-STEAL §7, DWS §2).
     HalfSerial,
@@ -98,7 +100,7 @@ pub enum Piece {
     Wavefront,
     /// One task sends work to twice as many others as there are cores, and waits for all replies.
     ScatterGather,
-    /// See [`Mix::Bursts`].
+    /// The server of [`Mix::Bursts`].
     Server,
     /// Takes 20 ms on all cores, and comes again after 20 to 80 ms.
     Late,

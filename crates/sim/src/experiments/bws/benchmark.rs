@@ -50,8 +50,8 @@ impl Benchmark {
         }
     }
 
-    /// How many times as fast it is here on all cores, without what is serial before: measured under the original with the values of
-    /// `docs/claims/bws.toml`.
+    /// How many times as fast it is here on all cores, without what is serial before: measured under the original
+    /// with the values of `docs/claims/bws.toml`.
     pub(super) fn parallel_speedup(self) -> f64 {
         match self {
             Benchmark::Bfs => 26.0,

@@ -18,11 +18,11 @@ pub const POLICIES: [&str; 4] = ["abp", "bws", "dws", "comity"];
 /// All pairs on a machine under a policy, in the mean.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// Of the machine.
+    /// Cores of the machine.
     pub cores: u32,
     /// Which threads are a task group.
     pub groups: Groups,
-    /// Of both programs.
+    /// The policy of both programs.
     pub policy: &'static str,
     /// The larger slowdown less the smaller, over programs alone under ABP, in per cent,
     pub unfairness: f64,

@@ -19,7 +19,7 @@ pub const MEASURES: &[&str] = &[
     "no-yield-mm",
 ];
 
-/// A scheduler whose thieves do not yield: they do after 4096 failures for each worker, which are several slices.
+/// A scheduler without yields: its thieves yield after 4096 failures for each worker, which are several slices.
 const NO_YIELDS: &str = "delay-yield:failures_per_worker=4096";
 
 /// The workers of CG in the third.

@@ -1,4 +1,5 @@
-//! All 28 pairs (§5.2 to §5.4): slowdowns, throughputs, context switches and variations, under the original, BWS and what else is tried.
+//! All 28 pairs (§5.2 to §5.4): slowdowns, throughputs, context switches and variations, under the original, BWS
+//! and what else is tried.
 
 use serde::Serialize;
 
@@ -117,7 +118,7 @@ pub fn run_some<R: Runner>(
 /// A pair under a policy, beside both programs alone under the original.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoRun {
-    /// Which.
+    /// The pair.
     pub pair: Pair,
     /// Of each, (T_c − T_s)/T_s in per cent.
     pub slowdowns: [f64; 2],
@@ -348,7 +349,8 @@ pub fn by_benchmark(of: &[CoRun]) -> Vec<(Benchmark, f64)> {
     measured.map(|benchmark| (benchmark, average(own(benchmark)))).collect()
 }
 
-/// The variation by the types of figure 4(b): of a program of group 2 beside one of 2, and of 1; of group 1 beside one of 2, and of 1.
+/// The variation by the types of figure 4(b). First of a program of group 2 beside one of 2, and of 1; then of one
+/// of group 1 beside one of 2, and of 1.
 pub fn by_type(of: &[CoRun]) -> [f64; 4] {
     let types = [(false, false), (false, true), (true, false), (true, true)];
     types.map(|(own, other)| {

@@ -1,4 +1,5 @@
-//! Programs alone: what the model is calibrated on (§5.1), BWS beside the original (§5.2, footnote 4), and its two ablations (§5.5).
+//! Programs alone: what the model is calibrated on (§5.1), BWS beside the original (§5.2, footnote 4), and its two
+//! ablations (§5.5).
 
 use super::{Benchmark, Programs};
 use crate::experiments::Runner;

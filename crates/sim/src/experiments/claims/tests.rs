@@ -146,8 +146,8 @@ fn a_widened_tolerance_makes_a_claim_differ() {
     assert_eq!(judged(&narrower, 4.4, None).1, News::Fails);
 }
 
-/// What was stated, claim by claim, with its kind. A line is never changed and never taken away: another interval goes into `accepted`. One
-/// that was held out and to which the model is fitted since has another line, below.
+/// What was stated, claim by claim, with its kind. A line is never changed and never taken away: another interval
+/// goes into `accepted`. One that was held out and to which the model is fitted since has another line, below.
 const STATED: &str = include_str!("stated.txt");
 
 #[test]

@@ -1,4 +1,5 @@
-//! All mixes of two programs (§4.1 to §4.5): slow-down ratios and their difference D, response times, DWS without a coordinator, T_SLEEP.
+//! All mixes of two programs (§4.1 to §4.5): slow-down ratios and their difference D, response times, DWS without a
+//! coordinator, T_SLEEP.
 
 use serde::Serialize;
 
@@ -117,11 +118,11 @@ impl Set {
 /// A mix under a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mix {
-    /// Its programs' numbers.
+    /// The numbers of its programs.
     pub of: [usize; 2],
     /// Of each, T in seconds.
     pub times: [f64; 2],
-    /// Of each, T/B.
+    /// T/B of each program.
     pub ratios: [f64; 2],
 }
 

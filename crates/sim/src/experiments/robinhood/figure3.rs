@@ -1,4 +1,5 @@
-//! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the text has in words: CPUs that take turns in equal slices, with nothing between.
+//! The scenario of figures 2 and 3 (§2.2.1, §3.1), which the text has in words: CPUs that take turns in equal
+//! slices, with nothing between.
 
 use std::collections::VecDeque;
 
@@ -180,8 +181,9 @@ pub(crate) struct Outcome {
     pub(crate) stole: Option<usize>,
 }
 
-/// Figures 2 and 3 (§2.2.1, §3.1): from T0 to T5 two threads of VM0, one a virtual CPU, share two CPUs with two other VMs. The thread on v0
-/// is a thief, the one on v1 a poor worker, which has tasks to steal once it has run for two slices.
+/// Figures 2 and 3 (§2.2.1, §3.1): from T0 to T5 two threads of VM0, one a virtual CPU, share two CPUs with two
+/// other VMs. The thread on v0 is a thief, the one on v1 a poor worker, which has tasks to steal once it has run
+/// for two slices.
 pub(crate) fn run(method: Method) -> Outcome {
     // v1 comes second, or both come second with co-scheduling.
     let first: [Vcpu; 3] = if method == Method::CoScheduling { [(1, 0), V0, (2, 0)] } else { [V0, (1, 0), (2, 0)] };

@@ -98,9 +98,9 @@ pub fn run<R: Runner>(programs: &Programs, runner: &R) -> Result<CoRuns, R::Stop
 /// A mix under a strategy.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoRun {
-    /// Which.
+    /// The mix.
     pub mix: Mix,
-    /// Under what.
+    /// The strategy that it runs under.
     pub strategy: Strategy,
     /// Of each program T_s/T_c (equation 2).
     pub speedups: [f64; 4],
@@ -214,7 +214,7 @@ pub fn figure_9(of: &[CoRun]) -> Vec<Measure> {
     ]
 }
 
-/// Of figure 10.
+/// The measures of figure 10.
 pub fn figure_10(of: &[CoRun]) -> Vec<Measure> {
     let all = by_strategy(of, |one| Some(one.throughput()));
     let several = |one: &CoRun| one.mix.iter().filter(|benchmark| FAIR.contains(benchmark)).count() >= 2;
@@ -278,7 +278,8 @@ pub fn figure_11(beside: &Beside) -> Vec<Measure> {
     ]
 }
 
-/// How many machines run in figure 12, and the paper's microseconds by which Robinhood makes a decision longer, at 30 ms.
+/// How many machines run in figure 12, and the paper's microseconds by which Robinhood makes a decision longer, at
+/// 30 ms.
 pub const DISTANCES: [(usize, f64); 4] = [(1, 0.159), (2, 0.162), (4, 0.45), (8, 0.139)];
 
 /// Nanoseconds of a slice there.

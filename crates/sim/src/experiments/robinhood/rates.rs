@@ -117,7 +117,7 @@ pub const GOOD: [Benchmark; 3] = [Benchmark::Ep, Benchmark::Mm, Benchmark::Rt];
 /// A run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
-    /// What runs.
+    /// The program.
     pub benchmark: Benchmark,
     /// How many threads it has.
     pub threads: u32,
@@ -125,7 +125,7 @@ pub struct Point {
     pub machines: u32,
     /// Loops in the same machine.
     pub loops: u32,
-    /// Under what.
+    /// The strategy that it runs under.
     pub strategy: Strategy,
 }
 
@@ -138,7 +138,7 @@ pub enum Part {
     Programs,
     /// All of them across nodes.
     Across,
-    /// All beside loops.
+    /// All programs beside loops.
     Loops,
 }
 
@@ -280,7 +280,7 @@ pub fn table_2(found: &Found) -> Vec<Measure> {
     measures
 }
 
-/// Of figure 7.
+/// The measures of figure 7.
 pub fn figure_7(found: &Found) -> Vec<Measure> {
     use Strategy::{Baseline, Bws, Robinhood};
     let time = |benchmark, machines, strategy| found.time(alone(benchmark, machines, strategy));
@@ -322,7 +322,7 @@ pub fn figure_7(found: &Found) -> Vec<Measure> {
     measures
 }
 
-/// Of figure 8.
+/// The measures of figure 8.
 pub fn figure_8(found: &Found) -> Vec<Measure> {
     use Strategy::{Baseline, Bws, Robinhood};
     let useful = |benchmark, machines, strategy| found.useful(alone(benchmark, machines, strategy));
@@ -347,7 +347,7 @@ pub fn figure_8(found: &Found) -> Vec<Measure> {
     ]
 }
 
-/// Of figure 13.
+/// The measures of figure 13.
 pub fn figure_13(found: &Found) -> Vec<Measure> {
     use Strategy::{Bws, Robinhood, RobinhoodU};
     let time = |benchmark, machines, strategy| found.time(alone(benchmark, machines, strategy));
@@ -365,7 +365,7 @@ pub fn figure_13(found: &Found) -> Vec<Measure> {
     ]
 }
 
-/// Of figure 14.
+/// The measures of figure 14.
 pub fn figure_14(found: &Found) -> Vec<Measure> {
     let time = |benchmark, loops, strategy| found.time(Point { loops, ..alone(benchmark, 4, strategy) });
     let mut measures = Vec::new();

@@ -8,8 +8,8 @@ pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)>) -> O
     entities.min_by_key(|(_, entity)| entity.vruntime)
 }
 
-/// After how much more time on its core the running entity has had its turn: its ideal time is over, or another is behind it by more
-/// than that (`check_preempt_tick`). It is looked at in ticks.
+/// After how much more time on its core the running entity has had its turn. Then its ideal time is over, or
+/// another is behind it by more than that (`check_preempt_tick`). It is looked at in ticks.
 pub(super) fn left_of_turn(constants: &Constants, current: &Entity, first: i64, ideal: u64) -> u64 {
     let over = (ideal + 1).saturating_sub(current.turn());
     let too_far = current.as_real(first + ideal as i64 + 1 - current.vruntime);
@@ -34,9 +34,9 @@ pub(super) fn slice(constants: &Constants, threads: u64, parts: &[(i64, i64)]) -
     parts.iter().fold(whole, part) as u64
 }
 
-/// What a yield does to the entity that yields, the furthest of the queue being there: with `sched_compat_yield` it goes behind all
-/// others (`yield_task_fair` of 2.6.32 to 2.6.38); else it stays where it is. From 2.6.39 on the next choice skips it, if another is not
-/// too far ahead ([`second`]).
+/// What a yield does to the entity that yields, the furthest of the queue being there. With `sched_compat_yield` it
+/// goes behind all others (`yield_task_fair` of 2.6.32 to 2.6.38); else it stays where it is. From 2.6.39 on the
+/// next choice skips it, if another is not too far ahead ([`second`]).
 pub(super) fn yields(compat: bool, entity: &mut Entity, furthest: i64) {
     if compat && furthest >= entity.vruntime {
         entity.vruntime = furthest + 1;

@@ -8,8 +8,8 @@ use super::entity::Entity;
 use super::queues::Queues;
 
 impl Queues {
-    /// What must hold at any time: the queues know the threads that are there and their weights, and none is far from its part or waits for
-    /// ever.
+    /// What must hold at any time: the queues know the threads that are there and their weights, and none is far
+    /// from its part or waits for ever.
     pub(in super::super) fn check(&self, cores: &[Core], pools: &Pools, now: u64) -> Result<(), String> {
         let mut loads = vec![0; self.loads.len()];
         for (nth, (root, core)) in self.roots.iter().zip(cores).enumerate() {
@@ -63,8 +63,8 @@ impl Queues {
         Ok(())
     }
 
-    /// For how long a thread may wait at most: as often as the others of its core together weigh more than it, a turn of each, to the tick;
-    /// and as much again for what it was ahead.
+    /// For how long a thread may wait at most. It is a turn of each, to the tick, as often as the others of its
+    /// core together weigh more than it. As much again is for what it was ahead.
     fn longest_wait(&self, core: usize, thread: Thread, entity: &Entity) -> u64 {
         let root = &self.roots[core];
         let group = self.group_of(thread);

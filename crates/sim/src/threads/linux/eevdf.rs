@@ -1,5 +1,6 @@
-//! The rules of EEVDF, from 6.6 on, as 6.18 has them: of the entities that have not had more than their part the one with the earliest
-//! virtual deadline is next.
+//! The rules of EEVDF, from 6.6 on, as 6.18 has them.
+//!
+//! Of the entities that have not had more than their part, the one with the earliest virtual deadline is next.
 
 use super::entity::Entity;
 
@@ -45,14 +46,14 @@ pub(super) fn first<'a, K>(entities: impl Iterator<Item = (K, &'a Entity)> + Clo
     entities.filter(|(_, entity)| average.is_eligible(entity.vruntime)).min_by_key(|(_, entity)| entity.deadline)
 }
 
-/// After how much more time on its core the running entity has had its turn: it has had what it asked for, or is no longer left alone
-/// (`update_curr`). It is looked at in ticks.
+/// After how much more time on its core the running entity has had its turn: it has had what it asked for, or is no
+/// longer left alone (`update_curr`). It is looked at in ticks.
 pub(super) fn left_of_turn(current: &Entity) -> u64 {
     current.as_real(current.deadline.min(current.protected) - current.vruntime)
 }
 
-/// One that has had what it asked for asks for as much again (`update_deadline`). Whether it has, or is no longer left alone, so that
-/// another may run if there is one (`update_curr`).
+/// One that has had what it asked for asks for as much again (`update_deadline`). Whether it has, or is no longer
+/// left alone, so that another may run if there is one (`update_curr`).
 pub(super) fn renew(entity: &mut Entity) -> bool {
     let is_over = entity.vruntime >= entity.deadline;
     if is_over {
@@ -99,8 +100,8 @@ pub(super) fn lag(entity: &Entity, average: i64, tick: u64) -> i64 {
     (average - entity.vruntime).clamp(-limit, limit)
 }
 
-/// Places one that comes: as far behind the average as it is to be once it is in it (`place_entity` with `PLACE_LAG`). Its deadline is a
-/// slice later, of a new one half a slice (`PLACE_DEADLINE_INITIAL`).
+/// Places one that comes: as far behind the average as it is to be once it is in it (`place_entity` with
+/// `PLACE_LAG`). Its deadline is a slice later, of a new one half a slice (`PLACE_DEADLINE_INITIAL`).
 pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, floor: i64, is_new: bool) {
     entity.vruntime = match average {
         None => floor,
@@ -114,7 +115,8 @@ pub(super) fn place(entity: &mut Entity, lag: i64, average: Option<&Average>, fl
     entity.deadline = entity.vruntime + entity.as_virtual(slice);
 }
 
-/// A yield gives away what is left of the request, and asks for the next (`yield_task_fair` since 6.18: of an eligible entity alone).
+/// A yield gives away what is left of the request, and asks for the next (`yield_task_fair` since 6.18: of an
+/// eligible entity alone).
 pub(super) fn yields(entity: &mut Entity, average: &Average) {
     if average.is_eligible(entity.vruntime) {
         entity.vruntime = entity.deadline;
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_had_its_part_waits_whatever_its_deadline() {
+    fn an_entity_that_has_had_its_part_waits_whatever_its_deadline() {
         let queue = [at(100, 110), at(0, 500), at(20, 400)];
         let queue = queue.iter().enumerate();
         assert_eq!(Average::of(queue.clone()).unwrap().value(), 40);
@@ -162,7 +164,8 @@ mod tests {
 
     #[test]
     fn requests_end_at_ticks() {
-        // It has run for 10,500 of which 10,000 were asked for in requests of 1,000; ticks are at 4,000, 8,000 and so on.
+        // It has run for 10,500 of which 10,000 were asked for in requests of 1,000; ticks are at 4,000, 8,000 and
+        // so on.
         let mut entity = at(10_500, 1_000);
         renew_at_ticks(&mut entity, 10_500, 10_500, 4_000);
         assert_eq!(entity.deadline, 9_000);

@@ -22,7 +22,7 @@ pub(in super::super) struct Entity {
     pub(super) ran_before: u64,
     /// When it was on a core last.
     pub(super) seen: u64,
-    /// The core in whose queue it is, or was last.
+    /// The core that has it in its queue, or had it last.
     pub(super) home: usize,
     /// It is in that queue, or runs there.
     pub(super) queued: bool,

@@ -1,9 +1,10 @@
 //! The memory of a socket, which serves its cores together so fast and no faster.
 //!
-//! Of a strand's time alone a part is spent waiting for memory. Where the cores of a socket ask for more than its memory serves, that
-//! part takes longer for all by one factor, the least with which they ask for no more: the bound that a roofline has at its slope
-//! (Williams, Waterman and Patterson, 2009), for cores that share it. A core asks its own socket's memory or, where pages lie where they
-//! were first touched, that of the socket on which its program began.
+//! Of a strand's time alone a part is spent waiting for memory. Where the cores of a socket ask for more than its
+//! memory serves, that part takes longer for all by one factor. It is the least with which they ask for no more.
+//! That is the bound of a roofline at its slope (Williams, Waterman and Patterson, 2009), for cores that share it.
+//! A core asks its own socket's memory or, where pages lie where they were first touched, that of the socket on
+//! which its program began.
 
 use super::super::kernel::WHOLE;
 
@@ -14,7 +15,7 @@ pub(in super::super) struct Demand {
     pub(in super::super) part: u64,
     /// How fast its core is otherwise, in thousandths.
     pub(in super::super) speed: u64,
-    /// The socket whose memory it asks.
+    /// The socket that has the memory it asks.
     pub(in super::super) of: usize,
 }
 
@@ -22,7 +23,7 @@ pub(in super::super) struct Demand {
 pub(super) struct Memory {
     /// How many cores one serves that do nothing but wait for it, in thousandths.
     capacity: u64,
-    /// Of each core.
+    /// What each core's thread asks.
     demands: Vec<Demand>,
     per_socket: usize,
     /// Cores ask memories of other sockets, too.

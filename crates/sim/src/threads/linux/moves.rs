@@ -1,4 +1,4 @@
-//! Where a thread goes that can run, and who is moved to which core.
+//! Where a thread goes that can run, and which thread is moved to which core.
 
 use std::ops::Range;
 
@@ -8,9 +8,10 @@ use super::super::{Due, Host, Thread};
 use super::queues::{Joins, Queues};
 use super::{MILLISECOND, Version};
 
-/// By how much the busiest must be busier than the one that pulls, in hundredths (`imbalance_pct` of cores and sockets).
+/// By how much the busiest must be busier than the one that pulls, in hundredths (`imbalance_pct` of cores and
+/// sockets).
 const IMBALANCE: u32 = 125;
-/// So often only threads whose data is in the cache were found before one of them is moved (`cache_nice_tries`).
+/// So often only threads with data in the cache were found before one of them is moved (`cache_nice_tries`).
 const TRIES: u32 = 1;
 
 /// What balancing remembers.
@@ -28,8 +29,9 @@ impl Kernel {
         self.cores[core].queue.len() as u32 + u32::from(self.cores[core].running.is_some())
     }
 
-    /// The core to whose queue a thread goes that can run (`select_task_rq_fair`). A new one goes to the least loaded; one that wakes to
-    /// its last core or, where that is more loaded, to the waker's, or to an idle one that shares the last cache with that.
+    /// The core to the queue of which a thread goes that can run (`select_task_rq_fair`). A new one goes to the
+    /// least loaded. One that wakes goes to its last core or, where that is more loaded, to the waker's, or to an
+    /// idle one that shares the last cache with that.
     pub(in super::super) fn choose_core_as(&self, linux: &Queues, worker: &Worker, waker: Option<usize>) -> usize {
         let may_run = self.cores_of(worker);
         let (topology, last) = (&linux.topology, worker.last_core);
@@ -109,7 +111,8 @@ impl Host {
         }
     }
 
-    /// The busiest of some cores from which a thread can be pulled, and that thread: the one that waits longest, unless it ran just now.
+    /// The busiest of some cores from which a thread can be pulled, and that thread: the one that waits longest,
+    /// unless it ran just now.
     fn pullable(&self, linux: &Queues, core: usize, from: impl Iterator<Item = usize>) -> Pull {
         let kernel = &self.kernel;
         let own = kernel.threads_on(core);
@@ -168,7 +171,8 @@ impl Host {
         self.plan_core(from);
     }
 
-    /// A tick of balancing, on all cores: idle ones take threads that wait, and now and then busy ones do (`rebalance_domains`).
+    /// A tick of balancing, on all cores: idle ones take threads that wait, and now and then busy ones do
+    /// (`rebalance_domains`).
     pub(in super::super) fn balance(&mut self) {
         let Some(linux) = &self.kernel.linux else { return };
         let tick = linux.linux.tick();
@@ -221,9 +225,9 @@ impl Host {
     }
 }
 
-/// How often a busy core looks in a domain, in nanoseconds: `min_interval` times `busy_factor`, which in 2.6.32 to 3.9 are 1 ms and 64
-/// within a socket, 8 ms and 32 between them, and in 6.18 a millisecond for each processor of the domain, and 16. The doubling of
-/// intervals while all is balanced is left out.
+/// How often a busy core looks in a domain, in nanoseconds: `min_interval` times `busy_factor`. In 2.6.32 to 3.9
+/// these are 1 ms and 64 within a socket, 8 ms and 32 between them. In 6.18 they are a millisecond for each
+/// processor of the domain, and 16. The doubling of intervals while all is balanced is left out.
 fn busy_interval(version: Version, processors: usize, spans_sockets: bool) -> u64 {
     match (version, spans_sockets) {
         (Version::V6_18, _) => 16 * processors as u64 * MILLISECOND,

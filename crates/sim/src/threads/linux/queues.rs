@@ -37,13 +37,13 @@ pub(super) struct Root {
     /// Those that have threads here, in the order in which they came.
     pub(super) present: Vec<usize>,
     pub(super) floor: i64,
-    /// To whom the rest of a turn was given, and when that ends.
+    /// The thread that was given the rest of a turn, and when that ends.
     pub(super) granted: Option<(Thread, u64)>,
     /// The next choice is made before the turn is over.
     pub(super) resched: bool,
 }
 
-/// See the module.
+/// The queues of all cores, under one kernel.
 pub(in super::super) struct Queues {
     pub(super) linux: Linux,
     pub(super) topology: Topology,
@@ -53,11 +53,11 @@ pub(in super::super) struct Queues {
     pub(super) loads: Vec<i64>,
     /// If it has bounds.
     memory: Option<Memory>,
-    /// Of the first programs, in whose task group each is; of the others, its own.
+    /// Of the first programs, the program that has each in its task group; each of the others has its own.
     owners: Rc<[u32]>,
 }
 
-/// In whose task group a thread is.
+/// The program that has a thread in its task group.
 fn owner(owners: &[u32], thread: Thread) -> u32 {
     owners.get(thread.program as usize).copied().unwrap_or(thread.program)
 }
@@ -141,7 +141,7 @@ impl Queues {
         self.memory.as_ref().map_or(Ok(()), |memory| memory.check(core, demand))
     }
 
-    /// The socket whose memory a core asks for a program that began on such a socket.
+    /// The socket that a core asks for memory, for a program that began on such a socket.
     pub(in super::super) fn asks(&self, core: usize, began: impl FnOnce(usize) -> usize) -> usize {
         let own = self.topology.socket_of(core);
         if self.linux.first_touch { began(own) } else { own }
@@ -239,7 +239,8 @@ impl Queues {
         }
     }
 
-    /// Before a thread of that group comes to a core's queue or leaves it: what runs may have had what it asked for (`update_curr`).
+    /// Before a thread of that group comes to a core's queue or leaves it: what runs may have had what it asked for
+    /// (`update_curr`).
     fn update(&mut self, nth: usize, core: &Core, pools: &mut Pools, group: usize) {
         let Some(running) = core.running else { return };
         if !self.linux.is_eevdf() {
@@ -263,7 +264,8 @@ impl Queues {
         root.resched |= is_over && root.present.len() > 1;
     }
 
-    /// How far behind one is that left its queue: what it was ahead is forgotten as the others go on (`DELAY_DEQUEUE`).
+    /// How far behind one is that left its queue: what it was ahead is forgotten as the others go on
+    /// (`DELAY_DEQUEUE`).
     fn lag_by_now(entity: &Entity, at_home: Option<&eevdf::Average>, joins: Joins) -> i64 {
         if entity.lag >= 0 || joins == Joins::Moves {
             return entity.lag;
@@ -501,7 +503,7 @@ impl Queues {
         }
     }
 
-    /// To whom a turn on the core is given, and until when.
+    /// The thread that is given a turn on the core, and until when.
     pub(in super::super) fn grant(&mut self, core: usize, granted: Option<(Thread, u64)>) {
         self.roots[core].granted = granted;
     }
@@ -549,8 +551,8 @@ impl Queues {
         self.roots[core].resched = true;
     }
 
-    /// When the thread's turn on the core may be over, if others wait there: at a tick, or now. What is not before `at` may be any time
-    /// that is not.
+    /// When the thread's turn on the core may be over, if others wait there: at a tick, or now. What is not before
+    /// `at` may be any time that is not.
     pub(in super::super) fn turn_end(&self, nth: usize, core: &Core, pools: &Pools, now: u64, at: u64) -> u64 {
         let root = &self.roots[nth];
         if root.resched {

@@ -2,7 +2,8 @@
 
 use super::Linux;
 
-/// How the processors of a machine lie: of each socket the cores, of each core the hardware threads, one after the other.
+/// How the processors of a machine lie: of each socket the cores, of each core the hardware threads, one after the
+/// other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Topology {
     processors: usize,
@@ -21,7 +22,8 @@ impl Topology {
         (self.per_core == 2).then_some(processor ^ 1)
     }
 
-    /// The processors of its core, of its socket and of the machine, from the nearest on; only what is larger than what comes before.
+    /// The processors of its core, of its socket and of the machine, from the nearest on; only what is larger than
+    /// what comes before.
     pub(super) fn domains(&self, processor: usize) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let sizes = [self.per_core, self.per_socket, self.processors];
         let mut before = 1;

@@ -1,4 +1,4 @@
-//! What is told of some runs: numbers of the programs of one name, their means and their percentiles.
+//! Statistics of some runs: numbers of the programs of one name, their means and their percentiles.
 
 use comity_sim::experiments::fit::{Estimate, mean};
 use comity_sim::scenario::{Outcome, ProgramOutcome};
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::bench::quartiles::percentile;
 
-/// What is told of some runs.
-pub struct Told {
+/// What is told of some runs, as a table.
+pub struct Statistics {
     /// The columns: the program's name, and numbers.
     pub header: Vec<&'static str>,
     /// A row for each name.
@@ -100,7 +100,7 @@ fn is_on_a_host(runs: &[Outcome]) -> bool {
 }
 
 /// Programs that have one name, over all runs.
-pub fn told(runs: &[Outcome]) -> Told {
+pub fn of(runs: &[Outcome]) -> Statistics {
     let all = || runs.iter().flat_map(|run| &run.programs);
     let is_on_a_host = is_on_a_host(runs);
     let clock = Clock::of(runs);
@@ -161,7 +161,7 @@ pub fn told(runs: &[Outcome]) -> Told {
         clock.tell(over(runs, length)),
         part(over(runs, utilization))
     ));
-    Told { header, rows, sentences }
+    Statistics { header, rows, sentences }
 }
 
 /// What concerns a whole run: the columns, and the numbers of some runs.
@@ -200,9 +200,7 @@ const SWITCHES: [fn(&Outcome) -> f64; 3] = [
     |run| run.switches.unwrap_or_default().between_programs as f64,
 ];
 
-// ---- Percentiles. ----
-
-/// Which are told.
+/// The percentiles that are told.
 const PERCENTS: [usize; 3] = [50, 90, 99];
 
 /// Numbers of one kind.
@@ -210,7 +208,8 @@ const PERCENTS: [usize; 3] = [50, 90, 99];
 pub struct Distribution {
     /// How many there are.
     pub of: usize,
-    /// Over the runs, for only those are independent: the mean of the runs' means, and the half-width of its 95 % confidence interval.
+    /// Over the runs, for only those are independent: the mean of the runs' means, and the half-width of its 95 %
+    /// confidence interval.
     pub mean: f64,
     /// 0: there is none.
     pub half_width: f64,
@@ -318,8 +317,6 @@ pub fn percentiles(runs: &[Outcome]) -> (Vec<&'static str>, Vec<Vec<String>>) {
     };
     (header, names(runs).into_iter().filter_map(row).collect())
 }
-
-// ---- Numbers in words. ----
 
 /// What a machine counts time in.
 #[derive(Clone, Copy)]

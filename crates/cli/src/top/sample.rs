@@ -34,7 +34,7 @@ struct Counts {
 
 /// `comity-top/1`: the table at a look. Times are in seconds.
 #[derive(Debug, Default, Serialize)]
-pub struct Sight {
+pub struct Sample {
     /// `comity-top/1`.
     pub schema: &'static str,
     /// Where the table is or would be; `null` if `COMITY_TABLE` is `off`.
@@ -87,8 +87,8 @@ pub struct Row {
     pub awake: u32,
     /// Cores' worth of processor time that it uses; `null` where it does not publish that, and at the first look.
     pub cpu: Option<f64>,
-    /// Cores' worth of processor time that it is due: its share while it holds cores beside others, and what it uses otherwise; `null` as
-    /// with `cpu`, and for an older build.
+    /// Cores' worth of processor time that it is due: its share while it holds cores beside others, and what it
+    /// uses otherwise. `null` as with `cpu`, and for an older build.
     pub entitled: Option<f64>,
     /// What it is due beyond what it uses, in cores; `null` as with these.
     pub owed: Option<f64>,
@@ -111,7 +111,7 @@ pub struct Row {
     pub refused_for: Option<&'static str>,
     /// How often they did since its first pool began; `null` for a command, and for an older build.
     pub steals: Option<u64>,
-    /// See `steals`.
+    /// Times that a thief gave its time slice away; `null` as `steals`.
     pub accelerations: Option<u64>,
     /// See `steals`: by reason.
     pub refused: Option<Refused>,
@@ -132,18 +132,18 @@ impl Watch {
     }
 
     /// Looks once.
-    pub fn look(&mut self) -> Sight {
+    pub fn look(&mut self) -> Sample {
         let taken = self.location.as_ref().map(Snapshot::take).transpose();
         let (snapshot, trouble) = match taken {
             Ok(snapshot) => (snapshot.flatten(), None),
             Err(error) => (None, Some(error.to_string())),
         };
         let table = self.location.as_ref().map(|location| location.path().display().to_string());
-        let mut sight = Sight { schema: "comity-top/1", table, trouble, ..Sight::default() };
+        let mut sample = Sample { schema: "comity-top/1", table, trouble, ..Sample::default() };
         if let Some(snapshot) = snapshot {
-            self.see(&snapshot, Instant::now(), &mut sight);
+            self.see(&snapshot, Instant::now(), &mut sample);
         }
-        sight
+        sample
     }
 
     /// Asks a program for something, and tells what it was or why not.
@@ -157,14 +157,14 @@ impl Watch {
         Ok(format!("{}: {}", program.name, set::in_words(&[wish.request])))
     }
 
-    fn see(&mut self, snapshot: &Snapshot, now: Instant, sight: &mut Sight) {
+    fn see(&mut self, snapshot: &Snapshot, now: Instant, sample: &mut Sample) {
         let key = |program: &Program| (program.slot.index(), program.program);
         self.counts.retain(|known, _| snapshot.programs.iter().any(|program| key(program) == *known));
         let lent = |slot: usize| {
             let own = snapshot.cores.iter().filter(|core| core.owner.is_some_and(|owner| owner.index() == slot));
             own.filter(|core| core.holder.is_some() && core.holder != core.owner).count()
         };
-        sight.cores = snapshot
+        sample.cores = snapshot
             .cores
             .iter()
             .map(|core| Core {
@@ -173,7 +173,7 @@ impl Watch {
                 holder: core.holder.map(|holder| holder.index()),
             })
             .collect();
-        sight.programs = snapshot
+        sample.programs = snapshot
             .programs
             .iter()
             .map(|program| {
@@ -292,9 +292,9 @@ mod tests {
     }
 
     fn seen(watch: &mut Watch, program: Program, at: Instant) -> Row {
-        let mut sight = Sight::default();
-        watch.see(&Snapshot { programs: vec![program], cores: Vec::new() }, at, &mut sight);
-        sight.programs.remove(0)
+        let mut sample = Sample::default();
+        watch.see(&Snapshot { programs: vec![program], cores: Vec::new() }, at, &mut sample);
+        sample.programs.remove(0)
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! How every bench measures: blocks one after the other, each of so many rounds. After each round there is something to tell, and a
-//! signal that ends the command has it told; with `--out` each round is filed at once, and the same command goes on where it was.
+//! How every bench measures: blocks one after the other, each of so many rounds. After each round there is
+//! something to tell, and a signal that ends the command has it told. With `--out` each round is filed at once, and
+//! the same command goes on where it was.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,8 +14,8 @@ use crate::filing::{self, Filing, Header, Meanwhile};
 use crate::progress::Progress;
 use crate::{choices, descendants};
 
-/// What is measured.
-pub struct Course<'a> {
+/// A bench, as it is run and reported.
+pub struct Harness<'a> {
     /// The bench, as on the command line.
     pub name: &'static str,
     /// What a round depends on, besides its block, the machine and the versions.
@@ -31,16 +32,16 @@ pub struct Course<'a> {
 pub struct Block {
     /// What is measured in it, and by what it depends on more than on the setting.
     pub name: String,
-    /// How many.
+    /// How many rounds.
     pub rounds: usize,
 }
 
 /// A round that is to be run.
 #[derive(Clone, Copy)]
 pub struct Turn {
-    /// By its place.
+    /// The block, by its place.
     pub block: usize,
-    /// From 0.
+    /// The round within the block, from 0.
     pub round: usize,
     /// Whether this process has run none of the block yet: what has to be warm is not.
     pub is_first: bool,
@@ -67,8 +68,9 @@ struct Teller<F> {
     result: Option<ResultFile>,
 }
 
-impl Course<'_> {
-    /// Runs all rounds, and tells what came out. `report` is given what is done, by block, and whether that is a part only.
+impl Harness<'_> {
+    /// Runs all rounds, and tells what came out. `report` is given what is done, by block, and whether that is a
+    /// part only.
     pub fn run<S, R>(
         self,
         mut round: impl FnMut(Turn) -> Result<S, Failure>,

@@ -1,0 +1,72 @@
+//! A policy that Comity does not know: a thief tries three times, and sleeps.
+
+use comity_policy::catalog::Row;
+use comity_policy::{Action, Event, Place, Share, Thief, Victims, Waking};
+
+/// Attempts that fail before a thief sleeps.
+const ATTEMPTS: u32 = 3;
+
+/// The policy: what a catalog row is for Comity's own.
+pub static ROW: Row = Row {
+    name: "three-attempts",
+    summary: "a thief sleeps after three failed attempts",
+    source: "this example",
+    // A sleeper leaves a flag, and the push that sees it wakes one: no thief has to stay awake.
+    waking: Waking::Hungry,
+    counts_roles: false,
+    batch: 1,
+    steal_backs: 0,
+    place: Place::Last,
+    yield_to: |_| None,
+    accelerates: |_| None,
+    slice_us: |_| 0,
+    share: Share::Time,
+    parameters: &[],
+    rest: |victims, _| Box::new(ThreeAttempts { victims, failures: 0 }),
+};
+
+struct ThreeAttempts {
+    victims: Victims,
+    /// Failed attempts since the worker last had a task, or slept.
+    failures: u32,
+}
+
+impl Thief for ThreeAttempts {
+    fn next(&mut self, event: Event) -> Action {
+        match event {
+            Event::StealSucceeded(_) | Event::Injected | Event::Resumed => return Action::Run { wakeups_owed: 0 },
+            Event::StealFailed(_) => self.failures += 1,
+            Event::DequeEmpty { .. } | Event::Woken(_) | Event::SleepRefused(_) => self.failures = 0,
+            // A missed steal is no failure, for the victim has tasks. Other events answer what this policy never asks.
+            _ => {}
+        }
+        if self.failures == ATTEMPTS { Action::Sleep } else { Action::StealFrom(self.victims.pick()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use comity_policy::{Policy, SleepRefusal, WakeReason, WorkerId};
+
+    use super::*;
+
+    #[test]
+    fn a_thief_sleeps_after_three_failures_and_begins_anew_when_it_is_woken() {
+        let mut thief = Policy::of(&ROW).thief(WorkerId(0), 4, 1);
+        for beginning in [
+            Event::DequeEmpty { wakeups_owed: 0 },
+            Event::Woken(WakeReason::Peer),
+            Event::SleepRefused(SleepRefusal::WorkArrived),
+        ] {
+            let mut action = thief.next(beginning);
+            for _ in 0..ATTEMPTS {
+                let Action::StealFrom(victim) = action else { panic!("{action:?}") };
+                // A missed steal does not count.
+                assert!(matches!(thief.next(Event::StealMissed(victim)), Action::StealFrom(_)));
+                action = thief.next(Event::StealFailed(victim));
+            }
+            assert_eq!(action, Action::Sleep, "after {beginning:?}");
+        }
+        assert_eq!(thief.next(Event::StealSucceeded(WorkerId(2))), Action::Run { wakeups_owed: 0 });
+    }
+}
