@@ -14,12 +14,12 @@ mkdir -p "$logs"
 # not these.
 export CARGO_INCREMENTAL=0
 
-cargo test --workspace --features comity-lab/peers --no-run
+cargo test --workspace --features comity-lab/peers,comity-flow/tokio --no-run
 # A package's folder and one of its test programs, per line.
-programs=$(cargo test --workspace --features comity-lab/peers --no-run --message-format json 2>/dev/null |
+programs=$(cargo test --workspace --features comity-lab/peers,comity-flow/tokio --no-run --message-format json 2>/dev/null |
     sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p')
 # All of them: a list that cargo words otherwise one day would leave tests out, and say nothing.
-if [ "$(wc -l <<<"$programs")" != "$(cargo test --workspace --features comity-lab/peers --no-run 2>&1 | grep -c '^ *Executable ')" ]; then
+if [ "$(wc -l <<<"$programs")" != "$(cargo test --workspace --features comity-lab/peers,comity-flow/tokio --no-run 2>&1 | grep -c '^ *Executable ')" ]; then
     echo "test: the list of test programs is not what cargo has built; see checks/test.sh" >&2
     exit 1
 fi
@@ -50,6 +50,6 @@ report rayon checks/rayon.sh &
 grep -v "/$alone-" <<<"$programs" | xargs -P 3 -n 2 bash -c 'program "$@"' _ || failed=1
 wait $! || failed=1
 grep "/$alone-" <<<"$programs" | xargs -n 2 bash -c 'program "$@"' _ || failed=1
-report examples-in-the-documentation cargo test --workspace --features comity-lab/peers --doc || failed=1
+report examples-in-the-documentation cargo test --workspace --features comity-lab/peers,comity-flow/tokio --doc || failed=1
 [ $failed = 0 ] && echo "test: all passed" || echo "test: something failed, above" >&2
 exit $failed

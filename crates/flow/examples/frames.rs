@@ -11,6 +11,9 @@
 //! ```
 //!
 //! `cargo run --release -p comity-flow --example frames -- --gif`
+//!
+//! prints for each stage how many frames it has made, how long one took it and its share of all time, and where the
+//! pictures are.
 
 use std::error::Error;
 use std::f32::consts::TAU;
@@ -27,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use comity::{Policy, ThreadPool, ThreadPoolBuilder};
-use comity_flow::{Network, Receiver, block_on};
+use comity_flow::{Network, Receiver, block_on, spawn_blocking};
 use futures::try_join;
 use gif::Repeat;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -280,8 +283,8 @@ fn make(pool: &ThreadPool, args: &Args, directory: &Path) -> Result<Vec<Arc<Stag
         let (stage, directory) = (stage(&name), directory.to_owned());
         network.process(name, (input, done), move |(mut input, mut done)| async move {
             while let Some((frame, pixels)) = input.recv().await {
-                // This blocks its worker, for a moment: files have no readiness to wait for.
-                done.send(stage.does(|| film.write(&path(&directory, frame), &pixels))).await;
+                let (stage, path) = (Arc::clone(&stage), path(&directory, frame));
+                done.send(spawn_blocking(move || stage.does(|| film.write(&path, &pixels))).await).await;
             }
         });
     }
@@ -301,8 +304,11 @@ fn make(pool: &ThreadPool, args: &Args, directory: &Path) -> Result<Vec<Arc<Stag
                 outcome = outcome.and_then(|()| stage.does(|| gif.write_frame(&film.frame(&pixels))));
             }
             drop(gif);
-            let outcome = outcome.and_then(|()| Ok(fs::write(&path, bytes)?));
-            done.send(outcome.map_err(|error| cannot_write(&path, &error))).await;
+            let write = move || {
+                let outcome = outcome.and_then(|()| Ok(fs::write(&path, bytes)?));
+                outcome.map_err(|error| cannot_write(&path, &error))
+            };
+            done.send(spawn_blocking(write).await).await;
         });
     }
     network.process("join", (pictures_input, glows, lines_input, writers, to_gif), {

@@ -1,4 +1,5 @@
-//! MapReduce's first example as a Kahn network: counts the words of all files in a directory.
+//! MapReduce's first example as a Kahn network: counts the words of all files in a directory. Calls that block read the
+//! files, on threads of their own, while the workers count.
 //!
 //! ```text
 //!               ┌─▶ map 0 ─┬─▶ reduce 0 ─┐
@@ -6,7 +7,17 @@
 //!               └─▶ map 1 ─┴─▶ reduce 1 ─┘
 //! ```
 //!
-//! `cargo run --release -p comity-flow --example word_count -- DIRECTORY`
+//! `cargo run --release -p comity-flow --example word_count -- docs/decisions --top 3`
+//!
+//! prints the most frequent words, how many there are, and how long the network and one thread took:
+//!
+//! ```text
+//!     1087  the
+//!     1063  a
+//!      585  is
+//! 20789 words, 1866 different ones, in 40 files with 118077 bytes
+//! network: 46.5ms; sequentially: 8.8ms. The counts are the same.
+//! ```
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -20,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use comity::{Policy, ThreadPool, ThreadPoolBuilder};
-use comity_flow::{Network, Receiver, block_on};
+use comity_flow::{Network, Receiver, block_on, spawn_blocking};
 use futures::try_join;
 use indicatif::{ProgressBar, ProgressStyle};
 use walkdir::WalkDir;
@@ -145,8 +156,7 @@ fn count(pool: &ThreadPool, args: &Args, files: &Arc<[PathBuf]>) -> Result<(u64,
         }
         network.process(format!("map {m}"), (names, size, outputs), |(mut names, mut size, mut outputs)| async move {
             while let Some(file) = names.recv().await {
-                // This blocks its worker, for a moment: files have no readiness to wait for.
-                let content = match read(&file) {
+                let content = match spawn_blocking(move || read(&file)).await {
                     Ok(content) => content,
                     Err(error) => return size.send(Err(error)).await,
                 };

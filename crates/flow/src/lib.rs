@@ -8,14 +8,27 @@
 //!
 //! let answer = comity_flow::block_on(async {
 //!     let sum = comity_flow::spawn(async { comity::join(|| 20, || 22) });
-//!     async_io::Timer::after(Duration::from_millis(1)).await;
+//!     comity_flow::sleep(Duration::from_millis(1)).await;
 //!     let (left, right) = sum.await;
 //!     left + right
 //! });
 //! assert_eq!(answer, 42);
 //! ```
 //!
-//! Timers, sockets and channels are those of any crate that needs no executor of its own, as async-io and
+//! | in tokio | here |
+//! |---|---|
+//! | `tokio::spawn`, `JoinHandle`, `abort` | [`spawn`], [`Task`], [`Task::cancel`]. A handle that is dropped cancels; [`Task::detach`] lets the task run |
+//! | `task::spawn_blocking`, `block_in_place` | [`spawn_blocking`] |
+//! | `task::JoinSet` | [`JoinSet`] |
+//! | `#[tokio::main]`, `Runtime::block_on` | [`block_on`], on any thread |
+//! | `runtime::Builder::worker_threads` | [`comity::ThreadPoolBuilder::num_threads`], with [`spawn_in`] or `build_global` |
+//! | `time::sleep`, `timeout`, `interval` | [`sleep`], [`timeout`], [`interval`] |
+//! | `tokio::net`, `tokio::time`, and all that is built on them | tokio's own, with the feature `tokio` of this crate (module `tokio`). Without it they panic: *there is no reactor running* |
+//! | `tokio::sync` | tokio's own, which needs no runtime |
+//! | `select!`, `join!` | those of the crate futures, or tokio's own |
+//! | `tokio::fs` | [`spawn_blocking`] around `std::fs` |
+//!
+//! Without tokio, sockets and channels are those of any crate that needs no executor of its own, as async-io and
 //! async-channel. A [`Network`] is a program of processes that share nothing but channels: the same input gives the
 //! same output.
 //!
@@ -25,6 +38,10 @@
 
 #[cfg(not(loom))]
 mod block_on;
+#[cfg(not(loom))]
+mod blocking;
+#[cfg(not(loom))]
+mod join_set;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(not(loom))]
@@ -32,14 +49,26 @@ mod network;
 #[cfg(any(test, not(loom)))]
 mod state;
 #[cfg(not(loom))]
+mod surroundings;
+#[cfg(not(loom))]
 mod task;
+#[cfg(not(loom))]
+mod time;
+#[cfg(all(feature = "tokio", not(loom)))]
+pub mod tokio;
 
 #[cfg(not(loom))]
 pub use block_on::block_on;
 #[cfg(not(loom))]
+pub use blocking::{set_max_blocking_threads, spawn_blocking, spawn_blocking_in};
+#[cfg(not(loom))]
+pub use join_set::JoinSet;
+#[cfg(not(loom))]
 pub use network::{Deadlock, Failure, Network, Panic, Ports, Receiver, Sender, Wait};
 #[cfg(not(loom))]
 pub use task::{Task, spawn, spawn_in};
+#[cfg(not(loom))]
+pub use time::{Elapsed, Interval, Sleep, interval, sleep, sleep_until, timeout, timeout_at};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -213,6 +213,7 @@ async fn watch(ledger: &Ledger, running: &mut FuturesUnordered<Running>) -> Resu
 
 /// Why a network has failed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Failure {
     /// A process panicked.
     Panicked(Panic),
@@ -249,6 +250,8 @@ impl Panic {
         self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl std::error::Error for Panic {}
 
 impl fmt::Display for Panic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,10 +8,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use comity::{Resume, Runnable, ThreadPool};
+use comity::ThreadPool;
+use comity::executor::{Resume, Runnable};
 use futures_util::task::AtomicWaker;
 
 use crate::state::{Begun, Pended, State};
+use crate::surroundings::Surroundings;
 
 /// What a panic carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -45,7 +47,7 @@ where
     F::Output: Send + 'static,
 {
     Arc::clone(&body).schedule();
-    Task { body: Some(body) }
+    Task::of(body)
 }
 
 /// A task's handle: a future of its result.
@@ -54,6 +56,8 @@ where
 /// polled again, and is dropped by a worker, some time. After [`Task::detach`] the task runs on.
 ///
 /// A panic that no task awaits is reported to the pool's panic handler; without one, the process aborts.
+#[doc(alias = "JoinHandle")]
+#[doc(alias = "abort")]
 #[must_use = "a task is cancelled when its handle is dropped; `detach` lets it run"]
 pub struct Task<T> {
     /// `None` once it is detached or its result is taken.
@@ -61,6 +65,10 @@ pub struct Task<T> {
 }
 
 impl<T> Task<T> {
+    pub(crate) fn of(body: Arc<dyn Ended<T>>) -> Task<T> {
+        Task { body: Some(body) }
+    }
+
     /// Lets the task run on without a handle.
     pub fn detach(mut self) {
         if let Some(body) = self.body.take() {
@@ -68,7 +76,8 @@ impl<T> Task<T> {
         }
     }
 
-    /// Cancels the task, and waits until its future is dropped. `Some`: it had ended before.
+    /// Cancels the task, and waits until its future is dropped. `Some`: it had ended before, or is a call that blocks
+    /// and had begun.
     ///
     /// Goes on with the task's panic, if it panicked.
     pub async fn cancel(mut self) -> Option<T> {
@@ -131,7 +140,7 @@ impl<T> fmt::Debug for Task<T> {
 }
 
 /// A task as its handle sees it, whatever its future.
-trait Ended<T>: Send + Sync {
+pub(crate) trait Ended<T>: Send + Sync {
     fn cancel(self: Arc<Self>);
     fn abandon(&self);
     fn has_ended(&self) -> bool;
@@ -145,6 +154,7 @@ struct Body<F: Future> {
     stage: Mutex<Stage<F>>,
     /// What awaits the handle.
     awaiter: AtomicWaker,
+    surroundings: Surroundings,
 }
 
 enum Stage<F: Future> {
@@ -160,7 +170,12 @@ where
     F::Output: Send + 'static,
 {
     fn new(future: F) -> Body<F> {
-        Body { state: State::queued(), stage: Mutex::new(Stage::Future(Box::pin(future))), awaiter: AtomicWaker::new() }
+        Body {
+            state: State::queued(),
+            stage: Mutex::new(Stage::Future(Box::pin(future))),
+            awaiter: AtomicWaker::new(),
+            surroundings: Surroundings::here(),
+        }
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage<F>> {
@@ -172,7 +187,8 @@ where
         let mut stage = this.stage();
         let Stage::Future(future) = &mut *stage else { unreachable!("a task that has ended is not queued") };
         let waker = this.waker();
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker)))) {
+        let poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
+        match catch_unwind(AssertUnwindSafe(|| this.surroundings.around(poll))) {
             Ok(Poll::Pending) => None,
             Ok(Poll::Ready(result)) => Some(Ok(result)),
             Err(payload) => Some(Err(payload)),
@@ -183,7 +199,7 @@ where
     fn end(this: &Arc<Runnable<Self>>, result: Option<Result<F::Output, Payload>>) {
         let future = std::mem::replace(&mut *this.stage(), Stage::Empty);
         // It may do anything, even wake the task.
-        let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
+        let dropped = catch_unwind(AssertUnwindSafe(|| this.surroundings.around(|| drop(future))));
         *this.stage() = match (result, dropped) {
             // The first panic wins.
             (Some(Err(payload)), _) | (_, Err(payload)) => Stage::Ended(Err(payload)),
@@ -208,16 +224,22 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// No task will ask for the result. A panic is told to the pool.
     fn drop_what_is_left(&self) {
-        let left = std::mem::replace(&mut *self.stage(), Stage::Empty);
-        let payload = match left {
-            Stage::Ended(Err(payload)) => Some(payload),
-            other => catch_unwind(AssertUnwindSafe(|| drop(other))).err(),
-        };
-        if let Some(payload) = payload {
-            self.report_panic(payload);
+        match std::mem::replace(&mut *self.stage(), Stage::Empty) {
+            Stage::Ended(outcome) => let_go(self, Some(outcome)),
+            Stage::Future(_) | Stage::Empty => {}
         }
+    }
+}
+
+/// Drops what no task will ask for. A panic is told to the pool.
+pub(crate) fn let_go<B: Resume, T>(work: &Runnable<B>, outcome: Option<Result<T, Payload>>) {
+    let payload = match outcome {
+        Some(Err(payload)) => Some(payload),
+        other => catch_unwind(AssertUnwindSafe(|| drop(other))).err(),
+    };
+    if let Some(payload) = payload {
+        work.report_panic(payload);
     }
 }
 

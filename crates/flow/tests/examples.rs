@@ -5,10 +5,18 @@
 
 #[path = "../examples/frames.rs"]
 mod frames;
+#[path = "../examples/server.rs"]
+mod server;
+#[path = "../examples/sieve.rs"]
+mod sieve;
+#[path = "../examples/thumbnails.rs"]
+mod thumbnails;
 #[path = "../examples/word_count.rs"]
 mod word_count;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 use clap::Parser;
@@ -83,4 +91,104 @@ fn a_directory_that_can_not_be_read_is_an_error_that_names_it() {
     let nowhere = directory.path().join("nowhere");
     assert!(error(&nowhere).starts_with(&format!("cannot look into {}", nowhere.display())), "{}", error(&nowhere));
     assert!(error(directory.path()).starts_with("there are no files in "));
+}
+
+#[test]
+fn a_server_gives_right_answers_to_all_and_is_not_led_astray() {
+    for more in ["--clients 3 --requests 2 --workers 1", "--clients 5 --requests 1 --workers 4 --policy ws-last"] {
+        let arguments = ["server"].into_iter().chain(more.split_whitespace());
+        let args = server::Args::try_parse_from(arguments).unwrap();
+        // Beside the program's own clients, one that sends nonsense, and one that never sends anything.
+        let mut others = Vec::new();
+        let mut said = String::new();
+        let told = server::run(&args, |address| {
+            let mut nonsense = TcpStream::connect(address).unwrap();
+            nonsense.write_all(b"10\nx\n").unwrap();
+            others.push(std::thread::spawn(move || {
+                let mut answers = String::new();
+                nonsense.read_to_string(&mut answers).unwrap();
+                answers
+            }));
+        });
+        let told = told.unwrap();
+        others.into_iter().for_each(|other| said += &other.join().unwrap());
+        assert_eq!(said, "4\na number from 0 to 500000 is wanted\n", "{more}");
+        let expected = if more.contains("--requests 2") { 6 } else { 5 };
+        assert_eq!((told.answers, told.last), (expected, (500_000, 41_538)), "{more}");
+    }
+}
+
+#[test]
+fn a_sieve_finds_the_same_primes_however_it_is_run() {
+    let find = |more: &str| {
+        let arguments = ["sieve"].into_iter().chain(more.split_whitespace());
+        sieve::run(&sieve::Args::try_parse_from(arguments).unwrap()).unwrap()
+    };
+    for more in ["--workers 1 --batch 1 --capacity 1", "--workers 4 --batch 7", "--batch 60000 --policy ws-last"] {
+        // `run` has compared it with Eratosthenes.
+        let found = find(&format!("--below 2000 {more}"));
+        assert_eq!((found.primes.len(), found.sieves, found.primes.last()), (303, 14, Some(&1999)), "{more}");
+    }
+    // Ends that are a prime, the square of one, and too small for any.
+    let primes = [0, 1, 2, 3, 4, 5, 9, 10, 25, 26].map(|below| find(&format!("--below {below}")).primes.len());
+    assert_eq!(primes, [0, 0, 0, 1, 2, 2, 4, 4, 9, 9]);
+}
+
+/// A picture whose left half is of one colour, and whose right half of another.
+fn two_colours(path: &Path, width: u32, height: u32) {
+    let file = fs::File::create(path).unwrap();
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    let colour = |x: u32| if x < width / 2 { [200, 100, 0] } else { [0, 50, 250] };
+    let bytes: Vec<u8> = (0..height).flat_map(|_| (0..width).flat_map(colour)).collect();
+    encoder.write_header().unwrap().write_image_data(&bytes).unwrap();
+}
+
+fn size_and_bytes(path: &Path) -> ((u32, u32), Vec<u8>) {
+    let file = std::io::BufReader::new(fs::File::open(path).unwrap());
+    let mut reader = png::Decoder::new(file).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    ((info.width, info.height), bytes)
+}
+
+#[test]
+fn thumbnails_are_made_of_all_pictures_and_what_is_none_is_skipped() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+    fs::create_dir_all(from.join("a folder.png")).unwrap();
+    fs::write(from.join("a.text"), "no picture by its name").unwrap();
+    fs::write(from.join("b.png"), "no picture").unwrap();
+    two_colours(&from.join("c.PNG"), 4, 2);
+    for nth in 0..20 {
+        two_colours(&from.join(format!("d{nth:02}.png")), 80 + 2 * nth, 40 + nth);
+    }
+    two_colours(&from.join("e.png"), 10, 1000);
+    for more in ["--workers 1 --size 8", "--workers 4 --size 8 --policy ws-last"] {
+        let arguments = ["thumbnails", from.to_str().unwrap(), to.to_str().unwrap()];
+        let arguments = arguments.into_iter().chain(more.split_whitespace());
+        let args = thumbnails::Args::try_parse_from(arguments).unwrap();
+        let mut done = 0;
+        let mut all = thumbnails::run(&args, |_| done += 1).unwrap();
+        all.sort_unstable_by(|left, right| left.name.cmp(&right.name));
+        assert_eq!((done, all.len()), (23, 23), "{more}");
+        let why = all[0].outcome.as_ref().unwrap_err();
+        assert!(all[0].name == "b.png" && why.starts_with("it is no PNG picture"), "{why}");
+        assert_eq!(all[1].outcome, Ok([(4, 2); 2]), "{more}: it is small enough");
+        assert_eq!(all[2].outcome, Ok([(80, 40), (8, 4)]), "{more}");
+        assert_eq!(all[22].outcome, Ok([(10, 1000), (1, 8)]), "{more}");
+        assert!(!to.join("b.png").exists());
+        let half = [[200, 100, 0]; 4].concat();
+        let row = [half, [[0, 50, 250]; 4].concat()].concat();
+        for nth in 0..20 {
+            assert_eq!(size_and_bytes(&to.join(format!("d{nth:02}.png"))), ((8, 4), row.repeat(4)), "{nth}, {more}");
+        }
+        // Its one column is of both colours.
+        assert_eq!(size_and_bytes(&to.join("e.png")).1, [100, 75, 125].repeat(8));
+    }
+    let error = thumbnails::run(
+        &thumbnails::Args::try_parse_from(["thumbnails", to.join("no").to_str().unwrap(), "x"]).unwrap(),
+        |_| (),
+    );
+    assert!(error.err().unwrap().starts_with("cannot look into "));
 }

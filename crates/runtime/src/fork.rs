@@ -24,9 +24,20 @@ extern "C" fn count() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// One value in each of a line of forked processes, never freed. A lock would not do: after a fork it may be held by a
-/// thread that is not there.
-pub(crate) struct PerProcess<T: 'static>(AtomicCell<Option<Kept<T>>>);
+/// One value in each of a line of forked processes, never freed: for a `static`. A lock would not do: after a fork it
+/// may be held by a thread that is not there.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use comity::executor::PerProcess;
+///
+/// static TASKS: PerProcess<AtomicU64> = PerProcess::new();
+/// let tasks = TASKS.get(|_parents| AtomicU64::new(0));
+/// tasks.fetch_add(1, Ordering::Relaxed);
+/// assert_eq!(TASKS.get(|_| unreachable!("it is made")).load(Ordering::Relaxed), 1);
+/// ```
+pub struct PerProcess<T: 'static>(AtomicCell<Option<Kept<T>>>);
 
 struct Kept<T: 'static>(&'static Made<T>);
 
@@ -54,14 +65,21 @@ impl<T> PartialEq for Kept<T> {
 
 impl<T> Eq for Kept<T> {}
 
+impl<T: Sync> Default for PerProcess<T> {
+    fn default() -> PerProcess<T> {
+        PerProcess::new()
+    }
+}
+
 impl<T: Sync> PerProcess<T> {
-    pub(crate) const fn new() -> PerProcess<T> {
+    /// No value yet.
+    pub const fn new() -> PerProcess<T> {
         PerProcess(AtomicCell::new(None))
     }
 
     /// This process's value, made at the first call from the one of the process that it was forked from. Of threads
     /// that come here at once, each may make one, and all get the same.
-    pub(crate) fn get(&self, make: impl FnOnce(Option<&'static T>) -> T) -> &'static T {
+    pub fn get(&self, make: impl FnOnce(Option<&'static T>) -> T) -> &'static T {
         let process = generation();
         let before = self.0.load();
         match before {

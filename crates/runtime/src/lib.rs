@@ -15,6 +15,16 @@
 //! assert_eq!(fib(16), 987);
 //! ```
 //!
+//! | in rayon | here |
+//! |---|---|
+//! | `join`, `scope`, `spawn`, `broadcast`, `ThreadPoolBuilder`, `install` | the same names and shapes |
+//! | `par_iter`, `par_sort` and all of `rayon::prelude` | rayon's own, on these workers: `comity rayon enable` puts Comity below any program that uses rayon (`docs/use.md`) |
+//! | `(0..n).into_par_iter().for_each(…)` | [`for_range`] |
+//! | `(0..n).into_par_iter().map(…).reduce(…)`, `sum()` | [`map_reduce`] |
+//! | `slice.par_chunks_mut(n)`, `par_iter_mut` | [`scope`], with a task for each of the slice's `chunks_mut` |
+//!
+//! Tasks that wait, and calls that block, are the crate `comity-flow`'s.
+//!
 //! Outside of any pool the free functions use a global one, built at first use. [`ThreadPoolBuilder`] says what the
 //! environment chooses. A panic in a task reaches the caller that waits for it; [`join`] and [`scope`] say when, and
 //! which of several. A panic in a detached task ([`spawn`]) goes to the pool's panic handler; without one, the process
@@ -41,7 +51,7 @@ pub use api::broadcast::{BroadcastContext, broadcast, spawn_broadcast};
 pub use api::builder::{
     BuildError, MAX_THREADS, ThreadBuilder, ThreadPoolBuilder, default_num_threads, default_policy,
 };
-pub use api::for_range::for_range;
+pub use api::for_range::{for_range, map_reduce};
 pub use api::join::{FnContext, join, join_context, on_worker};
 pub use api::pool::{ActiveThreadsError, ThreadPool};
 pub use api::scope::{Scope, ScopeFifo, in_place_scope, in_place_scope_fifo, scope, scope_fifo};
@@ -49,8 +59,15 @@ pub use api::spawn::{spawn, spawn_fifo};
 pub use api::this_thread::{
     current_num_threads, current_thread_has_pending_tasks, current_thread_index, yield_local, yield_now,
 };
-pub use blocking::parker::Parker;
-pub use blocking::runnable::{BorrowedWaker, Resume, Runnable};
 pub use watching::counters::{Refusal, Refusals, WorkerCounters};
 pub use workers::registry::Worker;
 pub use workers::worker::Yield;
+
+/// What an executor is made of: for crates that run tasks which block on these workers, as `comity-flow` does. A
+/// program that only has such tasks needs nothing of it.
+pub mod executor {
+    pub use crate::blocking::parker::Parker;
+    pub use crate::blocking::runnable::{BorrowedWaker, Resume, Runnable};
+    pub use crate::fork::PerProcess;
+    pub use crate::workers::mask::spawn_thread;
+}

@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use comity::{Policy, Resume, Runnable, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
+use comity::executor::{Resume, Runnable};
+use comity::{Policy, Scope, ThreadPool, ThreadPoolBuilder, Worker, WorkerCounters};
 use quicksort::quicksort;
 
 const WORKERS: usize = 4;

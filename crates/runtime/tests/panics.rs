@@ -341,6 +341,43 @@ fn a_panic_in_the_body_of_for_range_comes_out() {
 }
 
 #[test]
+fn map_reduce_map_and_reduce() {
+    everywhere("map_reduce_map_and_reduce", |stage| {
+        // A block's value is counted, and so is what comes of two.
+        let sum = |panics: &(dyn Fn(usize) -> bool + Sync)| {
+            let reduce = |_left: (usize, _), right: (usize, _)| {
+                if panics(64 + right.0) {
+                    panic_as_planned(64 + right.0, &stage.census)
+                }
+                (right.0, stage.census.item())
+            };
+            let map = |part: std::ops::Range<usize>| {
+                if panics(part.start) {
+                    stage.panics(part.start)()
+                } else {
+                    stage.works()()
+                }
+                (part.start, stage.census.item())
+            };
+            stage.pool.install(|| comity::map_reduce(0..64, 1, map, reduce))
+        };
+        assert_eq!(caught(|| sum(&|name| name < 64 && name.is_multiple_of(16) && name > 0)), 16);
+        stage.assert_ran(64);
+        assert_eq!(caught(|| sum(&|name| name < 64)), 0);
+        stage.assert_ran(2 * 64);
+        // The last block is combined once, as the right one, and nothing else goes by its name before that.
+        assert_eq!(caught(|| sum(&|name| name == 64 + 63)), 64 + 63);
+        stage.assert_ran(3 * 64);
+        // Which one wins of several depends on who combined what first.
+        let name = caught(|| sum(&|name| name > 64));
+        assert!(name > 64, "{name}");
+        stage.assert_ran(4 * 64);
+        assert_eq!(sum(&|_| false).map(|(last, _)| last), Some(63));
+        stage.assert_ran(5 * 64);
+    });
+}
+
+#[test]
 fn spawned_tasks_report_to_the_panic_handler() {
     silence_planned_panics();
     grid::under_every_policy("spawned_tasks_report_to_the_panic_handler", &[1, 2, 8], |policy, workers| {

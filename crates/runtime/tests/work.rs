@@ -1,4 +1,4 @@
-//! The results of join, scope, spawn, broadcast and for_range, under every policy.
+//! The results of join, scope, spawn, broadcast, for_range and map_reduce, under every policy.
 #![cfg(not(loom))]
 
 #[path = "harness/grid.rs"]
@@ -216,6 +216,29 @@ fn for_range_covers_each_index_once_in_parts_of_at_most_the_grain() {
             pool.install(|| comity::for_range(empty, 1, |part| panic!("{part:?} of an empty range")));
         }
     });
+}
+
+/// The parts, joined end to end: that is associative, and changes with the order.
+#[test]
+fn map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range() {
+    on_every_pool("map_reduce_keeps_the_order_and_maps_the_blocks_of_for_range", WORKERS, |pool| {
+        for (range, grain) in [(0..1000, 1), (5..1003, 7), (0..64, 64), (0..65, 64), (3..9, usize::MAX), (41..42, 1)] {
+            let append = |mut left: Vec<_>, mut right: Vec<_>| {
+                left.append(&mut right);
+                left
+            };
+            let parts = pool.install(|| comity::map_reduce(range.clone(), grain, |part| vec![part], append));
+            let starts = range.clone().step_by(grain);
+            let expected = starts.map(|start| start..range.end.min(start.saturating_add(grain)));
+            assert_eq!(parts, Some(expected.collect()), "{range:?} by {grain}");
+        }
+        for empty in [0..0, 7..7, usize::MAX..usize::MAX, std::ops::Range { start: 9, end: 2 }] {
+            let map = |part| -> u8 { panic!("{part:?} of an empty range") };
+            assert_eq!(pool.install(|| comity::map_reduce(empty, 1, map, |_, _| panic!("nothing to combine"))), None);
+        }
+    });
+    // From outside of any pool.
+    assert_eq!(comity::map_reduce(0..1000, 10, |part| part.sum::<usize>(), |left, right| left + right), Some(499_500));
 }
 
 /// Loops so short that thieves go to rest and are called back all the time.

@@ -283,6 +283,8 @@ impl Deadlock {
     }
 }
 
+impl std::error::Error for Deadlock {}
+
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a deadlock: ")?;

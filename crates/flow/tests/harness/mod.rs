@@ -18,10 +18,12 @@ pub fn eventually(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// Counts itself while it lives.
+#[allow(dead_code, reason = "not every test program counts")]
 pub struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
     /// One more.
+    #[allow(dead_code, reason = "not every test program counts")]
     pub fn new(count: &Arc<AtomicUsize>) -> Alive {
         count.fetch_add(1, Ordering::SeqCst);
         Alive(Arc::clone(count))

@@ -489,6 +489,7 @@ impl fmt::Debug for ThreadPoolBuilder {
 
 /// Why a pool could not be built.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum BuildError {
     /// More workers than [`MAX_THREADS`].
     TooManyThreads(usize),

@@ -1,4 +1,4 @@
-//! A parallel loop over a range.
+//! Parallel loops over a range.
 
 use std::mem;
 use std::ops::Range;
@@ -28,37 +28,112 @@ use crate::workers::registry::Worker;
 /// });
 /// assert_eq!(sum.into_inner(), 499_500);
 /// ```
+///
+/// A loop that computes a value is a [`map_reduce`]. One that writes into a slice hands out chunks of it by a
+/// [`scope`](crate::scope()), since no two blocks may borrow it at once:
+///
+/// ```
+/// let mut pixels = vec![1_u8; 100_000];
+/// comity::scope(|scope| {
+///     for (nth, chunk) in pixels.chunks_mut(4096).enumerate() {
+///         scope.spawn(move |_| chunk.iter_mut().for_each(|pixel| *pixel += nth as u8));
+///     }
+/// });
+/// assert_eq!((pixels[0], pixels[99_999]), (1, 25));
+/// ```
+#[doc(alias = "par_iter")]
+#[doc(alias = "into_par_iter")]
+#[doc(alias = "for_each")]
 pub fn for_range<F>(range: Range<usize>, grain: usize, body: F)
 where
     F: Fn(Range<usize>) + Sync,
 {
-    assert!(grain > 0, "a grain of zero would never end");
-    if !range.is_empty() {
-        on_worker(|worker| {
-            let coarse = range.len() / (4 * worker.registry().workers() as usize);
-            let hears = worker.peer.deque.can_be_silent() && worker.registry().sleep.bell_may_stop();
-            split_lazily(worker, range, &Loop { grain, coarse, hears, body: &body });
-        });
-    }
+    map_reduce(range, grain, body, |(), ()| ());
 }
 
-struct Loop<'a, F> {
+/// Calls `map` with the blocks of `grain` that `range` consists of, as [`for_range`] does, and combines its results by
+/// `reduce`. `None` if the range is empty.
+///
+/// `reduce` is to be associative. It gets neighbours, the left one first, so it need not be commutative; but which ones
+/// are combined first differs from run to run. So a sum of floating-point numbers may differ in its last digits.
+///
+/// # Panics
+/// If `grain` is zero. With a panic of `map` or `reduce`, after `map` has been called with all blocks: with the
+/// leftmost one, if only `map` panics.
+///
+/// ```
+/// let numbers: Vec<u64> = (1..=100_000).collect();
+/// let sum = comity::map_reduce(0..numbers.len(), 1024, |part| numbers[part].iter().sum(), |a: u64, b| a + b);
+/// assert_eq!(sum, Some(5_000_050_000));
+///
+/// let longest = |a: &'static str, b| if a.len() >= b.len() { a } else { b };
+/// let words = ["a", "task", "that", "is", "stolen"];
+/// assert_eq!(comity::map_reduce(0..words.len(), 1, |part| words[part.start], longest), Some("stolen"));
+/// assert_eq!(comity::map_reduce(0..0, 1, |part| words[part.start], longest), None);
+/// ```
+#[doc(alias = "par_iter")]
+#[doc(alias = "into_par_iter")]
+#[doc(alias = "reduce")]
+#[doc(alias = "sum")]
+pub fn map_reduce<T, M, R>(range: Range<usize>, grain: usize, map: M, reduce: R) -> Option<T>
+where
+    T: Send,
+    M: Fn(Range<usize>) -> T + Sync,
+    R: Fn(T, T) -> T + Sync,
+{
+    assert!(grain > 0, "a grain of zero would never end");
+    if range.is_empty() {
+        return None;
+    }
+    on_worker(|worker| {
+        let coarse = range.len() / (4 * worker.registry().workers() as usize);
+        let hears = worker.peer.deque.can_be_silent() && worker.registry().sleep.bell_may_stop();
+        split_lazily(worker, range, &Loop { grain, coarse, hears, map: &map, reduce: &reduce })
+    })
+}
+
+struct Loop<'a, M, R> {
     grain: usize,
     /// Longer parts than that are halved in any case.
     coarse: usize,
     /// Whether a bell that rings means that a thief or a sleeper is hungry: in some pools it always rings.
     hears: bool,
-    body: &'a F,
+    map: &'a M,
+    reduce: &'a R,
 }
 
-fn split_lazily<F>(worker: &Worker, mut range: Range<usize>, this: &Loop<'_, F>)
+/// What has come of the beginning of a part.
+enum Sum<T> {
+    /// Nothing yet.
+    Nothing,
+    Of(T),
+    /// A panic has left a gap: what comes after it has nothing to be combined with.
+    Lost,
+}
+
+impl<T> Sum<T> {
+    fn add(&mut self, value: T, reduce: impl FnOnce(T, T) -> T) {
+        *self = match mem::replace(self, Sum::Lost) {
+            Sum::Nothing => Sum::Of(value),
+            Sum::Of(sum) => Sum::Of(reduce(sum, value)),
+            Sum::Lost => Sum::Lost,
+        };
+    }
+}
+
+/// `None`: the range was empty.
+fn split_lazily<T, M, R>(worker: &Worker, mut range: Range<usize>, this: &Loop<'_, M, R>) -> Option<T>
 where
-    F: Fn(Range<usize>) + Sync,
+    T: Send,
+    M: Fn(Range<usize>) -> T + Sync,
+    R: Fn(T, T) -> T + Sync,
 {
     let mut leftmost = None;
+    let mut sum = Sum::Nothing;
     while !range.is_empty() {
-        let outcome = catch_unwind(AssertUnwindSafe(|| until_panic(worker, &mut range, this)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| until_panic(worker, &mut range, &mut sum, this)));
         if let Err(payload) = outcome {
+            drop_lost(mem::replace(&mut sum, Sum::Lost));
             if leftmost.is_none() {
                 leftmost = Some(payload);
             } else {
@@ -69,12 +144,18 @@ where
     if let Some(payload) = leftmost {
         resume_unwind(payload);
     }
+    match sum {
+        Sum::Of(sum) => Some(sum),
+        Sum::Nothing | Sum::Lost => None,
+    }
 }
 
 /// Runs the range, and cuts off in front what it has begun.
-fn until_panic<F>(worker: &Worker, range: &mut Range<usize>, this: &Loop<'_, F>)
+fn until_panic<T, M, R>(worker: &Worker, range: &mut Range<usize>, sum: &mut Sum<T>, this: &Loop<'_, M, R>)
 where
-    F: Fn(Range<usize>) + Sync,
+    T: Send,
+    M: Fn(Range<usize>) -> T + Sync,
+    R: Fn(T, T) -> T + Sync,
 {
     let (grain, deque) = (this.grain, &worker.peer.deque);
     while range.len() > grain {
@@ -82,15 +163,17 @@ where
             let blocks = range.len().div_ceil(grain);
             let middle = range.start + blocks / 2 * grain;
             let Range { start, end } = mem::take(range);
-            worker.join(
+            let halves = worker.join(
                 |worker| split_lazily(worker, start..middle, this),
                 |worker| split_lazily(worker, middle..end, this),
             );
+            let (Some(left), Some(right)) = halves else { unreachable!("neither half is empty") };
+            sum.add((this.reduce)(left, right), this.reduce);
             return;
         }
         let block = range.start..range.start + grain;
         range.start = block.end;
-        (this.body)(block);
+        sum.add((this.map)(block), this.reduce);
     }
-    (this.body)(mem::take(range));
+    sum.add((this.map)(mem::take(range)), this.reduce);
 }

@@ -115,7 +115,7 @@ impl ThreadPool {
         self.registry.policy
     }
 
-    /// What each worker has done so far, by index.
+    /// What each worker has done so far, by index. [`WorkerCounters`] can be summed up and printed.
     pub fn counters(&self) -> Vec<WorkerCounters> {
         self.registry.peers.iter().map(|peer| peer.counters.read()).collect()
     }
@@ -167,6 +167,7 @@ impl Drop for ThreadPool {
 
 /// Why [`ThreadPool::set_active_threads`] changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ActiveThreadsError {
     /// No pool has so many workers awake.
     OutOfRange {

@@ -34,6 +34,8 @@ pub struct ScopeFifo<'scope> {
 /// Calls `body` with a scope to spawn tasks in, and returns after `body` and every task, those that tasks spawned
 /// included, have finished. Outside of any pool, the global one is used.
 ///
+/// A slice is worked on in parallel by tasks that have a chunk each, from `chunks` or `chunks_mut`.
+///
 /// # Panics
 /// With the first panic of `body` or of a task, after all have ended.
 ///
@@ -45,7 +47,20 @@ pub struct ScopeFifo<'scope> {
 ///     }
 /// });
 /// assert_eq!(squares, [0, 1, 4, 9, 16, 25, 36, 49]);
+///
+/// // Where an element is little work, a task has many.
+/// let mut numbers = vec![1_u64; 100_000];
+/// comity::scope(|scope| {
+///     for chunk in numbers.chunks_mut(1024) {
+///         scope.spawn(move |_| chunk.iter_mut().for_each(|number| *number *= 2));
+///     }
+/// });
+/// assert!(numbers.iter().all(|number| *number == 2));
 /// ```
+#[doc(alias = "chunks_mut")]
+#[doc(alias = "par_chunks")]
+#[doc(alias = "par_chunks_mut")]
+#[doc(alias = "par_iter_mut")]
 pub fn scope<'scope, F, R>(body: F) -> R
 where
     F: FnOnce(&Scope<'scope>) -> R + Send,

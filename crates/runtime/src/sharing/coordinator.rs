@@ -18,7 +18,7 @@ use comity_os::clock::now_ns;
 use comity_os::steal::Stat;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
-use comity_os::{CoreSet, affinity, cores, fork, quota, slice};
+use comity_os::{CoreSet, affinity, cores, quota, slice};
 use comity_policy::allotment::Proposal;
 use comity_policy::{Mode, Room};
 use comity_protocol::look::{AtLook, Looked as _};
@@ -28,7 +28,6 @@ use comity_protocol::steal::Reading;
 use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
 use crate::cores::activation::Terms;
-use crate::cores::masks;
 use crate::cores::mender::{MEND, Mender};
 use crate::fork::PerProcess;
 use crate::seam::{Seen, advised, life, seen};
@@ -53,11 +52,8 @@ const _: () = assert!(2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 pub(crate) fn enroll(pool: &Arc<Registry>, own: Own) {
     let started = program::enroll(pool, own, |program| {
         let thread = thread::Builder::new().name("comity-share".to_owned());
-        let (program, starter) = (Arc::clone(program), mask::narrow());
-        fork::spawn(thread, move || {
-            masks::widen(starter);
-            keep(&program);
-        })
+        let program = Arc::clone(program);
+        mask::spawn_thread(thread, move || keep(&program))
     });
     if let Err(error) = started {
         goes_without(&format!("gets no coordinator, for there is no thread: {error}"));

@@ -1,12 +1,14 @@
 //! The mask of the calling thread, which may be a worker's, and what a fork leaves of that.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
 
-use comity_os::CoreSet;
 use comity_os::affinity::{self, Mask};
 use comity_os::cpu_clock::ThreadId;
+use comity_os::{CoreSet, fork};
 
-use crate::cores::masks::Narrow;
+use crate::cores::masks::{self, Narrow};
 use crate::workers::current;
 
 /// The mask of the calling thread, if it is a worker's, with the cores that the system grants it; `None` also where
@@ -29,6 +31,22 @@ pub(crate) fn narrow() -> Option<Narrow> {
 pub(crate) fn roams() -> CoreSet {
     let as_worker = narrow_mask().map(|(mask, granted)| mask.roams(granted));
     as_worker.unwrap_or_else(|| affinity::of(ThreadId::current()))
+}
+
+/// Starts a thread that is no worker and runs `body`. It may use all cores of the program from its beginning on, also
+/// if a worker starts it that is confined to some. A fork waits while the thread starts or ends: the child could start
+/// no thread if the standard library was about to note this one.
+///
+/// Its processor time counts as the program's, and it holds no core of the core table.
+///
+/// # Errors
+/// If the system gives no thread.
+pub fn spawn_thread(thread: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    let starter = narrow();
+    fork::spawn(thread, move || {
+        masks::widen(starter);
+        body();
+    })
 }
 
 /// From now on a worker that forks is none in the child, and runs there where its program wants it to. Called before

@@ -1,0 +1,466 @@
+//! Calls that block, on threads beside the pool's.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use comity::ThreadPool;
+use comity::executor::{PerProcess, Resume, Runnable, spawn_thread};
+
+use crate::surroundings::Surroundings;
+use crate::task::{Ended, Payload, Task, let_go};
+
+/// The most threads where the program says no other number.
+const MOST: usize = 512;
+
+/// How long a thread without a call waits for the next.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// Runs `call`, which may block, on a thread that is no worker. The workers go on meanwhile.
+///
+/// For what waits in system calls: files, name lookups, libraries without an asynchronous interface. What computes is
+/// better off on the workers, by [`comity::join`] and the like, of which there are as many as cores.
+///
+/// There are up to 512 such threads, or as many as [`set_max_blocking_threads`] says. Each call that finds none free
+/// starts one, and one that has had no call for ten seconds ends. Calls beyond them wait, the oldest first; so calls
+/// that wait for each other must be fewer. Where the system gives no thread at all, the call runs on a worker, and
+/// blocks it.
+///
+/// Dropping the handle before the call has begun cancels it: it is dropped on the spot. One that has begun runs to its
+/// end, for nothing can stop it; its result is dropped. A panic goes on where the handle is awaited, and is otherwise
+/// reported to the panic handler of the pool that this thread is a worker of, or of the global one. That pool runs
+/// until the call has ended; a process that ends does not wait for it.
+///
+/// # What counts as the program's
+///
+/// To other programs that share cores, these threads are as all threads beside the workers. The processor time that
+/// they use counts as used by the program: at each look its coordinator reads the clock of the whole process. A thread
+/// that waits in a system call uses nothing, and no core is held for it. These threads hold no core of the table
+/// either, and are bound to none; and while they alone have something to do, the program asks for no core. What they
+/// used then is counted when a worker next has a task: under the policy `comity`, up to half a second of the program's
+/// share.
+///
+/// ```
+/// let name = comity_flow::spawn_blocking(|| std::fs::read_to_string("/proc/self/comm"));
+/// let answer = comity::join(|| 20, || 22);
+/// let name = comity_flow::block_on(name).unwrap_or_default();
+/// println!("{name}: {answer:?}");
+/// ```
+#[doc(alias = "unblock")]
+#[doc(alias = "block_in_place")]
+pub fn spawn_blocking<F, R>(call: F) -> Task<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    start(Runnable::new(Call::new(call)))
+}
+
+/// [`spawn_blocking`], with `pool` for the one that runs until the call has ended and hears of its panic.
+///
+/// # Panics
+/// In a process that was forked from the pool's.
+pub fn spawn_blocking_in<F, R>(pool: &ThreadPool, call: F) -> Task<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    start(Runnable::new_in(pool, Call::new(call)))
+}
+
+/// From now on at most `most` threads run calls of [`spawn_blocking`] in this process. Of more that are there, each
+/// ends when it has no call in hand.
+///
+/// # Panics
+/// If `most` is 0: no call would ever run.
+#[doc(alias = "max_blocking_threads")]
+pub fn set_max_blocking_threads(most: usize) {
+    assert!(most > 0, "without a thread no call would ever run");
+    threads().set_most(most);
+}
+
+fn start<F, R>(call: Arc<Runnable<Call<F, R>>>) -> Task<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    threads().queue(Arc::clone(&call) as Arc<dyn Work>);
+    Task::of(call)
+}
+
+/// Those of this process: a forked child has none of its parent's.
+fn threads() -> &'static Threads {
+    static THREADS: PerProcess<Threads> = PerProcess::new();
+    THREADS.get(|parents| Threads::new(parents.map_or(MOST, |parents| parents.most.load(Ordering::Relaxed)), KEPT))
+}
+
+/// A call as a thread sees it, whatever its result.
+trait Work: Send + Sync {
+    /// Runs the call, unless it was cancelled.
+    fn run(self: Arc<Self>);
+
+    /// Has a worker run it.
+    fn run_on_a_worker(self: Arc<Self>);
+}
+
+/// A call and what becomes of it.
+struct Call<F, R> {
+    progress: Mutex<Progress<F, R>>,
+    surroundings: Surroundings,
+}
+
+struct Progress<F, R> {
+    stage: Stage<F, R>,
+    /// The task that awaits the handle.
+    awaiter: Option<Waker>,
+    /// The handle is gone.
+    abandoned: bool,
+}
+
+enum Stage<F, R> {
+    Queued(F),
+    /// It runs, or is being dropped.
+    Begun,
+    Ended(Result<R, Payload>),
+    /// Cancelled, or its result was taken.
+    Empty,
+}
+
+impl<F, R> Call<F, R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    fn new(call: F) -> Call<F, R> {
+        let progress = Progress { stage: Stage::Queued(call), awaiter: None, abandoned: false };
+        Call { progress: Mutex::new(progress), surroundings: Surroundings::here() }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress<F, R>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the closure, if the call has not begun. The caller then says how it has ended.
+    fn begin(&self) -> Option<F> {
+        let mut progress = self.progress();
+        match mem::replace(&mut progress.stage, Stage::Begun) {
+            Stage::Queued(call) => Some(call),
+            other => {
+                progress.stage = other;
+                None
+            }
+        }
+    }
+
+    /// `None`: it was cancelled, and its closure dropped.
+    fn end(this: &Runnable<Self>, outcome: Option<Result<R, Payload>>) {
+        let mut progress = this.progress();
+        let unheard = if progress.abandoned {
+            progress.stage = Stage::Empty;
+            outcome
+        } else {
+            progress.stage = outcome.map_or(Stage::Empty, Stage::Ended);
+            None
+        };
+        let awaiter = progress.awaiter.take();
+        drop(progress);
+        if let Some(awaiter) = awaiter {
+            awaiter.wake();
+        }
+        let_go(this, unheard);
+        this.done();
+    }
+}
+
+impl<F, R> Resume for Call<F, R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    /// On a thread of this module; on a worker only where there was no thread.
+    fn resume(this: &Arc<Runnable<Self>>) {
+        if let Some(call) = this.begin() {
+            let result = catch_unwind(AssertUnwindSafe(|| this.surroundings.around(call)));
+            Call::end(this, Some(result));
+        }
+    }
+
+    fn wake(&self) -> bool {
+        false
+    }
+}
+
+impl<F, R> Work for Runnable<Call<F, R>>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    fn run(self: Arc<Self>) {
+        Call::resume(&self);
+    }
+
+    fn run_on_a_worker(self: Arc<Self>) {
+        self.schedule();
+    }
+}
+
+impl<F, R> Ended<R> for Runnable<Call<F, R>>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    fn cancel(self: Arc<Self>) {
+        if let Some(call) = self.begin() {
+            let dropped = catch_unwind(AssertUnwindSafe(|| self.surroundings.around(|| drop(call))));
+            Call::end(&self, dropped.err().map(Err));
+        }
+    }
+
+    fn abandon(&self) {
+        let mut progress = self.progress();
+        progress.abandoned = true;
+        // A call that runs leaves its outcome to its thread.
+        let left = match mem::replace(&mut progress.stage, Stage::Empty) {
+            Stage::Ended(outcome) => Some(outcome),
+            other => {
+                progress.stage = other;
+                None
+            }
+        };
+        drop(progress);
+        let_go(self, left);
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.progress().stage, Stage::Ended(_) | Stage::Empty)
+    }
+
+    fn poll_outcome(&self, context: &mut Context<'_>) -> Poll<Option<Result<R, Payload>>> {
+        // Outside of the lock: to clone a waker, or to drop one, may run anything.
+        let waker = context.waker().clone();
+        let mut progress = self.progress();
+        match mem::replace(&mut progress.stage, Stage::Empty) {
+            Stage::Ended(outcome) => Poll::Ready(Some(outcome)),
+            Stage::Empty => Poll::Ready(None),
+            unfinished => {
+                progress.stage = unfinished;
+                let before = progress.awaiter.replace(waker);
+                drop(progress);
+                drop(before);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Threads for calls, and the calls that wait for one.
+///
+/// **Claim: a call waits only while `most` threads have one in hand.** Each call that is queued either wakes an idle
+/// thread, where there are as many as calls in the queue, or starts one. A thread takes calls until the queue is empty,
+/// and looks once more before it ends.
+struct Threads {
+    state: Mutex<State>,
+    /// A call was queued, or there may be fewer threads.
+    changed: Condvar,
+    /// Written under the lock; a forked child reads it, where another thread may have had that.
+    most: AtomicUsize,
+    kept: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Arc<dyn Work>>,
+    threads: usize,
+    /// Those of them that wait for a call, or are on their way to one for which they were woken.
+    idle: usize,
+}
+
+impl Threads {
+    fn new(most: usize, kept: Duration) -> Threads {
+        Threads { state: Mutex::default(), changed: Condvar::new(), most: AtomicUsize::new(most), kept }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    fn set_most(&'static self, most: usize) {
+        let mut state = self.lock();
+        self.most.store(most, Ordering::Relaxed);
+        self.changed.notify_all();
+        // Calls that waited for a thread, where there may be more now.
+        let more = state.queue.len().saturating_sub(state.idle).min(most.saturating_sub(state.threads));
+        state.threads += more;
+        drop(state);
+        (0..more).for_each(|_| self.start());
+    }
+
+    fn queue(&'static self, work: Arc<dyn Work>) {
+        let mut state = self.lock();
+        state.queue.push_back(work);
+        if state.queue.len() <= state.idle {
+            self.changed.notify_one();
+        } else if state.threads < self.most() {
+            state.threads += 1;
+            drop(state);
+            self.start();
+        }
+    }
+
+    /// Starts a thread that is counted already.
+    fn start(&'static self) {
+        let started = spawn_thread(thread::Builder::new().name("comity-blocking".to_owned()), || self.serve());
+        if started.is_err() {
+            let mut state = self.lock();
+            state.threads -= 1;
+            // Where there are threads, they come to it.
+            let stranded = if state.threads == 0 { mem::take(&mut state.queue) } else { VecDeque::new() };
+            drop(state);
+            stranded.into_iter().for_each(Work::run_on_a_worker);
+        }
+    }
+
+    /// The body of a thread.
+    fn serve(&self) {
+        let mut state = self.lock();
+        while state.threads <= self.most() {
+            if let Some(work) = state.queue.pop_front() {
+                drop(state);
+                if catch_unwind(AssertUnwindSafe(|| work.run())).is_err() {
+                    // A waker has panicked, which has told so. On a worker the process ends, too.
+                    std::process::abort();
+                }
+                state = self.lock();
+                continue;
+            }
+            let has_nothing = |state: &mut State| state.queue.is_empty() && state.threads <= self.most();
+            state.idle += 1;
+            let (woken, waited) =
+                self.changed.wait_timeout_while(state, self.kept, has_nothing).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if waited.timed_out() {
+                break;
+            }
+        }
+        state.threads -= 1;
+        if !state.queue.is_empty() {
+            // It may have been woken for a call, and is one too many.
+            self.changed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(120);
+
+    struct Job<F>(F);
+
+    impl<F: Fn() + Send + Sync> Work for Job<F> {
+        fn run(self: Arc<Self>) {
+            (self.0)();
+        }
+
+        fn run_on_a_worker(self: Arc<Self>) {
+            unreachable!("there are threads");
+        }
+    }
+
+    fn leaked(most: usize, kept: Duration) -> &'static Threads {
+        Box::leak(Box::new(Threads::new(most, kept)))
+    }
+
+    fn wait_until(threads: &Threads, what: &str, holds: impl Fn(&State) -> bool) {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !holds(&threads.lock()) {
+            assert!(std::time::Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A call that says that it has begun, and ends when it is told to.
+    fn held() -> (Arc<dyn Work>, mpsc::Receiver<()>, mpsc::Sender<()>) {
+        let ((began, begins), (end, ends)) = (mpsc::channel(), mpsc::channel());
+        let ends = Mutex::new(ends);
+        let work = Job(move || {
+            began.send(()).unwrap();
+            let _ = ends.lock().unwrap().recv();
+        });
+        (Arc::new(work), begins, end)
+    }
+
+    #[test]
+    fn a_thread_without_a_call_is_used_again_and_ends_after_a_while() {
+        let threads = leaked(8, Duration::MAX);
+        for _ in 0..100 {
+            let (work, begins, end) = held();
+            threads.queue(work);
+            begins.recv_timeout(PATIENCE).unwrap();
+            drop(end);
+            wait_until(threads, "the call has ended", |state| state.idle == state.threads);
+            assert_eq!(threads.lock().threads, 1);
+        }
+        let threads = leaked(8, Duration::from_millis(1));
+        for _ in 0..10 {
+            let (work, begins, _end) = held();
+            threads.queue(work);
+            begins.recv_timeout(PATIENCE).unwrap();
+        }
+        wait_until(threads, "all threads have ended", |state| state.threads == 0);
+    }
+
+    #[test]
+    fn calls_wait_only_while_all_threads_have_one_in_hand() {
+        let threads = leaked(3, Duration::MAX);
+        let calls: Vec<_> = (0..5).map(|_| held()).collect();
+        let mut others = Vec::new();
+        for (work, begins, end) in calls {
+            threads.queue(work);
+            others.push((begins, end));
+        }
+        others[..3].iter().for_each(|(begins, _)| begins.recv_timeout(PATIENCE).unwrap());
+        let threads_and_calls = || {
+            let state = threads.lock();
+            (state.threads, state.queue.len())
+        };
+        assert_eq!(threads_and_calls(), (3, 2));
+        // One more thread, for the oldest that waits.
+        threads.set_most(4);
+        others[3].0.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(threads_and_calls(), (4, 1));
+        // And one in place of four: what is in hand goes on, and the last waits for the last of these.
+        threads.set_most(1);
+        others.drain(..3);
+        wait_until(threads, "three have ended", |state| state.threads == 1);
+        assert!(others[1].0.try_recv().is_err());
+        others.remove(0);
+        others[0].0.recv_timeout(PATIENCE).unwrap();
+        others.clear();
+        wait_until(threads, "the last waits", |state| (state.threads, state.idle) == (1, 1));
+        // Idle ones that are too many end at once.
+        threads.set_most(2);
+        let calls: Vec<_> = (0..2).map(|_| held()).collect();
+        for (work, begins, end) in calls {
+            threads.queue(work);
+            others.push((begins, end));
+        }
+        others.drain(..).for_each(|(begins, _)| begins.recv_timeout(PATIENCE).unwrap());
+        wait_until(threads, "both wait", |state| (state.threads, state.idle) == (2, 2));
+        threads.set_most(1);
+        wait_until(threads, "one has ended", |state| (state.threads, state.idle) == (1, 1));
+    }
+}

@@ -1,0 +1,127 @@
+//! Waiting for a time, over async-io's timers.
+
+use std::fmt;
+use std::future::{Future, IntoFuture, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use async_io::Timer;
+use futures_util::stream::StreamExt;
+
+/// Waits for so long, and uses no thread meanwhile.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// comity_flow::block_on(comity_flow::sleep(Duration::from_millis(1)));
+/// ```
+pub fn sleep(duration: Duration) -> Sleep {
+    Sleep(Timer::after(duration))
+}
+
+/// Waits until then, and uses no thread meanwhile.
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep(Timer::at(deadline))
+}
+
+/// A future of nothing, which is ready at its time. See [`sleep`] and [`sleep_until`].
+#[derive(Debug)]
+#[must_use = "a future waits only where it is awaited"]
+pub struct Sleep(Timer);
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(context).map(drop)
+    }
+}
+
+/// Waits for `future`, but no longer than this, counted from the call. A future that is not ready in time is dropped,
+/// which cancels a [`Task`](crate::Task) whose handle it is.
+///
+/// # Errors
+/// [`Elapsed`], if the time is over before the future is ready. One that is ready when it is polled is never too late.
+///
+/// ```
+/// use std::future::pending;
+/// use std::time::Duration;
+///
+/// use comity_flow::{Elapsed, block_on, timeout};
+///
+/// let late: Result<(), Elapsed> = block_on(timeout(Duration::from_millis(1), pending()));
+/// assert!(late.is_err());
+/// assert_eq!(block_on(timeout(Duration::MAX, async { 42 })), Ok(42));
+/// ```
+pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    within(sleep(limit), future)
+}
+
+/// [`timeout`], with the time at which it is over.
+///
+/// # Errors
+/// As [`timeout`].
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    within(sleep_until(deadline), future)
+}
+
+async fn within<F: IntoFuture>(mut limit: Sleep, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future.into_future());
+    poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        Pin::new(&mut limit).poll(context).map(|()| Err(Elapsed(())))
+    })
+    .await
+}
+
+/// A future was not ready in time. See [`timeout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it was not ready in time")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+/// One tick at once, and then one each `period`. A reader that comes late gets those that it has missed without a wait.
+///
+/// # Panics
+/// If `period` is zero.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// comity_flow::block_on(async {
+///     let mut interval = comity_flow::interval(Duration::from_millis(1));
+///     let first = interval.tick().await;
+///     assert_eq!(interval.tick().await, first + Duration::from_millis(1));
+/// });
+/// ```
+pub fn interval(period: Duration) -> Interval {
+    assert!(!period.is_zero(), "ticks without time between them would never end");
+    Interval(Timer::interval_at(Instant::now(), period))
+}
+
+/// Ticks that follow each other. See [`interval`].
+#[derive(Debug)]
+pub struct Interval(Timer);
+
+impl Interval {
+    /// Waits for the next tick, and returns when it was due. One that is dropped before it is ready loses no tick.
+    pub async fn tick(&mut self) -> Instant {
+        self.0.next().await.expect("an interval has no end")
+    }
+}
