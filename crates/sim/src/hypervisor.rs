@@ -8,7 +8,7 @@
 //! ```text
 //! hypervisor.rs        virtual and physical CPUs, the clock, which runs where
 //! hypervisor/vmm.rs    how it is to be, and what things cost
-//! hypervisor/credit.rs the Credit scheduler of Xen 4.2: credits, priorities, slices, stealing; with siblings spread, balance scheduling
+//! hypervisor/credit.rs the Credit scheduler of Xen 4.2; with siblings spread, balance scheduling
 //! hypervisor/dom0.rs   Domain 0, which wakes now and then
 //! hypervisor/gang.rs   co-scheduling: all virtual CPUs of a machine run at once
 //! hypervisor/check.rs  what must hold after every event
