@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1-5} revision=${2-}
 work=$(mktemp -d)
-trap 'git worktree prune; rm -rf "$work"' EXIT
+trap 'rm -rf "$work"; git worktree prune' EXIT
 
 program() { # name, path of a rayon-core or nothing
     mkdir -p "$work/$1/src"
