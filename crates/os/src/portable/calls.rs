@@ -91,7 +91,7 @@ struct Bucket {
 /// Words that share one wake each other for no reason.
 const BUCKETS: usize = 64;
 
-/// The bucket of a word. No two words that one pool's workers park on are within a cache line of each other.
+/// The bucket of the word at an address.
 fn bucket(address: usize) -> &'static Bucket {
     static ALL: [Bucket; BUCKETS] = [const { Bucket { gate: Mutex::new(()), changed: Condvar::new() } }; BUCKETS];
     // Multiplied by 2⁶⁴ over the golden ratio, the upper bits depend on all lower ones.
