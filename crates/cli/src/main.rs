@@ -22,7 +22,7 @@ mod weight;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use comity_console::loudness::{Loudness, Takes};
 use comity_console::{Failure, generate};
 
@@ -39,7 +39,7 @@ struct Arguments {
     loudness: Loudness,
 }
 
-// Only the verb that is asked for is built up: `run` stands before programs that end in a millisecond.
+// Only the verb that is asked for is built: `run` stands before programs that end in a millisecond.
 #[derive(Subcommand)]
 #[command(defer = true)]
 enum Verb {
@@ -73,8 +73,18 @@ impl Verb {
     }
 }
 
+/// The command line as it is parsed.
+fn parse() -> Arguments {
+    let mut command = Arguments::command();
+    // The list of verbs, which says of each what it does, is printed only where the first word is none of them.
+    if !std::env::args_os().nth(1).is_some_and(|word| command.find_subcommand(word).is_some()) {
+        command.build();
+    }
+    Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+}
+
 fn main() -> ExitCode {
-    let Arguments { verb, loudness } = Arguments::parse();
+    let Arguments { verb, loudness } = parse();
     let (name, takes) = verb.takes();
     if let Err(failure) = loudness.choose(name, takes) {
         return failure.report();

@@ -1,10 +1,14 @@
 //! Where Comity's rayon-core is: a folder, or a repository that cargo fetches it from.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use comity_console::Failure;
 use toml_edit::DocumentMut;
+
+/// Where a package installs the sources, from the folder of the command.
+const INSTALLED: &str = "../share/comity/crates/rayon-core";
 
 /// Where this command was built from. It need not be there any more.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../rayon-core");
@@ -47,12 +51,17 @@ impl Source {
         matches!(self, Source::Folder { records: true, .. })
     }
 
-    /// The rayon-core beside the sources of this command; the one that records, or the ordinary one.
+    /// The rayon-core that was installed with this command, or the one beside its sources; the one that records, or
+    /// the ordinary one.
     pub fn built_in(records: bool) -> Result<Source, Failure> {
-        Source::beside_the_command(Path::new(BUILT_FROM), records)
+        let command = env::current_exe().ok();
+        let installed = command.and_then(|command| Some(command.parent()?.join(INSTALLED)));
+        Source::of_the_command(installed.as_deref(), Path::new(BUILT_FROM), records)
     }
 
-    fn beside_the_command(folder: &Path, records: bool) -> Result<Source, Failure> {
+    fn of_the_command(installed: Option<&Path>, built_from: &Path, records: bool) -> Result<Source, Failure> {
+        let installed = installed.filter(|folder| matches!(inspect(folder), Found::Comity { .. }));
+        let folder = installed.unwrap_or(built_from);
         let folder = &if records { folder.join(RECORDING) } else { folder.to_owned() };
         match inspect(folder) {
             Found::Comity { records: found } if found == records => absolute(folder, records),
@@ -154,8 +163,17 @@ mod tests {
     #[test]
     fn a_checkout_that_is_gone_is_said_with_the_way_out() {
         assert!(!Source::built_in(false).unwrap().records() && Source::built_in(true).unwrap().records());
-        let gone = Source::beside_the_command(Path::new("/no/such/rayon-core"), false);
-        let Err(Failure::Usage(why)) = gone else { panic!() };
+        let gone = Path::new("/no/such/rayon-core");
+        let Err(Failure::Usage(why)) = Source::of_the_command(Some(gone), gone, false) else { panic!() };
         assert!(why.contains("'/no/such/rayon-core'") && why.contains("--source DIR"), "{why}");
+    }
+
+    #[test]
+    fn what_was_installed_with_the_command_is_taken_first() {
+        let installed = folder("[package]\nname = \"rayon-core\"\n[package.metadata.comity]\n");
+        let found = |installed| Source::of_the_command(Some(installed), Path::new(BUILT_FROM), false).unwrap();
+        assert_eq!(found(installed.path()), absolute(installed.path(), false).unwrap());
+        let other = folder("[package]\nname = \"rayon-core\"\n");
+        assert_eq!(found(other.path()), absolute(Path::new(BUILT_FROM), false).unwrap());
     }
 }

@@ -6,7 +6,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity, cores};
 use serde_json::Value;
 
-use crate::command::{assert_completions_and_man_pages_have, assert_every_help_fits_80_columns};
+use crate::command::{assert_completions_and_man_pages_have, assert_every_help_says_what_verbs_do_in_80_columns};
 use crate::{comity, json};
 
 #[path = "../../../runtime/tests/harness/filter.rs"]
@@ -163,8 +163,8 @@ fn a_reader_that_has_read_enough_is_no_error() {
 }
 
 #[test]
-fn every_help_fits_80_columns() {
-    assert_every_help_fits_80_columns(comity, 9);
+fn every_help_says_what_verbs_do_in_80_columns() {
+    assert_every_help_says_what_verbs_do_in_80_columns(comity, 9);
 }
 
 #[test]

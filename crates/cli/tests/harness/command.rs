@@ -30,8 +30,9 @@ pub fn json(command: &mut Command) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("standard output is JSON")
 }
 
-/// Looks at the help of a command and of all its verbs, of which there are more than `least`.
-pub fn assert_every_help_fits_80_columns(command: fn() -> Command, least: usize) {
+/// Looks at the help of a command and of all its verbs, of which there are more than `least`: what it says of each
+/// verb, and that its lines fit.
+pub fn assert_every_help_says_what_verbs_do_in_80_columns(command: fn() -> Command, least: usize) {
     let mut left = vec![Vec::new()];
     let mut seen = 0;
     while let Some(words) = left.pop() {
@@ -43,8 +44,11 @@ pub fn assert_every_help_fits_80_columns(command: fn() -> Command, least: usize)
         seen += 1;
         let verbs = text.split_once("\nCommands:\n").map_or("", |(_, after)| after.split("\n\n").next().unwrap());
         // A verb's name is indented by two; what continues its line, by more.
-        let names =
-            verbs.lines().filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+        let names = verbs.lines().filter(|line| !line.starts_with("   ")).filter_map(|line| {
+            let (name, what) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            assert!(!what.is_empty(), "{words:?}: nothing is said of '{name}'");
+            (!name.is_empty()).then_some(name)
+        });
         left.extend(names.filter(|name| *name != "help").map(|name| [words.clone(), vec![name.to_owned()]].concat()));
     }
     assert!(seen > least, "only {seen} helps were found");

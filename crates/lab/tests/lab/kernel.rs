@@ -1,6 +1,6 @@
 //! The verbs that run one kernel or list them.
 
-use crate::command::{assert_completions_and_man_pages_have, assert_every_help_fits_80_columns};
+use crate::command::{assert_completions_and_man_pages_have, assert_every_help_says_what_verbs_do_in_80_columns};
 use crate::{json, lab};
 
 #[test]
@@ -67,8 +67,8 @@ fn the_kernels_are_listed() {
 }
 
 #[test]
-fn every_help_fits_80_columns() {
-    assert_every_help_fits_80_columns(lab, 15);
+fn every_help_says_what_verbs_do_in_80_columns() {
+    assert_every_help_says_what_verbs_do_in_80_columns(lab, 15);
 }
 
 #[test]
