@@ -15,7 +15,7 @@ mkdir -p "$work"
 
 # A root, once: Debian's smallest, and the packages named.
 base() { # name, packages
-    [ -e "$work/$1.tar" ] || mmdebstrap --quiet --variant=minbase ${2:+--include="$2"} bookworm "$work/$1.tar.part"
+    [ -e "$work/$1.tar" ] || mmdebstrap --quiet --format=tar --variant=minbase ${2:+--include="$2"} bookworm "$work/$1.tar.part"
     [ -e "$work/$1.tar" ] || mv "$work/$1.tar.part" "$work/$1.tar"
 }
 base bare ""

@@ -28,6 +28,27 @@ fn what_is_said_to_be_decided_somewhere_is_there() {
     }
 }
 
+/// A crate's features are said in its README, and no other: `docs.rs` shows the list, but not what it is for.
+#[test]
+fn every_feature_is_documented() {
+    let mut features = 0;
+    for manifest in tracked::files().iter().filter(|file| file.ends_with("/Cargo.toml")) {
+        let readme = format!("{}/README.md", manifest.trim_end_matches("/Cargo.toml"));
+        let manifest: toml_edit::DocumentMut = tracked::text(manifest).parse().unwrap();
+        let names = manifest.get("features").and_then(|item| item.as_table()).into_iter().flatten();
+        let names: BTreeSet<&str> = names.map(|(name, _)| name).filter(|name| *name != "default").collect();
+        if names.is_empty() || !tracked::files().contains(&readme) {
+            continue;
+        }
+        let text = tracked::text(&readme);
+        let said = tracked::section(&text, "Features").lines().filter(|line| line.starts_with("- `"));
+        let said: BTreeSet<&str> = said.filter_map(|line| tracked::quoted(line).next()).collect();
+        assert_eq!(said, names, "{readme}");
+        features += names.len();
+    }
+    assert!(features > 5, "only {features} were found");
+}
+
 /// The files and folders of the other table are there, too.
 #[test]
 fn what_is_to_be_looked_at_for_a_change_is_there() {
