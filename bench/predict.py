@@ -26,12 +26,13 @@ The allocator keeps what is freed, as in recorded.py. Each co-run has a core tab
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from beside import beside, busy
 
 # Policy, workers, task groups, programs. The twin is mended and fitted by these alone.
 LOOKED_AT = [
@@ -81,18 +82,6 @@ ENVIRONMENT = {
 }
 
 
-def busy():
-    """Seconds that all cores were busy so far."""
-    with open("/proc/stat") as file:
-        user, nice, system, _, _, interrupts, soft, stolen = map(int, file.readline().split()[1:9])
-    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
-
-
-def own():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def lab(*arguments):
     with tempfile.TemporaryDirectory() as folder:
         environment = {**ENVIRONMENT, "COMITY_TABLE": os.path.join(folder, "table")}
@@ -121,10 +110,7 @@ def undisturbed(*arguments):
     best = None
     for _ in range(TRIES):
         wait_for_quiet()
-        before = busy(), own(), time.monotonic()
-        found = lab(*arguments)
-        all_used, used, wall = busy() - before[0], own() - before[1], time.monotonic() - before[2]
-        others = max(0.0, (all_used - used) / wall / os.cpu_count())
+        found, others = beside(lambda: lab(*arguments))
         if best is None or others < best[1]:
             best = found, others
         if others < MOST_OTHERS or is_late():
@@ -236,7 +222,7 @@ elif WHAT == "foretell":
 elif WHAT == "measure":
     measure(REPORTED)
 elif WHAT == "compare":
-    with open(os.environ.get("FORETOLD", os.path.join(os.path.dirname(__file__), "predicted.json"))) as file:
+    with open(os.environ.get("FORETOLD", os.path.join(os.path.dirname(__file__), "../docs/results/predicted.json"))) as file:
         compare(REPORTED, json.load(file))
 else:
     sys.exit(f"{WHAT}: choose record, look, foretell, measure or compare")

@@ -18,11 +18,12 @@ and not in others, which in `fft` is a third of the time.
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
+
+from beside import beside
 
 PROGRAMS = [
     "bfs", "cg", "cg:class=W", "ep", "mm", "mi", "raytrace", "clip", "mergesort", "fft", "pnn", "cholesky", "lu", "ge",
@@ -79,18 +80,6 @@ MOST_OTHERS, TRIES = float(os.environ.get("MOST_OTHERS", "0.04")), 40
 disturbed = 0
 
 
-def busy():
-    """Seconds that all cores were busy so far."""
-    with open("/proc/stat") as file:
-        user, nice, system, _, _, interrupts, soft, stolen = map(int, file.readline().split()[1:9])
-    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
-
-
-def own():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def lab(*arguments):
     quiet = [] if "--show" in arguments else ["-q"]
     done = subprocess.run([LAB, *arguments, "--json", *quiet], capture_output=True, text=True, env=ENVIRONMENT)
@@ -103,10 +92,7 @@ def undisturbed(*arguments):
     """Measures again while others compute beside it."""
     global disturbed
     for _ in range(TRIES):
-        before = busy(), own(), time.monotonic()
-        found = lab(*arguments)
-        all_used, used, wall = busy() - before[0], own() - before[1], time.monotonic() - before[2]
-        others = (all_used - used) / wall / os.cpu_count()
+        found, others = beside(lambda: lab(*arguments))
         if others < MOST_OTHERS:
             return found
         disturbed += 1

@@ -13,4 +13,3 @@ fi
 rm -f target/packages/comity_*.deb
 # The tree's commands are built and stripped already.
 "$tools/bin/cargo-deb" -q -p comity-cli --no-build --no-strip --locked --output target/packages
-echo target/packages/comity_*.deb

@@ -23,10 +23,10 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     if !full {
         let machine = &report.machine;
         return format!(
-            "{}\n{}{} rounds alone and together{}; {} {}, Linux {}.\n",
+            "{}\n{}{} alone and together{}. {} {}, Linux {}.\n",
             few(&report.coruns),
             part(report),
-            report.rounds,
+            rounds(report),
             lead_in(report),
             results(&report.coruns),
             machine.cpu,
@@ -42,14 +42,14 @@ pub fn render(report: &CorunReport, full: bool) -> String {
     }
     let _ = writeln!(
         text,
-        "{}{} rounds alone and together{}, in {} blocks; {}. {}\n\
+        "{}{} alone and together{}, in {} blocks; {}. {}\n\
          Times are means; cpu, switches (voluntary + involuntary) and steals (of attempts) are means per\n\
          round together. T/B: seconds of all rounds together, uncounted ones too, over the baseline's alone; D: the\n\
          largest T/B - the smallest. Unfairness: of the slowdowns; of cpu: of the cores used, over the cores due.\n\
          T_b of the weighted speedup and its bound, and B: {}. Task grouping: {}.\n\
          {}, {} cores, Linux {}, os tier {}.",
         part(report),
-        report.rounds,
+        rounds(report),
         lead_in(report),
         report.blocks,
         workers(&report.coruns),
@@ -90,6 +90,10 @@ pub fn results(coruns: &[Corun]) -> String {
 /// Where a signal ended the command.
 fn part(report: &CorunReport) -> &'static str {
     if report.partial { "A PART, for the command was interrupted, of " } else { "" }
+}
+
+fn rounds(report: &CorunReport) -> String {
+    format!("{} round{}", report.rounds, if report.rounds == 1 { "" } else { "s" })
 }
 
 fn lead_in(report: &CorunReport) -> String {

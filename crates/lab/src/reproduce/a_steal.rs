@@ -107,24 +107,11 @@ struct Beyond {
     waste: Estimate,
 }
 
-impl Experiment {
-    /// As the claims have it.
-    fn name(self) -> &'static str {
-        match self {
-            Experiment::Time => "time",
-            Experiment::Waste => "waste",
-            Experiment::TimeWaste => "time-waste",
-            Experiment::Utilization => "utilization",
-            Experiment::Beyond => "beyond",
-        }
-    }
-}
-
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let (practical, source) = practical(&arguments)?;
     let Arguments { experiments, one_in, vary, mut options, .. } = arguments;
-    let (claims, asked) = options.claims(&PAPER)?;
+    let (claims, asked) = options.claims(&PAPER, &experiments)?;
     let seed = options.seed;
     let mut chosen = Setting { one_in: one_in as usize, ..Setting::new(seed, practical) };
     let mut name = format!("a-steal, seed {seed}, {source}");
@@ -133,18 +120,13 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let _ = write!(name, ", one run in {one_in}");
     }
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
-    let is_asked = |experiment: Experiment| match &asked {
-        Some(asked) => asked.contains(&experiment.name()),
-        None if experiments.is_empty() => experiment != Experiment::Beyond,
-        None => experiments.contains(&experiment),
-    };
     let mut results = Results::default();
     for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
-        let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
+        let runs = |experiment: Experiment| asked.has(&experiment) && swept.moves(&experiment);
         results.begin(&swept.name);
         results.measure(&swept, &runs)?;
     }
-    if is_asked(Experiment::Beyond) {
+    if asked.has(&Experiment::Beyond) {
         let quanta = here(beyond::long_quanta(&chosen, &sweep))?;
         let samples = here(beyond::sampling(&chosen, &sweep))?;
         let machines = here(beyond::machines(&chosen, &sweep))?;

@@ -73,23 +73,6 @@ enum Experiment {
     Beyond,
 }
 
-impl Experiment {
-    /// As the claims have it.
-    fn name(self) -> &'static str {
-        match self {
-            Experiment::Solo => "solo",
-            Experiment::Examples => "examples",
-            Experiment::Fig2 => "fig2",
-            Experiment::Fig3 => "fig3",
-            Experiment::Fig4 => "fig4",
-            Experiment::Fig5 => "fig5",
-            Experiment::Fig6 => "fig6",
-            Experiment::Ablations => "ablations",
-            Experiment::Beyond => "beyond",
-        }
-    }
-}
-
 /// The numbers behind the measures, with the chosen values.
 #[derive(Default, Serialize)]
 struct Extra {
@@ -119,22 +102,17 @@ struct Paired {
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { experiments, vary, mut options } = arguments;
-    let (claims, asked) = options.claims(&PAPER)?;
+    let (claims, asked) = options.claims(&PAPER, &experiments)?;
     let seed = options.seed;
     let mut chosen = Setting::new(seed);
     let mut name = format!("bws, seed {seed}");
     choose(&vary, &mut name, |varied| chosen.vary(varied))?;
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
-    let is_asked = |experiment: Experiment| match &asked {
-        Some(asked) => asked.contains(&experiment.name()),
-        None if experiments.is_empty() => experiment != Experiment::Beyond,
-        None => experiments.contains(&experiment),
-    };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
     for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
         let programs = swept.setting.programs();
-        let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
+        let runs = |experiment: Experiment| asked.has(&experiment) && swept.moves(&experiment);
         let mut found = Found::new(&programs, &swept);
         let measures = found.measure(&runs)?;
         if swept.is_chosen() {
@@ -143,7 +121,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         }
         findings.measured.push((swept.name.clone(), measures));
     }
-    if is_asked(Experiment::Beyond) {
+    if asked.has(&Experiment::Beyond) {
         for machine in beyond::MACHINES {
             extra.beyond.extend(here(beyond::run(seed, machine, &sweep))?.unwrap_or_default());
         }

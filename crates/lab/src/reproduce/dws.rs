@@ -66,18 +66,6 @@ enum Experiment {
 }
 
 impl Experiment {
-    /// As the claims have it.
-    fn name(self) -> &'static str {
-        match self {
-            Experiment::Fig4 => "fig4",
-            Experiment::Fig5 => "fig5",
-            Experiment::Fig6 => "fig6",
-            Experiment::Fig7 => "fig7",
-            Experiment::Fig8 => "fig8",
-            Experiment::Solo => "solo",
-        }
-    }
-
     /// Of the experiments that compare all three policies.
     fn set(self) -> Option<Set> {
         match self {
@@ -115,21 +103,17 @@ struct Mixed {
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { experiments, vary, mut options } = arguments;
-    let (claims, asked) = options.claims(&PAPER)?;
+    let (claims, asked) = options.claims(&PAPER, &experiments)?;
     let seed = options.seed;
     let mut chosen = Setting::new(seed);
     let mut name = format!("dws, seed {seed}");
     choose(&vary, &mut name, |varied| chosen.vary(varied))?;
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
-    let is_asked = |experiment: Experiment| match &asked {
-        Some(asked) => asked.contains(&experiment.name()),
-        None => experiments.is_empty() || experiments.contains(&experiment),
-    };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
     for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
         let programs = swept.setting.programs();
-        let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
+        let runs = |experiment: Experiment| asked.has(&experiment) && swept.moves(&experiment);
         let mut found = Found::default();
         let measures = found.measure(&programs, &swept, &runs)?;
         if swept.is_chosen() {

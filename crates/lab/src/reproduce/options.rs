@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comity_console::Failure;
 use comity_sim::experiments::claims::{Claims, Paper};
 
@@ -35,12 +35,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// The claims of the paper, and those of its experiments that the chosen figures ask for; `None` without
-    /// `--figure`.
-    pub fn claims(&self, paper: &Paper) -> Result<(Claims, Option<Vec<&'static str>>), Failure> {
+    /// The claims of the paper, and which experiments are run: those that the chosen figures ask for, else those that
+    /// are `named`, else the paper's own.
+    pub fn claims(&self, paper: &Paper, named: &[impl ValueEnum]) -> Result<(Claims, Asked), Failure> {
         let mut claims = paper.claims().map_err(Failure::Run)?;
         if self.figure.is_empty() {
-            return Ok((claims, None));
+            let own = || paper.experiments.iter().map(|(name, _)| (*name).to_owned()).collect();
+            return Ok((claims, Asked(if named.is_empty() { own() } else { named.iter().map(name).collect() })));
         }
         let mut figures: Vec<u32> = claims.claims.iter().filter_map(|claim| claim.figure).collect();
         figures.sort_unstable();
@@ -54,8 +55,9 @@ impl Options {
             )));
         }
         claims.claims.retain(|claim| claim.figure.is_some_and(|figure| self.figure.contains(&figure)));
-        let experiments = claims.claims.iter().filter_map(|claim| paper.experiment_of(&claim.measure)).collect();
-        Ok((claims, Some(experiments)))
+        let experiments = claims.claims.iter().filter_map(|claim| paper.experiment_of(&claim.measure));
+        let asked = Asked(experiments.map(str::to_owned).collect());
+        Ok((claims, asked))
     }
 
     /// Whether this figure is drawn, by the name of its file.
@@ -65,6 +67,21 @@ impl Options {
         };
         self.figure.is_empty() || self.figure.iter().any(is_of)
     }
+}
+
+/// Which experiments of a paper are run, by their names.
+pub struct Asked(Vec<String>);
+
+impl Asked {
+    /// Whether this one is.
+    pub fn has(&self, experiment: &impl ValueEnum) -> bool {
+        self.0.contains(&name(experiment))
+    }
+}
+
+/// The name of an experiment, at the command line and among the claims.
+pub fn name(experiment: &impl ValueEnum) -> String {
+    experiment.to_possible_value().expect("no experiment is skipped").get_name().to_owned()
 }
 
 /// One of so many.

@@ -74,24 +74,6 @@ enum Experiment {
     Fig14,
 }
 
-impl Experiment {
-    /// As the claims have it.
-    fn name(self) -> &'static str {
-        match self {
-            Experiment::Figure3 => "figure3",
-            Experiment::Table2 => "table2",
-            Experiment::Fig7 => "fig7",
-            Experiment::Fig8 => "fig8",
-            Experiment::Fig9 => "fig9",
-            Experiment::Fig10 => "fig10",
-            Experiment::Fig11 => "fig11",
-            Experiment::Fig12 => "fig12",
-            Experiment::Fig13 => "fig13",
-            Experiment::Fig14 => "fig14",
-        }
-    }
-}
-
 /// The numbers behind the measures, with the chosen values.
 #[derive(Default, Serialize)]
 struct Extra {
@@ -131,21 +113,17 @@ struct Other {
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { experiments, vary, mut options } = arguments;
-    let (claims, asked) = options.claims(&PAPER)?;
+    let (claims, asked) = options.claims(&PAPER, &experiments)?;
     let seed = options.seed;
     let mut chosen = Setting::new(seed);
     let mut name = format!("robinhood, seed {seed}");
     choose(&vary, &mut name, |varied| chosen.vary(varied))?;
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
-    let is_asked = |experiment: Experiment| match &asked {
-        Some(asked) => asked.contains(&experiment.name()),
-        None => experiments.is_empty() || experiments.contains(&experiment),
-    };
     let mut findings = Findings::default();
     let mut extra = Extra::default();
     for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
         let programs = swept.setting.programs();
-        let runs = |experiment: Experiment| is_asked(experiment) && swept.moves(experiment.name());
+        let runs = |experiment: Experiment| asked.has(&experiment) && swept.moves(&experiment);
         let mut all = All::default();
         let measures = all.measure(&programs, &swept, &runs)?;
         if swept.is_chosen() {

@@ -1,11 +1,13 @@
 //! The values of the swept parameters that experiments are run with.
 
+use clap::ValueEnum;
 use comity_console::Failure;
 use comity_sim::experiments::Runner;
 use comity_sim::experiments::claims::{CHOSEN, Claims};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::options::name;
 use crate::sweep::{Stop, Sweep};
 
 /// One of the settings that experiments are run with. It does their runs, which are filed by its name.
@@ -21,8 +23,8 @@ pub struct Swept<'a, S> {
 
 impl<S> Swept<'_, S> {
     /// Whether an experiment is run with it.
-    pub fn moves(&self, experiment: &str) -> bool {
-        self.moves.is_none_or(|moves| moves.iter().any(|one| one == experiment))
+    pub fn moves(&self, experiment: &impl ValueEnum) -> bool {
+        self.moves.is_none_or(|moves| moves.contains(&name(experiment)))
     }
 
     /// Whether it has the chosen values.

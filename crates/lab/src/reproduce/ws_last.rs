@@ -15,7 +15,7 @@ use comity_sim::experiments::ws_last::{
 use serde::Serialize;
 
 use super::findings::{Findings, here};
-use super::options::{Options, one_in};
+use super::options::{self, Options, one_in};
 use super::settings::{choose, settings};
 use crate::backend::MAX_WORKERS;
 use crate::figure::{Axis, Figure, Marks, Series};
@@ -71,15 +71,6 @@ enum Experiment {
 }
 
 impl Experiment {
-    fn name(self) -> &'static str {
-        match self {
-            Experiment::Exp1 => "exp1",
-            Experiment::Exp2 => "exp2",
-            Experiment::Exp3 => "exp3",
-            Experiment::Exp4 => "exp4",
-        }
-    }
-
     fn points(self) -> Vec<Point> {
         match self {
             Experiment::Exp1 => divisions::points(),
@@ -117,7 +108,7 @@ struct Extra {
 
 #[derive(Serialize)]
 struct Row {
-    experiment: &'static str,
+    experiment: String,
     #[serde(flatten)]
     outcome: Outcome,
     speedup: f64,
@@ -127,7 +118,7 @@ struct Row {
 /// Runs the verb.
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { experiments, real, vary, one_in, mut options } = arguments;
-    let (claims, asked) = options.claims(&PAPER)?;
+    let (claims, asked) = options.claims(&PAPER, &experiments)?;
     let seed = options.seed;
     let mut chosen = Setting { one_in, ..Setting::new(seed) };
     let cores = u16::try_from(comity_os::cores::usable().get()).unwrap_or(MAX_WORKERS).min(MAX_WORKERS);
@@ -137,27 +128,24 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         let _ = write!(name, ", one round in {one_in}");
     }
     let sweep = Sweep::new(mem::take(&mut options.sweep), name.clone())?;
-    let is_asked = |experiment: Experiment| match &asked {
-        Some(asked) => asked.contains(&experiment.name()),
-        None => experiments.is_empty() || experiments.contains(&experiment),
-    };
     let mut findings = Findings::default();
     let mut points = Vec::new();
     let mut table = String::new();
     for swept in settings(&claims, options.full, &sweep, &chosen, Setting::vary)? {
         let mut measured = Vec::new();
         for experiment in Experiment::value_variants().iter().copied() {
-            if !is_asked(experiment) || !swept.moves(experiment.name()) {
+            if !asked.has(&experiment) || !swept.moves(&experiment) {
                 continue;
             }
+            let named = options::name(&experiment);
             let outcomes = if real {
                 let points: Vec<Point> = experiment.points().into_iter().filter(real::is_measured).collect();
                 let outcomes = real::measure(&points, cores, one_in)?;
-                table += &real::table(experiment.name(), &outcomes);
+                table += &real::table(&named, &outcomes);
                 outcomes
             } else {
                 let points = experiment.points();
-                let Some(outcomes) = here(swept.setting.simulate(experiment.name(), &points, &swept))? else {
+                let Some(outcomes) = here(swept.setting.simulate(&named, &points, &swept))? else {
                     continue;
                 };
                 // The paper's numbers are those of 8 CPUs.
@@ -170,7 +158,7 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
             let (of_paper, cpus) = if real { (&[][..], cores.into()) } else { (&claims.claims[..], CPUS) };
             findings.figures.extend(experiment.figures(&outcomes, of_paper, cpus));
             let row = |outcome: Outcome| Row {
-                experiment: experiment.name(),
+                experiment: named.clone(),
                 outcome,
                 speedup: outcome.speedup(),
                 steal_rate: outcome.steal_rate(),
