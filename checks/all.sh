@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Everything, before an issue is closed. First checks/test.sh, rayon's tests under other policies and numbers of
-# threads, and the programs over both rayon-cores. Then what builds without std, the lowest versions of what the
-# drop-in is made of, and two versions in one table. Then loom, ThreadSanitizer, all mutations, instruction counts,
-# pages in a browser, the guide, and sweeps by HyperQueue and Slurm. Last the papers' claims with the chosen values.
-# checks/papers.sh has them in full, where what decides has changed.
+# threads, and the programs over both rayon-cores. Then what builds without std and elsewhere than on Linux, the lowest
+# versions of what the drop-in is made of, and two versions in one table. Then loom, ThreadSanitizer, all mutations,
+# instruction counts, pages in a browser, the guide, the public interface, what is published and installed, and sweeps
+# by HyperQueue and Slurm. Last the papers' claims with the chosen values. checks/papers.sh has them in full, where what
+# decides has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks/test.sh
@@ -23,5 +24,8 @@ checks/mutations.sh
 checks/instructions.sh
 checks/report.sh
 checks/guide.sh
+checks/interface.sh
+checks/package.sh
+checks/install.sh
 checks/campaign.sh
 checks/papers.sh --subset
