@@ -1,4 +1,4 @@
-"""How much of the machine other processes use while something is measured. Imported by predict.py and recorded.py."""
+"""How much of the machine other processes use while something is measured. Imported by other scripts."""
 
 import os
 import resource
@@ -12,14 +12,18 @@ def busy():
     return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
-def _own():
+def own():
+    """Seconds of processor time of this process's children, which have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def beside(measure):
-    """What `measure()` returns, whose children have ended by then, and the part of all cores that others used."""
-    all_before, own_before, begin = busy(), _own(), time.monotonic()
+    """What `measure()` returns, and the part of all cores that others used meanwhile.
+
+    The processes that it starts have ended when it returns.
+    """
+    all_before, own_before, begin = busy(), own(), time.monotonic()
     found = measure()
-    others = (busy() - all_before) - (_own() - own_before)
+    others = (busy() - all_before) - (own() - own_before)
     return found, max(0.0, others / (time.monotonic() - begin) / os.cpu_count())

@@ -222,7 +222,8 @@ elif WHAT == "foretell":
 elif WHAT == "measure":
     measure(REPORTED)
 elif WHAT == "compare":
-    with open(os.environ.get("FORETOLD", os.path.join(os.path.dirname(__file__), "../docs/results/predicted.json"))) as file:
+    committed = os.path.join(os.path.dirname(__file__), "../docs/results/predicted.json")
+    with open(os.environ.get("FORETOLD", committed)) as file:
         compare(REPORTED, json.load(file))
 else:
     sys.exit(f"{WHAT}: choose record, look, foretell, measure or compare")

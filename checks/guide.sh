@@ -2,7 +2,7 @@
 # The guide: every shell block runs; those marked `console` need what the mark says, and are listed. The policy
 # outside of the repository runs on threads and in the simulator. The book builds, its links lead somewhere, and
 # three pages open in a browser without a word on its console. Their pictures are left in target/guide. The Rust
-# blocks are tests of crates/guide.
+# blocks are tests of crates/guide. The commands are those that checks/test.sh builds, with all peers.
 #
 # Usage: checks/guide.sh [PAGE]
 #
@@ -19,8 +19,8 @@ unset CARGO_TARGET_DIR
 rm -rf "$work/blocks"
 mkdir -p "$work/blocks" "$work/mine"
 # The commands as checks/test.sh has built them: another profile would compile all of them again.
-CARGO_INCREMENTAL=0 cargo test -q --workspace --features comity-lab/peers,comity-flow/tokio --no-run --target-dir "$target" 2>"$work/build.log" ||
-    { cat "$work/build.log" >&2; exit 1; }
+CARGO_INCREMENTAL=0 cargo test -q --workspace --features comity-lab/peers,comity-flow/tokio --no-run \
+    --target-dir "$target" 2>"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
 export PATH=$target/debug:$PATH
 failed=0
 

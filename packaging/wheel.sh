@@ -9,8 +9,11 @@ tools=$PWD/target/packages/tools/maturin
 version=1.16.0
 if ! "$tools/bin/maturin" --version 2>/dev/null | grep -qF "$version"; then
     rm -rf "$tools"
-    python3 -m pip install -q --root-user-action=ignore --target "$tools" --no-deps --only-binary :all: --require-hashes -r /dev/stdin <<EOF
-maturin==$version --hash=sha256:837db2f4d93d4899c3ac393fb3cc9eebf35b6002336e5d574f4a4fb6c49fe283 --hash=sha256:e285ec9eb10243d45d10417178cb2eb76e0cbb184d0aa4378b503489fa12ee78
+    python3 -m pip install -q --root-user-action=ignore --target "$tools" --no-deps --only-binary :all: \
+        --require-hashes -r /dev/stdin <<EOF
+maturin==$version \\
+    --hash=sha256:837db2f4d93d4899c3ac393fb3cc9eebf35b6002336e5d574f4a4fb6c49fe283 \\
+    --hash=sha256:e285ec9eb10243d45d10417178cb2eb76e0cbb184d0aa4378b503489fa12ee78
 EOF
 fi
 # What the wheel installs beside the command: `data` is the prefix.

@@ -1,5 +1,5 @@
-//! Prints the public interface of a crate, a line for each item, from the JSON that rustdoc has written of it. Left out
-//! is what every type has: blanket and automatic implementations, and those that are derived.
+//! Prints the public interface of a crate, a line for each item, from the JSON that rustdoc has written of it. Of what
+//! is derived or automatic, like `Clone` and `Send`, there is a line for each implementation, without its functions.
 
 use std::process::ExitCode;
 
@@ -19,21 +19,33 @@ fn main() -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
-    let interface = public_api::Builder::from_rustdoc_json(&path)
-        .omit_blanket_impls(true)
-        .omit_auto_trait_impls(true)
-        .omit_auto_derived_impls(true)
-        .build();
-    match interface {
-        Ok(interface) => {
-            for item in interface.items() {
-                println!("{item}");
+    match (lines(&path, true), lines(&path, false)) {
+        (Ok(written), Ok(all)) => {
+            let is_told = |line: &String| {
+                written.contains(line) || line.starts_with("impl") && !NOT_TOLD.iter().any(|name| line.contains(name))
+            };
+            for line in all.into_iter().filter(is_told) {
+                println!("{line}");
             }
             ExitCode::SUCCESS
         }
-        Err(error) => {
+        (Err(error), _) | (_, Err(error)) => {
             eprintln!("interface: '{path}': {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Automatic traits that follow from others, or that only the compiler asks for.
+const NOT_TOLD: [&str; 5] =
+    ["Freeze for", "RefUnwindSafe for", "UnwindSafe for", "UnsafeUnpin for", "StructuralPartialEq"];
+
+/// A line for each item; with `written`, without those that are derived or automatic.
+fn lines(path: &str, written: bool) -> Result<Vec<String>, public_api::Error> {
+    let interface = public_api::Builder::from_rustdoc_json(path)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(written)
+        .omit_auto_derived_impls(written)
+        .build()?;
+    Ok(interface.items().map(ToString::to_string).collect())
 }

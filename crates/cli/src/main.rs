@@ -77,7 +77,7 @@ impl Verb {
 fn parse() -> Arguments {
     let mut command = Arguments::command();
     // The list of verbs, which says of each what it does, is printed only where the first word is none of them.
-    if !std::env::args_os().nth(1).is_some_and(|word| command.find_subcommand(word).is_some()) {
+    if std::env::args_os().nth(1).is_none_or(|word| command.find_subcommand(word).is_none()) {
         command.build();
     }
     Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())

@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// The part of the cores' time that may be idle with a table and would not be without. While shares were counted in
-/// workers awake, seven of the scenarios had 12 % or more.
+/// workers awake, eight of the scenarios had 12 % or more.
 const IDLE: f64 = 0.10;
 
-/// How long each scenario is measured, in seconds, and then each that is above the bound: a second's idleness spreads
-/// by 3 % of the cores' time around its mean, which is up to 6 % where four share two cores; that of 16 seconds by 1 %.
+/// How long each scenario is measured, in seconds, and then each that is above the bound. Where four share two cores
+/// the mean is up to 6 %. A second's measurement spreads by 3 % around it, one of 16 seconds by 1 %.
 const SECONDS: [&str; 3] = ["1", "4", "16"];
 
 /// Measures some scenarios, or all, for so long and returns what is said of each.

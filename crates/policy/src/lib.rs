@@ -7,6 +7,9 @@
 //! *Preference belongs to the policy, liveness to the shell.* A thief may ask to sleep at the worst moment; the shell
 //! refuses what could strand a task. [`Waking`] says by which protocol the shell keeps a pool alive under a policy.
 //!
+//! [`Event`] and [`Action`] are exhaustive: no driver, and no form in which they are written down, can leave one out.
+//! One more of them is a new major version of this crate.
+//!
 //! This crate knows no threads, no clock and no I/O; what it depends on is `core` and `alloc`. Begin with `thief.rs`,
 //! the interface, then `policies/plain.rs`, the shortest policy with sleep. [`catalog::ROWS`] names all policies;
 //! [`Policy`] is one of them with its parameters.

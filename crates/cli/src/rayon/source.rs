@@ -66,8 +66,8 @@ impl Source {
         match inspect(folder) {
             Found::Comity { records: found } if found == records => absolute(folder, records),
             Found::Comity { .. } | Found::Nothing | Found::Other(_) => Err(Failure::Usage(format!(
-                "'{}', where this command was built from, has no rayon-core of Comity's any more; name a folder that has \
-                 it with --source DIR{}",
+                "'{}' has no rayon-core of Comity's any more, and none was installed with this command; name a folder \
+                 that has it with --source DIR{}",
                 folder.display(),
                 if records { "" } else { ", or a repository with --git URL" }
             ))),

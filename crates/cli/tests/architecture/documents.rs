@@ -28,7 +28,8 @@ fn what_is_said_to_be_decided_somewhere_is_there() {
     }
 }
 
-/// A crate's features are said in its README, and no other: `docs.rs` shows the list, but not what it is for.
+/// A crate's features are said in its README, and no other: `docs.rs` shows the list, but not what it is for. Those of
+/// crates that are not published need no README.
 #[test]
 fn every_feature_is_documented() {
     let mut features = 0;
@@ -37,7 +38,8 @@ fn every_feature_is_documented() {
         let manifest: toml_edit::DocumentMut = tracked::text(manifest).parse().unwrap();
         let names = manifest.get("features").and_then(|item| item.as_table()).into_iter().flatten();
         let names: BTreeSet<&str> = names.map(|(name, _)| name).filter(|name| *name != "default").collect();
-        if names.is_empty() || !tracked::files().contains(&readme) {
+        let is_published = manifest["package"].get("publish").is_none();
+        if names.is_empty() || !is_published && !tracked::files().contains(&readme) {
             continue;
         }
         let text = tracked::text(&readme);

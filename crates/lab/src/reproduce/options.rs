@@ -37,7 +37,9 @@ pub struct Options {
 impl Options {
     /// The claims of the paper, and which experiments are run: those that the chosen figures ask for, else those that
     /// are `named`, else the paper's own.
-    pub fn claims(&self, paper: &Paper, named: &[impl ValueEnum]) -> Result<(Claims, Asked), Failure> {
+    pub fn claims<E: ValueEnum>(&self, paper: &Paper, named: &[E]) -> Result<(Claims, Asked), Failure> {
+        let has = |experiment: &str| E::value_variants().iter().any(|one| name(one) == experiment);
+        debug_assert!(paper.experiments.iter().all(|(experiment, _)| has(experiment)), "{}: names differ", paper.name);
         let mut claims = paper.claims().map_err(Failure::Run)?;
         if self.figure.is_empty() {
             let own = || paper.experiments.iter().map(|(name, _)| (*name).to_owned()).collect();
