@@ -4,6 +4,8 @@
 
 #[path = "../../runtime/tests/harness/child.rs"]
 mod child;
+#[path = "../../runtime/tests/harness/fib.rs"]
+mod fib;
 #[path = "../../runtime/tests/harness/forked.rs"]
 mod forked;
 mod harness;
@@ -19,6 +21,7 @@ use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_flow::{JoinSet, Task, block_on, set_max_blocking_threads, spawn_blocking, spawn_blocking_in, spawn_in};
 use comity_os::cpu_clock::ThreadId;
 use comity_table::{Location, Snapshot};
+use fib::fib;
 use harness::{Alive, PATIENCE, eventually};
 
 /// So many threads there are for all tests of this process.
@@ -39,14 +42,6 @@ fn blocking_threads() -> usize {
 /// One that has ended for want of calls may still be on its way out.
 fn few_threads(most: usize) {
     eventually("there are no more threads", || blocking_threads() <= most);
-}
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
 }
 
 /// A call that says that it has begun, and ends when the last of these is dropped.

@@ -1,6 +1,8 @@
 //! Futures as tasks: results, panics, cancellation, wake-ups from everywhere, beside joins, under every policy.
 #![cfg(not(loom))]
 
+#[path = "../../runtime/tests/harness/fib.rs"]
+mod fib;
 mod harness;
 
 use std::future::{Future, poll_fn};
@@ -14,6 +16,7 @@ use std::time::Duration;
 
 use comity::{Policy, ThreadPool, ThreadPoolBuilder};
 use comity_flow::{block_on, spawn, spawn_in};
+use fib::fib;
 use futures::future::join_all;
 use futures::{FutureExt, SinkExt, StreamExt};
 use harness::{Alive, PATIENCE, eventually};
@@ -87,13 +90,6 @@ fn waits_nest_deeper_than_a_worker_lays_jobs_on_its_stack() {
 
 #[test]
 fn tasks_join_and_joins_run_beside_tasks() {
-    fn fib(n: u32) -> u64 {
-        if n < 2 {
-            return n.into();
-        }
-        let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-        a + b
-    }
     everywhere(|pool, name| {
         let tasks: Vec<_> = (0..20)
             .map(|nth| {

@@ -1,6 +1,8 @@
 //! tokio's sockets and timers in tasks of this crate.
 #![cfg(all(feature = "tokio", not(loom)))]
 
+#[path = "../../runtime/tests/harness/fib.rs"]
+mod fib;
 mod harness;
 
 use std::net::SocketAddr;
@@ -9,18 +11,11 @@ use std::time::Duration;
 
 use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_flow::{JoinSet, block_on, spawn, spawn_blocking, spawn_in};
+use fib::fib;
 use harness::{PATIENCE, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
 
 fn pool() -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(2).build().unwrap()

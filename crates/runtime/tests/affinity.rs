@@ -7,6 +7,8 @@
 mod child;
 #[path = "harness/cpuset.rs"]
 mod cpuset;
+#[path = "harness/fib.rs"]
+mod fib;
 #[path = "harness/forked.rs"]
 mod forked;
 #[path = "harness/neighbour.rs"]
@@ -31,20 +33,13 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::{CoreSet, affinity};
 use comity_table::{Life, Location, Snapshot};
 use cpuset::Cpuset;
+use fib::fib;
 use neighbour::Neighbour;
 use wait::wait_until;
 use watchdog::Watchdog;
 
 /// The policies that share cores.
 const POLICIES: [&str; 4] = ["comity", "dws", "a-steal", "equipartition"];
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
 
 /// Where the calling thread may run.
 fn here() -> CoreSet {

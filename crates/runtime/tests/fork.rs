@@ -4,6 +4,8 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/fib.rs"]
+mod fib;
 #[path = "harness/forked.rs"]
 mod forked;
 #[path = "harness/neighbour.rs"]
@@ -21,17 +23,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use comity::{Policy, ThreadPoolBuilder};
 use comity_os::cpu_clock::ThreadId;
 use comity_table::{Location, Snapshot};
+use fib::fib;
 use forked::in_a_fork;
 use neighbour::Neighbour;
 use watchdog::Watchdog;
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
 
 /// Uses a MiB of stack per level.
 fn deep(levels: u32) -> u32 {

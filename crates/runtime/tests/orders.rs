@@ -4,35 +4,25 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/fib.rs"]
+mod fib;
+#[path = "harness/wait.rs"]
+mod wait;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comity::{ActiveThreadsError, Policy, ThreadPool, ThreadPoolBuilder};
 use comity_table::{Location, Program, Request, Requests, Snapshot, request};
+use fib::fib;
+use wait::wait_until;
 use watchdog::Watchdog;
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
-
-fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(110);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{sentence}: not within two minutes");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 /// Each role is played in a process of its own, which has a table of its own.
 fn play(role: &str, settings: &[(&str, &str)]) {

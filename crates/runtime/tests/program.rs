@@ -5,6 +5,10 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/fib.rs"]
+mod fib;
+#[path = "harness/wait.rs"]
+mod wait;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -19,17 +23,11 @@ use std::time::Duration;
 use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use comity_os::cores;
 use comity_table::{CoreSet, Location, Member, Profile, SLOTS, Snapshot};
+use fib::fib;
+use wait::wait_until;
 use watchdog::Watchdog;
 
 const IS_FULL: &str = "is full";
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
 
 fn places(location: &Location) -> usize {
     Snapshot::take(location).unwrap().map_or(0, |table| table.programs.len())
@@ -39,14 +37,6 @@ fn coordinators() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.starts_with("comity-share")).count()
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(std::time::Instant::now() < deadline, "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 fn build() -> ThreadPool {

@@ -4,6 +4,10 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/fib.rs"]
+mod fib;
+#[path = "harness/wait.rs"]
+mod wait;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -11,29 +15,15 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
 use comity_table::{Life, Location, STOPPED_AFTER, Snapshot};
+use fib::fib;
+use wait::wait_until;
 use watchdog::Watchdog;
 
 const POLICIES: [&str; 4] = ["comity", "dws", "a-steal", "equipartition"];
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
-
-fn wait_until(sentence: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !condition() {
-        assert!(Instant::now() < deadline, "{sentence}: not within a minute");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 /// A table that no other test uses.
 struct Table(PathBuf);

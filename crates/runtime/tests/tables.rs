@@ -4,6 +4,8 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/fib.rs"]
+mod fib;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -17,17 +19,10 @@ use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
 use comity_table::{CoreSet, Location, Member, Profile, Snapshot};
+use fib::fib;
 use watchdog::Watchdog;
 
 const ANSWER: &str = "the result is right";
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
 
 /// A folder that is gone at the end.
 struct Folder(PathBuf);

@@ -4,6 +4,8 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/fib.rs"]
+mod fib;
 #[path = "harness/forked.rs"]
 mod forked;
 #[path = "harness/wait.rs"]
@@ -20,6 +22,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use comity::{Refusal, ThreadPoolBuilder, WorkerCounters};
+use fib::fib;
 use serde_json::Value;
 use wait::wait_until;
 use watchdog::Watchdog;
@@ -410,14 +413,6 @@ fn a_signal_handler_that_ends_the_program_ends_it() {
         assert_eq!(child.wait().unwrap().code(), Some(3));
         assert!(so_far(&path).len() > 3);
     }
-}
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
 }
 
 /// Says that it is ready, and does `again` and again until standard input ends.

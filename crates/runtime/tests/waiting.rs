@@ -4,6 +4,8 @@
 
 #[path = "harness/child.rs"]
 mod child;
+#[path = "harness/fib.rs"]
+mod fib;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -17,18 +19,11 @@ use std::time::Duration;
 use comity::{ThreadPool, ThreadPoolBuilder};
 use comity_os::cpu_clock;
 use comity_table::{Location, Snapshot};
+use fib::fib;
 use watchdog::Watchdog;
 
 /// How tasks wait at a barrier.
 const WAYS: [&str; 3] = ["block", "spin", "yield"];
-
-fn fib(n: u32) -> u64 {
-    if n < 2 {
-        return n.into();
-    }
-    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
-    a + b
-}
 
 /// So many tasks wait for each other on a pool of as many workers.
 fn meet(pool: &ThreadPool, tasks: usize, way: &str) {

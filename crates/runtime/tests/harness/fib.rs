@@ -1,0 +1,10 @@
+//! A computation of joins alone: what tests compute with that need only have workers busy.
+
+/// The nth Fibonacci number, by a join for each pair of smaller ones.
+pub fn fib(n: u32) -> u64 {
+    if n < 2 {
+        return n.into();
+    }
+    let (a, b) = comity::join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
