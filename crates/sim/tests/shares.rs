@@ -298,17 +298,17 @@ fn slowdowns(begins: Begins, cores: usize, policy: &str, gap: u64, task: u64) ->
     let alone = rates(&mut host, &[one], 700 * MS)[0];
     // From one probe of two programs to the next.
     const PERIOD: u64 = PROBES_EVERY * 2 * TURN.as_nanos() as u64;
-    let (one, wait, lasts) = match begins {
-        Begins::Later => (one, 1_000 * MS, 2_000 * MS),
+    let (one, at, wait, lasts) = match begins {
+        Begins::Later => (one, host.now(), 1_000 * MS, 2_000 * MS),
         Begins::AtOnce => {
             host = Host::new(cores, Costs::default(), 1);
-            // The first begins with the clock.
-            host.run(400 * MS, 10_000).unwrap();
-            (host.submit(host.now(), phases(), policy, workers, 1), PERIOD, PERIOD)
+            // Later than the first probe, which begins with the clock.
+            let at = 400 * MS;
+            (host.submit(at, phases(), policy, workers, 1), at, PERIOD, PERIOD)
         }
     };
-    let other = host.submit(host.now(), endless(cores), policy, workers, 3);
-    host.run(host.now() + wait, 10_000).unwrap();
+    let other = host.submit(at, endless(cores), policy, workers, 3);
+    host.run(at + wait, 10_000).unwrap();
     let beside = rates(&mut host, &[one, other], lasts);
     [alone / beside[0], cores as f64 / beside[1]]
 }
