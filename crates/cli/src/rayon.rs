@@ -65,7 +65,8 @@ enum Task {
 struct Enable {
     /// A cargo project's folder or its Cargo.toml [default: the project around the current folder]
     path: Option<PathBuf>,
-    /// The folder of Comity's rayon-core [default: crates/rayon-core where this command was built]
+    /// The folder of Comity's rayon-core [default: the one installed with this command, or crates/rayon-core where it
+    /// was built]
     #[arg(long, value_name = "DIR", conflicts_with = "git")]
     source: Option<PathBuf>,
     /// A git repository with Comity's rayon-core, for manifests that others build from too
