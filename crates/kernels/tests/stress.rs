@@ -22,7 +22,7 @@ fn trees_and_fibonacci_numbers_are_right_under_every_policy() {
         Err(_) => DEFAULT_SECS,
     };
     let watchdog = Watchdog::start("trees_and_fibonacci_numbers_are_right_under_every_policy");
-    let programs = ["uts:tree=T3", "fib:n=27", "uts:tree=T1"];
+    let programs = ["uts:tree=T3", "fib:n=27", "uts:tree=T1", "uts:tree=T5"];
     let prepared: Vec<_> = programs.iter().map(|text| catalog::prepare(text).expect("a known program")).collect();
     for policy in Policy::all() {
         let pool = ThreadPoolBuilder::new().num_threads(WORKERS).policy(policy).build().expect("a pool starts");

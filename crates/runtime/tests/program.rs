@@ -7,6 +7,8 @@
 mod child;
 #[path = "harness/fib.rs"]
 mod fib;
+#[path = "harness/member.rs"]
+mod member;
 #[path = "harness/wait.rs"]
 mod wait;
 #[path = "harness/watchdog.rs"]
@@ -18,12 +20,12 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
 
 use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use comity_os::cores;
-use comity_table::{CoreSet, Location, Member, Profile, SLOTS, Snapshot};
+use comity_table::{Location, Member, SLOTS, Snapshot};
 use fib::fib;
+use member::join;
 use wait::wait_until;
 use watchdog::Watchdog;
 
@@ -64,19 +66,6 @@ fn play(role: &str, members: usize) -> String {
     let _ = std::fs::remove_file(&path);
     assert!(status.success(), "{role}: {said}");
     said
-}
-
-fn join(location: &Location) -> Member {
-    let profile = Profile {
-        program: 1,
-        name: "test".to_owned(),
-        policy: "test".to_owned(),
-        weight: 1,
-        workers: 1,
-        may_use: CoreSet::EMPTY,
-        lend_after: Duration::ZERO,
-    };
-    Member::join(location, &profile).unwrap()
 }
 
 #[test]

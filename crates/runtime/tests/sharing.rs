@@ -14,7 +14,7 @@ mod watchdog;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
@@ -173,16 +173,12 @@ fn child() {
     if child::role().is_none() {
         return;
     }
-    static END: AtomicBool = AtomicBool::new(false);
-    std::thread::spawn(|| {
-        let _ = std::io::stdin().read(&mut [0]);
-        END.store(true, Ordering::Relaxed);
-    });
+    let end = child::end();
     let pool = ThreadPoolBuilder::new().build().unwrap();
     // Never without work: a program that is stopped while it has none takes no core from another, and counts as
     // living.
     pool.install(|| {
-        while !END.load(Ordering::Relaxed) {
+        while !end.load(Ordering::Relaxed) {
             assert_eq!(fib(24), 46_368);
         }
     });

@@ -6,6 +6,8 @@
 mod child;
 #[path = "harness/fib.rs"]
 mod fib;
+#[path = "harness/member.rs"]
+mod member;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
@@ -14,12 +16,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use comity::{Policy, ThreadPoolBuilder};
-use comity_table::{CoreSet, Location, Member, Profile, Snapshot};
+use comity_table::{Location, Member, Snapshot};
 use fib::fib;
+use member::join;
 use watchdog::Watchdog;
 
 const ANSWER: &str = "the result is right";
@@ -41,7 +44,7 @@ impl Folder {
     /// A good table without a program in it, and its bytes.
     fn table(&self, name: &str) -> (PathBuf, Vec<u8>) {
         let path = self.at(name);
-        drop(join(&path));
+        drop(join(&Location::At(path.clone())));
         let bytes = fs::read(&path).unwrap();
         (path, bytes)
     }
@@ -51,19 +54,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-fn join(path: &Path) -> Member {
-    let profile = Profile {
-        program: 1,
-        name: "test".to_owned(),
-        policy: "test".to_owned(),
-        weight: 1,
-        workers: 1,
-        may_use: CoreSet::EMPTY,
-        lend_after: Duration::ZERO,
-    };
-    Member::join(&Location::At(path.to_owned()), &profile).unwrap()
 }
 
 /// The program computes until `is_seen` holds of its process, or else until it has said a line; then it has the right
@@ -162,7 +152,7 @@ fn a_program_computes_with_a_full_table_or_one_that_it_cannot_write() {
     let folder = Folder::new("full");
     let policy = Policy::default();
     let table = folder.at("full");
-    let members: Vec<Member> = (0..comity_table::SLOTS).map(|_| join(&table)).collect();
+    let members: Vec<Member> = (0..comity_table::SLOTS).map(|_| join(&Location::At(table.clone()))).collect();
     let said = computes(program(&policy, &table), "a full table", None);
     says_one_line(&said, &table);
     assert!(said.contains("is full: 256 programs"), "{said}");
@@ -193,7 +183,7 @@ fn a_program_says_in_one_line_which_programs_of_another_build_it_cannot_share_wi
     for (nth, policy) in Policy::all().filter(|policy| policy.sharing().is_some()).enumerate() {
         watchdog.step(policy.to_string());
         let table = folder.at(&nth.to_string());
-        let other = join(&table);
+        let other = join(&Location::At(table.clone()));
         let mut bytes = fs::read(&table).unwrap();
         bytes[8] = 9;
         // In place: the other's lock stays.
@@ -239,11 +229,7 @@ fn child() {
     if child::role().is_none() {
         return;
     }
-    static END: AtomicBool = AtomicBool::new(false);
-    std::thread::spawn(|| {
-        let _ = std::io::stdin().read(&mut [0]);
-        END.store(true, Ordering::Relaxed);
-    });
+    let end = child::end();
     // Two pools, one after the other, and the global one: they say it once. What ends at once does not ask for the
     // table.
     for _ in 0..2 {
@@ -251,7 +237,7 @@ fn child() {
         assert_eq!(pool.install(|| fib(18)), 2584);
         pool.shutdown();
     }
-    while !END.load(Ordering::Relaxed) {
+    while !end.load(Ordering::Relaxed) {
         assert_eq!(fib(18), 2584);
     }
     println!("\n{ANSWER}");

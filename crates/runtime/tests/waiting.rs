@@ -9,11 +9,10 @@ mod fib;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use comity::{ThreadPool, ThreadPoolBuilder};
@@ -144,13 +143,9 @@ fn child() {
     let build = |workers: usize| ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
     match role.split_once('-') {
         None => {
-            static END: AtomicBool = AtomicBool::new(false);
-            std::thread::spawn(|| {
-                let _ = std::io::stdin().read(&mut [0]);
-                END.store(true, Ordering::Relaxed);
-            });
+            let end = child::end();
             build(2).install(|| {
-                while !END.load(Ordering::Relaxed) {
+                while !end.load(Ordering::Relaxed) {
                     assert_eq!(fib(24), 46_368)
                 }
             });

@@ -29,15 +29,16 @@ fn a_table_without_programs_and_one_that_is_off_are_said() {
 fn a_look_is_told_in_words_as_json_and_for_prometheus() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
+    let look = |words: &[&str]| top(&path, &[&["--once", "--interval-ms", "50"], words].concat());
     let mut child = member(&path);
-    let report: Value = serde_json::from_str(&top(&path, &["--once", "--json"])).unwrap();
+    let report: Value = serde_json::from_str(&look(&["--json"])).unwrap();
     assert_eq!(report["schema"], "comity-top/1");
     let [program] = report["programs"].as_array().unwrap().as_slice() else { panic!("{report}") };
     assert_eq!((&program["pid"], &program["weight"]), (&child.id().into(), &250.into()));
     assert!(program["cpu"].as_f64().is_some_and(|cpu| cpu >= 0.0), "{report}");
     assert!(!report["cores"].as_array().unwrap().is_empty(), "{report}");
     wait_until("it says what its thieves did", || table_at(&path)["programs"][0]["steals"].is_u64());
-    let report: Value = serde_json::from_str(&top(&path, &["--once", "--json"])).unwrap();
+    let report: Value = serde_json::from_str(&look(&["--json"])).unwrap();
     let program = &report["programs"][0];
     for (field, expected) in [("steals", 0.0), ("accelerations", 0.0), ("steals_per_s", 0.0), ("refused_per_s", 0.0)] {
         assert_eq!(program[field].as_f64(), Some(expected), "{field} in {report}");
@@ -45,17 +46,17 @@ fn a_look_is_told_in_words_as_json_and_for_prometheus() {
     assert!(program["refused"]["mask"] == 0 && program["refused_for"].is_null(), "{report}");
 
     let name = program["name"].as_str().unwrap();
-    let text = top(&path, &["--once", "--sort", "cpu"]);
+    let text = look(&["--sort", "cpu"]);
     for word in ["1 program, ", "wants", "lost/s", "weight", " 250", &name[..7], "core 0"] {
         assert!(text.contains(word), "{word} is not in\n{text}");
     }
-    assert!(!top(&path, &["--once", "--filter", "no-such"]).contains(" 250"));
-    let filtered: Value = serde_json::from_str(&top(&path, &["--once", "--json", "--filter", "no-such"])).unwrap();
+    assert!(!look(&["--filter", "no-such"]).contains(" 250"));
+    let filtered: Value = serde_json::from_str(&look(&["--json", "--filter", "no-such"])).unwrap();
     assert_eq!(filtered["programs"].as_array().unwrap().len(), 0);
-    assert!(top(&path, &["--once", "--filter", "DWS"]).contains(" 250"), "by the policy, in any case");
+    assert!(look(&["--filter", "DWS"]).contains(" 250"), "by the policy, in any case");
 
     let file = folder.path().join("comity.prom");
-    top(&path, &["--once", "--prometheus", file.to_str().unwrap()]);
+    look(&["--prometheus", file.to_str().unwrap()]);
     let text = fs::read_to_string(&file).unwrap();
     let labels = format!("{{slot=\"0\",pid=\"{}\",program=\"{name}\"", child.id());
     assert!(text.contains("\ncomity_programs 1\n"), "{text}");
@@ -70,9 +71,9 @@ fn a_look_is_told_in_words_as_json_and_for_prometheus() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let report: Value = serde_json::from_str(&top(&path, &["--once", "--json"])).unwrap();
+    let report: Value = serde_json::from_str(&look(&["--json"])).unwrap();
     assert_eq!(report["programs"][0]["life"], "dead");
-    assert!(top(&path, &["--once"]).contains(" dead "));
+    assert!(look(&[]).contains(" dead "));
 }
 
 /// `comity top` in a terminal of its own, made by script(1). What follows it tells how it ended and how the

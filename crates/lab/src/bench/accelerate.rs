@@ -11,7 +11,6 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_os::cpu_clock::{ThreadId, of_process};
 use comity_os::{affinity, cores, task_group};
 use comity_policy::Policy;
@@ -136,11 +135,6 @@ impl Display for Contestant {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     workers: u16,
     cores: usize,
     count_ms: u64,
@@ -188,18 +182,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "accelerate",
         setting: format!("{}, {workers} workers, {machine_cores} cores, {count_ms} ms", names.join(", ")),
-        blocks: (1..=arguments.rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect(),
+        blocks: Block::each_round(arguments.rounds),
         json,
         out,
     };
     let rows = contestants.clone();
-    let report = move |done: &[Vec<Vec<Measured>>], partial| {
+    let report = move |done: &[Vec<Vec<Measured>>]| {
         let done: Vec<&Vec<Measured>> = done.iter().flatten().collect();
         Report {
-            schema: "comity-bench-accelerate/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
             workers,
             cores: machine_cores,
             count_ms,

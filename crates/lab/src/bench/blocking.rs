@@ -15,7 +15,6 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_console::output::ResultFile;
 use comity_kernels::joins::piece;
 use serde::{Deserialize, Serialize};
@@ -80,11 +79,6 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     rounds: u32,
     rows: Vec<Row>,
     #[serde(skip)]
@@ -155,13 +149,9 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let round = point.run_all(&names, turn.round + 1)?;
         Ok(Round { ideal: warm.map_or(round.ideal, |warm| warm.ideal.min(round.ideal)), ..round })
     };
-    let report = move |done: &[Vec<Round>], partial| {
+    let report = move |done: &[Vec<Round>]| {
         let measured = told.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
         Report {
-            schema: "comity-bench-blocking/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
             rounds,
             rows: measured.flat_map(|(point, rounds)| point.compare(&backends, rounds)).collect(),
             figures: Arc::clone(&figures),

@@ -20,7 +20,6 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use comfy_table::Table;
 use comity_console::loudness::hint;
-use comity_console::machine::{self, Machine, Versions};
 use comity_console::{Failure, output};
 use comity_os::{cores, process, task_group};
 use serde::Serialize;
@@ -97,11 +96,6 @@ impl Arguments {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     seconds: u64,
     rounds: u32,
     scenarios: Vec<ScenarioReport>,
@@ -180,7 +174,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let table = side_by_side(row, Sharing::Table, seconds)?;
         Ok([table, side_by_side(row, Sharing::Off, seconds)?])
     };
-    let report = move |done: &[Vec<[Used; 2]>], partial| {
+    let report = move |done: &[Vec<[Used; 2]>]| {
         let all = rows.iter().zip(&skipped).zip(done);
         let scenario = |((row, skipped), rounds): ((&&'static Row, &Option<String>), &Vec<[Used; 2]>)| ScenarioReport {
             name: row.name,
@@ -188,15 +182,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             skipped: skipped.clone(),
             measured: (!rounds.is_empty()).then(|| measured(row, rounds)),
         };
-        Report {
-            schema: "comity-bench-use/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
-            seconds,
-            rounds,
-            scenarios: all.map(scenario).collect(),
-        }
+        Report { seconds, rounds, scenarios: all.map(scenario).collect() }
     };
     harness.run(measure, report)
 }
@@ -277,7 +263,7 @@ impl harness::Report for Report {
                 spread(&off.idle),
             ]);
         }
-        let Report { seconds, rounds, machine, .. } = self;
+        let Report { seconds, rounds, .. } = self;
         let skipped: Vec<String> = self
             .scenarios
             .iter()
@@ -286,7 +272,7 @@ impl harness::Report for Report {
         format!(
             "{table}\n\nCores, of {}: medians (quartiles) over {rounds} rounds of {seconds} s, with a table and without in turns. The members in\n\
          their order: see `comity-lab bench use --list`. idle: no process used the core, and a member had work.\n{}",
-            machine.cores,
+            cores::usable(),
             skipped.concat()
         )
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_os::process;
 use serde::{Deserialize, Serialize};
 use statrs::statistics::Statistics;
@@ -76,11 +75,6 @@ const CONTROL: &str = "stock again (control)";
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     stock: PathBuf,
     drop_in: PathBuf,
     workers: u16,
@@ -179,7 +173,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         json: arguments.json,
         out,
     };
-    let report = move |done: &[Vec<Vec<Took>>], partial| {
+    let report = move |done: &[Vec<Vec<Took>>]| {
         let measured = names.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
         let programs: Vec<ProgramReport> = measured.map(|(name, rounds)| compare(name, &backends, rounds)).collect();
         let idle = |round: &Vec<Took>| {
@@ -188,10 +182,6 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
             backends.iter().zip(round).map(idle).collect()
         };
         Report {
-            schema: "comity-bench-drop-in/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
             stock: stock.clone(),
             drop_in: drop_in.clone(),
             workers,

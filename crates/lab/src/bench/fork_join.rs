@@ -5,7 +5,6 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::joins::{self, Input, Run};
 use comity_kernels::{Backend as Started, abp};
 use serde::Serialize;
@@ -93,11 +92,6 @@ impl Workload {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     workers: u16,
     rounds: u32,
     quick: bool,
@@ -181,20 +175,11 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
         point.run_all(teams, turn.round + 1, &mut buffer)
     };
-    let report = move |done: &[Vec<Vec<Option<f64>>>], partial| {
+    let report = move |done: &[Vec<Vec<Option<f64>>>]| {
         let measured = titles.iter().zip(&joins).zip(done).filter(|(_, rounds)| !rounds.is_empty());
         let rows =
             measured.flat_map(|(((name, workers), joins), rounds)| compare(name, *workers, *joins, &names, rounds));
-        Report {
-            schema: "comity-bench-fork-join/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
-            workers,
-            rounds,
-            quick,
-            rows: rows.collect(),
-        }
+        Report { workers, rounds, quick, rows: rows.collect() }
     };
     harness.run(measure, report)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use comity_console::Failure;
+use comity_console::machine::{self, Machine, Versions};
 use comity_console::output::{self, ResultFile};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,6 +37,13 @@ pub struct Block {
     pub rounds: usize,
 }
 
+impl Block {
+    /// One for each round: where a round takes seconds, each has a line of progress.
+    pub fn each_round(rounds: u32) -> Vec<Block> {
+        (1..=rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect()
+    }
+}
+
 /// A round that is to be run.
 #[derive(Clone, Copy)]
 pub struct Turn {
@@ -49,6 +57,9 @@ pub struct Turn {
 
 /// What a bench tells of its rounds.
 pub trait Report: Serialize {
+    /// Of its JSON's schema: a field that changes its meaning, or is no more, makes it another.
+    const SCHEMA: u32 = 1;
+
     /// For people.
     fn in_words(&self) -> String;
 
@@ -58,23 +69,35 @@ pub trait Report: Serialize {
     }
 }
 
+/// The JSON of a bench.
+#[derive(Serialize)]
+struct Framed<'a, R> {
+    schema: String,
+    machine: Machine,
+    versions: Versions,
+    /// Whether a signal ended the command before all rounds were done.
+    partial: bool,
+    #[serde(flatten)]
+    report: &'a R,
+}
+
 /// The rounds that are done, by block.
 type Record<S> = Arc<Mutex<Vec<Vec<S>>>>;
 
 /// How the outcomes are told, and where.
 struct Teller<F> {
+    name: &'static str,
     report: F,
     json: bool,
     result: Option<ResultFile>,
 }
 
 impl Harness<'_> {
-    /// Runs all rounds, and tells what came out. `report` is given what is done, by block, and whether that is a
-    /// part only.
+    /// Runs all rounds, and tells what came out. `report` is given what is done, by block.
     pub fn run<S, R>(
         self,
         mut round: impl FnMut(Turn) -> Result<S, Failure>,
-        report: impl Fn(&[Vec<S>], bool) -> R + Send + Sync + 'static,
+        report: impl Fn(&[Vec<S>]) -> R + Send + Sync + 'static,
     ) -> Result<(), Failure>
     where
         S: Serialize + DeserializeOwned + Send + 'static,
@@ -83,7 +106,7 @@ impl Harness<'_> {
         let (filing, found, result) = self.filed()?;
         let (all, done) = (self.all(), found.iter().map(Vec::len).sum());
         let record: Record<S> = Arc::new(Mutex::new(found));
-        let teller = Arc::new(Teller { report, json: self.json, result });
+        let teller = Arc::new(Teller { name: self.name, report, json: self.json, result });
         descendants::look_after()?;
         let (interrupted, told) = (Arc::clone(&record), Arc::clone(&teller));
         descendants::at_a_signal(move || {
@@ -122,9 +145,9 @@ impl Harness<'_> {
             nth += rounds;
         }
         progress.end();
-        let report = (teller.report)(&comity_os::lock(&record), false);
-        let filed = descendants::finish(|| teller.file(&report));
-        filed.and(teller.print(&report, ""))
+        let report = (teller.report)(&comity_os::lock(&record));
+        let filed = descendants::finish(|| teller.file(&report, false));
+        filed.and(teller.print(&report, None))
     }
 
     fn all(&self) -> usize {
@@ -164,27 +187,41 @@ impl Harness<'_> {
 }
 
 impl<F> Teller<F> {
-    fn file<R: Report>(&self, report: &R) -> Result<(), Failure> {
-        let result = self.result.iter().map(|file| (file, output::to_json(report)));
+    fn json<R: Report>(&self, report: &R, partial: bool) -> String {
+        output::to_json(&Framed {
+            schema: format!("comity-bench-{}/{}", self.name, R::SCHEMA),
+            machine: machine::describe(None),
+            versions: machine::versions(),
+            partial,
+            report,
+        })
+    }
+
+    fn file<R: Report>(&self, report: &R, partial: bool) -> Result<(), Failure> {
+        let result = self.result.iter().map(|file| (file, self.json(report, partial)));
         let files = report.files().into_iter().chain(result);
         files.map(|(file, text)| file.write(&text)).fold(Ok(()), Result::and)
     }
 
-    /// `part` stands before the words.
-    fn print<R: Report>(&self, report: &R, part: &str) -> Result<(), Failure> {
-        output::print(&if self.json { output::to_json(report) } else { format!("{part}{}", report.in_words()) })
+    /// Where it is a part, `part` says so before the words.
+    fn print<R: Report>(&self, report: &R, part: Option<&str>) -> Result<(), Failure> {
+        output::print(&if self.json {
+            self.json(report, part.is_some())
+        } else {
+            format!("{}{}", part.unwrap_or_default(), report.in_words())
+        })
     }
 
     /// When a signal ends the command.
     fn interrupted<S, R: Report>(&self, record: &[Vec<S>], all: usize)
     where
-        F: Fn(&[Vec<S>], bool) -> R,
+        F: Fn(&[Vec<S>]) -> R,
     {
         let done = record.iter().map(Vec::len).sum();
         if descendants::say_interrupted(done, all, "rounds", (done == 0).then_some("nothing has been measured yet")) {
-            let report = (self.report)(record, true);
+            let report = (self.report)(record);
             let part = format!("A PART, for the command was interrupted after {done} of {all} rounds. ");
-            descendants::say_failures([self.file(&report), self.print(&report, &part)]);
+            descendants::say_failures([self.file(&report, true), self.print(&report, Some(&part))]);
         }
     }
 }

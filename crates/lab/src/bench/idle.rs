@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon};
 use comity_os::cpu_clock::ThreadId;
 use comity_os::usage::Usage;
@@ -48,11 +47,6 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     seconds: u64,
     task_seconds: u64,
     rows: Vec<Row>,
@@ -92,15 +86,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         json,
         out,
     };
-    let report = move |done: &[Vec<Row>], partial| Report {
-        schema: "comity-bench-idle/1",
-        machine: machine::describe(None),
-        versions: machine::versions(),
-        partial,
-        seconds,
-        task_seconds,
-        rows: done.concat(),
-    };
+    let report = move |done: &[Vec<Row>]| Report { seconds, task_seconds, rows: done.concat() };
     let measure = |turn: harness::Turn| {
         let (backend, threads) = pools[turn.block];
         burn(backend, threads, arguments)

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::joins::piece;
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon};
 use comity_os::task_group;
@@ -129,11 +128,6 @@ struct Measured {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     workers: u16,
     grouping: &'static str,
     work_us: u64,
@@ -183,19 +177,14 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "latency",
         setting: format!("{contestants:?}, {workers} workers, {work_us} µs every {every_ms} ms, {grouping}, {samples}"),
-        // A line of progress each, for a round takes seconds.
-        blocks: (1..=arguments.rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect(),
+        blocks: Block::each_round(arguments.rounds),
         json,
         out,
     };
     let rows = contestants.clone();
-    let report = move |done: &[Vec<Vec<Measured>>], partial| {
+    let report = move |done: &[Vec<Vec<Measured>>]| {
         let done: Vec<&Vec<Measured>> = done.iter().flatten().collect();
         Report {
-            schema: "comity-bench-latency/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
             workers,
             grouping,
             work_us,

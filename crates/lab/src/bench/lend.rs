@@ -11,7 +11,6 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comity::ThreadPool;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_os::clock::now_ns;
 use comity_os::cores;
 use comity_policy::Policy;
@@ -68,11 +67,6 @@ impl Role {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     workers: u16,
     samples: u32,
     rows: Vec<Row>,
@@ -152,17 +146,9 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         json,
         out,
     };
-    let report = move |done: &[Vec<Vec<(Lent, Borrowed)>>], partial| {
+    let report = move |done: &[Vec<Vec<(Lent, Borrowed)>>]| {
         let measured = policies.iter().zip(done).filter(|(_, batches)| !batches.is_empty());
-        Report {
-            schema: "comity-bench-lend/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
-            workers,
-            samples,
-            rows: measured.map(|(policy, batches)| row(*policy, &batches.concat())).collect(),
-        }
+        Report { workers, samples, rows: measured.map(|(policy, batches)| row(*policy, &batches.concat())).collect() }
     };
     // Both programs of the policy that has its turn.
     let mut programs: Option<Programs> = None;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::abp::{self, OnAbp};
 use comity_kernels::joins::piece;
 use comity_kernels::{Backend as Started, ForkJoin, OnComity, OnRayon, Serial};
@@ -60,11 +59,6 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     workers: u16,
     work_us: u64,
     pieces: u32,
@@ -151,13 +145,9 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
         run_all(&teams, plan(turn.block), turn.round + 1)
     };
-    let report = move |done: &[Vec<Vec<Measured>>], partial| {
+    let report = move |done: &[Vec<Vec<Measured>>]| {
         let measured = gaps.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
         Report {
-            schema: "comity-bench-loop/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
             workers,
             work_us,
             pieces,

@@ -17,7 +17,6 @@ use std::process::Command;
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_os::{cores, task_group};
 use comity_sim::threads::linux::{Linux, Version};
 use serde::Serialize;
@@ -79,11 +78,6 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     core: usize,
     /// The nice value of the programs' task groups.
     nice: Option<i32>,
@@ -135,17 +129,13 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
     let harness = Harness {
         name: "run-queue",
         setting: format!("core {core}, {count_ms} ms, {tries} tries for {others} %"),
-        blocks: (1..=arguments.rounds).map(|nth| Block { name: format!("round {nth}"), rounds: 1 }).collect(),
+        blocks: Block::each_round(arguments.rounds),
         json,
         out,
     };
-    let report = move |done: &[Vec<Vec<Measured>>], partial| {
+    let report = move |done: &[Vec<Vec<Measured>>]| {
         let done: Vec<&Vec<Measured>> = done.iter().flatten().collect();
         Report {
-            schema: "comity-bench-run-queue/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
             core,
             nice,
             count_ms,

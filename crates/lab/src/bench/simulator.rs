@@ -8,7 +8,6 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::{Table, presets};
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_console::output::ResultFile;
 use comity_policy::Policy;
 use comity_sim::availability::Profile;
@@ -85,11 +84,6 @@ const PAIR: u64 = 2_000_000_000;
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     rounds: u32,
     sizes: Vec<Size>,
     #[serde(skip)]
@@ -142,18 +136,10 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         let nanoseconds_per_event = start.elapsed().as_secs_f64() * 1e9 / events as f64;
         Ok(Sample { events, nanoseconds_per_event, bytes: most.saturating_sub(before) })
     };
-    let report = move |done: &[Vec<Sample>], partial| {
+    let report = move |done: &[Vec<Sample>]| {
         let of = |nth: usize| done.iter().filter_map(|round| round.get(size(nth))).collect::<Vec<&Sample>>();
         let measured = (0..SIZES.len()).filter_map(|nth| described(SIZES[nth], &of(nth)));
-        Report {
-            schema: "comity-bench-simulator/2",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
-            rounds,
-            sizes: measured.collect(),
-            svg: svg.clone(),
-        }
+        Report { rounds, sizes: measured.collect(), svg: svg.clone() }
     };
     harness.run(measure, report)
 }
@@ -207,6 +193,8 @@ impl Report {
 }
 
 impl harness::Report for Report {
+    const SCHEMA: u32 = 2;
+
     fn in_words(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::{Backend as Started, Program, catalog};
 use serde::Serialize;
 
@@ -43,11 +42,6 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     workers: u16,
     rounds: u32,
     kernels: Vec<KernelReport>,
@@ -111,17 +105,9 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         }
         run_all(name, &**program, &started, turn.round as u64 + 1)
     };
-    let report = move |done: &[Vec<Vec<f64>>], partial| {
+    let report = move |done: &[Vec<Vec<f64>>]| {
         let measured = names.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
-        Report {
-            schema: "comity-bench-solo/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
-            workers,
-            rounds,
-            kernels: measured.map(|(name, rounds)| compare(name, &backends, rounds)).collect(),
-        }
+        Report { workers, rounds, kernels: measured.map(|(name, rounds)| compare(name, &backends, rounds)).collect() }
     };
     harness.run(measure, report)
 }

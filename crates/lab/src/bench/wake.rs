@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::Table;
 use comity_console::Failure;
-use comity_console::machine::{self, Machine, Versions};
 use comity_kernels::Backend as Started;
 use serde::{Deserialize, Serialize};
 
@@ -60,11 +59,6 @@ const LOST: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
 struct Report {
-    schema: &'static str,
-    machine: Machine,
-    versions: Versions,
-    /// Whether a signal ended the command before all rounds were done.
-    partial: bool,
     workers: u16,
     idle_ms: u64,
     /// Of each row: fewer than were asked for where this is a part.
@@ -150,7 +144,7 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         };
         Ok(Samples { by_floor, by: started.iter().map(by).collect::<Result<_, Failure>>()? })
     };
-    let report = move |done: &[Vec<Samples>], partial| {
+    let report = move |done: &[Vec<Samples>]| {
         let all = |of: &dyn Fn(&Samples) -> &[f64]| done.iter().flatten().flat_map(of).copied().collect::<Vec<f64>>();
         let rows = names.iter().enumerate().flat_map(|(nth, name)| {
             let row = move |(place, way): (usize, Way)| row(name, way.name(), &all(&|turn| &turn.by[nth][place]));
@@ -158,10 +152,6 @@ pub fn run(arguments: &Arguments, out: Option<&Path>) -> Result<(), Failure> {
         });
         let by_floor = all(&|turn| &turn.by_floor);
         Report {
-            schema: "comity-bench-wake/1",
-            machine: machine::describe(None),
-            versions: machine::versions(),
-            partial,
             workers,
             idle_ms,
             samples: by_floor.len(),

@@ -74,16 +74,16 @@ fn every_bench_tells_its_rounds_as_a_part() {
     let fake = fake.to_str().unwrap();
     // The first block is short, and what follows is long.
     for (words, rows) in [
-        (&["wake", "--idle-ms", "20", "--samples", "500"][..], "rows"),
+        (&["wake", "--idle-ms", "5", "--samples", "500"][..], "rows"),
         (&["solo", "fib:n=5", "fib:n=42", "--policy", "plain", "--rounds", "3"], "kernels"),
         (&["drop-in", "--stock", fake, "--drop-in", fake, "sort", "slow", "--rounds", "3"], "programs"),
         (&["fork-join", "--quick", "--workload", "tree,fib", "--n", "45"], "rows"),
         (&["loop", "--gap-us", "0,1000000", "--phases", "20", "--rounds", "1"], "rows"),
         (
-            &["idle", "--policy", "plain,bws,comity", "--threads", "2,3,4", "--seconds", "3", "--task-seconds", "1"],
+            &["idle", "--policy", "plain,bws,comity", "--threads", "2,3,4", "--seconds", "1", "--task-seconds", "1"],
             "rows",
         ),
-        (&["lend", "--policy", "comity,dws,dws:quantum_us=1000,dws:quantum_us=2000", "--samples", "100"], "rows"),
+        (&["lend", "--policy", "comity,dws,dws:quantum_us=1000,dws:quantum_us=2000", "--samples", "10"], "rows"),
         (&["latency", "--policy", "comity,bws,abp", "--samples", "20", "--rounds", "9"], "rows"),
         (&["accelerate", "--policy", "bws", "--count-ms", "100", "--rounds", "50"], "rows"),
         (&["use", "--seconds", "1", "--rounds", "1"], "scenarios"),

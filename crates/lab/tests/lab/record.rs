@@ -131,7 +131,7 @@ impl Project {
         let folder = TempDir::new().unwrap();
         fs::create_dir(folder.path().join("src")).unwrap();
         let manifest = "[package]\nname = \"mine\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nrayon = \"1.12\"\n\
-                        [profile.dev]\nopt-level = 1\n[workspace]\n";
+                        [workspace]\n";
         fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
         fs::write(folder.path().join("src/main.rs"), PROGRAM).unwrap();
         Project { folder }

@@ -2,7 +2,9 @@
 //!
 //! A test file that uses this has an ignored test `child`, which plays the role that its environment names.
 
+use std::io::Read as _;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const ROLE: &str = "COMITY_TEST_ROLE";
 
@@ -28,6 +30,17 @@ pub fn command(role: &str) -> Command {
         command.env_remove(variable);
     }
     command
+}
+
+/// In a child: becomes true when the test closes this process's standard input, or ends.
+#[allow(dead_code, reason = "not every child lasts until it is told")]
+pub fn end() -> &'static AtomicBool {
+    static END: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read(&mut [0]);
+        END.store(true, Ordering::Relaxed);
+    });
+    &END
 }
 
 /// Runs a child to its end.

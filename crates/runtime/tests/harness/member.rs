@@ -1,0 +1,19 @@
+//! A member of a core table that has no process of its own, and desires nothing.
+
+use std::time::Duration;
+
+use comity_table::{CoreSet, Location, Member, Profile};
+
+/// Joins the table, which is made if there is none.
+pub fn join(location: &Location) -> Member {
+    let profile = Profile {
+        program: 1,
+        name: "test".to_owned(),
+        policy: "test".to_owned(),
+        weight: 1,
+        workers: 1,
+        may_use: CoreSet::EMPTY,
+        lend_after: Duration::ZERO,
+    };
+    Member::join(location, &profile).unwrap()
+}
