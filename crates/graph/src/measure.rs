@@ -5,6 +5,7 @@ use crate::{Graph, Step, Task, TaskId};
 
 /// What unfolds from a graph with a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Measures {
     /// T₁, in nanoseconds; it does not depend on the seed.
     pub work: u64,

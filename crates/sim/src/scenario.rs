@@ -200,6 +200,7 @@ fn one_iteration() -> u32 {
 /// A kind of program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Kind {
     /// Serial and parallel phases: [`ForkJoin`](crate::program::ForkJoin).
     #[default]
@@ -226,6 +227,7 @@ pub enum WrittenFork {
 /// Something that goes wrong.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
 pub enum Fault {
     /// The machine has fewer processors for a time.
     LostProcessors {
@@ -257,6 +259,7 @@ pub enum Fault {
 /// What the programs of one name are asked from outside, those that have come by then: [`Request`]. Only on a host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
 pub enum WrittenOrder {
     /// To count so much.
     Weight {

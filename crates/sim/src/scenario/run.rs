@@ -36,6 +36,7 @@ impl Observers {
 
 /// What came of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Its seed.
     pub seed: u64,
@@ -62,6 +63,7 @@ pub struct Outcome {
 
 /// What came of one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ProgramOutcome {
     /// Its name.
     pub name: String,
