@@ -40,7 +40,9 @@ that it is entitled to; owed: how much of that it has not got; wants: cores that
 it could use now, 0 while it shares time; held, own: whole cores that it uses,
 and is entitled to at the moment; waits: cores that it wants and has not; lends:
 its own that others use; lost/s: cores that their owners took back from it, each
-second; sw/s: context switches each second; steals/s: how often in a second its
+second; short for: why it uses less than it holds or is due: `tasks wait` (for
+each other, for input or for a lock), `no core` (workers rest beside queued
+tasks) or `few tasks`; sw/s: context switches each second; steals/s: how often in a second its
 workers took a task from each other; accel/s: how often one without a task gave
 another what was left of its time slice; refused/s: how often it would have, and
 did not; mostly for: the most frequent reason. `-` stands for what a program

@@ -42,7 +42,7 @@ const LAYERS: [&str; 10] =
     ["seam", "fork", "raw", "cores", "watching", "workers", "sharing", "api", "blocking", "executor"];
 
 /// The modules of `protocol`, each a file with the folder of its name: each may import those before it.
-const PROTOCOL: [&str; 16] = [
+const PROTOCOL: [&str; 17] = [
     "platform",
     "core_set",
     "core_word",
@@ -56,6 +56,7 @@ const PROTOCOL: [&str; 16] = [
     "steal",
     "observer",
     "demand",
+    "shortfall",
     "quantum",
     "look",
     "command",

@@ -43,10 +43,19 @@ impl ThreadId {
     ///
     /// 5 µs: the kernel writes a line about the thread.
     pub fn is_blocked(self) -> Option<bool> {
+        Some(matches!(self.state()?, 'S' | 'D'))
+    }
+
+    /// True if a thread of this process runs or waits for a core. `None` if that cannot be known. 5 µs.
+    pub fn is_runnable(self) -> Option<bool> {
+        Some(self.state()? == 'R')
+    }
+
+    /// The state of the thread as a letter of `/proc/PID/stat`.
+    fn state(self) -> Option<char> {
         let line = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.0)).ok()?;
         // The name, which may have any letters, ends with the last parenthesis.
-        let state = line.rsplit_once(')')?.1.trim_start().chars().next()?;
-        Some(matches!(state, 'S' | 'D'))
+        line.rsplit_once(')')?.1.trim_start().chars().next()
     }
 
     /// Where the time went of a thread of this process. `None` once it has ended, or if the kernel does not count it
@@ -131,6 +140,7 @@ mod tests {
                 peer.is_blocked() == Some(false)
             }));
             assert_eq!(ThreadId::current().is_blocked(), Some(false));
+            assert_eq!((ThreadId::current().is_runnable(), peer.is_runnable()), (Some(true), Some(true)));
             // A wait for a core that began before the first look may be in the second as a whole.
             let (began, before) = (std::time::Instant::now(), peer.times().unwrap());
             std::thread::sleep(Duration::from_millis(20));

@@ -27,6 +27,10 @@ pub struct Account {
     /// Workers that are awake and need no core, for they wait in system calls. Counted only while others rest for want
     /// of a core.
     pub blocked: u32,
+    /// Time in the quantum that workers with a task were off their cores without waiting for one, in nanoseconds over
+    /// all workers that are blocked at the look. Asked only while more workers are awake beside other programs than the
+    /// program holds cores, and only until a tenth of the quantum is found.
+    pub blocked_ns: u64,
     /// Tasks that no worker has begun: N_b of DWS.
     pub queued: u32,
     /// Cores that the program may use, were it alone.
@@ -102,7 +106,7 @@ pub struct Orders {
     pub cores: Claims,
     /// Whether it holds cores at all.
     pub mode: Mode,
-    /// How many workers may be awake while the number of held cores does not say.
+    /// How many workers may be awake.
     pub room: Room,
     /// After how many quanta the next account is due, at least one. Every look costs two switches of a worker's core.
     pub due: u16,
@@ -139,12 +143,13 @@ pub enum Mode {
     Time,
 }
 
-/// How many workers may be awake in a program that is alone in the table, or holds no cores.
+/// How many workers of a program may be awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// All of them.
+    /// All of them. In a program that holds cores beside others they are confined to these cores.
     Workers,
-    /// As many as the program can use cores, and some for those that need none at the moment.
+    /// As many as the program can use cores, or as it holds if other programs want cores; and some for workers that
+    /// need none at the moment.
     Cores,
     /// One, and some for those that need no core at the moment.
     One,

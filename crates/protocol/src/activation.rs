@@ -1,9 +1,9 @@
 //! Which workers of a pool are awake, and on which cores: the pool's activation.
 //!
-//! Under a policy that [shares cores](comity_policy::Share) a pool has as many workers awake as it holds cores. At
-//! least one worker is always awake, or a task wakes it. Each worker is in one of three states, written down in
-//! [`Books`] under one lock. The lock is taken only where a worker falls asleep, wakes or retires, and by the
-//! coordinator:
+//! Under a policy that [shares cores](comity_policy::Share) a pool has as many workers awake as it holds cores, or
+//! all of its workers while its tasks wait for each other. At least one worker is always awake, or a task wakes it.
+//! Each worker is in one of three states, written down in [`Books`] under one lock. The lock is taken only where a
+//! worker falls asleep, wakes or retires, and by the coordinator:
 //!
 //! ```text
 //!            fell_asleep                     retire (no core, and no task)
@@ -14,7 +14,8 @@
 //!     ◀─────────────────────┴──── a core is free ─────────────────────────────┘
 //! ```
 //!
-//! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`.
+//! A program that is alone in the table, or shares time, has no such limit: see `docs/decisions/0021`, and 0043 for
+//! tasks that wait for each other.
 //!
 //! What holds whenever the lock is free, once the pool takes part; `protocol/README.md` has the proofs:
 //!
@@ -24,7 +25,8 @@
 //! 4. Let sleepers lend their cores, and let workers have retired for want of some. Then the pool has a sleeper, or
 //!    has said that it wants a core, or holds the most that it can use.
 //! 5. A core belongs to one pool of its program, or to none: the driver's [`Cores`] sees to it.
-//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms.
+//! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms. A pool without an
+//!    awake worker holds at most one, for the thread that [handed in its last task](Activation::keeps_core).
 //!
 //! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so it costs
 //! nothing while there is no core to be had. A worker in the middle of a task is never stopped. When its core was
@@ -161,6 +163,9 @@ pub trait Pool: Work {
     /// where the thread is confined.
     fn up(&self, me: WorkerId);
 
+    /// True if the thread outside of the pool that handed in its last task runs, or waits for a core.
+    fn caller_runs(&self) -> bool;
+
     /// The same without the lock, and in the books. A coordinator that sleeps because no pool had work is to be woken.
     fn worker_is_up(&self);
 }
@@ -172,7 +177,7 @@ pub struct Terms {
     pub alone: bool,
     /// The program shares time, and holds no cores.
     pub by_time: bool,
-    /// While one of the two is so, how many workers may be awake.
+    /// How many workers may be awake.
     pub room: Room,
     /// The most cores that a pool can use.
     pub usable: u32,
@@ -227,7 +232,8 @@ pub struct Activation<P: Platform, C> {
     alone: P::Bool,
     /// The program shares time: it holds no cores.
     by_time: P::Bool,
-    /// While one of the two is so, how many workers may be awake, but for those that need no core at the moment.
+    /// How many workers may be awake, without those that need no core at the moment. `u32::MAX` beside other programs:
+    /// all workers, confined to the held cores. Any other value there: one for each held core.
     breadth: P::Word,
     /// What the program was told from outside: so many workers may be awake, but for those that need no core at the
     /// moment.
@@ -368,6 +374,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let workers = books.entries.len() as u32;
         let room = match self.sharing.sleeper {
             _ if self.member().is_none() => workers,
+            _ if self.is_wide() && self.has_core(books) => workers,
             _ if !(self.sharing.plain_alone && self.is_free()) => books.held().max(1) + books.off_core,
             // No worker too many takes anything from another program's cores, so the room grows fast.
             Sleeper::LendsCore => self.breadth.load(Ordering::Relaxed).saturating_add(2 * books.off_core).min(workers),
@@ -379,7 +386,19 @@ impl<P: Platform, C: Cores> Activation<P, C> {
 
     /// Whether a push may wake a worker that finds room.
     fn wakes_by_push(&self) -> bool {
-        self.sharing.sleeper == Sleeper::LendsCore && self.is_free()
+        self.sharing.sleeper == Sleeper::LendsCore && (self.is_free() || self.is_wide())
+    }
+
+    /// True if all workers may be awake beside other programs, confined to the cores that the pool holds. A task that
+    /// waits for another then never keeps the other from a worker, and the kernel switches between them. Claim 9.
+    fn is_wide(&self) -> bool {
+        let may_be = self.sharing.sleeper == Sleeper::LendsCore && !self.is_free();
+        may_be && self.breadth.load(Ordering::Relaxed) == u32::MAX
+    }
+
+    /// True if there is a core that the pool's workers can be confined to, its own or its program's.
+    fn has_core(&self, books: &Books) -> bool {
+        books.held() > 0 || self.member().is_some_and(|member| !member.held_by_program().is_empty())
     }
 
     /// Whether another program wants cores, as was just seen.
@@ -419,7 +438,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     pub fn fell_asleep(&self, pool: &impl Pool<Platform = P>, me: WorkerId) {
         let mut books = self.books();
         books.fall_asleep(me);
-        self.let_go(&mut books, me);
+        self.let_go(&mut books, pool, me);
         self.balance(&mut books, pool);
     }
 
@@ -458,7 +477,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         pool.sleep().retire(me);
         books.retire(me);
         books.set_midway(me, why == Retirement::Midway);
-        self.let_go(&mut books, me);
+        self.let_go(&mut books, pool, me);
         self.balance(&mut books, pool);
         true
     }
@@ -484,7 +503,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     }
 
     /// The worker needs no core any more.
-    fn let_go(&self, books: &mut Books, me: WorkerId) {
+    fn let_go(&self, books: &mut Books, pool: &impl Pool<Platform = P>, me: WorkerId) {
         let core = books.entries[me.index()].core.take();
         let Some(member) = self.member() else { return };
         // A pool without a worker awake holds nothing.
@@ -492,13 +511,29 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             return;
         }
         let mut own = core;
-        while books.held() > books.awake() {
+        let needed = self.needed(books, pool);
+        while books.held() > needed {
             let core = own.take().or_else(|| books.spare().next());
             // If it cannot be released its owner has taken it back, and the books learn what else is lost.
             if !self.release(books, member, core) && self.note_losses(books, member) == 0 {
                 return;
             }
         }
+    }
+
+    /// True if the pool keeps a core for the thread that handed in its last task, because that thread runs and no worker
+    /// is awake. Another program that claimed the core would wake a worker, which then takes the time of that thread,
+    /// and the next task would have to wait for the core.
+    pub fn keeps_core(&self, books: &Books, pool: &impl Pool<Platform = P>) -> bool {
+        let may_keep = self.sharing.sleeper == Sleeper::LendsCore && !self.is_free() && !self.is_closed();
+        // One core for all pools of the program: its caller is one thread.
+        let is_only = |member: &C| member.held_by_program().iter().all(|core| books.held.contains(core));
+        may_keep && books.awake() == 0 && books.held() > 0 && self.member().is_some_and(is_only) && pool.caller_runs()
+    }
+
+    /// The number of cores that the pool needs.
+    fn needed(&self, books: &Books, pool: &impl Pool<Platform = P>) -> u32 {
+        books.awake() + u32::from(self.keeps_core(books, pool))
     }
 
     /// A core for a worker that is awake, if there is one to be had.
@@ -580,7 +615,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         }
         if self.sharing.sleeper != Sleeper::KeepsCore && !self.is_closed() {
             // For the workers that are awake without one.
-            let most = books.awake().min(self.most());
+            let most = self.needed(books, pool).min(self.most());
             while books.held() < most
                 && (self.claim(books, member, self.sharing.own_only) || self.take_back(books, member))
             {}
@@ -595,7 +630,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             pool.sleep().wake_peer(WorkerId(books.entries.len() as u32 - 1), None, false);
         }
         if self.sharing.sleeper != Sleeper::KeepsCore || self.is_closed() {
-            let needed = if self.is_by_time() { 0 } else { books.awake() };
+            let needed = if self.is_by_time() { 0 } else { self.needed(books, pool) };
             let idle_cores = books.held().saturating_sub(needed);
             let released = (0..idle_cores).take_while(|_| self.release(books, member, None)).count() as u32;
             if released < idle_cores {
@@ -667,7 +702,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// Makes those that have retired hungry again, as many as there might be cores for, should they have work.
     fn restore_hunger(&self, books: &mut Books, pool: &impl Pool<Platform = P>) {
         let hungry = books.awake() + books.in_state(State::Asleep).count() as u32;
-        let room = if self.is_free() { self.room(books) } else { self.most() };
+        let room = if self.wakes_by_push() { self.room(books) } else { self.most() };
         // Each in the books first: a push may wake it before this goes on.
         let retired = books.all().filter(|worker| books.make_hungry(*worker));
         pool.sleep().restore_hunger(retired.take(room.saturating_sub(hungry) as usize), pool);
@@ -684,6 +719,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             self.ask_for_cores(books, pool, member);
         }
         self.excess.store(books.awake() > self.room(books), Ordering::Relaxed);
+        pool.sleep().set_may_steer(self.is_alone() || books.held() > 1);
         self.place(books, pool);
     }
 
@@ -694,7 +730,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             true => books.midway() > 0 || pool.deques_have_task() || pool.injector_has_task(),
             false => books.retired() > 0,
         };
-        let wants = (is_short || rests_for_want) && books.held() < self.most() && !self.wakes_by_push();
+        let wants = (is_short || rests_for_want) && books.held() < self.most() && !self.is_free();
         member.want(wants);
         // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms
         // of an opened pool before it sees that the pool is open: while it sees the pool closed, it makes none hungry.
@@ -714,23 +750,35 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let mut spare = books.spare();
         // A pool that has no core shares those of its program's others.
         let held = if held.is_empty() && !free { self.member().map_or(held, C::held_by_program) } else { held };
-        let crowded = books.awake() > self.room(books);
+        let is_wide = self.is_wide();
+        let crowded = books.awake() > if is_wide { books.held().max(1) } else { self.room(books) };
         let mut any = false;
         for worker in books.all() {
-            if !books.is(worker, State::Awake) {
+            let is_awake = books.is(worker, State::Awake);
+            let entry = &mut books.entries[worker.index()];
+            // A worker that rests wakes where it is confined. On a core that the pool has lost it would wait there, behind
+            // the threads of the program that has the core.
+            let is_held = |cores: CoreSet| cores.intersection(held) == cores;
+            let is_astray = entry.confined.is_some_and(|cores| free || !is_held(cores));
+            if !is_awake {
+                let confined = (!free && !held.is_empty()).then_some(held);
+                if is_astray && pool.confine(worker, confined) {
+                    entry.confined = confined;
+                }
                 continue;
             }
-            let entry = &mut books.entries[worker.index()];
             entry.core = entry.core.or_else(|| spare.next());
-            let without = entry.core.is_none() && !held.is_empty() && !free;
+            let without = entry.core.is_none() && !held.is_empty() && !free && !is_wide;
             self.without_core[worker.index()].store(without, Ordering::Relaxed);
             any |= without;
-            if entry.led {
+            if entry.led && !is_astray {
                 continue;
             }
             let confined = match (self.sharing.placement, entry.core) {
+                // A crowd in the middle of tasks does not spread over the cores of others.
+                _ if is_wide && held.is_empty() => entry.confined,
                 _ if free || held.is_empty() => None,
-                (Placement::Anywhere, _) => crowded.then_some(held),
+                (Placement::Anywhere, _) => (crowded || (is_wide && entry.confined == Some(held))).then_some(held),
                 (Placement::OnePerCore, Some(core)) => Some([core].into_iter().collect()),
                 (Placement::WithinCores | Placement::OnePerCore, _) => Some(held),
             };

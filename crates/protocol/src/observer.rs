@@ -37,6 +37,9 @@ use crate::steal::{Reading, StealClock};
 const STUCK_AFTER: [u32; 2] = [3, 2];
 const STUCK_AFTER_LONG: [u32; 2] = [100, 100];
 
+/// A tenth of a quantum of blocked time shows that tasks block. No more workers are asked after that.
+const MUCH_BLOCKED: u64 = 10;
+
 /// Below this part of its share, or of a core, a program need not be asked what it could use.
 const LITTLE: u64 = 10;
 
@@ -173,6 +176,8 @@ pub(crate) struct Basis {
     pub(crate) mode: Mode,
     pub(crate) room: Room,
     pub(crate) share_milli: u32,
+    /// Cores that the program held when the quantum began, if other programs want cores.
+    pub(crate) allotment: Option<u32>,
 }
 
 /// What was seen at the last look.
@@ -208,6 +213,10 @@ struct One {
 struct Sums {
     lasted: u64,
     asks: bool,
+    /// More workers are awake beside other programs than the program holds cores.
+    is_crowd: bool,
+    /// Time that workers with a task were off their cores without waiting for one.
+    blocked_ns: u64,
     /// Time on cores of the workers that were asked, and what they could have had.
     on_core_ns: u64,
     able_ns: u64,
@@ -256,14 +265,19 @@ impl Observer {
             now.for_core.saturating_sub(then.for_core) + if waits_still { gap } else { 0 }
         });
         let granted_ns = process.granted_ns(lasted);
-        let mut sums = Sums { lasted, asks, for_core_ns: waited.min(lasted), ..Sums::default() };
+        let may_crowd = basis.mode == Mode::Cores && basis.room == Room::Workers;
+        let is_crowd = basis.allotment.filter(|_| may_crowd).is_some_and(|cores| {
+            let awake: u32 = (0..process.pools()).map(|nth| process.workers(nth).awake()).sum();
+            awake > cores.max(1)
+        });
+        let mut sums = Sums { lasted, asks, is_crowd, for_core_ns: waited.min(lasted), ..Sums::default() };
         let mut account = Account { elapsed_ns: lasted, used_ns, held_ns, idle_ns, steal, ..Account::default() };
         let mut before = core::mem::take(&mut self.pools);
         for nth in 0..process.pools() {
             let id = process.id(nth);
             let mut pool = process.workers(nth);
             pool.note_losses();
-            let mut seen = before.remove(&id).unwrap_or_else(|| Seen::new(pool.workers()));
+            let mut seen = before.remove(&id).unwrap_or_else(|| Seen::new(pool.workers(), lasted > 0));
             let off_core = sums.look(&pool, &mut seen);
             pool.set_off_core(off_core);
             self.pools.insert(id, seen);
@@ -275,7 +289,7 @@ impl Observer {
         }
         let busy = process.busy_ns();
         account.usage_ns = busy.saturating_sub(core::mem::replace(&mut self.busy_ns, busy));
-        account.unmoved = sums.unmoved;
+        (account.unmoved, account.blocked_ns) = (sums.unmoved, sums.blocked_ns);
         // What is known if the workers are not asked.
         let presumed_ns = if basis.mode == Mode::Cores { used_ns.max(held_ns) } else { used_ns };
         (account.able_ns, account.wanted_ns) = sums.could_use(used_ns, presumed_ns, granted_ns);
@@ -284,7 +298,7 @@ impl Observer {
 }
 
 /// Whether it may change something what the workers waited for.
-fn asks(Basis { mode, room, share_milli }: Basis, used_ns: u64, held_ns: u64, lasted: u64) -> bool {
+fn asks(Basis { mode, room, share_milli, .. }: Basis, used_ns: u64, held_ns: u64, lasted: u64) -> bool {
     let share_ns = lasted * u64::from(share_milli) / 1000;
     match mode {
         // In a crowd nothing follows from it.
@@ -295,8 +309,10 @@ fn asks(Basis { mode, room, share_milli }: Basis, used_ns: u64, held_ns: u64, la
 }
 
 impl Seen {
-    fn new(workers: u32) -> Seen {
-        Seen { workers: vec![One::default(); workers as usize], relief: 0, still: 0 }
+    /// For a pool that is seen for the first time. True: its threads have begun since the last look.
+    fn new(workers: u32, has_just_begun: bool) -> Seen {
+        let one = One { times: has_just_begun.then(Times::default), ..One::default() };
+        Seen { workers: vec![one; workers as usize], relief: 0, still: 0 }
     }
 }
 
@@ -305,6 +321,7 @@ impl Sums {
     /// They are as many as their time in system calls with a task in hand makes up, and those that do not move.
     fn look(&mut self, pool: &impl Workers, seen: &mut Seen) -> u32 {
         let counts_blocked = pool.retired() > 0 || pool.awake() > pool.most();
+        let asks_if_blocked = pool.lends() && self.is_crowd;
         let is_new = self.lasted == 0;
         let [stuck_after, still_after] = if pool.lends() { STUCK_AFTER } else { STUCK_AFTER_LONG };
         let (mut blocked_ns, mut unmoved, mut stuck, mut busy) = (0, 0, 0, 0);
@@ -312,15 +329,20 @@ impl Sums {
             let is_awake = pool.is_awake(worker);
             let before = *one;
             *one = One { sample: pool.sample(worker, is_awake), times: None, unmoved: 0 };
-            if self.asks || (counts_blocked && is_awake) {
+            let asks_if_blocked = asks_if_blocked && is_awake && self.blocked_ns * MUCH_BLOCKED < self.lasted;
+            if self.asks || (counts_blocked && is_awake) || asks_if_blocked {
                 one.times = pool.times(worker);
                 let gap = one.gap(&before);
-                let is_blocked = if is_awake && gap * 8 > self.lasted { pool.is_blocked(worker) } else { None };
+                let most_gaps = if asks_if_blocked { 50 } else { 8 };
+                let is_blocked = if is_awake && gap * most_gaps > self.lasted { pool.is_blocked(worker) } else { None };
                 // A wait for a core that is not over is in no account yet.
                 let waits_still = if is_blocked == Some(false) { gap } else { 0 };
                 self.ask(&before, one, waits_still);
                 if counts_blocked && is_blocked == Some(true) {
                     blocked_ns += gap;
+                }
+                if asks_if_blocked && is_blocked == Some(true) {
+                    self.blocked_ns += gap;
                 }
             }
             let is_busy = one.sample.is_busy;

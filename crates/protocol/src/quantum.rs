@@ -27,7 +27,7 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, OutOfTurn, Room,
 
 use crate::observer::{Basis, Observer, Process, Workers as _};
 use crate::orders::InForce;
-use crate::{CoreSet, STOPPED_AFTER, Standing};
+use crate::{CoreSet, STOPPED_AFTER, Shortfall, Standing};
 
 /// A program that takes part in the core table.
 pub trait Program {
@@ -117,6 +117,10 @@ pub trait Pools: Program + Process {
     /// Whether a worker is awake, or should be.
     fn has_work(&self) -> bool;
 
+    /// True if a pool keeps a core for the thread that handed in its last task: no worker is awake, and that thread
+    /// runs.
+    fn keeps_core(&self) -> bool;
+
     /// How many programs are in the table.
     fn population(&self) -> usize;
 
@@ -167,6 +171,10 @@ pub(crate) struct Quantum {
     proposal: Proposal,
     /// Cores that were held when the quantum that runs began.
     allotment: u32,
+    /// True if no other program wanted cores then.
+    is_alone: bool,
+    /// Why the program used less than it held or was due in the quantum that ended.
+    shortfall: Option<Shortfall>,
     /// When it comes by for a core that other programs leave free.
     watched: Option<u64>,
     pub(crate) turn: Turn,
@@ -220,6 +228,8 @@ impl Quantum {
             correction: UNCORRECTED,
             proposal: Proposal::Equal,
             allotment: 0,
+            is_alone: true,
+            shortfall: None,
             watched: None,
             turn: Turn::default(),
         }
@@ -275,6 +285,7 @@ impl Quantum {
         let (lasted_ns, frame_ns) = (seen.elapsed_ns, standing.frame);
         let account =
             self.account(Account { elapsed_ns, lasted_ns, frame_ns, usable: seen.usable.min(most), ..seen }, &standing);
+        self.shortfall = Shortfall::of(&account);
         let orders = amended(self.policy.quantum(&account));
         let until_change = self.carry_out(program, orders, standing, [awake, usable], false, now).until_change;
         // A program counts as stopped if its coordinator comes by less often.
@@ -343,7 +354,7 @@ impl Quantum {
             self.shut(program, closed, now);
             (0..program.staffs()).for_each(|nth| program.staff(nth).employ());
         }
-        self.allotment = program.held().len() as u32;
+        (self.allotment, self.is_alone) = (program.held().len() as u32, standing.alone);
         self.watch(program, now);
         standing
     }
@@ -530,6 +541,11 @@ impl Coordination {
         self.quantum.due_ns()
     }
 
+    /// Why the program used less than it held or was due in the quantum before the last look.
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        self.quantum.shortfall
+    }
+
     /// When it is to come by next, unless its bell is rung.
     pub fn next(&self) -> u64 {
         self.quantum.next(self.next)
@@ -572,7 +588,7 @@ impl Coordination {
             }
         }
         let has_work = pools.has_work();
-        if !has_work && self.observer.busy_ns() == pools.busy_ns() {
+        if !has_work && self.observer.busy_ns() == pools.busy_ns() && !pools.keeps_core() {
             return Visit::Rests;
         }
         let due = self.look(pools, now - self.looked, false, now);
@@ -620,7 +636,8 @@ impl Coordination {
         let usable = pools.usable();
         pools.divide();
         let Quantum { mode, room, share_milli, .. } = self.quantum;
-        let seen = self.observer.look(pools, Basis { mode, room, share_milli }, lasted);
+        let allotment = (!self.quantum.is_alone).then_some(self.quantum.allotment);
+        let seen = self.observer.look(pools, Basis { mode, room, share_milli, allotment }, lasted);
         let account = Account { first, usable: usable.min(seen.workers), ..seen };
         let due = self.quantum.decide(pools, account, [account.awake, usable], now, |orders| orders).due;
         self.reopen(pools);

@@ -47,7 +47,7 @@ mod way;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use comity_policy::{SleepRefusal, WakeReason, Waking, WorkerId};
@@ -151,6 +151,9 @@ pub struct Sleep<P: Platform> {
     platform: P,
     rests: Box<[CachePadded<Rest<P>>]>,
     way: AnyWay<P>,
+    /// False if the pool has no core besides its waker's: a woken thread then stays where the kernel wakes it. No step
+    /// of the protocol depends on it, so it is no word of the platform, and loom need not explore it.
+    may_steer: AtomicBool,
     /// BWS §5.5: the global information of `wsgi`, under the lock on which it measures contention.
     roles: Option<P::Lock<Roles>>,
 }
@@ -165,6 +168,7 @@ impl<P: Platform> Sleep<P> {
         };
         Sleep {
             way: AnyWay::new(&platform, waking),
+            may_steer: AtomicBool::new(true),
             rests: (0..workers).map(|me| CachePadded::new(rest(WorkerId(me)))).collect(),
             roles: counts_roles.then(|| platform.lock(Roles { busy: workers, ..Roles::default() })),
             platform,
@@ -483,8 +487,17 @@ impl<P: Platform> Sleep<P> {
         true
     }
 
+    /// Sets whether a waker that goes on steers the woken thread away from its own core. Beside other programs the only
+    /// other core may be one of theirs, and the thread would wait there behind their threads.
+    pub(crate) fn set_may_steer(&self, may: bool) {
+        if self.may_steer.load(Ordering::Relaxed) != may {
+            self.may_steer.store(may, Ordering::Relaxed);
+        }
+    }
+
     /// Wakes the thread of a worker after its sleep was claimed.
     fn wake_thread(&self, worker: WorkerId, waker: Waker) {
+        let waker = if self.may_steer.load(Ordering::Relaxed) { waker } else { Waker::MakesRoom };
         self.rest(worker).word.wake(way!(self.placed_beside(waker)));
     }
 

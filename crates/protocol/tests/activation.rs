@@ -3,7 +3,7 @@
 
 mod cells;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 
 use comity_policy::{Policy, Room, WorkerId};
@@ -103,6 +103,9 @@ struct Staff<'a> {
     sleep: Sleep<Cells>,
     activation: Activation<Cells, Table<'a>>,
     workers: u32,
+    /// The thread that handed in the last task runs.
+    caller_runs: Cell<bool>,
+    cells: Cells,
 }
 
 impl Work for Staff<'_> {
@@ -144,6 +147,10 @@ impl Pool for Staff<'_> {
         self.log.add(format!("up {}", me.0));
     }
 
+    fn caller_runs(&self) -> bool {
+        self.caller_runs.get()
+    }
+
     fn worker_is_up(&self) {
         self.log.add("coordinator".to_owned());
     }
@@ -178,13 +185,16 @@ impl<'a> World<'a> {
         let policy: Policy = policy.parse().unwrap();
         let (sharing, _) = policy.sharing().unwrap();
         let all = (0..4).collect();
-        let activation = Activation::new(&Cells::default(), sharing, workers, adopts, all, 4);
+        let cells = Cells::default();
+        let activation = Activation::new(&cells, sharing, workers, adopts, all, 4);
         World {
             staff: Staff {
                 log,
-                sleep: Sleep::new(Cells::default(), workers, policy.row().waking, false),
+                sleep: Sleep::new(cells.clone(), workers, policy.row().waking, false),
                 activation,
                 workers,
+                caller_runs: Cell::new(false),
+                cells,
             },
         }
     }
@@ -218,17 +228,19 @@ impl<'a> World<'a> {
 #[test]
 fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
     let log = Log::default();
-    // Beside others; alone; alone, with room for the cores; sharing time, with room for one. First with no worker off
-    // its core, then three.
-    for (policy, rooms) in [("comity", [[2, 8, 4, 1], [5, 8, 8, 7]]), ("dws", [[2, 8, 8, 8], [5, 8, 8, 8]])] {
+    // Beside others, with room for the held cores and for all workers; alone; alone, with room for the cores; sharing
+    // time, with room for one. First with no worker off its core, then three.
+    for (policy, rooms) in [("comity", [[2, 8, 8, 4, 1], [5, 8, 8, 8, 7]]), ("dws", [[2, 2, 8, 8, 8], [5, 5, 8, 8, 8]])]
+    {
         let world = World::new(&log, policy, 8, false);
         world.enter(Table::new(&log, 0..2));
-        world.terms(false, false, Room::Workers);
+        world.terms(false, false, Room::Cores);
         world.employ(0);
         assert_eq!(world.books().held(), 2, "{policy}");
         for (off_core, rooms) in [0, 3].into_iter().zip(rooms) {
             world.books().off_core = off_core;
             let terms = [
+                (false, false, Room::Cores),
                 (false, false, Room::Workers),
                 (true, false, Room::Workers),
                 (true, false, Room::Cores),
@@ -241,11 +253,116 @@ fn room_follows_the_held_cores_beside_others_and_the_terms_alone() {
             assert_eq!(found, rooms, "{policy} with {off_core} off their cores");
         }
     }
-    // Without a core there is room for one all the same.
-    let world = World::new(&log, "comity", 8, false);
-    world.enter(Table::new(&log, []));
+    // Without a core there is room for one all the same. More workers would run on the cores of others.
+    for room in [Room::Cores, Room::Workers] {
+        let world = World::new(&log, "comity", 8, false);
+        world.enter(Table::new(&log, []));
+        world.terms(false, false, room);
+        assert_eq!(world.room(&world.books()), 1);
+    }
+}
+
+#[test]
+fn all_workers_may_be_awake_beside_others_and_are_confined_to_the_held_cores() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 3, false);
+    world.enter(Table::new(&log, [1]));
     world.terms(false, false, Room::Workers);
-    assert_eq!(world.room(&world.books()), 1);
+    world.employ(0);
+    let confined = |log: &Log| log.take().into_iter().filter(|line| line.starts_with("confine")).collect::<Vec<_>>();
+    assert_eq!(confined(&log), [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
+    assert!(!world.has_excess() && !world.retires(0, Retirement::Surplus));
+    assert_eq!(world.without_core().next(), None, "no queue is taken over, for the kernel runs all of them");
+    // Workers that sleep stay where they were confined, and so does the last that is awake: they wake often.
+    world.rest(0);
+    world.rest(1);
+    assert_eq!(confined(&log), [""; 0]);
+    assert_eq!(world.books().held(), 1);
+    // There is room for as many workers as cores again: the next to wake finds none, and retires.
+    world.terms(false, false, Room::Cores);
+    world.employ(0);
+    world.staff.sleep.wake_peer(WorkerId(2), Some(WorkerId(0)), false);
+    assert_eq!(world.woke(&world.staff, WorkerId(0), false), Up::Retires);
+    assert!(world.retires(0, Retirement::Surplus) && world.is(1, State::Retired), "and the sleeper with it");
+    // Retired workers are woken by pushes again once all may be awake.
+    world.terms(false, false, Room::Workers);
+    world.employ(0);
+    assert!(world.is(0, State::Asleep) && world.is(1, State::Asleep));
+}
+
+#[test]
+fn a_worker_that_rests_does_not_stay_confined_to_a_core_that_the_pool_has_lost() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 3, false);
+    world.enter(Table::new(&log, [0]));
+    world.terms(false, false, Room::Workers);
+    world.employ(0);
+    world.rest(0);
+    // Core 0 is another program's from now on, and core 1 the pool's.
+    let table = world.member().unwrap();
+    table.held.borrow_mut().remove(0);
+    table.free.borrow_mut().insert(1);
+    log.take();
+    assert!(world.rung(&mut world.books(), &world.staff, 0));
+    let confined: Vec<String> = log.take().into_iter().filter(|line| line.starts_with("confine")).collect();
+    assert_eq!(confined, [0, 1, 2].map(|worker| format!("confine {worker} to Some({{1}})")));
+    // Alone it wakes wherever there is room.
+    world.terms(true, false, Room::Workers);
+    world.employ(0);
+    assert!(log.take().contains(&"confine 0 to None".to_owned()));
+}
+
+#[test]
+fn a_waker_steers_the_woken_worker_to_another_core_only_where_that_may_be_the_pools() {
+    use comity_protocol::platform::Waker;
+    let log = Log::default();
+    for (alone, cores, waker) in [
+        (true, 1, Waker::GoesOn),
+        (false, 2, Waker::GoesOn),
+        (false, 1, Waker::MakesRoom),
+        (false, 0, Waker::MakesRoom),
+    ] {
+        let world = World::new(&log, "comity", 3, false);
+        world.enter(Table::new(&log, 0..cores));
+        world.terms(alone, false, Room::Workers);
+        world.employ(0);
+        world.rest(0);
+        world.staff.sleep.push_met_bell(WorkerId(1), &world.staff);
+        assert_eq!(world.staff.cells.woken_by.get(), Some(waker), "alone {alone}, {cores} cores");
+    }
+}
+
+#[test]
+fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_runs() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 2, false);
+    world.enter(Table::new(&log, [0, 1]));
+    world.terms(false, false, Room::Cores);
+    world.employ(0);
+    world.staff.caller_runs.set(true);
+    world.rest(0);
+    assert_eq!(world.books().held(), 1, "a worker is awake, so the caller gets no core of its own");
+    world.rest(1);
+    assert_eq!(world.books().awake(), 0);
+    assert_eq!(world.books().held(), 1);
+    assert!(world.keeps_core(&world.books(), &world.staff));
+    world.employ(0);
+    assert_eq!(world.books().held(), 1);
+    // The next task finds the core.
+    world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+    log.take();
+    world.woke(&world.staff, WorkerId(1), false);
+    assert!(!log.take().iter().any(|line| line.starts_with("claim")));
+    world.rest(1);
+    // It blocks, or shares time with others: the core is lent at the next look.
+    world.staff.caller_runs.set(false);
+    world.employ(0);
+    assert_eq!(world.books().held(), 0);
+    world.staff.caller_runs.set(true);
+    for (alone, by_time) in [(true, false), (false, true)] {
+        world.terms(alone, by_time, Room::Cores);
+        assert!(!world.keeps_core(&world.books(), &world.staff));
+    }
 }
 
 #[test]
@@ -275,7 +392,7 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_a
     for policy in Policy::all().filter(|policy| policy.sharing().is_some()) {
         let world = World::new(&log, policy.row().name, 3, false);
         world.enter(Table::new(&log, 0..3));
-        world.terms(false, false, Room::Workers);
+        world.terms(false, false, Room::Cores);
         world.employ(0);
         world.rest(2);
         world.terms(false, true, Room::Workers);
@@ -289,7 +406,7 @@ fn all_workers_of_a_closed_pool_rest_without_a_core_and_those_with_half_a_task_a
         );
         world.employ(9);
         assert_eq!(world.books().awake(), 0, "{policy}: though tasks wait");
-        world.terms(false, false, Room::Workers);
+        world.terms(false, false, Room::Cores);
         world.close(false);
         world.reopen(&world.staff);
         assert_eq!(
@@ -309,7 +426,7 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
     let log = Log::default();
     let world = World::new(&log, "comity", 4, false);
     world.enter(Table::new(&log, []));
-    world.terms(false, false, Room::Workers);
+    world.terms(false, false, Room::Cores);
     world.close(true);
     world.employ(0);
     assert!([0, 1, 2].iter().all(|worker| world.retires(*worker, Retirement::Surplus)));
@@ -344,7 +461,7 @@ fn a_pool_that_is_closed_before_it_looked_for_losses_holds_no_core_in_its_books_
         let world = World::new(&log, policy.row().name, 3, false);
         world.enter(Table::new(&log, 0..3));
         (0..3).for_each(|_| assert!(world.claim(&mut world.books(), world.member().unwrap(), false)));
-        world.terms(false, false, Room::Workers);
+        world.terms(false, false, Room::Cores);
         world.employ(0);
         // Another program takes one back, and its ring and the order to rest are seen at once.
         world.member().unwrap().held.borrow_mut().remove(2);
@@ -380,7 +497,7 @@ fn a_worker_that_finds_its_pool_open_again_and_no_core_rests() {
             effect = go_on(effect);
         }
         // There is room for one, and the other worker is awake.
-        world.terms(false, false, Room::Workers);
+        world.terms(false, false, Room::Cores);
         world.close(false);
         world.employ(0);
         assert_eq!(world.books().awake(), 1, "{policy}");
@@ -401,7 +518,7 @@ fn the_last_worker_that_a_task_wakes_does_not_retire() {
         let world = World::new(&log, policy.row().name, 3, false);
         assert!(!world.retires(0, Retirement::ByItself), "{policy}: it does not take part yet");
         world.enter(Table::new(&log, []));
-        world.terms(false, false, Room::Workers);
+        world.terms(false, false, Room::Cores);
         world.rest(1);
         assert!(world.retires(0, Retirement::ByItself), "{policy}: one is awake, and one asleep");
         let retired = world.is(1, State::Retired);
@@ -421,7 +538,7 @@ fn a_core_is_wanted_before_the_look_for_a_free_one() {
     let log = Log::default();
     let world = World::new(&log, "comity", 2, false);
     world.enter(Table::new(&log, []));
-    world.terms(false, false, Room::Workers);
+    world.terms(false, false, Room::Cores);
     world.employ(0);
     log.take();
     assert!(world.has_excess() && world.retires(0, Retirement::Surplus));
@@ -438,7 +555,7 @@ fn a_recalled_worker_is_led_to_its_core_and_let_go_when_it_is_up() {
     let log = Log::default();
     let world = World::new(&log, "comity", 2, false);
     world.enter(Table::new(&log, [0]));
-    world.terms(false, false, Room::Workers);
+    world.terms(false, false, Room::Cores);
     world.employ(0);
     assert!(world.retires(1, Retirement::Surplus));
     assert_eq!(world.books().core_of(WorkerId(0)), Some(0));
@@ -458,7 +575,7 @@ fn a_lost_core_crowds_the_workers_that_are_left_and_its_queue_may_be_mugged() {
     let log = Log::default();
     let world = World::new(&log, "comity", 2, false);
     world.enter(Table::new(&log, [0, 1]));
-    world.terms(false, false, Room::Workers);
+    world.terms(false, false, Room::Cores);
     world.employ(0);
     assert!(!world.has_excess() && world.without_core().next().is_none());
     let table = world.member().unwrap();

@@ -126,6 +126,7 @@ struct Model<'a> {
     pools: Vec<Pool>,
     told: InForce,
     has_work: bool,
+    keeps_core: bool,
     has_lost: bool,
     population: usize,
     used: u64,
@@ -150,6 +151,7 @@ impl<'a> Model<'a> {
             pools: vec![pool],
             told: InForce::default(),
             has_work: true,
+            keeps_core: false,
             has_lost: false,
             population: 1,
             used: 0,
@@ -425,6 +427,10 @@ impl Pools for Model<'_> {
 
     fn has_work(&self) -> bool {
         self.has_work
+    }
+
+    fn keeps_core(&self) -> bool {
+        self.keeps_core
     }
 
     fn population(&self) -> usize {
@@ -703,8 +709,13 @@ fn a_coordinator_without_work_for_a_quantum_leaves_off() {
     // There was some since the last look; the next may be the last, and is not put off.
     assert_eq!(coordination.come_by(&mut model, 4 * QUANTUM), Visit::Looked);
     assert_eq!(coordination.next(), 5 * QUANTUM);
+    // While the thread that hands in tasks runs on a core of the program, it comes by each quantum.
+    model.keeps_core = true;
+    assert_eq!(coordination.come_by(&mut model, 5 * QUANTUM), Visit::Looked);
+    assert_eq!(coordination.next(), 6 * QUANTUM);
+    model.keeps_core = false;
     model.take_effects();
-    assert_eq!(coordination.come_by(&mut model, 5 * QUANTUM), Visit::Rests);
+    assert_eq!(coordination.come_by(&mut model, 6 * QUANTUM), Visit::Rests);
     assert_eq!(model.take_effects(), []);
     coordination.leave_off(&mut model);
     assert_eq!(model.take_effects(), [Effect::WantNothing, Effect::Round(0), Effect::LeaveOff(0)]);

@@ -55,6 +55,7 @@ macro_rules! pool {
             confine(worker: WorkerId, cores: Option<CoreSet>) -> bool;
             lead(worker: WorkerId, core: usize, sleeps: bool) -> bool;
             up(me: WorkerId);
+            caller_runs() -> bool;
             worker_is_up();
         }
     };

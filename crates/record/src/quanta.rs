@@ -189,6 +189,7 @@ macro_rules! pools {
     ($how:ident) => {
         methods! { & $how self:
             has_work() -> bool;
+            keeps_core() -> bool;
             population() -> usize;
             has_its_place() -> bool;
         }

@@ -32,6 +32,9 @@ pub enum Then {
     /// It receives one; if there is none, it looks again, with this step from the start, and keeps its worker
     /// meanwhile.
     Look(usize),
+    /// It receives one; if there is none, its thread waits for it in a system call, and the process keeps its worker
+    /// meanwhile, as a task does that waits on a condition variable.
+    Wait(usize),
 }
 
 impl Step {
@@ -49,8 +52,10 @@ impl Step {
 pub enum Next {
     /// It goes on with this.
     GoesOn(Strand),
-    /// It waits for the other end of a channel.
+    /// It waits for the other end of a channel, and leaves its worker.
     Blocks,
+    /// It waits for the other end of a channel, and keeps its worker, whose thread waits in a system call.
+    Waits,
     /// It has ended.
     Ends,
 }
@@ -62,6 +67,14 @@ pub struct Done {
     pub next: Next,
     /// Another, which was blocked, can go on with this.
     pub unblocked: Option<Strand>,
+    /// Another, whose thread waits, goes on with this there.
+    pub woken: Option<Strand>,
+}
+
+impl Done {
+    fn of(next: Next) -> Done {
+        Done { next, unblocked: None, woken: None }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -127,7 +140,7 @@ impl Network {
                 let end: &mut Option<usize> = match step.then {
                     Then::GoOn => continue,
                     Then::Send(channel) => &mut ends[channel].0,
-                    Then::Receive(channel) | Then::Look(channel) => &mut ends[channel].1,
+                    Then::Receive(channel) | Then::Look(channel) | Then::Wait(channel) => &mut ends[channel].1,
                 };
                 assert!(end.is_none_or(|other| other == nth), "process {nth} has another's end of a channel");
                 *end = Some(nth);
@@ -189,6 +202,22 @@ impl Network {
         Network::new((0..tasks).map(task).collect(), &vec![strips as usize; tasks - 1])
     }
 
+    /// A ring of tasks that hold their workers while they wait. In each round a task works, sets a flag for the next
+    /// task, and waits asleep for the flag of the one before it, as on a condition variable. `lock` is what a look at
+    /// the flag takes.
+    ///
+    /// # Panics
+    /// With less than two tasks, or if the work or the lock takes no time.
+    pub fn ring(tasks: usize, rounds: u32, work: u64, lock: u64) -> Network {
+        assert!(tasks > 1, "a ring has two tasks");
+        let task = |nth: usize| {
+            let before = (nth + tasks - 1) % tasks;
+            (vec![Step::new(work, Then::Send(nth)), Step::new(lock, Then::Wait(before))], rounds)
+        };
+        // A task is ahead of another by less than one round for each task between them, so no flag is set in vain.
+        Network::new((0..tasks).map(task).collect(), &vec![tasks + 1; tasks])
+    }
+
     /// How many processes it has.
     pub fn processes(&self) -> usize {
         self.processes.len()
@@ -208,32 +237,35 @@ impl Network {
     /// The process' strand is done.
     pub fn done(&mut self, process: u32) -> Done {
         let process = process as usize;
-        let Some(step) = self.processes[process].step() else { return Done { next: Next::Ends, unblocked: None } };
+        let Some(step) = self.processes[process].step() else { return Done::of(Next::Ends) };
         let (channel, other) = match step.then {
             Then::GoOn => {
                 self.processes[process].advance();
-                return Done { next: Next::GoesOn(self.strand(process)), unblocked: None };
+                return Done::of(Next::GoesOn(self.strand(process)));
             }
             Then::Send(channel) => (channel, self.channels[channel].to),
-            Then::Receive(channel) | Then::Look(channel) => (channel, self.channels[channel].from),
+            Then::Receive(channel) | Then::Look(channel) | Then::Wait(channel) => {
+                (channel, self.channels[channel].from)
+            }
         };
         if !self.operate(process, step.then) {
             if let Then::Look(_) = step.then {
                 self.looked += step.work.get();
-                return Done { next: Next::GoesOn(self.strand(process)), unblocked: None };
+                return Done::of(Next::GoesOn(self.strand(process)));
             }
             self.processes[process].blocked_on = Some(channel);
-            return Done { next: Next::Blocks, unblocked: None };
+            return Done::of(if let Then::Wait(_) = step.then { Next::Waits } else { Next::Blocks });
         }
-        let mut unblocked = None;
+        let (mut unblocked, mut woken) = (None, None);
         if self.processes[other].blocked_on == Some(channel)
             && let Some(waits) = self.processes[other].step()
             && self.operate(other, waits.then)
         {
             self.processes[other].blocked_on = None;
-            unblocked = Some(self.strand(other));
+            let goes_on = if let Then::Wait(_) = waits.then { &mut woken } else { &mut unblocked };
+            *goes_on = Some(self.strand(other));
         }
-        Done { next: Next::GoesOn(self.strand(process)), unblocked }
+        Done { next: Next::GoesOn(self.strand(process)), unblocked, woken }
     }
 
     /// Sends or receives. False: there is no room, or no message.
@@ -250,7 +282,7 @@ impl Network {
                 *sent += 1;
                 state.digest = mixed(state.digest, *sent);
             }
-            Then::Receive(channel) | Then::Look(channel) => {
+            Then::Receive(channel) | Then::Look(channel) | Then::Wait(channel) => {
                 let Channel { messages, received, .. } = &mut self.channels[channel];
                 let Some(message) = messages.pop_front() else { return false };
                 if message.number != *received {
@@ -269,9 +301,11 @@ impl Network {
         self.looked
     }
 
-    /// Whether a process waits for the other end of a channel.
+    /// Whether a process waits for the other end of a channel, and has left its worker.
     pub fn is_blocked(&self, process: u32) -> bool {
-        self.processes[process as usize].blocked_on.is_some()
+        let process = &self.processes[process as usize];
+        let keeps_worker = process.step().is_some_and(|step| matches!(step.then, Then::Wait(_)));
+        process.blocked_on.is_some() && !keeps_worker
     }
 
     /// For each process a digest of all messages that it has received, and of their senders' then: the same
@@ -298,10 +332,10 @@ impl Network {
         let mut now = 0;
         while let Some(Reverse((at, process))) = running.pop() {
             now = at;
-            let Done { next, unblocked } = network.done(process);
+            let Done { next, unblocked, woken } = network.done(process);
             let next = if let Next::GoesOn(strand) = next { Some(strand) } else { None };
-            running
-                .extend(next.into_iter().chain(unblocked).map(|strand| Reverse((at + strand.length.get(), strand.id))));
+            let strands = next.into_iter().chain(unblocked).chain(woken);
+            running.extend(strands.map(|strand| Reverse((at + strand.length.get(), strand.id))));
         }
         now
     }
@@ -350,7 +384,7 @@ mod tests {
     fn played(mut network: Network, last: bool) -> Network {
         let mut ready: VecDeque<u32> = network.start().iter().map(|strand| strand.id).collect();
         while let Some(process) = if last { ready.pop_back() } else { ready.pop_front() } {
-            let Done { next, unblocked } = network.done(process);
+            let Done { next, unblocked, .. } = network.done(process);
             network.check().unwrap();
             ready.extend(unblocked.map(|strand| strand.id));
             if let Next::GoesOn(strand) = next {

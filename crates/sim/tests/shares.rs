@@ -6,6 +6,7 @@ use comity_policy::Policy;
 use comity_protocol::TURN;
 use comity_protocol::orders::Request;
 use comity_protocol::table::PROBES_EVERY;
+use comity_sim::network::Network;
 use comity_sim::program::{Fork, ForkJoin};
 use comity_sim::random::stream;
 use comity_sim::threads::{Costs, Host};
@@ -372,5 +373,33 @@ fn tasks_that_block_hold_no_cores_that_others_could_use() {
         let idle = (host.idle_beside_work() - before) as f64 / 1e9;
         println!("{work_us} µs of work after {sleep_us}: {idle:.2} of {CORES} cores idle beside work");
         assert!(idle <= 0.05 * CORES as f64, "{idle:.2}");
+    }
+}
+
+/// Tasks that wait for each other beside a program that computes, in times of the time that it takes on one core of its own.
+fn waits_beside(tasks: &Network, workers: u32, seed: u64) -> f64 {
+    let time = |cores: usize, beside: bool| {
+        let mut host = Host::new(cores, Costs::default(), seed);
+        let program = host.submit_network(0, tasks.clone(), Policy::default(), workers, 1);
+        if beside {
+            host.submit(0, endless(cores), Policy::default(), cores as u32, 3);
+        }
+        host.run(60_000 * MS, 100_000).unwrap();
+        host.fate(program).ended.expect("it ends") as f64
+    };
+    time(2, true) / time(1, false)
+}
+
+#[test]
+fn tasks_that_wait_for_each_other_beside_another_program_take_no_longer_than_on_a_core_of_their_own() {
+    for tasks in [2, 4, 8, 16] {
+        // For a second, and for less than the coordinator needs to find a task that does not move.
+        for strips in [10_000 / tasks as u32, 1_000 / tasks as u32] {
+            let ring = Network::ring(tasks, strips, 100_000, 100);
+            let wave = Network::wavefront(tasks, strips, 100_000, 1_000);
+            let [asleep, looking] = [ring, wave].map(|network| waits_beside(&network, tasks as u32, 1));
+            println!("{tasks} tasks, {strips} strips: asleep {asleep:.2}, looking {looking:.2}");
+            assert!(asleep <= 1.5 && looking <= 3.0, "{tasks} tasks, {strips} strips: {asleep:.2} and {looking:.2}");
+        }
     }
 }

@@ -47,6 +47,9 @@ pub(crate) const PROPOSES: u64 = 16;
 /// A program fills in `steals`, `accelerations` and `refusals`.
 pub(crate) const THIEVES: u64 = 32;
 
+/// A program fills in `shortfall`.
+pub(crate) const SHORTFALL: u64 = 64;
+
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 
@@ -152,7 +155,8 @@ pub(crate) struct Slot {
     pub(crate) due_ns: AtomicU64,
     /// How it proposes that cores are divided, as a [`Proposal`](comity_policy::allotment::Proposal).
     pub(crate) proposal: AtomicU32,
-    spare_half: AtomicU32,
+    /// Why it uses less than it holds or is due, as a [`Shortfall`](comity_protocol::Shortfall). Only for show.
+    pub(crate) shortfall: AtomicU32,
     /// What its thieves have done since its first pool began, in all of them. Only for show.
     pub(crate) steals: AtomicU64,
     pub(crate) accelerations: AtomicU64,
@@ -195,7 +199,7 @@ const _: () = {
     assert!(offset_of!(Slot, tenure) == 312 && offset_of!(Slot, asked_weight) == 320);
     assert!(offset_of!(Slot, asked_cores) == 328 && offset_of!(Slot, asked_pause) == 336);
     assert!(offset_of!(Slot, asks) == 344 && offset_of!(Slot, correction) == 348 && offset_of!(Slot, due_ns) == 352);
-    assert!(offset_of!(Slot, proposal) == 360 && offset_of!(Slot, spare_half) == 364);
+    assert!(offset_of!(Slot, proposal) == 360 && offset_of!(Slot, shortfall) == 364);
     assert!(offset_of!(Slot, steals) == 368 && offset_of!(Slot, accelerations) == 376);
     assert!(offset_of!(Slot, refusals) == 384 && offset_of!(Slot, spare) == 512);
     assert!(size_of::<Slot>() == 1024);

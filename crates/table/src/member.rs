@@ -28,13 +28,15 @@ use comity_policy::UNCORRECTED;
 use comity_policy::allotment::{Claim, Proposal};
 
 use crate::fault;
-use crate::layout::{CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SLOTS, SWITCHES, Slot, TAKEN, THIEVES};
+use crate::layout::{
+    CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN, THIEVES,
+};
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::{CoreSet, CoreWord, SlotId, Thieves};
 use crate::{text, thieves};
 use comity_protocol::orders::Requests;
 use comity_protocol::table::{self, Report};
-use comity_protocol::{Party, STOPPED_AFTER, Standing};
+use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing};
 
 #[cfg(test)]
 mod conformance;
@@ -333,6 +335,14 @@ impl Member {
         slot.accelerations.store(done.accelerations, Ordering::Relaxed);
         thieves::write(&slot.refusals, &done.refusals);
         self.fills_in(THIEVES);
+    }
+
+    /// Publishes why the program used less than it held or was due in the last quantum.
+    pub fn publish_shortfall(&self, reason: Option<Shortfall>) {
+        if self.own_slot().is_some() {
+            self.own().shortfall.store(Shortfall::to_bits(reason), Ordering::Relaxed);
+            self.fills_in(SHORTFALL);
+        }
     }
 
     /// Says so of what has been filled in.

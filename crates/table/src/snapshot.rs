@@ -9,12 +9,12 @@ use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli};
 
-use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SLOTS, SWITCHES, TAKEN, THIEVES};
+use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, TAKEN, THIEVES};
 use crate::map::{Location, Map, TableError};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, Thieves, text, thieves};
 use comity_protocol::orders::Requests;
-use comity_protocol::{Party, partition};
+use comity_protocol::{Party, Shortfall, partition};
 
 /// Whether a program lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,9 @@ pub struct Program {
     /// What its thieves had done then. `None`: it does not publish that, for it is a command or of an older build, or
     /// has joined a moment ago.
     pub thieves: Option<Thieves>,
+    /// Why it used less than it held or was due when its coordinator last looked. `None`: it used that, or does not
+    /// publish a reason.
+    pub shortfall: Option<Shortfall>,
     /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment
     /// ago.
     pub requests: Option<Requests>,
@@ -183,6 +186,8 @@ impl Snapshot {
                     accelerations: slot.accelerations.load(Ordering::Relaxed),
                     refusals: thieves::read(&slot.refusals),
                 }),
+                shortfall: Shortfall::from_bits(slot.shortfall.load(Ordering::Relaxed))
+                    .filter(|_| publishes(SHORTFALL)),
                 requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
                 tenure: None,
             };
@@ -374,6 +379,7 @@ mod tests {
             proposal: None,
             switches: None,
             thieves: None,
+            shortfall: None,
             requests: None,
             tenure: None,
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
-use comity_table::{Life, Location, Program, Snapshot, Thieves};
+use comity_table::{Life, Location, Program, Shortfall, Snapshot, Thieves};
 use serde::Serialize;
 
 use super::screen::Wish;
@@ -92,6 +92,10 @@ pub struct Row {
     pub entitled: Option<f64>,
     /// What it is due beyond what it uses, in cores; `null` as with these.
     pub owed: Option<f64>,
+    /// Why it used less than it held or was due, when its coordinator last looked: `tasks wait` (for each other, for
+    /// input or for a lock), `no core` (for workers that rest while tasks are queued) or `few tasks`. `null` if it used
+    /// that, for a command, and for an older build.
+    pub shortfall: Option<&'static str>,
     /// Context switches each second; `null` as with `cpu`.
     pub switches_per_s: Option<f64>,
     /// Cores that their owners took back from it, each second.
@@ -229,6 +233,11 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
         cpu,
         entitled,
         owed: entitled.zip(cpu).map(|(entitled, cpu)| (entitled - cpu).max(0.0)),
+        shortfall: program.shortfall.map(|reason| match reason {
+            Shortfall::TasksWait => "tasks wait",
+            Shortfall::WorkersWait => "no core",
+            Shortfall::FewTasks => "few tasks",
+        }),
         switches_per_s: then.and_then(|then| Some(rate(now.switches?.saturating_sub(then.switches?) as f64))),
         lost_per_s: then.map_or(0.0, |then| rate(now.lost.saturating_sub(then.lost) as f64)),
         lost: program.lost,
@@ -286,6 +295,7 @@ mod tests {
             due: Some(Duration::from_millis(2 * cpu_ms)),
             switches: None,
             thieves: None,
+            shortfall: None,
             requests: None,
             tenure: None,
         }

@@ -57,7 +57,7 @@ struct Column {
 }
 
 /// As many of them as fit, from the first; the name is between the slot and the others, and takes what is left.
-const COLUMNS: [Column; 18] = [
+const COLUMNS: [Column; 19] = [
     Column { title: "cpu", width: 7, cell: cpu },
     Column { title: "wants", width: 5, cell: |row| row.wants.to_string() },
     Column { title: "held", width: 4, cell: |row| row.held.to_string() },
@@ -68,6 +68,7 @@ const COLUMNS: [Column; 18] = [
     Column { title: "weight", width: 6, cell: |row| row.weight.to_string() },
     Column { title: "due", width: 5, cell: |row| in_cores(row.entitled) },
     Column { title: "owed", width: 5, cell: |row| in_cores(row.owed) },
+    Column { title: "short for", width: 10, cell: |row| row.shortfall.unwrap_or("-").to_owned() },
     Column { title: "awake", width: 5, cell: |row| row.awake.to_string() },
     Column { title: "sw/s", width: 7, cell: |row| whole(row.switches_per_s) },
     Column { title: "pid", width: 7, cell: |row| row.pid.to_string() },
@@ -369,6 +370,7 @@ mod tests {
             cpu: Some(1.5),
             entitled: Some(1.75),
             owed: Some(0.25),
+            shortfall: Some("tasks wait"),
             switches_per_s: Some(331.4),
             lost_per_s: 0.5,
             lost: 7,
@@ -408,7 +410,7 @@ mod tests {
     #[test]
     fn every_width_has_whole_numbers_and_the_narrow_the_most_important() {
         let view = View::new(Sort::Slot, String::new());
-        for width in [60, 80, 120, 152] {
+        for width in [60, 80, 131, 163] {
             let lines: Vec<String> = body(&sample(), &view, width).iter().map(|line| line.to_string()).collect();
             assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
             assert!(
@@ -416,9 +418,9 @@ mod tests {
                 "{lines:#?}"
             );
             assert!(lines[2].contains("stopped") && !lines[2].contains('~'), "{lines:#?}");
-            assert_eq!(lines[0].contains("pid"), width >= 120, "{lines:#?}");
-            assert_eq!(lines[0].contains("policy") && lines[0].contains("steals/s"), width >= 120, "{lines:#?}");
-            assert_eq!(lines[1].contains(" 99000 no hypervisor"), width == 152, "{lines:#?}");
+            assert_eq!(lines[0].contains("pid"), width >= 131, "{lines:#?}");
+            assert_eq!(lines[0].contains("policy") && lines[0].contains("steals/s"), width >= 131, "{lines:#?}");
+            assert_eq!(lines[1].contains(" 99000 no hypervisor"), width == 163, "{lines:#?}");
         }
         for width in 0..60 {
             assert!(!body(&sample(), &view, width).is_empty());

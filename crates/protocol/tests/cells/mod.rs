@@ -10,10 +10,12 @@ use comity_protocol::platform::{Counter, Lock, Once, Parker, Platform, Waker, Wo
 
 use self::alloc::rc::Rc;
 
-/// A platform for one thread, which counts barriers.
+/// A platform for one thread, which counts barriers and notes wake-ups.
 #[derive(Clone, Default)]
 pub struct Cells {
     pub barriers: Rc<Cell<u32>>,
+    /// What the waker does next, of the last thread that was woken.
+    pub woken_by: Rc<Cell<Option<Waker>>>,
     /// Whether each is refused.
     pub refuses: bool,
 }
@@ -50,8 +52,29 @@ impl Counter for One<i32> {
     }
 }
 
-impl Parker for One<u32> {
-    fn wake(&self, _: Waker) {}
+pub struct Bed {
+    word: One<u32>,
+    woken_by: Rc<Cell<Option<Waker>>>,
+}
+
+impl Word<u32> for Bed {
+    fn load(&self, order: Ordering) -> u32 {
+        self.word.load(order)
+    }
+
+    fn store(&self, value: u32, order: Ordering) {
+        self.word.store(value, order);
+    }
+
+    fn compare_exchange(&self, current: u32, new: u32, success: Ordering, failure: Ordering) -> Result<u32, u32> {
+        self.word.compare_exchange(current, new, success, failure)
+    }
+}
+
+impl Parker for Bed {
+    fn wake(&self, waker: Waker) {
+        self.woken_by.set(Some(waker));
+    }
 }
 
 pub struct Guarded<T>(RefCell<T>);
@@ -83,7 +106,7 @@ impl Platform for Cells {
     type Bool = One<bool>;
     type Word = One<u32>;
     type Counter = One<i32>;
-    type Parker = One<u32>;
+    type Parker = Bed;
     type Lock<T: 'static> = Guarded<T>;
     type Once<T> = Later<T>;
 
@@ -99,8 +122,8 @@ impl Platform for Cells {
         One(Cell::new(0))
     }
 
-    fn parker(&self, _: WorkerId, value: u32) -> One<u32> {
-        One(Cell::new(value))
+    fn parker(&self, _: WorkerId, value: u32) -> Bed {
+        Bed { word: One(Cell::new(value)), woken_by: Rc::clone(&self.woken_by) }
     }
 
     fn lock<T>(&self, value: T) -> Guarded<T> {

@@ -36,6 +36,7 @@ use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
 use crate::workers::mask;
 use crate::workers::registry::Registry;
+use crate::workers::view::View;
 
 /// How soon a program tries again that found the table full.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -77,7 +78,7 @@ fn keep(program: &Arc<Program>) {
         program.set_dormant(true);
         // Before the look at what is asked.
         let asks = coordinator.as_ref().map_or(0, |coordinator| coordinator.member.asks());
-        if !has_work(program) && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
+        if !has_work(program) && !keeps_core(program) && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
             match &coordinator {
                 Some(coordinator) => program.wait_in(&coordinator.member, asks, heard, program.patience()),
                 None => program.wait(heard, program.patience()),
@@ -119,6 +120,15 @@ fn has_work(program: &Program) -> bool {
         is_at_work || pool.queued() > 0
     };
     program.list().iter().any(|(_, pool)| has_work(pool))
+}
+
+/// True if a pool keeps a core for the thread that handed in its last task.
+fn keeps_core(program: &Program) -> bool {
+    let keeps_core = |pool: &Registry| {
+        let view = View { registry: pool, awaited: &|| false };
+        pool.activation.as_ref().is_some_and(|activation| activation.keeps_core(&activation.books(), &view))
+    };
+    program.list().iter().any(|(_, pool)| keeps_core(pool))
 }
 
 /// Sharing is a courtesy: without it a program goes on as it would have without Comity.
@@ -251,6 +261,7 @@ impl<'a> Coordinator<'a> {
         let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
         self.member.publish(cpu, Some([voluntary_switches, involuntary_switches]));
         self.member.publish_thieves(&self.program.thieves());
+        self.member.publish_shortfall(self.coordination.shortfall());
         self.member.publish_due(self.before + Duration::from_nanos(self.coordination.due_ns()));
         if self.mended.elapsed() >= MEND {
             self.mend(pools);
@@ -473,6 +484,10 @@ impl quantum::Pools for Driver<'_> {
 
     fn has_work(&self) -> bool {
         has_work(self.program)
+    }
+
+    fn keeps_core(&self) -> bool {
+        keeps_core(self.program)
     }
 
     fn population(&self) -> usize {

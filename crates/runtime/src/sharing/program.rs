@@ -26,6 +26,7 @@ use crate::fork::PerProcess;
 use crate::seam::seen;
 use crate::watching::trace::{self, Holding, Mode, Trace};
 use crate::workers::registry::Registry;
+use crate::workers::view::View;
 
 /// How long a program without pools waits for the next.
 const WAIT_FOR_NEXT_POOL: Duration = Duration::from_millis(100);
@@ -243,6 +244,12 @@ impl Program {
         pool.enroll(Box::new(Enrolled { program: Arc::clone(self), pool: id }));
         self.admit(&pools, id, pool);
         drop(pools);
+        if let Some(activation) = pool.activation.as_ref().filter(|activation| activation.member().is_some()) {
+            // The pool takes the place of one that has ended. The kernel started its threads anywhere, perhaps behind
+            // those of another program.
+            let view = View { registry: pool, awaited: &|| false };
+            activation.employ(&mut activation.books(), &view, pool.queued());
+        }
         self.wake_coordinator();
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use comity_os::cpu_clock::ThreadId;
 use comity_os::lock;
 
 use crate::raw::latch::ThreadLatch;
@@ -33,6 +34,11 @@ impl Registry {
     /// In a process that was forked from the pool's, where no worker would ever run it.
     pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
         self.assert_of_this_process();
+        if self.activation.is_some() {
+            let is_outside = current::with(|worker| worker.is_none());
+            let caller = if is_outside { ThreadId::current().as_raw() } else { 0 };
+            self.caller.store(caller, Ordering::Relaxed);
+        }
         self.injector.push(job);
         self.sleep.after_injection(submitter, &View { registry: self, awaited: &|| false });
         self.begin();

@@ -66,6 +66,10 @@ impl Pool for View<'_> {
         self.registry.masks.is_up(me);
     }
 
+    fn caller_runs(&self) -> bool {
+        self.registry.caller_runs()
+    }
+
     fn worker_is_up(&self) {
         if let Some(program) = self.registry.program() {
             program.worker_is_up();

@@ -415,6 +415,11 @@ impl Pools for Driver<'_> {
         self.share().activation.books().is_at_work() || self.pool.shows_task()
     }
 
+    /// What hands in the tasks here is no thread.
+    fn keeps_core(&self) -> bool {
+        false
+    }
+
     fn population(&self) -> usize {
         self.table.population()
     }

@@ -8,12 +8,13 @@ use comity_protocol::dialogue::{Effect, Step};
 use comity_protocol::sleep::Sleep;
 
 use super::coordinator::Share;
+use super::kernel::Place;
 use super::ledger::Ledger;
 use super::platform::Cells;
 use super::quota::Quota;
 use super::table::Part;
 use super::worker::{Doing, Rest, Worker};
-use super::{Counts, Fate, Host, Switches, Thread};
+use super::{Counts, Due, Fate, Host, Switches, Thread};
 use crate::conversation::Line;
 use crate::network::{Done, Network, Next};
 use crate::program::{Program, Strand};
@@ -537,11 +538,11 @@ impl Host {
     }
 
     /// A task that can block has come to the end of a step.
-    fn step_is_done(&mut self, thread: Thread, task: u32, Done { next, unblocked }: Done) {
+    fn step_is_done(&mut self, thread: Thread, task: u32, Done { next, unblocked, woken }: Done) {
         let now = self.now;
         let pool = self.pool_mut(thread.program);
         let mut noted = match next {
-            Next::GoesOn(_) => pool.ledger.goes_on(task),
+            Next::GoesOn(_) | Next::Waits => pool.ledger.goes_on(task),
             Next::Blocks => pool.ledger.block(task),
             Next::Ends => pool.ledger.end(task),
         };
@@ -553,11 +554,37 @@ impl Host {
             return self.expect(noted);
         }
         self.expect(noted);
+        if let Some(other) = woken {
+            self.wake_waiting(thread.program, other);
+        }
+        if next == Next::Waits {
+            return self.wait_for_peer(thread, task);
+        }
         let next = if let Next::GoesOn(strand) = next { Some(strand) } else { None };
         match unblocked {
             Some(other) => self.carry(thread, other, next),
             None => self.go_on(thread, next),
         }
+    }
+
+    /// The thread waits in a system call, with the task in hand, until another task wakes it.
+    fn wait_for_peer(&mut self, thread: Thread, task: u32) {
+        self.worker_mut(thread).doing = Doing::Strand(task);
+        self.deactivate(thread);
+        self.worker_mut(thread).place = Place::Blocked;
+    }
+
+    /// The thread that waits with this task goes on with it.
+    fn wake_waiting(&mut self, program: u32, strand: Strand) {
+        let waits = |worker: &Worker| worker.doing == Doing::Strand(strand.id) && worker.place == Place::Blocked;
+        let found = self.pool(program).workers.iter().position(waits);
+        let Some(worker) = found else {
+            return self.expect(Err(format!("no thread waits with task {}", strand.id)));
+        };
+        let thread = Thread { program, worker: worker as u32 };
+        self.run_strand(thread, strand);
+        let latency = self.wake_latency();
+        self.plan(self.now + latency, Due::Up(thread));
     }
 
     /// With its task, or with the newest of its queue.

@@ -79,6 +79,10 @@ impl activation::Pool for Queues<'_> {
 
     fn up(&self, _: WorkerId) {}
 
+    fn caller_runs(&self) -> bool {
+        false
+    }
+
     fn worker_is_up(&self) {
         if let Some(share) = &self.0.share {
             share.worker_is_up();

@@ -1,10 +1,12 @@
-//! The members that are no kernels: a server with bursts, and two programs with a pipe between them.
+//! The members that are no kernels: a server with bursts, two programs with a pipe between them, and programs whose
+//! tasks or phases wait for each other.
 
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::process::exit;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +26,10 @@ pub enum Role {
     Reader,
     /// Works, and writes a byte to standard output, in each task.
     Writer,
+    /// Builds a pool for each step, whose tasks wait for each other.
+    Steps,
+    /// Computes outside of the pool between two parallel phases.
+    Phases,
 }
 
 /// The server is idle for so long between two bursts.
@@ -36,6 +42,17 @@ const BURSTS: [&str; 3] = ["fib:n=33", "fib:n=35", "fib:n=34"];
 const READER_STEPS: u64 = 20_000;
 const WRITER_STEPS: u64 = 40_000;
 
+/// Rows of work, each with a barrier behind it, that a task of [`Role::Steps`] does in one step.
+const ROWS: usize = 32;
+
+/// Steps of about 2 ns: of a row of [`Role::Steps`], of a parallel piece of [`Role::Phases`], and of its serial part.
+const ROW_STEPS: u64 = 10_000;
+const PIECE_STEPS: u64 = 25_000;
+const SERIAL_STEPS: u64 = 1_000_000;
+
+/// Pieces of a parallel phase of [`Role::Phases`].
+const PIECES: usize = 64;
+
 impl Role {
     /// As on the command line.
     pub fn name(self) -> &'static str {
@@ -43,16 +60,35 @@ impl Role {
             Role::Server => "server",
             Role::Reader => "reader",
             Role::Writer => "writer",
+            Role::Steps => "steps",
+            Role::Phases => "phases",
         }
     }
 
     /// Works until it is ended from outside.
     pub fn run(self) -> Result<(), Failure> {
-        let built = ThreadPoolBuilder::new().num_threads(2 * cores::usable().get()).build();
-        let pool = built.map_err(|error| Failure::Run(error.to_string()))?;
+        let workers = 2 * cores::usable().get();
+        let build = || {
+            let built = ThreadPoolBuilder::new().num_threads(workers).build();
+            built.map_err(|error| Failure::Run(error.to_string()))
+        };
+        let pool = build()?;
         let lost = |error: io::Error| Failure::Run(format!("no pipe: {error}"));
         match self {
             Role::Server => serve(pool),
+            Role::Steps => loop {
+                step(&build()?, workers);
+            },
+            Role::Phases => loop {
+                black_box(piece(0, SERIAL_STEPS));
+                pool.install(|| {
+                    comity::for_range(0..PIECES, 1, |part| {
+                        part.for_each(|nth| {
+                            black_box(piece(nth, PIECE_STEPS));
+                        });
+                    });
+                });
+            },
             Role::Reader => {
                 let pipe = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(lost)?);
                 forever(&pool, |nth| {
@@ -89,6 +125,24 @@ fn serve(pool: ThreadPool) -> Result<(), Failure> {
             }
         }
     }
+}
+
+/// Runs one step of [`Role::Steps`]: as many tasks as workers, which meet at a barrier after each row.
+fn step(pool: &ThreadPool, tasks: usize) {
+    let barrier = Barrier::new(tasks);
+    pool.install(|| {
+        comity::scope(|scope| {
+            for task in 0..tasks {
+                let barrier = &barrier;
+                scope.spawn(move |_| {
+                    for _ in 0..ROWS {
+                        black_box(piece(task, ROW_STEPS));
+                        barrier.wait();
+                    }
+                });
+            }
+        });
+    });
 }
 
 fn forever(pool: &ThreadPool, task: impl Fn(usize) -> u64 + Sync) -> ! {

@@ -41,6 +41,8 @@ pub enum Program {
         /// Workers for each core.
         per_core: usize,
     },
+    /// A wavefront: tasks that wait for each other on condition variables, two for each core.
+    Wavefront,
     /// A command of `comity run`, for the shell.
     Command(&'static str),
     /// A program of this bench.
@@ -84,6 +86,7 @@ impl Program {
             own(&["kernel", kernel, "--rounds", "1000000", "--workers", &workers.to_string()])
         };
         Ok(match self {
+            Program::Wavefront => kernel(&format!("wavefront:tasks={}", 2 * cores), 2 * cores),
             Program::Fib => kernel("fib:n=38", 2 * cores),
             Program::Sleepers { spins, per_core } => {
                 kernel(&format!("io:tasks=1000000000,sleep_us=1000,spins={spins}"), per_core * cores)
@@ -97,6 +100,7 @@ impl Program {
     pub fn name(&self) -> &'static str {
         match self {
             Program::Fib => "fib",
+            Program::Wavefront => "wavefront",
             Program::Sleepers { .. } => "sleepers",
             Program::Command(LOOKS_IN) => "looks in",
             Program::Command(BURNERS) => "burners",
@@ -187,6 +191,24 @@ pub const ROWS: &[Row] = &[
         name: "pipe",
         what: "tasks that block on a pipe, beside the program that fills it",
         members: &[of(Program::Role(Role::Reader)), of(Program::Role(Role::Writer))],
+        events: &[],
+    },
+    Row {
+        name: "waits",
+        what: "tasks that wait for each other on condition variables, beside fib",
+        members: &[of(Program::Wavefront), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "steps",
+        what: "a pool for each step, whose tasks meet at barriers, beside fib",
+        members: &[of(Program::Role(Role::Steps)), of(Program::Fib)],
+        events: &[],
+    },
+    Row {
+        name: "phases",
+        what: "2 ms of work outside of the pool between two parallel phases, beside fib",
+        members: &[of(Program::Role(Role::Phases)), of(Program::Fib)],
         events: &[],
     },
     Row {

@@ -41,9 +41,11 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// `share=slowdown` it publishes as well how much it gains from all cores, and under `share=time` that it wants all
 /// cores in turn.
 ///
-/// In a program that is alone or shares time all workers may be awake, for tasks may wait for each other. Once every
-/// task moves and workers wait for cores, workers beyond the cores would only hold tasks up. Then as many as there are
-/// cores may be awake, until workers block, or do not move beside tasks that no worker has begun.
+/// Tasks may wait for each other. So all workers of a program may be awake at first, in a program that holds cores as
+/// well: its workers are confined to these cores, and the kernel switches between them. A blocked task then never holds
+/// up a task that can run. Once every task moves and workers wait for cores, workers beyond the cores only cost
+/// switches. Then as many workers as there are cores may be awake, until workers block, or do not move while tasks wait
+/// that no worker has begun. See [`Breadth`].
 ///
 /// In a guest with a host that takes time away, it uses no more cores than are [worth it](Fold).
 #[derive(Debug)]
@@ -71,11 +73,10 @@ pub(super) struct Courtesy {
     was_gang: bool,
     /// Part of the quantum was of a probe.
     is_probed: bool,
-    room: Room,
-    /// Looks in succession that spoke for fewer workers.
-    crowded: u32,
-    /// So many are asked for: more after it had too few.
-    caution: u32,
+    /// How many workers may be awake while the program is alone or shares time.
+    free: Breadth,
+    /// How many workers may be awake while it holds cores and other programs want cores.
+    beside: Breadth,
     /// Quanta until the account that comes next.
     due: u16,
 }
@@ -105,6 +106,10 @@ const CAUTION: u32 = 2;
 
 /// The same, after there were too few.
 const MOST_CAUTION: u32 = 128;
+
+/// Blocked time in hundredths of a quantum from which tasks count as waiting for each other. Short waits for locks and
+/// pages stay below it.
+const BLOCKS: u64 = 5;
 
 /// So many programs for each core are no [crowd](CROWD) any longer.
 const NO_CROWD: u32 = 2;
@@ -207,9 +212,8 @@ impl Courtesy {
             owed: Owed::default(),
             was_gang: false,
             is_probed: false,
-            room: Room::Workers,
-            crowded: 0,
-            caution: CAUTION,
+            free: Breadth::default(),
+            beside: Breadth::default(),
             due: 1,
         }
     }
@@ -218,6 +222,11 @@ impl Courtesy {
 /// Whether `part` is at least so many hundredths of `whole`.
 fn is_at_least(part: u64, hundredths: u64, whole: u64) -> bool {
     u128::from(part) * 100 >= u128::from(whole) * u128::from(hundredths)
+}
+
+/// True if tasks block, as far as workers were asked.
+fn is_blocking(account: &Account) -> bool {
+    account.blocked_ns > 0 && is_at_least(account.blocked_ns, BLOCKS, account.elapsed_ns)
 }
 
 impl Courtesy {
@@ -229,7 +238,7 @@ impl Courtesy {
         let are_alike = is_at_least(together, 90, machine) && is_at_least(machine, 90, together);
         let in_crowd = is_many && are_alike;
         if in_crowd != self.in_crowd {
-            (self.in_crowd, self.room, self.crowded, self.caution) = (in_crowd, Room::Workers, 0, CAUTION);
+            (self.in_crowd, self.free) = (in_crowd, Breadth::default());
             self.enter(Mode::Time);
         }
     }
@@ -287,31 +296,70 @@ impl Courtesy {
         (self.mode, self.looks, self.able, self.unable, self.unused) = (mode, 0, 0, 0, Unused::default());
     }
 
+    /// Which of the two breadths is in force.
+    fn breadth(&mut self, account: &Account) -> &mut Breadth {
+        if account.alone || self.mode == Mode::Time { &mut self.free } else { &mut self.beside }
+    }
+
     fn choose_room(&mut self, account: &Account) {
+        let in_crowd = self.in_crowd;
+        let is_free = account.alone || self.mode == Mode::Time;
         let machine_ns = account.elapsed_ns.saturating_mul(account.usable.into());
+        let computes = is_at_least(account.used_ns, 90, machine_ns) && account.awake > account.usable;
+        // Beside others the workers wait for the cores of other programs.
+        let may_be_too_many = account.alone && account.workers > account.usable;
+        let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
+        let has_too_many = if is_free { computes || waits || in_crowd } else { !is_blocking(account) };
+        if !is_free && self.beside.room == Room::Workers && account.awake <= account.held.max(1) {
+            // No worker was asked whether its task blocks.
+            return;
+        }
+        self.breadth(account).look(account, has_too_many, if in_crowd { Room::One } else { Room::Cores });
+    }
+}
+
+/// How many workers of a program may be awake, and what the last looks said of that.
+#[derive(Clone, Copy, Debug)]
+struct Breadth {
+    room: Room,
+    /// Looks in succession that spoke for fewer workers; or looks since there is room for fewer.
+    looks: u32,
+    /// The number of looks in succession that it takes: more after there were too few workers.
+    caution: u32,
+}
+
+impl Default for Breadth {
+    fn default() -> Breadth {
+        Breadth { room: Room::Workers, looks: 0, caution: CAUTION }
+    }
+}
+
+impl Breadth {
+    /// Learns of one look, which found more workers awake than the program needs (`has_too_many`) or not. After enough
+    /// of them there is room for `fewer`.
+    fn look(&mut self, account: &Account, has_too_many: bool, fewer: Room) {
         match self.room {
             Room::Workers => {
-                let computes = is_at_least(account.used_ns, 90, machine_ns) && account.awake > account.usable;
-                // Beside others it is for those that its workers wait.
-                let may_be_too_many = account.alone && account.workers > account.usable;
-                let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
-                let is_crowded = (computes || waits || self.in_crowd) && account.unmoved == 0;
-                self.crowded = if is_crowded { self.crowded + 1 } else { 0 };
-                if self.crowded >= self.caution {
-                    self.room = if self.in_crowd { Room::One } else { Room::Cores };
-                    self.crowded = 0;
+                self.looks = if has_too_many && account.unmoved == 0 { self.looks + 1 } else { 0 };
+                if self.looks >= self.caution {
+                    (self.room, self.looks) = (fewer, 0);
                 }
             }
             Room::Cores | Room::One => {
-                self.crowded = self.crowded.saturating_add(1);
+                self.looks = self.looks.saturating_add(1);
                 if account.queued > 0 && account.retired > 0 && account.blocked > 0 {
                     // The longer it went well, the less it takes to try it again.
-                    let went_well = self.crowded >= self.caution.saturating_mul(4);
+                    let went_well = self.looks >= self.caution.saturating_mul(4);
                     self.caution = if went_well { CAUTION } else { (4 * self.caution).min(MOST_CAUTION) };
-                    (self.room, self.crowded) = (Room::Workers, 0);
+                    (self.room, self.looks) = (Room::Workers, 0);
                 }
             }
         }
+    }
+
+    /// True if the last looks spoke for fewer workers, and more of them are needed.
+    fn gathers(&self) -> bool {
+        self.room == Room::Workers && self.looks > 0
     }
 }
 
@@ -320,7 +368,7 @@ impl Coordinator for Courtesy {
         let worth = self.fold.look(account);
         // What the host takes away is no part of its share.
         let account = &Account { share_milli: account.share_milli.min(worth.saturating_mul(1000)), ..*account };
-        let before = (self.mode, self.room);
+        let before = (self.mode, self.breadth(account).room);
         if account.first && !mem::replace(&mut self.has_begun, true) {
             self.enter(Mode::Cores);
         }
@@ -336,9 +384,7 @@ impl Coordinator for Courtesy {
             if !self.in_crowd {
                 self.choose_mode(account);
             }
-            if account.alone || self.mode == Mode::Time {
-                self.choose_room(account);
-            }
+            self.choose_room(account);
         }
         // Of a gang the time of its turns is due, and not what it makes of them.
         if self.mode == Mode::Time || account.alone || (is_gang && self.divides == Divides::Time) {
@@ -349,11 +395,13 @@ impl Coordinator for Courtesy {
         let wanted = if self.mode == Mode::Cores { account.queued.min(account.retired) } else { 0 };
         let free = wanted.min(account.free);
         let back = (wanted - free).min(account.lent);
-        let gathers = self.room == Room::Workers && self.crowded > 0;
-        let is_settled = before == (self.mode, self.room) && self.able == 0 && self.unable == 0 && !gathers;
+        let breadth = *self.breadth(account);
+        let is_settled =
+            before == (self.mode, breadth.room) && self.able == 0 && self.unable == 0 && !breadth.gathers();
         let may_be_stuck = account.unmoved > 0 && account.queued > 0 && account.retired > 0;
-        let is_calm = !account.first && is_settled && free == 0 && back == 0 && account.blocked == 0 && !may_be_stuck;
-        let most = if account.alone && self.room == Room::Workers { CALM_ALONE } else { CALM };
+        let blocks = account.blocked > 0 || is_blocking(account);
+        let is_calm = !account.first && is_settled && free == 0 && back == 0 && !blocks && !may_be_stuck;
+        let most = if account.alone && breadth.room == Room::Workers { CALM_ALONE } else { CALM };
         self.due = if is_calm { (2 * self.due).min(most) } else { 1 };
         // Where many programs take turns, all looks together are to cost no more than where few do. In a crowd less
         // depends on them.
@@ -364,7 +412,7 @@ impl Coordinator for Courtesy {
             worth,
             cores: Claims::More { free, own_only: false, back },
             mode: self.mode,
-            room: if worth < account.usable && self.room == Room::Workers { Room::Cores } else { self.room },
+            room: if worth < account.usable && breadth.room == Room::Workers { Room::Cores } else { breadth.room },
             due: self.due.max(crowd.try_into().unwrap_or(u16::MAX)),
             out_of_turn: OutOfTurn::Rests,
             correction: self.owed.correction(),
@@ -590,6 +638,33 @@ mod tests {
         assert_eq!(room(waits), Room::Workers);
         // The next time it takes more to be sure.
         let until_narrow = (1..).find(|_| room(alone) == Room::Cores);
+        assert_eq!(until_narrow, Some(8));
+    }
+
+    #[test]
+    fn beside_others_there_is_room_for_all_workers_while_tasks_block_or_do_not_move() {
+        let mut courtesy = Courtesy::new(Divides::Equal);
+        courtesy.enter(Mode::Cores);
+        let computes = Account { awake: 4, held: 1, ..beside(10, 10, 10, 10) };
+        let mut room = |account: Account| courtesy.quantum(&account).room;
+        // A task that does not move may be waiting for another, and a twentieth of a quantum is more than a lock takes.
+        let waits = [Account { unmoved: 1, ..computes }, Account { blocked_ns: MS / 2, ..computes }];
+        for account in waits {
+            assert_eq!([(); 9].map(|()| room(account)), [Room::Workers; 9]);
+        }
+        assert_eq!([(); 3].map(|()| room(computes)), [Room::Workers, Room::Cores, Room::Cores]);
+        // No worker was asked while no more are awake than cores are held.
+        let mut serial = Courtesy::new(Divides::Equal);
+        serial.enter(Mode::Cores);
+        let alike = Account { awake: 1, ..computes };
+        assert_eq!([(); 9].map(|()| serial.quantum(&alike).room), [Room::Workers; 9]);
+        // Short waits for a lock do not count.
+        assert_eq!(room(Account { blocked_ns: MS / 3, ..computes }), Room::Cores);
+        // A task blocks while another is queued: that may be what it waits for.
+        let blocks = Account { queued: 1, retired: 15, blocked: 1, ..computes };
+        assert_eq!(room(blocks), Room::Workers);
+        // The program narrowed too early, so the next time it takes four times as many looks.
+        let until_narrow = (1..).find(|_| room(computes) == Room::Cores);
         assert_eq!(until_narrow, Some(8));
     }
 

@@ -126,6 +126,10 @@ impl activation::Pool for View<'_> {
 
     fn up(&self, _: WorkerId) {}
 
+    fn caller_runs(&self) -> bool {
+        false
+    }
+
     fn worker_is_up(&self) {}
 }
 

@@ -155,6 +155,10 @@ impl Pool for World {
 
     fn up(&self, _: WorkerId) {}
 
+    fn caller_runs(&self) -> bool {
+        false
+    }
+
     fn worker_is_up(&self) {}
 }
 
