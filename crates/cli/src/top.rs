@@ -42,9 +42,9 @@ and is entitled to at the moment; waits: cores that it wants and has not; lends:
 its own that others use; lost/s: cores that their owners took back from it, each
 second; short for: why it uses less than it holds or is due: `tasks wait` (for
 each other, for input or for a lock), `no core` (workers rest beside queued
-tasks) or `few tasks`; sw/s: context switches each second; steals/s: how often in a second its
-workers took a task from each other; accel/s: how often one without a task gave
-another what was left of its time slice; refused/s: how often it would have, and
+tasks) or `few tasks`; sw/s: context switches each second; steals/s: how often
+in a second its workers took a task from each other; accel/s: how often one
+without a task gave another what was left of its time slice; refused/s: how often it would have, and
 did not; mostly for: the most frequent reason. `-` stands for what a program
 does not publish, a command of `comity run` none of these four; for cpu of one
 that rests or does not live there is `paused`, `stopped` or `dead`. As many

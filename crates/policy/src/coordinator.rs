@@ -146,7 +146,7 @@ pub enum Mode {
 /// How many workers of a program may be awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// All of them. In a program that holds cores beside others they are confined to these cores.
+    /// All workers. In a program that holds cores beside other programs, the workers are confined to these cores.
     Workers,
     /// As many as the program can use cores, or as it holds if other programs want cores; and some for workers that
     /// need none at the moment.

@@ -335,8 +335,8 @@ impl Default for Breadth {
 }
 
 impl Breadth {
-    /// Learns of one look, which found more workers awake than the program needs (`has_too_many`) or not. After enough
-    /// of them there is room for `fewer`.
+    /// Notes one look. `has_too_many`: more workers were awake than the program needs. After enough such looks the room
+    /// is `fewer`.
     fn look(&mut self, account: &Account, has_too_many: bool, fewer: Room) {
         match self.room {
             Room::Workers => {
