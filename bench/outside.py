@@ -52,12 +52,19 @@ def program(options, contestant, name, table):
 
 
 def pair(options, contestant, names):
-    """Repeats both programs at once. Returns per program the mean wall time and the cores that it used meanwhile."""
-    table, runs, end = new_table(), ([], []), time.time() + options.seconds
+    """Repeats both programs at once. Returns per program the mean wall time and the cores that it used meanwhile.
+
+    A run counts if both programs ran until its end. Otherwise the slower program's last run would have the machine
+    for itself, once the other one is through.
+    """
+    table, runs, end, through = new_table(), ([], []), time.time() + options.seconds, [False, False]
 
     def repeat(nth):
-        while time.time() < end:
-            runs[nth].append(program(options, contestant, names[nth], table))
+        while not all(through):
+            found = program(options, contestant, names[nth], table)
+            if not all(through):
+                runs[nth].append(found)
+                through[nth] = time.time() > end
 
     threads = [threading.Thread(target=repeat, args=(nth,)) for nth in (0, 1)]
     [thread.start() for thread in threads]

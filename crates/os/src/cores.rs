@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::system::calls;
 use crate::{CORES, CoreSet};
@@ -57,8 +57,17 @@ fn limit(allowed: NonZeroUsize, quota: f64) -> NonZeroUsize {
 
 /// The NUMA node of a core; 0 where the kernel does not say. It is asked once for each core.
 pub fn node(core: usize) -> usize {
-    static NODES: [OnceLock<usize>; CORES] = [const { OnceLock::new() }; CORES];
-    NODES.get(core).map_or(0, |node| *node.get_or_init(|| node_of(core).unwrap_or(0)))
+    const UNKNOWN: usize = usize::MAX;
+    // No lock: a child that is forked while another thread asks would find it taken for ever.
+    static NODES: [AtomicUsize; CORES] = [const { AtomicUsize::new(UNKNOWN) }; CORES];
+    let Some(node) = NODES.get(core) else { return 0 };
+    let known = node.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known;
+    }
+    let found = node_of(core).unwrap_or(0);
+    node.store(found, Ordering::Relaxed);
+    found
 }
 
 fn package_of(id: usize) -> Option<usize> {

@@ -75,6 +75,12 @@ pub trait Cores {
     /// may claim the core at once, and this program's thread may still be on it.
     fn release(&self, core: Option<usize>) -> Option<usize>;
 
+    /// A worker needs this core, or one that the driver chooses, no more. Another pool of the program that
+    /// [lacks](Cores::lack) one has it from now on. If there is none, as [`Cores::release`].
+    fn pass_on(&self, core: Option<usize>) -> Option<usize> {
+        self.release(core)
+    }
+
     /// Whether there is a core to claim. Asked after [`Cores::want`]: a program that releases a core later rings.
     fn any_free(&self) -> bool;
 
@@ -82,6 +88,10 @@ pub trait Cores {
     /// which may run before the lock of the books is free, and waits for it. While the coordinator watches a core that
     /// was left a moment ago, it is not rung and comes by of its own accord.
     fn want(&self, wants: bool);
+
+    /// Says whether more workers are awake than the pool holds cores. Such a pool uses a core at once that another pool
+    /// of the program [passes on](Cores::pass_on).
+    fn lack(&self, _lacks: bool) {}
 
     /// The pool has no task for the free core that it was rung for: another that wants one is to be rung.
     fn decline(&self);
@@ -118,12 +128,20 @@ impl<C: Cores + ?Sized> Cores for Box<C> {
         (**self).release(core)
     }
 
+    fn pass_on(&self, core: Option<usize>) -> Option<usize> {
+        (**self).pass_on(core)
+    }
+
     fn any_free(&self) -> bool {
         (**self).any_free()
     }
 
     fn want(&self, wants: bool) {
         (**self).want(wants);
+    }
+
+    fn lack(&self, lacks: bool) {
+        (**self).lack(lacks);
     }
 
     fn decline(&self) {
@@ -515,25 +533,50 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         while books.held() > needed {
             let core = own.take().or_else(|| books.spare().next());
             // If it cannot be released its owner has taken it back, and the books learn what else is lost.
-            if !self.release(books, member, core) && self.note_losses(books, member) == 0 {
+            if !Self::pass_on(books, member, core) && self.note_losses(books, member) == 0 {
                 return;
             }
         }
     }
 
-    /// True if the pool keeps a core for the thread that handed in its last task, because that thread runs and no worker
-    /// is awake. Another program that claimed the core would wake a worker, which then takes the time of that thread,
-    /// and the next task would have to wait for the core.
+    /// True if the pool, of which no worker is awake, keeps a core: a worker was woken and is not up yet, or the thread
+    /// that handed in its last task runs. Another program that claimed the core would wake a worker, which then takes
+    /// the time of that thread, and the next task would have to wait for the core.
     pub fn keeps_core(&self, books: &Books, pool: &impl Pool<Platform = P>) -> bool {
-        let may_keep = self.sharing.sleeper == Sleeper::LendsCore && !self.is_free() && !self.is_closed();
         // One core for all pools of the program: its caller is one thread.
         let is_only = |member: &C| member.held_by_program().iter().all(|core| books.held.contains(core));
-        may_keep && books.awake() == 0 && books.held() > 0 && self.member().is_some_and(is_only) && pool.caller_runs()
+        self.may_keep()
+            && books.awake() == 0
+            && books.held() > 0
+            && self.member().is_some_and(is_only)
+            && (self.about_to_be_up(books, pool) > 0 || pool.caller_runs())
+    }
+
+    /// Whether the pool holds cores beside others, and lends those that it does not need.
+    fn may_keep(&self) -> bool {
+        self.sharing.sleeper == Sleeper::LendsCore && !self.is_free() && !self.is_closed()
+    }
+
+    /// Workers that were woken and are not up yet. On a single core the one that wakes another runs on, and may fall
+    /// asleep before the other comes to that core.
+    fn about_to_be_up(&self, books: &Books, pool: &impl Pool<Platform = P>) -> u32 {
+        let is_woken = |worker: &WorkerId| !books.is(*worker, State::Awake) && !pool.sleep().is_at_rest(*worker);
+        books.workers().filter(is_woken).count() as u32
+    }
+
+    /// Where a thread outside of the pool is to wait for its task, if it is on core `at`, which another program may
+    /// hold: on the cores that the pool or else its program holds beside others. `None`: where it is.
+    pub fn refuge(&self, at: usize) -> Option<CoreSet> {
+        let member = self.member().filter(|_| self.sharing.sleeper == Sleeper::LendsCore && !self.is_free())?;
+        let held = Some(self.books().held).filter(|held| !held.is_empty());
+        let held = held.unwrap_or_else(|| member.held_by_program());
+        (!held.is_empty() && !held.contains(at)).then_some(held)
     }
 
     /// The number of cores that the pool needs.
     fn needed(&self, books: &Books, pool: &impl Pool<Platform = P>) -> u32 {
-        books.awake() + u32::from(self.keeps_core(books, pool))
+        let coming = if self.may_keep() { self.about_to_be_up(books, pool) } else { 0 };
+        books.awake() + coming.max(u32::from(self.keeps_core(books, pool)))
     }
 
     /// A core for a worker that is awake, if there is one to be had.
@@ -587,6 +630,11 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         member.release(core).inspect(|released| books.lose(*released)).is_some()
     }
 
+    /// The same of one that no worker needs: see [`Cores::pass_on`].
+    fn pass_on(books: &mut Books, member: &C, core: Option<usize>) -> bool {
+        member.pass_on(core).inspect(|core| books.lose(*core)).is_some()
+    }
+
     /// A core was taken back, or there is one to be had. True: some were taken back.
     pub fn rung(&self, books: &mut Books, pool: &impl Pool<Platform = P>, queued: usize) -> bool {
         let Some(member) = self.member() else { return false };
@@ -632,7 +680,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         if self.sharing.sleeper != Sleeper::KeepsCore || self.is_closed() {
             let needed = if self.is_by_time() { 0 } else { self.needed(books, pool) };
             let idle_cores = books.held().saturating_sub(needed);
-            let released = (0..idle_cores).take_while(|_| self.release(books, member, None)).count() as u32;
+            let released = (0..idle_cores).take_while(|_| Self::pass_on(books, member, None)).count() as u32;
             if released < idle_cores {
                 // Their owners have taken the others back.
                 self.note_losses(books, member);
@@ -732,6 +780,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         };
         let wants = (is_short || rests_for_want) && books.held() < self.most() && !self.is_free();
         member.want(wants);
+        member.lack(wants && is_short);
         // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms
         // of an opened pool before it sees that the pool is open: while it sees the pool closed, it makes none hungry.
         if wants && books.retired() > 0 && member.any_free() && !self.is_closed() {

@@ -19,6 +19,8 @@
 //!   moves, and halves after.
 //! - A program that a quota stops could use what it is granted.
 //! - What workers waited for counts only where all of them were asked at both looks; else what is presumed stands.
+//! - The time of workers that have ended counts too. A program that builds a pool for each step has all of its time
+//!   there.
 //!
 //! To ask the system where a worker's time went is expensive on threads, so it is asked only where the answer may
 //! change something. A driver's methods are called in that order: what costs nothing first. Times are in nanoseconds.
@@ -150,8 +152,13 @@ pub trait Process {
     /// If a quota stops the program: what it is granted in so much time.
     fn granted_ns(&mut self, lasted_ns: u64) -> Option<u64>;
 
-    /// Time that all workers together have had a task.
+    /// Time that all workers together have had a task, those that have ended included.
     fn busy_ns(&mut self) -> u64;
+
+    /// Where the time of the workers went that have ended, since the process began. A worker may end after its pool.
+    fn ended(&mut self) -> Times {
+        Times::default()
+    }
 }
 
 /// How long the machine's cores had nothing to run between two looks that both asked for it.
@@ -186,6 +193,8 @@ pub(crate) struct Observer {
     clock_ns: u64,
     held_ns: u64,
     busy_ns: u64,
+    /// Time of workers that have ended, as far as an account has it.
+    ended: Times,
     first_thread: Option<Times>,
     idle_clock: IdleClock,
     steal_clock: StealClock,
@@ -235,6 +244,7 @@ impl Observer {
             clock_ns,
             held_ns: 0,
             busy_ns: 0,
+            ended: Times::default(),
             first_thread: None,
             idle_clock: IdleClock::default(),
             steal_clock: StealClock::default(),
@@ -252,7 +262,10 @@ impl Observer {
         let held_ns = held - core::mem::replace(&mut self.held_ns, held);
         let clock = process.clock_ns();
         let used_ns = clock.saturating_sub(core::mem::replace(&mut self.clock_ns, clock));
-        let asks = asks(basis, used_ns, held_ns, lasted);
+        let ended = process.ended();
+        // Workers that have ended may have had little time because they waited for a core.
+        let had_ns = used_ns + ended.for_core.saturating_sub(self.ended.for_core);
+        let asks = asks(basis, [used_ns, had_ns], held_ns, lasted);
         let leaves_some = basis.mode == Mode::Cores && used_ns < held_ns;
         let idle_ns = self.idle_clock.look(if leaves_some { process.idle_ns() } else { None });
         let steal = self.steal_clock.look(lasted, || process.stolen());
@@ -289,6 +302,7 @@ impl Observer {
         }
         let busy = process.busy_ns();
         account.usage_ns = busy.saturating_sub(core::mem::replace(&mut self.busy_ns, busy));
+        sums.look_back(before.into_values(), ended, &mut self.ended);
         (account.unmoved, account.blocked_ns) = (sums.unmoved, sums.blocked_ns);
         // What is known if the workers are not asked.
         let presumed_ns = if basis.mode == Mode::Cores { used_ns.max(held_ns) } else { used_ns };
@@ -297,13 +311,14 @@ impl Observer {
     }
 }
 
-/// Whether it may change something what the workers waited for.
-fn asks(Basis { mode, room, share_milli, .. }: Basis, used_ns: u64, held_ns: u64, lasted: u64) -> bool {
+/// Whether it may change something what the workers waited for. `had_ns`: what the program used, and what it is known
+/// to have waited for.
+fn asks(Basis { mode, room, share_milli, .. }: Basis, [used_ns, had_ns]: [u64; 2], held_ns: u64, lasted: u64) -> bool {
     let share_ns = lasted * u64::from(share_milli) / 1000;
     match mode {
         // In a crowd nothing follows from it.
         Mode::Time if room == Room::One => false,
-        Mode::Time => used_ns > share_ns.min(lasted) / LITTLE && used_ns < share_ns,
+        Mode::Time => had_ns > share_ns.min(lasted) / LITTLE && used_ns < share_ns,
         Mode::Cores => used_ns < held_ns || held_ns < share_ns / 2,
     }
 }
@@ -390,6 +405,32 @@ impl Sums {
         self.able_ns += able(on_core, for_core, self.lasted);
     }
 
+    /// The same for the workers of pools that have `gone` since the last look, and of those that came and went
+    /// meanwhile. `known`: the time of ended workers that earlier accounts have.
+    fn look_back(&mut self, gone: impl Iterator<Item = Seen>, ended: Times, known: &mut Times) {
+        let mut are_known = true;
+        for one in gone.flat_map(|pool| pool.workers) {
+            match one.times {
+                Some(Times { on_core, for_core }) => {
+                    known.on_core += on_core;
+                    known.for_core += for_core;
+                }
+                None => are_known = false,
+            }
+        }
+        // A worker that has not ended yet counts at the next look.
+        let on_core = ended.on_core.saturating_sub(known.on_core);
+        let for_core = ended.for_core.saturating_sub(known.for_core);
+        known.on_core += on_core;
+        known.for_core += for_core;
+        if self.asks && are_known {
+            self.on_core_ns += on_core;
+            self.for_core_ns += for_core;
+            self.able_ns += on_core + for_core;
+        }
+        self.is_partial |= self.asks && !are_known;
+    }
+
     /// What the program could have used, and what its threads had or waited for.
     fn could_use(&self, used_ns: u64, presumed_ns: u64, granted_ns: Option<u64>) -> (u64, u64) {
         if let Some(granted_ns) = granted_ns {
@@ -442,6 +483,27 @@ mod tests {
         assert_eq!([able(5, 5, 10), able(0, 10, 10), able(3, 40, 10)], [10; 3]);
         // It blocked for three quarters of the time, or of that in which it did not wait for a core.
         assert_eq!([able(2, 0, 8), able(1, 4, 8), able(0, 0, 8)], [2, 2, 0]);
+    }
+
+    #[test]
+    fn the_time_of_workers_that_have_ended_counts_once() {
+        let times = |on_core, for_core| Times { on_core, for_core };
+        let pool = |times| Seen { workers: vec![One { times, ..One::default() }], relief: 0, still: 0 };
+        let mut known = times(0, 0);
+        let mut look_back = |gone: Vec<Seen>, ended| {
+            let mut sums = Sums { lasted: 100, asks: true, ..Sums::default() };
+            sums.look_back(gone.into_iter(), ended, &mut known);
+            (sums.on_core_ns, sums.for_core_ns, sums.able_ns, sums.is_partial)
+        };
+        // One pool came and went.
+        assert_eq!(look_back(vec![], times(10, 30)), (10, 30, 40, false));
+        assert_eq!(look_back(vec![], times(10, 30)), (0, 0, 0, false));
+        // An earlier look has a part of what this worker had. It ends after its pool.
+        assert_eq!(look_back(vec![pool(Some(times(20, 5)))], times(10, 30)), (0, 0, 0, false));
+        assert_eq!(look_back(vec![], times(35, 36)), (5, 1, 6, false));
+        // What this one had before is not known, so neither is what it had since.
+        assert_eq!(look_back(vec![pool(None)], times(99, 99)), (0, 0, 0, true));
+        assert_eq!(look_back(vec![], times(100, 99)), (1, 0, 1, false));
     }
 
     #[test]

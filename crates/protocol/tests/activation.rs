@@ -33,11 +33,16 @@ struct Table<'a> {
     log: &'a Log,
     free: RefCell<CoreSet>,
     held: RefCell<CoreSet>,
+    /// What other pools of the program hold.
+    beside: RefCell<CoreSet>,
+    /// More workers are awake than cores are held.
+    lacks: Cell<bool>,
 }
 
 impl<'a> Table<'a> {
     fn new(log: &'a Log, free: impl IntoIterator<Item = usize>) -> Table<'a> {
-        Table { log, free: RefCell::new(free.into_iter().collect()), held: RefCell::default() }
+        let free = RefCell::new(free.into_iter().collect());
+        Table { log, free, held: RefCell::default(), beside: RefCell::default(), lacks: Cell::new(false) }
     }
 }
 
@@ -47,7 +52,16 @@ impl Cores for Table<'_> {
     }
 
     fn held_by_program(&self) -> CoreSet {
-        self.held()
+        self.held().union(*self.beside.borrow())
+    }
+
+    fn pass_on(&self, core: Option<usize>) -> Option<usize> {
+        self.log.add("pass on".to_owned());
+        self.release(core)
+    }
+
+    fn lack(&self, lacks: bool) {
+        self.lacks.set(lacks);
     }
 
     fn claim(&self, _: bool) -> Option<usize> {
@@ -354,6 +368,15 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     world.woke(&world.staff, WorkerId(1), false);
     assert!(!log.take().iter().any(|line| line.starts_with("claim")));
     world.rest(1);
+    // A worker that was woken is not up yet: another woke it on the same core, and fell asleep.
+    world.staff.caller_runs.set(false);
+    world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+    world.employ(0);
+    assert_eq!(world.books().held(), 1);
+    world.woke(&world.staff, WorkerId(1), false);
+    world.staff.caller_runs.set(true);
+    world.rest(1);
+    assert_eq!(world.books().held(), 1);
     // It blocks, or shares time with others: the core is lent at the next look.
     world.staff.caller_runs.set(false);
     world.employ(0);
@@ -363,6 +386,56 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
         world.terms(alone, by_time, Room::Cores);
         assert!(!world.keeps_core(&world.books(), &world.staff));
     }
+}
+
+#[test]
+fn a_core_that_no_worker_needs_passes_to_another_pool_and_one_that_is_released_does_not() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 2, false);
+    let table = world.enter(Table::new(&log, [0, 1]));
+    world.terms(false, false, Room::Cores);
+    world.employ(0);
+    log.take();
+    world.rest(0);
+    assert_eq!(log.take()[..2], ["pass on", "release 0"]);
+    assert!(!table.lacks.get());
+    // As when the program holds more than it may.
+    assert!(world.release(&mut world.books(), table, Some(1)));
+    assert_eq!(log.take(), ["release 1"]);
+    table.free.take();
+    world.employ(0);
+    assert!(table.lacks.get(), "a worker is awake without a core");
+    world.terms(true, false, Room::Cores);
+    world.employ(0);
+    assert!(!table.lacks.get(), "alone it needs none");
+}
+
+#[test]
+fn a_thread_outside_waits_for_its_task_on_a_core_that_the_pool_or_its_program_holds_beside_others() {
+    let log = Log::default();
+    let world = World::new(&log, "comity", 2, false);
+    let refuge = |at| world.refuge(at).map(|cores| cores.iter().collect::<Vec<_>>());
+    assert_eq!(refuge(3), None, "no table, no cores");
+    let table = world.enter(Table::new(&log, [0, 1]));
+    world.terms(false, false, Room::Cores);
+    world.employ(0);
+    assert_eq!([0, 1].map(refuge), [None, None], "it is on one");
+    assert_eq!(refuge(3), Some(vec![0, 1]));
+    for worker in [0, 1] {
+        world.rest(worker);
+    }
+    assert_eq!(refuge(3), None, "none is held");
+    table.beside.borrow_mut().insert(2);
+    assert_eq!([2, 3].map(refuge), [None, Some(vec![2])]);
+    for (alone, by_time) in [(true, false), (false, true)] {
+        world.terms(alone, by_time, Room::Cores);
+        assert_eq!(refuge(3), None);
+    }
+    let dws = World::new(&log, "dws", 2, false);
+    dws.enter(Table::new(&log, [0, 1]));
+    dws.terms(false, false, Room::Cores);
+    dws.employ(0);
+    assert_eq!(dws.refuge(3), None, "the paper says nothing of such threads");
 }
 
 #[test]

@@ -93,8 +93,10 @@ macro_rules! cores {
             take_back() -> Option<usize>;
             reclaim();
             release(core: Option<usize>) -> Option<usize>;
+            pass_on(core: Option<usize>) -> Option<usize>;
             any_free() -> bool;
             want(wants: bool);
+            lack(lacks: bool);
             decline();
             is_core_wanted() -> bool;
             note_lost(cores: u32);

@@ -127,6 +127,7 @@ macro_rules! process {
             first_thread_is_blocked() -> Option<bool>;
             granted_ns(lasted_ns: u64) -> Option<u64>;
             busy_ns() -> u64;
+            ended() -> Times;
         }
     };
 }

@@ -114,6 +114,13 @@ fn a_mask_that_the_program_sets_later_stays_and_the_table_hears_of_it() {
 }
 
 #[test]
+fn a_thread_that_waits_beside_the_workers_has_its_own_mask_again() {
+    if two_cores() {
+        Table::new("caller").play("caller", "comity");
+    }
+}
+
+#[test]
 fn a_cpuset_that_changes_is_followed_and_is_no_wish() {
     if two_cores() {
         // One that leads threads, and one that binds them.
@@ -199,6 +206,7 @@ fn child() {
         // They know how far they are, and their parent does not.
         "tasks" => tasks(&Watchdog::start("tasks")),
         "pin" => pins(&Watchdog::start("pin")),
+        "caller" => calls(&Watchdog::start("caller")),
         "cpuset" => cpusets(&Watchdog::start("cpuset")),
         "report" => {
             // One of `posix_spawn` is let go by its parent, a moment later.
@@ -316,6 +324,34 @@ fn pins(watchdog: &Watchdog) {
     assert_eq!(pool.broadcast(|_| here()), [last; 4]);
     pool.broadcast(|_| pin(all));
     work_until(&pool, "the table hears that it roams", || in_the_table() == Some(all));
+}
+
+/// A thread that is no worker hands in tasks from a core that the neighbour may hold.
+fn calls(watchdog: &Watchdog) {
+    let all = here();
+    let (_neighbour, pool) = shared_pool();
+    let me = ThreadId::current();
+    let (mut free, mut bound) = (0, 0);
+    for turn in 0.. {
+        watchdog.step(format!("turn {turn}: {free} times it was narrow and free before, and {bound} times bound"));
+        for core in all.iter() {
+            let one: CoreSet = [core].into_iter().collect();
+            pin(one);
+            // The program's own wish: all cores, or this one.
+            let own = if turn % 2 == 0 { all } else { one };
+            pin(own);
+            let seen = pool.install(|| (fib(20), affinity::of(me)).1);
+            assert_eq!(here(), own, "as it was before it waited");
+            match turn % 2 {
+                0 => free += u32::from(seen != own),
+                _ => bound += u32::from(seen != own),
+            }
+        }
+        if free >= 20 && turn >= 40 {
+            break;
+        }
+    }
+    assert_eq!(bound, 0, "a thread that was bound to one core stays there");
 }
 
 fn cpusets(watchdog: &Watchdog) {

@@ -66,6 +66,14 @@ fn with_a_table(role: &str, policy: &str) {
     assert!(output.status.success(), "{}", child::stderr(&output));
 }
 
+#[test]
+fn a_child_that_is_forked_while_another_thread_asks_for_nodes_of_cores_can_ask_too() {
+    let watchdog = Watchdog::start("a_child_that_is_forked_while_another_thread_asks_for_nodes_of_cores_can_ask_too");
+    watchdog.step("nodes");
+    let output = child::run(child::command("nodes"));
+    assert!(output.status.success(), "{}", child::stderr(&output));
+}
+
 /// Two children of one parent would else count as one program with one share, and each as alone.
 #[test]
 fn forked_siblings_are_different_programs() {
@@ -143,6 +151,13 @@ fn child() {
                 let pool = ThreadPoolBuilder::new().policy(Policy::plain()).build().unwrap();
                 assert_eq!(pool.broadcast(|_| allowed()), vec![all; all]);
             });
+        }
+        "nodes" => {
+            let ask = || (0..1024).map(comity_os::cores::node).sum::<usize>();
+            let asks = std::thread::spawn(ask);
+            while !asks.is_finished() {
+                assert!(in_a_fork(|| ask() < usize::MAX));
+            }
         }
         "idle" => {
             build().unwrap();

@@ -7,8 +7,11 @@ pub(crate) trait Membership: Send + Sync {
     /// The cores that the system lets the program use; none until that is known.
     fn granted(&self) -> CoreSet;
 
-    /// A worker of the pool is up: a coordinator that sleeps because no pool had work is to be woken.
+    /// A worker of the pool is up, or is about to be woken for a task: a coordinator that sleeps because no pool had work is to be woken.
     fn worker_is_up(&self);
+
+    /// The worker that calls this ends: the program counts where its time went.
+    fn worker_ends(&self);
 
     /// The pool has ended.
     fn leave(&self);

@@ -78,7 +78,7 @@ fn keep(program: &Arc<Program>) {
         program.set_dormant(true);
         // Before the look at what is asked.
         let asks = coordinator.as_ref().map_or(0, |coordinator| coordinator.member.asks());
-        if !has_work(program) && !keeps_core(program) && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
+        if !has_work(program) && !program.has_cores() && !coordinator.as_ref().is_some_and(Coordinator::is_to_rest) {
             match &coordinator {
                 Some(coordinator) => program.wait_in(&coordinator.member, asks, heard, program.patience()),
                 None => program.wait(heard, program.patience()),
@@ -465,12 +465,11 @@ impl Process for Driver<'_> {
     }
 
     fn busy_ns(&mut self) -> u64 {
-        let of = |pool: &Pool| {
-            let now = pool.registry.now();
-            let books = pool.activation().books();
-            books.workers().map(|worker| pool.registry.peer(worker).busy_ns(now)).sum::<u64>()
-        };
-        self.pools.iter().map(of).sum()
+        self.program.busy_ns()
+    }
+
+    fn ended(&mut self) -> Times {
+        self.program.ended()
     }
 }
 

@@ -14,9 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use comity_os::cpu_clock::ThreadId;
 use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sleeper};
+use comity_protocol::observer::Times;
 use comity_table::{CoreSet, Location, Member, Own, Thieves};
 
 use crate::cores::activation::{Cores, Terms};
@@ -53,8 +55,18 @@ pub(crate) struct Program {
     dormant: AtomicBool,
     /// The cores that the system lets the program use, as the coordinator found; none until then.
     pub(crate) granted: SharedCoreSet,
-    /// The narrow masks that workers of pools have had which have ended: what these have started is still to be let go.
-    ended: Mutex<Vec<Spell>>,
+    ended: Mutex<Ended>,
+}
+
+/// What pools have left that have ended.
+#[derive(Default)]
+struct Ended {
+    /// The narrow masks that their workers had: what these have started is still to be let go.
+    spells: Vec<Spell>,
+    /// Where the time of their workers went.
+    times: Times,
+    /// How long their workers had a task, in nanoseconds.
+    busy_ns: u64,
 }
 
 struct Pools {
@@ -93,6 +105,8 @@ enum Life {
 struct Division {
     policy: Policy,
     cores: Vec<(usize, PoolId)>,
+    /// Pools with more workers awake than they have cores, those first that have lacked one longest.
+    lacking: Vec<PoolId>,
     /// The most cores that the program may use.
     most: usize,
     /// The program is about to leave the table: its pools change nothing there any more.
@@ -124,6 +138,19 @@ impl Division {
     fn take(&mut self, core: usize) {
         self.account();
         self.cores.retain(|(other, _)| *other != core);
+    }
+
+    /// Whether the pool lacks a core from now on.
+    fn lack(&mut self, pool: PoolId, lacks: bool) {
+        self.lacking.retain(|other| lacks || *other != pool);
+        if lacks && !self.lacking.contains(&pool) {
+            self.lacking.push(pool);
+        }
+    }
+
+    /// The pool that has what another leaves.
+    fn heir(&self, of: PoolId) -> Option<PoolId> {
+        self.lacking.iter().copied().find(|pool| *pool != of)
     }
 
     fn of(&self, pool: PoolId) -> CoreSet {
@@ -205,6 +232,7 @@ impl Program {
             division: Mutex::new(Division {
                 policy,
                 cores: Vec::new(),
+                lacking: Vec::new(),
                 most: usize::MAX,
                 closed: false,
                 held_ns: 0,
@@ -264,6 +292,7 @@ impl Program {
                 member: Arc::clone(member),
                 pool: id,
                 wants: AtomicBool::new(false),
+                lacks: AtomicBool::new(false),
             })));
         }
     }
@@ -275,26 +304,37 @@ impl Program {
         if let Some((_, pool)) = &gone {
             // `thieves` holds the same lock, so it counts the pool once. No task is left there to steal.
             count_in(pool, &mut pools.thieves);
+            let mut ended = lock(&self.ended);
+            ended.busy_ns += pool.busy_ns();
+            ended.spells.extend(pool.masks.all_spells());
         }
         if pools.list.is_empty() {
             pools.deserted = Some(Instant::now());
         }
         let member = pools.member.clone();
-        // Outside of the lock: it may be the last reference.
-        drop(pools);
-        if let Some((_, pool)) = &gone {
-            lock(&self.ended).extend(pool.masks.all_spells());
-        }
-        drop(gone);
-        if let Some(member) = member {
+        if let Some(member) = &member {
             let mut division = self.division();
+            division.lack(id, false);
+            // The thread that used the pool goes on. It keeps a core for its next task, as it would beside this pool.
+            let called_alike = |(_, pool): &(PoolId, Arc<Registry>)| {
+                pools.list.iter().find(|(_, other)| pool.is_called_like(other)).map(|(id, _)| *id)
+            };
+            let mut of_same_caller = gone.as_ref().filter(|_| !division.of(id).is_empty()).and_then(called_alike);
             // All are gone if the program has left meanwhile.
             for core in division.of(id).iter() {
-                division.take(core);
-                division.tell(core, Holding::Released);
-                member.release(Some(core));
+                match division.heir(id).or_else(|| of_same_caller.take()) {
+                    Some(heir) => division.give(core, heir),
+                    None => {
+                        division.take(core);
+                        division.tell(core, Holding::Released);
+                        member.release(Some(core));
+                    }
+                }
             }
         }
+        drop(pools);
+        // Outside of the lock: it may be the last reference.
+        drop(gone);
         self.wake_coordinator();
     }
 
@@ -405,7 +445,20 @@ impl Program {
 
     /// What pools have left that have ended since the last time.
     pub(crate) fn take_ended(&self) -> Vec<Spell> {
-        std::mem::take(&mut *lock(&self.ended))
+        std::mem::take(&mut lock(&self.ended).spells)
+    }
+
+    /// Where the time of workers went that have ended while the program was in the table.
+    pub(crate) fn ended(&self) -> Times {
+        lock(&self.ended).times
+    }
+
+    /// Time that all workers together have had a task, in nanoseconds, those that have ended included.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        // Under the lock of the list no pool is both there and among the ended, or neither.
+        let pools = self.pools();
+        let busy: u64 = pools.list.iter().map(|(_, pool)| pool.busy_ns()).sum();
+        busy + lock(&self.ended).busy_ns
     }
 
     // Cores.
@@ -446,6 +499,11 @@ impl Program {
         for (core, pool) in spare.into_iter().zip(short) {
             division.give(core, pool);
         }
+    }
+
+    /// Whether a pool holds a core, which the coordinator releases at the latest when it leaves off.
+    pub(crate) fn has_cores(&self) -> bool {
+        !self.division().cores.is_empty()
     }
 
     // Where the coordinator waits.
@@ -527,6 +585,15 @@ impl Membership for Enrolled {
         }
     }
 
+    fn worker_ends(&self) {
+        let is_in_table = self.program.pools().member.is_some();
+        if is_in_table && let Some(times) = ThreadId::current().times() {
+            let mut ended = lock(&self.program.ended);
+            ended.times.on_core += times.on_core.as_nanos() as u64;
+            ended.times.for_core += times.for_core.as_nanos() as u64;
+        }
+    }
+
     fn leave(&self) {
         self.program.remove(self.pool);
     }
@@ -542,6 +609,7 @@ struct Part {
     member: Arc<Member>,
     pool: PoolId,
     wants: AtomicBool,
+    lacks: AtomicBool,
 }
 
 impl Part {
@@ -555,6 +623,18 @@ impl Part {
             division.give(*core, self.pool);
             division.tell(*core, how);
         })
+    }
+
+    /// The pool's core that is to go: `core`, or one that is not the program's own.
+    fn which(&self, division: &Division, core: Option<usize>) -> Option<usize> {
+        let used = division.of(self.pool);
+        match core {
+            Some(core) => Some(core).filter(|core| used.contains(*core)),
+            None => {
+                let owned = self.member.owned();
+                used.iter().find(|core| !owned.contains(*core)).or_else(|| used.iter().next())
+            }
+        }
     }
 
     /// Whether another pool of the program wants a core.
@@ -597,14 +677,7 @@ impl Cores for Part {
 
     fn release(&self, core: Option<usize>) -> Option<usize> {
         let mut division = self.program.division();
-        let used = division.of(self.pool);
-        let core = match core {
-            Some(core) => Some(core).filter(|core| used.contains(*core)),
-            None => {
-                let owned = self.member.owned();
-                used.iter().find(|core| !owned.contains(*core)).or_else(|| used.iter().next())
-            }
-        }?;
+        let core = self.which(&division, core)?;
         division.take(core);
         division.tell(core, Holding::Released);
         let released = self.member.release(Some(core));
@@ -613,6 +686,21 @@ impl Cores for Part {
             self.program.wake_coordinator();
         }
         released
+    }
+
+    fn pass_on(&self, core: Option<usize>) -> Option<usize> {
+        let mut division = self.program.division();
+        division.keep(self.member.held());
+        let Some(heir) = division.heir(self.pool) else {
+            drop(division);
+            return self.release(core);
+        };
+        let core = self.which(&division, core)?;
+        division.give(core, heir);
+        drop(division);
+        // The heir's books learn of it when the coordinator comes by.
+        self.program.wake_coordinator();
+        Some(core)
     }
 
     fn any_free(&self) -> bool {
@@ -631,6 +719,15 @@ impl Cores for Part {
         self.member.want(self.program.wanting.load(Ordering::Relaxed) > 0);
     }
 
+    fn lack(&self, lacks: bool) {
+        if self.lacks.swap(lacks, Ordering::Relaxed) != lacks {
+            // A pool that has ended may not inherit. Its workers may still come here.
+            let pools = self.program.pools();
+            let lives = pools.list.iter().any(|(id, _)| *id == self.pool);
+            self.program.division().lack(self.pool, lacks && lives);
+        }
+    }
+
     fn decline(&self) {
         self.member.decline();
     }
@@ -641,5 +738,38 @@ impl Cores for Part {
 
     fn note_lost(&self, cores: u32) {
         self.member.note_lost(cores);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_passes_to_the_pool_that_has_lacked_one_longest() {
+        let mut division = Division {
+            policy: Policy::default(),
+            cores: Vec::new(),
+            lacking: Vec::new(),
+            most: usize::MAX,
+            closed: false,
+            held_ns: 0,
+            since: Instant::now(),
+            trace: None,
+        };
+        let [first, second, third] = [1, 2, 3].map(PoolId);
+        assert_eq!(division.heir(first), None);
+        for (pool, lacks) in [(second, true), (third, true), (second, true)] {
+            division.lack(pool, lacks);
+        }
+        assert_eq!(division.heir(first), Some(second));
+        for (pool, lacks) in [(second, false), (second, true), (first, false)] {
+            division.lack(pool, lacks);
+        }
+        assert_eq!(division.heir(first), Some(third));
+        assert_eq!(division.heir(third), Some(second), "a pool does not inherit from itself");
+        division.give(0, first);
+        division.give(0, third);
+        assert_eq!([first, third].map(|pool| division.of(pool).len()), [0, 1]);
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use comity_os::affinity::Mask;
 use comity_os::cpu_clock::ThreadId;
-use comity_os::lock;
+use comity_os::{CoreSet, affinity, cores, lock};
 
 use crate::raw::latch::ThreadLatch;
 use crate::raw::sync::Waker;
@@ -35,9 +36,7 @@ impl Registry {
     pub(crate) fn inject(&self, job: JobRef, submitter: Waker) {
         self.assert_of_this_process();
         if self.activation.is_some() {
-            let is_outside = current::with(|worker| worker.is_none());
-            let caller = if is_outside { ThreadId::current().as_raw() } else { 0 };
-            self.caller.store(caller, Ordering::Relaxed);
+            self.caller.store(ThreadId::current().as_raw(), Ordering::Relaxed);
         }
         self.injector.push(job);
         self.sleep.after_injection(submitter, &View { registry: self, awaited: &|| false });
@@ -85,9 +84,39 @@ impl Registry {
                 let job = StackJob::new(task, ThreadLatch::default());
                 // SAFETY: this frame waits for the latch before it ends.
                 self.inject(unsafe { job.as_job_ref() }, Waker::MakesRoom);
-                job.latch.wait();
+                self.wait_beside_workers(|| job.latch.wait());
                 job.into_result()
             }
         })
+    }
+
+    /// Has a thread that is not a worker `wait` for a task of this pool. If the thread is on a core of another program,
+    /// it wakes on one of the pool's.
+    ///
+    /// The kernel wakes a thread where it ran last. Program and neighbour would hold each other up there at the end of
+    /// each phase, while the pool's own core is idle. The mask is narrow only while the thread waits here, where it
+    /// starts no thread and no process.
+    fn wait_beside_workers(&self, wait: impl FnOnce()) {
+        let cores = self.activation.as_ref().and_then(|activation| activation.refuge(cores::current()));
+        let Some(cores) = cores else { return wait() };
+        let me = ThreadId::current();
+        let mut mask = Mask::default();
+        let found = affinity::of(me);
+        mask.learn(found, self.granted_to_caller(found == self.granted()));
+        let is_confined = mask.note(Some(cores)).is_some_and(|narrow| affinity::confine(me, narrow));
+        wait();
+        if is_confined {
+            let found = affinity::of(me);
+            // Unless another thread of the program has set a mask meanwhile. The cpuset may have changed, too.
+            let is_ours = [true, false].into_iter().any(|known| mask.explains(found, self.granted_to_caller(known)));
+            if let Some(own) = mask.note(None).filter(|_| is_ours) {
+                affinity::confine(me, own);
+            }
+        }
+    }
+
+    /// The cores that the system grants the calling thread, as the coordinator knows it or as it is now.
+    fn granted_to_caller(&self, as_known: bool) -> CoreSet {
+        if as_known { self.granted() } else { affinity::granted() }
     }
 }

@@ -372,6 +372,11 @@ impl Registry {
         caller != 0 && ThreadId::from_raw(caller).is_runnable() == Some(true)
     }
 
+    /// True if the thread that handed in the last task of both pools is the same, and runs.
+    pub(crate) fn is_called_like(&self, other: &Registry) -> bool {
+        self.caller.load(Ordering::Relaxed) == other.caller.load(Ordering::Relaxed) && self.caller_runs()
+    }
+
     /// Makes the next push of every worker look for sleepers. What was written before is visible to them.
     pub(super) fn ring_bells(&self) {
         // Against the fence in `Deque::silence`: either the bell is seen to be silent, or its owner sees what was
@@ -491,6 +496,13 @@ impl Registry {
     /// How many tasks no worker has begun, those from outside included.
     pub(crate) fn queued(&self) -> usize {
         self.peers.iter().map(|peer| peer.queued()).sum::<usize>() + self.injector.len()
+    }
+
+    /// Time that its workers together have had a task since it was built, in nanoseconds; adopted threads do not count.
+    pub(crate) fn busy_ns(&self) -> u64 {
+        let now = self.now();
+        let counts = |id| self.activation.as_ref().is_none_or(|activation| activation.counts(id));
+        self.peers.iter().filter(|peer| counts(peer.id)).map(|peer| peer.busy_ns(now)).sum()
     }
 
     /// Whether the pool's program rests, so that no worker may begin a task.

@@ -34,6 +34,9 @@ impl Work for View<'_> {
     fn make_way(&self) {
         if let Some(activation) = &self.registry.activation {
             activation.make_way();
+            // Not only when the sleeper is up: until the coordinator reports that the program desires cores, it owns
+            // none, and the sleeper's thread waits behind those of other programs.
+            self.worker_is_up();
         }
     }
 

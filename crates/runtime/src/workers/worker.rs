@@ -409,6 +409,9 @@ impl Worker {
         self.serve(&|| self.registry().has_ended() && !self.has_own_tasks(), None, true, Doing::Looking);
         let nothing_is_queued = !self.has_own_tasks() && self.peer.deque.is_empty();
         assert!(nothing_is_queued, "a pool ends only when nothing is queued");
+        if let Some(program) = self.registry().program() {
+            program.worker_ends();
+        }
     }
 }
 

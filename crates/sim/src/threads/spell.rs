@@ -46,6 +46,7 @@ impl Work for Queues<'_> {
     fn make_way(&self) {
         if let Some(share) = &self.0.share {
             share.activation.make_way();
+            share.worker_is_up();
         }
     }
 
