@@ -26,7 +26,8 @@
 //!    has said that it wants a core, or holds the most that it can use.
 //! 5. A core belongs to one pool of its program, or to none: the driver's [`Cores`] sees to it.
 //! 6. A pool that shares time holds no core, from the first [`Activation::employ`] on these terms. A pool without an
-//!    awake worker holds at most one, for the thread that [handed in its last task](Activation::keeps_core).
+//!    awake worker holds, as far as its books know, no more cores than it has woken workers that are not up yet, or one
+//!    for the thread that [handed in its last task](Activation::keeps_core).
 //!
 //! A push may wake a sleeper, which then takes a core or retires. It never wakes one that has retired, so it costs
 //! nothing while there is no core to be had. A worker in the middle of a task is never stopped. When its core was
@@ -34,7 +35,7 @@
 //! task.
 //!
 //! A call of [`Cores`] or [`Pool`] is an effect. The driver carries it out at once, in the order of the calls, and
-//! before the lock of the books is given back. Only [`Pool::worker_is_up`] comes after that.
+//! before the lock of the books is given back. Only [`Pool::worker_is_up`] may come after that.
 
 mod books;
 
@@ -89,8 +90,8 @@ pub trait Cores {
     /// was left a moment ago, it is not rung and comes by of its own accord.
     fn want(&self, wants: bool);
 
-    /// Says whether more workers are awake than the pool holds cores. Such a pool uses a core at once that another pool
-    /// of the program [passes on](Cores::pass_on).
+    /// Says whether more workers are awake beside other programs than the pool holds cores, though it could use more.
+    /// Such a pool uses a core at once that another pool of the program [passes on](Cores::pass_on).
     fn lack(&self, _lacks: bool) {}
 
     /// The pool has no task for the free core that it was rung for: another that wants one is to be rung.
@@ -543,7 +544,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     /// that handed in its last task runs. Another program that claimed the core would wake a worker, which then takes
     /// the time of that thread, and the next task would have to wait for the core.
     pub fn keeps_core(&self, books: &Books, pool: &impl Pool<Platform = P>) -> bool {
-        // One core for all pools of the program: its caller is one thread.
+        // One core for all pools of the program that have no worker awake.
         let is_only = |member: &C| member.held_by_program().iter().all(|core| books.held.contains(core));
         self.may_keep()
             && books.awake() == 0

@@ -58,6 +58,12 @@ impl Times {
     fn sum(self) -> u64 {
         self.on_core + self.for_core
     }
+
+    /// Adds those of another thread.
+    pub fn add(&mut self, other: Times) {
+        self.on_core += other.on_core;
+        self.for_core += other.for_core;
+    }
 }
 
 /// What a driver knows of a worker without asking the system where its time went.
@@ -155,7 +161,8 @@ pub trait Process {
     /// Time that all workers together have had a task, those that have ended included.
     fn busy_ns(&mut self) -> u64;
 
-    /// Where the time of the workers went that have ended, since the process began. A worker may end after its pool.
+    /// Where the time of the workers went whose pools have ended, while the program was in the table. It belongs to the
+    /// same moment as [`Process::pools`]. A worker may end after its pool.
     fn ended(&mut self) -> Times {
         Times::default()
     }
@@ -411,10 +418,7 @@ impl Sums {
         let mut are_known = true;
         for one in gone.flat_map(|pool| pool.workers) {
             match one.times {
-                Some(Times { on_core, for_core }) => {
-                    known.on_core += on_core;
-                    known.for_core += for_core;
-                }
+                Some(times) => known.add(times),
                 None => are_known = false,
             }
         }

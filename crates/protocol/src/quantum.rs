@@ -117,8 +117,8 @@ pub trait Pools: Program + Process {
     /// Whether a worker is awake, or should be.
     fn has_work(&self) -> bool;
 
-    /// True if a pool keeps a core for the thread that handed in its last task: no worker is awake, and that thread
-    /// runs.
+    /// True if a pool keeps a core though no worker is awake: for one that was woken and is not up yet, or for the
+    /// thread that handed in its last task, which runs.
     fn keeps_core(&self) -> bool;
 
     /// How many programs are in the table.

@@ -3,7 +3,7 @@
 //! While a pool has work it comes by once each quantum. Where the policy lends cores it also comes when its bell is
 //! rung, because a core was taken back or became free. What it decides then is `protocol`'s [`quantum`]: this file is
 //! its driver, which has the thread, the books' locks and the table. A program that has had no work for a quantum
-//! holds no core and reports no desire. Its coordinator sleeps until a worker wakes, or until the program is to rest:
+//! holds no core and reports no desire. Its coordinator sleeps until a task comes, or until the program is to rest:
 //! then its pools are closed before they have work.
 
 #[cfg(all(test, not(any(loom, comity_portable))))]
@@ -122,7 +122,7 @@ fn has_work(program: &Program) -> bool {
     program.list().iter().any(|(_, pool)| has_work(pool))
 }
 
-/// True if a pool keeps a core for the thread that handed in its last task.
+/// True if a pool of which no worker is awake keeps a core: see `Activation::keeps_core`.
 fn keeps_core(program: &Program) -> bool {
     let keeps_core = |pool: &Registry| {
         let view = View { registry: pool, awaited: &|| false };
@@ -166,6 +166,8 @@ struct Coordinator<'a> {
     member: Arc<Member>,
     coordination: Seen<Coordination>,
     limits: Limits,
+    /// Where the time of workers went whose pools had ended when the others were listed.
+    ended: Times,
     mender: Mender,
     mended: Instant,
     /// Processor time that the process had before it joined.
@@ -181,6 +183,7 @@ impl<'a> Coordinator<'a> {
             program,
             coordination: seen(Coordination::new(advised(policy), quantum, clock, population)),
             limits: Limits::new(program.policy.folds()),
+            ended: Times::default(),
             mender: Mender::new(),
             mended: Instant::now(),
             before: Duration::from_nanos(clock),
@@ -188,9 +191,10 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    fn pools(&self) -> Vec<Pool> {
-        let pools = self.program.list().into_iter();
-        pools.map(|(id, registry)| Pool { id, queued: registry.queued(), registry }).collect()
+    fn pools(&mut self) -> Vec<Pool> {
+        let (pools, ended) = self.program.list_and_ended();
+        self.ended = ended;
+        pools.into_iter().map(|(id, registry)| Pool { id, queued: registry.queued(), registry }).collect()
     }
 
     /// Has the coordination decide something on the program.
@@ -199,7 +203,8 @@ impl<'a> Coordinator<'a> {
         pools: &[Pool],
         decide: impl FnOnce(&mut Seen<Coordination>, &mut Seen<Driver<'_>>) -> R,
     ) -> R {
-        let mut driver = seen(Driver { program: self.program, member: &self.member, limits: &mut self.limits, pools });
+        let Coordinator { program, member, ended, limits, .. } = self;
+        let mut driver = seen(Driver { program, member, ended: *ended, limits, pools });
         decide(&mut self.coordination, &mut driver)
     }
 
@@ -321,6 +326,7 @@ struct Driver<'a> {
     program: &'a Program,
     member: &'a Member,
     limits: &'a mut Limits,
+    ended: Times,
     pools: &'a [Pool],
 }
 
@@ -469,7 +475,7 @@ impl Process for Driver<'_> {
     }
 
     fn ended(&mut self) -> Times {
-        self.program.ended()
+        self.ended
     }
 }
 

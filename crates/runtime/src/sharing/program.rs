@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use comity_os::cpu_clock::ThreadId;
+use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::{SharedCoreSet, futex, lock};
 use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sleeper};
@@ -27,7 +27,7 @@ use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
 use crate::seam::seen;
 use crate::watching::trace::{self, Holding, Mode, Trace};
-use crate::workers::registry::Registry;
+use crate::workers::registry::{Peer, Registry};
 use crate::workers::view::View;
 
 /// How long a program without pools waits for the next.
@@ -51,7 +51,7 @@ pub(crate) struct Program {
     wanting: AtomicU32,
     /// The coordinator's futex while it is not in the table, or has nothing to do there.
     bell: AtomicU32,
-    /// No pool had work at the coordinator's last look: the worker that wakes tells it.
+    /// No pool had work at the coordinator's last look: what wakes a worker for a task tells it, and the worker too.
     dormant: AtomicBool,
     /// The cores that the system lets the program use, as the coordinator found; none until then.
     pub(crate) granted: SharedCoreSet,
@@ -82,6 +82,8 @@ struct Pools {
     member: Option<Arc<Member>>,
     /// What the thieves of pools have done that have ended.
     thieves: Thieves,
+    /// Where the time of workers went that have ended before their pool.
+    leaving: Vec<(PoolId, Times)>,
     /// When the last pool went.
     deserted: Option<Instant>,
     /// So many wait for the end of the coordinator.
@@ -105,7 +107,9 @@ enum Life {
 struct Division {
     policy: Policy,
     cores: Vec<(usize, PoolId)>,
-    /// Pools with more workers awake than they have cores, those first that have lacked one longest.
+    /// The pools that may have cores: those of the program's list.
+    living: Vec<PoolId>,
+    /// Pools with more workers awake than they have cores. One that is given a core goes to the end.
     lacking: Vec<PoolId>,
     /// The most cores that the program may use.
     most: usize,
@@ -140,8 +144,9 @@ impl Division {
         self.cores.retain(|(other, _)| *other != core);
     }
 
-    /// Whether the pool lacks a core from now on.
+    /// Whether the pool lacks a core from now on. One that has ended may not inherit, and its workers may still say so.
     fn lack(&mut self, pool: PoolId, lacks: bool) {
+        let lacks = lacks && self.living.contains(&pool);
         self.lacking.retain(|other| lacks || *other != pool);
         if lacks && !self.lacking.contains(&pool) {
             self.lacking.push(pool);
@@ -149,8 +154,11 @@ impl Division {
     }
 
     /// The pool that has what another leaves.
-    fn heir(&self, of: PoolId) -> Option<PoolId> {
-        self.lacking.iter().copied().find(|pool| *pool != of)
+    fn heir(&mut self, of: PoolId) -> Option<PoolId> {
+        let nth = self.lacking.iter().position(|pool| *pool != of)?;
+        let heir = self.lacking.remove(nth);
+        self.lacking.push(heir);
+        Some(heir)
     }
 
     fn of(&self, pool: PoolId) -> CoreSet {
@@ -223,6 +231,7 @@ impl Program {
                 are_closed: false,
                 member: None,
                 thieves: Thieves::default(),
+                leaving: Vec::new(),
                 deserted: None,
                 waiting: 0,
                 life: Life::Unborn,
@@ -232,6 +241,7 @@ impl Program {
             division: Mutex::new(Division {
                 policy,
                 cores: Vec::new(),
+                living: Vec::new(),
                 lacking: Vec::new(),
                 most: usize::MAX,
                 closed: false,
@@ -268,6 +278,7 @@ impl Program {
         pools.next += 1;
         pools.deserted = None;
         pools.list.push((id, Arc::clone(pool)));
+        self.division().living.push(id);
         self.tell_of_change();
         pool.enroll(Box::new(Enrolled { program: Arc::clone(self), pool: id }));
         self.admit(&pools, id, pool);
@@ -304,17 +315,32 @@ impl Program {
         if let Some((_, pool)) = &gone {
             // `thieves` holds the same lock, so it counts the pool once. No task is left there to steal.
             count_in(pool, &mut pools.thieves);
+            let spells = pool.masks.all_spells();
             let mut ended = lock(&self.ended);
             ended.busy_ns += pool.busy_ns();
-            ended.spells.extend(pool.masks.all_spells());
+            ended.spells.extend(spells);
+            pools.leaving.retain(|(of, times)| {
+                if *of == id {
+                    ended.times.add(*times);
+                }
+                *of != id
+            });
+            // A thread that the pool had adopted goes on, and counts as no worker from now on.
+            let counts = |peer: &Peer| pool.activation.as_ref().is_none_or(|activation| activation.counts(peer.id));
+            for adopted in pool.peers.iter().filter(|peer| !counts(peer)) {
+                if let Some(times) = adopted.thread().and_then(ThreadId::times) {
+                    ended.times.add(nanos(times));
+                }
+            }
         }
         if pools.list.is_empty() {
             pools.deserted = Some(Instant::now());
         }
         let member = pools.member.clone();
+        let mut division = self.division();
+        division.living.retain(|living| *living != id);
+        division.lack(id, false);
         if let Some(member) = &member {
-            let mut division = self.division();
-            division.lack(id, false);
             // The thread that used the pool goes on. It keeps a core for its next task, as it would beside this pool.
             let called_alike = |(_, pool): &(PoolId, Arc<Registry>)| {
                 pools.list.iter().find(|(_, other)| pool.is_called_like(other)).map(|(id, _)| *id)
@@ -332,6 +358,7 @@ impl Program {
                 }
             }
         }
+        drop(division);
         drop(pools);
         // Outside of the lock: it may be the last reference.
         drop(gone);
@@ -448,9 +475,11 @@ impl Program {
         std::mem::take(&mut lock(&self.ended).spells)
     }
 
-    /// Where the time of workers went that have ended while the program was in the table.
-    pub(crate) fn ended(&self) -> Times {
-        lock(&self.ended).times
+    /// The pools that have not ended, and where the time of the workers of others went that have ended while the
+    /// program was in the table.
+    pub(crate) fn list_and_ended(&self) -> (Vec<(PoolId, Arc<Registry>)>, Times) {
+        let pools = self.pools();
+        (pools.list.clone(), lock(&self.ended).times)
     }
 
     /// Time that all workers together have had a task, in nanoseconds, those that have ended included.
@@ -479,8 +508,10 @@ impl Program {
     pub(crate) fn divide(&self, member: &Member, pools: &[(PoolId, u32)], turn: u64) {
         let mut division = self.division();
         division.keep(member.held());
+        // One that has ended since they were listed gets no core.
+        let pools: Vec<_> = pools.iter().filter(|(id, _)| division.living.contains(id)).copied().collect();
         let in_use: Vec<PoolId> = division.cores.iter().map(|(_, pool)| *pool).collect();
-        if let [(only, _)] = pools
+        if let [(only, _)] = &pools[..]
             && in_use.iter().all(|pool| pool == only)
         {
             return;
@@ -537,7 +568,7 @@ impl Program {
         }
     }
 
-    /// Whether no pool has work, as far as the coordinator knows: then the next worker that wakes tells it.
+    /// Whether no pool has work, as far as the coordinator knows: then what wakes a worker for a task tells it, and the worker too.
     pub(crate) fn set_dormant(&self, dormant: bool) {
         self.dormant.store(dormant, Ordering::SeqCst);
     }
@@ -563,6 +594,11 @@ impl Program {
     }
 }
 
+/// Times as the protocol counts them.
+fn nanos(times: cpu_clock::Times) -> Times {
+    Times { on_core: times.on_core.as_nanos() as u64, for_core: times.for_core.as_nanos() as u64 }
+}
+
 /// Adds what the pool's thieves have done.
 fn count_in(pool: &Registry, thieves: &mut Thieves) {
     pool.peers.iter().for_each(|peer| peer.counters.count_in(thieves));
@@ -586,11 +622,15 @@ impl Membership for Enrolled {
     }
 
     fn worker_ends(&self) {
-        let is_in_table = self.program.pools().member.is_some();
-        if is_in_table && let Some(times) = ThreadId::current().times() {
-            let mut ended = lock(&self.program.ended);
-            ended.times.on_core += times.on_core.as_nanos() as u64;
-            ended.times.for_core += times.for_core.as_nanos() as u64;
+        let mut pools = self.program.pools();
+        if pools.member.is_none() {
+            return;
+        }
+        let Some(times) = ThreadId::current().times().map(nanos) else { return };
+        // Until the pool has ended, a look still asks its workers themselves.
+        match pools.list.iter().any(|(id, _)| *id == self.pool) {
+            true => pools.leaving.push((self.pool, times)),
+            false => lock(&self.program.ended).times.add(times),
         }
     }
 
@@ -616,7 +656,8 @@ impl Part {
     fn gains(&self, claim: impl FnOnce() -> Option<usize>, how: Holding) -> Option<usize> {
         // The lock first: a look at what the pool has then sees the core.
         let mut division = self.program.division();
-        if division.closed || division.cores.len() >= division.most {
+        let may_have = division.living.contains(&self.pool) && division.cores.len() < division.most;
+        if division.closed || !may_have {
             return None;
         }
         claim().inspect(|core| {
@@ -721,10 +762,7 @@ impl Cores for Part {
 
     fn lack(&self, lacks: bool) {
         if self.lacks.swap(lacks, Ordering::Relaxed) != lacks {
-            // A pool that has ended may not inherit. Its workers may still come here.
-            let pools = self.program.pools();
-            let lives = pools.list.iter().any(|(id, _)| *id == self.pool);
-            self.program.division().lack(self.pool, lacks && lives);
+            self.program.division().lack(self.pool, lacks);
         }
     }
 
@@ -750,6 +788,7 @@ mod tests {
         let mut division = Division {
             policy: Policy::default(),
             cores: Vec::new(),
+            living: [1, 2, 3].map(PoolId).into(),
             lacking: Vec::new(),
             most: usize::MAX,
             closed: false,
@@ -758,11 +797,12 @@ mod tests {
             trace: None,
         };
         let [first, second, third] = [1, 2, 3].map(PoolId);
+        division.lack(PoolId(4), true);
         assert_eq!(division.heir(first), None);
         for (pool, lacks) in [(second, true), (third, true), (second, true)] {
             division.lack(pool, lacks);
         }
-        assert_eq!(division.heir(first), Some(second));
+        assert_eq!([(); 3].map(|()| division.heir(first)), [second, third, second].map(Some), "in turns");
         for (pool, lacks) in [(second, false), (second, true), (first, false)] {
             division.lack(pool, lacks);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use comity_os::affinity::Mask;
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{CoreSet, affinity, cores, lock};
+use comity_os::{affinity, cores, lock};
 
 use crate::raw::latch::ThreadLatch;
 use crate::raw::sync::Waker;
@@ -100,23 +100,20 @@ impl Registry {
         let cores = self.activation.as_ref().and_then(|activation| activation.refuge(cores::current()));
         let Some(cores) = cores else { return wait() };
         let me = ThreadId::current();
+        if affinity::of(me) != self.granted() {
+            // Its program or an administrator has bound it.
+            return wait();
+        }
         let mut mask = Mask::default();
-        let found = affinity::of(me);
-        mask.learn(found, self.granted_to_caller(found == self.granted()));
         let is_confined = mask.note(Some(cores)).is_some_and(|narrow| affinity::confine(me, narrow));
         wait();
         if is_confined {
             let found = affinity::of(me);
             // Unless another thread of the program has set a mask meanwhile. The cpuset may have changed, too.
-            let is_ours = [true, false].into_iter().any(|known| mask.explains(found, self.granted_to_caller(known)));
+            let is_ours = mask.explains(found, self.granted()) || mask.explains(found, affinity::granted());
             if let Some(own) = mask.note(None).filter(|_| is_ours) {
                 affinity::confine(me, own);
             }
         }
-    }
-
-    /// The cores that the system grants the calling thread, as the coordinator knows it or as it is now.
-    fn granted_to_caller(&self, as_known: bool) -> CoreSet {
-        if as_known { self.granted() } else { affinity::granted() }
     }
 }

@@ -36,7 +36,10 @@ impl Work for View<'_> {
             activation.make_way();
             // Not only when the sleeper is up: until the coordinator reports that the program desires cores, it owns
             // none, and the sleeper's thread waits behind those of other programs.
-            self.worker_is_up();
+            // In a forked child the program's locks may be held by threads that are not there.
+            if self.registry.is_of_this_process() {
+                self.worker_is_up();
+            }
         }
     }
 
