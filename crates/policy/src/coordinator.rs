@@ -148,8 +148,8 @@ pub enum Mode {
 pub enum Room {
     /// All workers. In a program that holds cores beside other programs, the workers are confined to these cores.
     Workers,
-    /// As many as the program can use cores, or as it holds if other programs want cores; and some for workers that
-    /// need none at the moment.
+    /// One worker for each core that the program can use, or that it holds if other programs want cores. Some more for
+    /// workers that need no core at the moment.
     Cores,
     /// One, and some for those that need no core at the moment.
     One,

@@ -553,7 +553,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
             && (self.about_to_be_up(books, pool) > 0 || pool.caller_runs())
     }
 
-    /// Whether the pool holds cores beside others, and lends those that it does not need.
+    /// Whether the pool holds cores beside other programs, and lends the cores that it does not need.
     fn may_keep(&self) -> bool {
         self.sharing.sleeper == Sleeper::LendsCore && !self.is_free() && !self.is_closed()
     }
@@ -631,7 +631,7 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         member.release(core).inspect(|released| books.lose(*released)).is_some()
     }
 
-    /// The same of one that no worker needs: see [`Cores::pass_on`].
+    /// Gives away a core that no worker of the pool needs, and notes it in the books: see [`Cores::pass_on`].
     fn pass_on(books: &mut Books, member: &C, core: Option<usize>) -> bool {
         member.pass_on(core).inspect(|core| books.lose(*core)).is_some()
     }

@@ -318,8 +318,8 @@ impl Observer {
     }
 }
 
-/// Whether it may change something what the workers waited for. `had_ns`: what the program used, and what it is known
-/// to have waited for.
+/// Whether the policy could decide otherwise if it knew what the workers waited for. `had_ns`: the time that the
+/// program used, and that ended workers waited for a core.
 fn asks(Basis { mode, room, share_milli, .. }: Basis, [used_ns, had_ns]: [u64; 2], held_ns: u64, lasted: u64) -> bool {
     let share_ns = lasted * u64::from(share_milli) / 1000;
     match mode {
@@ -412,8 +412,8 @@ impl Sums {
         self.able_ns += able(on_core, for_core, self.lasted);
     }
 
-    /// The same for the workers of pools that have `gone` since the last look, and of those that came and went
-    /// meanwhile. `known`: the time of ended workers that earlier accounts have.
+    /// Counts the time of workers whose pools have ended since the last look. `gone`: the pools of which that look saw
+    /// the workers. `known`: the time of ended workers that earlier accounts have.
     fn look_back(&mut self, gone: impl Iterator<Item = Seen>, ended: Times, known: &mut Times) {
         let mut are_known = true;
         for one in gone.flat_map(|pool| pool.workers) {
