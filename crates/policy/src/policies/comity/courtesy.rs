@@ -125,6 +125,7 @@ const LEAST_IDLE_NS: u64 = 30_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Unused {
     looks: u32,
+    held_ns: u64,
     unused_ns: u64,
     idle_ns: u64,
 }
@@ -132,10 +133,14 @@ struct Unused {
 impl Unused {
     fn note(&mut self, account: &Account) {
         if is_at_least(account.used_ns, 90, account.held_ns) {
-            *self = Unused::default();
+            // A look may come early, after a part of a millisecond. It says little of what the program can use.
+            if u64::from(self.looks).saturating_mul(2 * account.held_ns) >= self.held_ns {
+                *self = Unused::default();
+            }
             return;
         }
         self.looks = self.looks.saturating_add(1);
+        self.held_ns = self.held_ns.saturating_add(account.held_ns);
         self.unused_ns = self.unused_ns.saturating_add(account.held_ns - account.used_ns);
         self.idle_ns = self.idle_ns.saturating_add(account.idle_ns);
     }
@@ -287,8 +292,9 @@ impl Courtesy {
                 let is_idle = !is_at_least(account.wanted_ns, 2, account.elapsed_ns);
                 self.unable =
                     if is_idle || (!is_only && (wastes || is_light || is_part)) { self.unable + 1 } else { 0 };
-                if self.unable >= UNABLE || (!is_only && self.unused.is_idle()) {
-                    let in_vain = self.looks < IN_VAIN;
+                let leaves_idle = !is_only && self.unused.is_idle();
+                if self.unable >= UNABLE || leaves_idle {
+                    let in_vain = self.looks < IN_VAIN || (leaves_idle && 2 * self.unused.looks >= self.looks);
                     self.patience = if in_vain { (2 * self.patience).min(MOST_PATIENCE) } else { SURE };
                     self.enter(Mode::Time);
                 }
@@ -547,6 +553,25 @@ mod tests {
         let mut looks = [beside(7, 10, 20, 10); 9];
         (looks[1].idle_ns, looks[2].idle_ns) = (10 * MS, 10 * MS);
         assert_eq!(modes(&mut courtesy, &looks), [Mode::Cores; 9]);
+    }
+
+    #[test]
+    fn a_core_that_idles_was_held_in_vain_whatever_a_short_look_in_between_says() {
+        let mut courtesy = Courtesy::new(Divides::Equal);
+        // Its threads wait for each other, and 0.3 of the core idles.
+        let idle = Account { idle_ns: 3 * MS, ..beside(6, 9, 20, 10) };
+        let early = Account { elapsed_ns: MS / 2, lasted_ns: MS / 2, used_ns: MS / 2, held_ns: MS / 2, ..idle };
+        let mut looks_until_cores = || {
+            courtesy.enter(Mode::Cores);
+            let held = (1..).find(|nth| {
+                let look = if nth % 5 == 0 { Account { idle_ns: 0, ..early } } else { idle };
+                courtesy.quantum(&look).mode == Mode::Time
+            });
+            assert_eq!(held, Some(12), "more looks than {IN_VAIN}");
+            (1..).find(|_| courtesy.quantum(&beside(3, 9, 20, 0)).mode == Mode::Cores).unwrap()
+        };
+        let signs = [(); 3].map(|()| looks_until_cores());
+        assert!(signs[0] < signs[1] && signs[1] < signs[2], "{signs:?}");
     }
 
     #[test]
