@@ -133,7 +133,7 @@ struct Unused {
 impl Unused {
     fn note(&mut self, account: &Account) {
         if is_at_least(account.used_ns, 90, account.held_ns) {
-            // A look may come early, after a part of a millisecond. It says little of what the program can use.
+            // An early look, after a part of a millisecond, says little of what the program can use.
             if u64::from(self.looks).saturating_mul(2 * account.held_ns) >= self.held_ns {
                 *self = Unused::default();
             }
@@ -563,12 +563,12 @@ mod tests {
         let early = Account { elapsed_ns: MS / 2, lasted_ns: MS / 2, used_ns: MS / 2, held_ns: MS / 2, ..idle };
         let mut looks_until_cores = || {
             courtesy.enter(Mode::Cores);
-            let held = (1..).find(|nth| {
+            let held = (1..1000).find(|nth| {
                 let look = if nth % 5 == 0 { Account { idle_ns: 0, ..early } } else { idle };
                 courtesy.quantum(&look).mode == Mode::Time
             });
             assert_eq!(held, Some(12), "more looks than {IN_VAIN}");
-            (1..).find(|_| courtesy.quantum(&beside(3, 9, 20, 0)).mode == Mode::Cores).unwrap()
+            (1..1000).find(|_| courtesy.quantum(&beside(3, 9, 20, 0)).mode == Mode::Cores).unwrap()
         };
         let signs = [(); 3].map(|()| looks_until_cores());
         assert!(signs[0] < signs[1] && signs[1] < signs[2], "{signs:?}");
