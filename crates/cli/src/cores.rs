@@ -7,7 +7,7 @@ use clap::Args;
 use comity_console::loudness::{detail, hint};
 use comity_console::{Failure, choices, output};
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{affinity, cores, quota};
+use comity_os::{affinity, cores, environment, quota};
 use comity_table::{Life, Location, Snapshot};
 
 use crate::json::CoresReport;
@@ -19,10 +19,10 @@ const EXAMPLES: &str = "Examples:
   comity cores --watch | while read -r n; do echo \"$n cores\"; done
 
 The least of: the cores that this process may run on (taskset, cpuset), the
-quota of its control group, rounded up, and its share of the core table,
-rounded up: an equal part of the cores, by weight, of what the programs there
-leave. At least 1. Without a table that can be used, or with COMITY_TABLE=off,
-the first two. It is what holds at this moment; `comity run` goes on asking.
+quota of its control group, rounded up, COMITY_NUM_THREADS, and its share of
+the core table, rounded up: an equal part of the cores, by weight, of what the
+programs there leave. At least 1. Without a table that can be used, or with
+COMITY_TABLE=off, the first three. It is what holds at this moment; `comity run` goes on asking.
 
 Exit codes: 0 a number was printed; 1 standard output cannot be written; 2 the
 command line is at fault.";
@@ -82,9 +82,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Returns the limit that `comity run --cores` or the user has set on the number of threads.
+fn limit() -> Option<u32> {
+    environment::variable("COMITY_NUM_THREADS")?.to_str()?.parse().ok().filter(|number| *number > 0)
+}
+
 fn count(weight: u32, snapshot: Option<&Snapshot>, table: Option<String>) -> CoresReport {
     let may_use = affinity::of(ThreadId::current());
     let usable = u32::try_from(cores::usable_of(may_use.len()).get()).unwrap_or(u32::MAX);
+    let usable = limit().map_or(usable, |limit| usable.min(limit));
     let milli = snapshot.map_or(usable * 1000, |snapshot| snapshot.entitled(weight, usable, may_use));
     let programs =
         snapshot.map_or(0, |snapshot| snapshot.programs.iter().filter(|program| program.life != Life::Dead).count());

@@ -248,6 +248,9 @@ pub struct TableProgram {
     /// Its speed alone over that of as many cores as there were, each as fast as one of its share; 0.5 to 1. It
     /// counts so much beside its weight where all programs propose `slowdown`. `null` where it does not.
     pub efficiency: Option<f64>,
+    /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), or left to
+    /// the operating system as a `team`, as `nice`, or as `even` (see `comity run --help`). `null` for other programs.
+    pub way: Option<&'static str>,
     /// Processor time that it was due, as `cpu_s`; `null` if it is of an older build.
     pub due_s: Option<f64>,
     /// Context switches because a thread waited, as `cpu_s`; `null` for a command.

@@ -25,32 +25,29 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use comity_console::loudness::{detail, hint};
 use comity_console::{Failure, choices};
-use comity_os::census::Stat;
+use comity_os::census::{self, Stat};
 use comity_os::pidfd::Pidfd;
-use comity_os::{cores, detached, environment};
+use comity_os::{cores, detached, environment, process, streams};
 use comity_policy::Policy;
 use comity_table::{Location, Member, Snapshot, TableError};
 
 use self::coordinate::Terms;
 use crate::weight;
 
-/// Where common runtimes and tools read how many threads to start.
-const THREAD_VARIABLES: [&str; 15] = [
+/// The variables that `--cores N` sets to N. Runtimes and tools read from them how many threads or jobs to start.
+/// `comity run` without `--cores` sets none of them, because most tools count the cores and adapt if no variable is set.
+/// OpenBLAS, MKL, BLIS, numexpr and nproc read `OMP_NUM_THREADS`. The list leaves out variables that forbid a larger
+/// number later (`NUMBA_NUM_THREADS`, `NUMEXPR_MAX_THREADS`), and `CMAKE_BUILD_PARALLEL_LEVEL`, because a
+/// `cmake --build` that finds it ignores the jobserver of its caller.
+const THREAD_VARIABLES: [&str; 8] = [
     "COMITY_NUM_THREADS",
     "RAYON_NUM_THREADS",
     "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_MAX_THREADS",
-    "NUMBA_NUM_THREADS",
     "GOMAXPROCS",
-    "JULIA_NUM_THREADS",
     "TOKIO_WORKER_THREADS",
     "POLARS_MAX_THREADS",
-    "CMAKE_BUILD_PARALLEL_LEVEL",
     "CARGO_BUILD_JOBS",
+    "PYTEST_XDIST_AUTO_NUM_WORKERS",
 ];
 
 const EXAMPLES: &str = "Examples:
@@ -61,69 +58,82 @@ const EXAMPLES: &str = "Examples:
   comity run --report=make.json -- make -j8
   COMITY_TABLE=/srv/shared/comity comity run ./solver
 
-What is shared is processor time: a command is entitled to an equal part of the
-cores, by weight. While it could use that part (the processor time that all its
-processes had, and the time that their threads waited for a core), it holds
-cores of its own, and all threads of the command and of what it starts are kept
-on them; alone it may use all. A thread that has bound itself to some cores
-stays within them, as far as they are the command's. A command that uses less,
-for it waits, or a quota of its control group stops it, holds no core: its
-threads run where they like, on cores that others hold, and what it does not
-use others have. The same while there are more programs than cores, which then
-go round every 100 ms, and it is not its turn. See `comity table` for which
-program has which core, and `comity table --help` for COMITY_TABLE.
+Comity shares processor time: each program in the core table is entitled to a
+part of the cores, by weight. A command that can use its part holds cores. If
+it has more runnable threads than cores, an affinity mask keeps its threads on
+these cores; a mask that the program has set itself stays in force. A command
+with fewer threads, or without a neighbour, has no mask. A command that uses
+less than its part holds no core and runs on any core. `comity table` shows
+which program has which core; `comity table --help` explains COMITY_TABLE.
 
-With --cores auto the command desires as many cores as it has threads that run
-or wait for a core; with --cores N it desires N. Either only while it could use
-its part, of N cores at most: cores that it does not use are lent.
-COMITY_POLICY=comity:share=slowdown, or time, has the command propose another
-part than an equal one, as it has programs that use Comity. Under time, and in
-every 16th frame under slowdown, it is out of turn while another has all cores.
+If there are more programs than cores, they take turns of up to 100 ms. Outside
+its turn a command is stopped (SIGSTOP). Comity does not stop a process that is
+traced or traces, nor a process whose parent could notice the stop.
 
-The command has COMITY_TABLE=off, so that it is not counted twice, and
-COMITY_RUN, by which what it starts is known. These variables, where they are
-not set, say how many cores it may get: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
-OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, MKL_NUM_THREADS, BLIS_NUM_THREADS,
-VECLIB_MAXIMUM_THREADS, NUMEXPR_MAX_THREADS, NUMBA_NUM_THREADS, GOMAXPROCS,
-JULIA_NUM_THREADS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
-CMAKE_BUILD_PARALLEL_LEVEL, CARGO_BUILD_JOBS.
+The operating system alone limits these commands. They hold no core, have no
+mask, and are never stopped; `comity table --wide` and `comity top` show the
+word:
+  team  One of its processes has several runnable threads. They may wait for
+        each other, and on one core each would wait for another's time slice.
+  nice  Most of its work is done at a nice value above 0 or in SCHED_IDLE, and
+        neither --weight nor COMITY_WEIGHT is set.
+  even  There are more programs than cores, and all have the same number of
+        threads per weight, so that equal time per thread is right.
 
-This process becomes the command, so signals, the terminal and the exit status
-are the command's own, SIGKILL included; only SIGPIPE, where it was ignored, is
-at its default. A copy of this process beside it, with the name comity: and the
-command's number, takes part in the table from 10 ms after the start (as the
-first process of a container, the command gets it as a child that ends after
-it); when the command ends, that leaves the table and lets go what the command
-has left running. If it is killed or stopped, a copy of it, named comity+ and
-the command's number, lets the threads go within a second; only if both are
-killed at once do they stay on the cores that they had. Without a table that
-can be used, the command runs all the same, after a line on standard error.
+The default weight follows the nice value: 100 for nice 0, 32 for nice 5, 1 for
+nice 19. A weight below 100 also sets the nice value of that weight, so that it
+has an effect relative to programs outside of the table. A weight above 100 has
+an effect in the table only.
 
-With --report this process stays, as that of time(1) does: the command is its
-child. It hands on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, leaves SIGINT and
-SIGQUIT of the terminal to the command, and ends as the command did: with its
-exit code, or of the same signal. At the end it tells the time, the processor
-time and the switches of the command and of what the command waited for, which
-cores it used and held over time, what it lent, how long its threads waited for
-a core, and an estimate of the time that the command would have taken alone:
-each stretch counts for the part of the processor time that its threads could
-have used there and had.
+--cores N is a limit, also if the command has no neighbour: if more than N
+threads are runnable, a mask keeps them on N cores. It also sets these
+variables to N, unless they are set: COMITY_NUM_THREADS, RAYON_NUM_THREADS,
+OMP_NUM_THREADS, GOMAXPROCS, TOKIO_WORKER_THREADS, POLARS_MAX_THREADS,
+CARGO_BUILD_JOBS, PYTEST_XDIST_AUTO_NUM_WORKERS. Without --cores none is set.
 
-Exit codes: the command's own; 126 it cannot be executed; 127 it is not there;
-2 the command line is at fault.";
+COMITY_POLICY=comity:share=slowdown, or share=time, proposes another division
+of the cores, as in programs that use Comity. With share=time, and in every 16th
+frame with share=slowdown, each program has all cores in turns.
+
+The command's environment has COMITY_TABLE=off, COMITY_RUN (a mark by which its
+processes are found) and COMITY_RUN_TABLE (by which `comity table`, `comity top`
+and `comity set` find the table). A `comity run` inside of the command starts a
+part of the same command, and prints which of its options have no effect.
+
+`comity run` becomes the command by exec, so process number, signals, terminal
+and exit status are the command's own; only SIGPIPE, if it was ignored, is at
+its default. A second process, named comity: and the command's number, is the
+member of the table, from 10 ms after the start (if the command is the first
+process of a container, the second process is its child). A third process, named
+comity+ and the command's number, removes the masks if the second is killed or
+stopped. Only if both are killed at once do the masks stay. If no table can be
+used, `comity run` prints the reason and runs the command without it. If the
+first process of a container does not wait for orphans, `comity run` stays and
+waits for the command, as with --report, so that it leaves no zombies.
+
+With --report `comity run` stays, as time(1) does, and the command is its child.
+It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, leaves SIGINT and SIGQUIT of
+the terminal to the command, and ends with the command's exit code or signal.
+The report has the elapsed time, the processor time, the context switches, the
+cores used, held and lent over time, the time spent waiting for a core, and an
+estimate of the elapsed time without neighbours: each stretch of time is scaled
+by the part of the needed processor time that the threads got.
+
+Exit codes: the command's own; 126: the command cannot be executed; 127: there
+is no such command; 2: invalid command line.";
 
 /// Run any program as a member of the core table, so that it shares cores with others
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// How many cores it desires while it could use its part of them, or auto: as many as its threads can use
+    /// Maximum number of cores that the command uses. `auto` sets no maximum
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_cores)]
     cores: Cores,
-    /// How much it counts beside others, from 1 to 10000 [default: COMITY_WEIGHT, or 100]
+    /// Weight of the command relative to other programs, 1 to 10000 [default: COMITY_WEIGHT, or the weight of its nice
+    /// value, which is 100 for nice 0]
     #[arg(long, value_name = "W", value_parser = weight::range())]
     weight: Option<u32>,
-    /// At the end, tell what the command used, held, lent and lost, on standard error, or in FILE: as JSON if its
-    /// name ends in .json
+    /// When the command ends, print a report on standard error, or write it to FILE, as JSON if its name ends in .json
     // With a blank the file's name would be taken for the command.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     report: Option<Option<PathBuf>>,
@@ -151,45 +161,109 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let most = u32::try_from(cores::usable().get()).unwrap_or(u32::MAX);
     let desired = match arguments.cores {
         Cores::Auto => None,
-        Cores::Number(number) if u32::from(number) <= most => Some(number.into()),
-        Cores::Number(number) => {
-            return Err(Failure::Usage(format!(
-                "--cores {number} is more than the {most} that this process may use; give a number up to {most}, or auto"
-            )));
-        }
+        Cores::Number(number) => Some(u32::from(number).min(most)),
     };
+    if let Cores::Number(number) = arguments.cores
+        && u32::from(number) > most
+    {
+        hint(format!("comity: --cores {number} is more than the {most} that this process may use; it is {most}"));
+    }
     let weight = weight::chosen(arguments.weight)?;
     let report = arguments.report.as_ref().map(|path| report::Place::check(path.as_deref())).transpose()?;
     let [program, words @ ..] = arguments.command.as_slice() else { unreachable!("the parser asks for a command") };
-    let process = std::process::id();
-    let start = Stat::of_process(process).map_or(0, |stat| stat.start);
-    let mark = tree::mark(process, start);
+    let process_id = std::process::id();
+    let start = Stat::of_process(process_id).map_or(0, |stat| stat.start);
     let mut command = Command::new(program);
-    command.args(words).env("COMITY_TABLE", "off").env(tree::MARK, &mark);
-    let is_free = |variable: &&str| env::var_os(variable).is_none_or(|value| value.is_empty());
-    let threads = desired.unwrap_or(most).to_string();
-    command.envs(THREAD_VARIABLES.iter().filter(|variable| is_free(variable)).map(|variable| (variable, &threads)));
+    command.args(words);
+    streams::stay_closed(&mut command);
+    if let Some(desired) = desired {
+        let is_free = |variable: &&str| env::var_os(variable).is_none_or(|value| value.is_empty());
+        let free = THREAD_VARIABLES.iter().filter(|variable| is_free(variable));
+        command.envs(free.map(|variable| (variable, desired.to_string())));
+    }
+    let outer = Location::around();
+    if outer.is_some() && tree::outer_command_lives() {
+        // The outer coordinator finds the processes of this command by the outer mark, so the mark stays as it is.
+        hint(is_part_of_another(arguments));
+        return Err(not_started(program, &command.exec()));
+    }
+    let location = Location::from_environment().or(outer).and_then(rooted);
+    let mark = tree::mark(process_id, start);
+    command.env("COMITY_TABLE", "off").env(tree::MARK, &mark);
+    if let Some(location) = &location {
+        command.env(comity_table::TABLE_AROUND, location.to_text());
+    }
     let policy = policy()?;
-    let terms = Terms { process, start, mark, name: name(program), policy, weight, cores: desired, most };
-    let location = Location::from_environment();
+    let is_weight_chosen = weight::is_chosen(arguments.weight);
+    let terms = Terms {
+        process: process_id,
+        start,
+        mark,
+        name: name(program),
+        policy,
+        weight,
+        is_weight_chosen,
+        cores: desired,
+        most,
+    };
     detail(|| {
         let weight = format!("weight: {weight} ({})", weight::chosen_by(arguments.weight));
         let (table, cores) = (choices::table(), choices::cores());
         let by = choices::variable(&["COMITY", "COMITY_POLICY"], "the default");
         format!(
-            "comity: {table}\ncomity: {cores}\ncomity: {weight}\ncomity: policy: {policy} ({by})\ncomity: runs '{}' with {threads} threads",
-            program.display()
+            "comity: {table}\ncomity: {cores}\ncomity: {weight}\ncomity: policy: {policy} ({by})\ncomity: runs '{}' with up to {} cores",
+            program.display(),
+            desired.unwrap_or(most)
         )
     });
-    if let Some(place) = report {
-        return report::run(&mut command, location, terms, &place).map_err(|error| not_started(program, &error));
+    // The nice value lowers the command relative to programs outside of the table.
+    let nice = if is_weight_chosen { weight::nice_for(weight) } else { 0 };
+    let location = location.filter(|_| {
+        let is_seen = census::is_of_this_namespace();
+        if !is_seen {
+            hint(goes_without(OTHER_PROCESSES));
+        }
+        is_seen
+    });
+    if report.is_some() || location.is_some() && process_id != 1 && !process::orphans_are_waited_for() {
+        let report = report.unwrap_or(report::Place::Nowhere);
+        return report::run(&mut command, location, terms, nice, &report).map_err(|error| not_started(program, &error));
     }
     if let Some(location) = location
-        && let Err(why) = start_coordinator(location, &terms)
+        && let Err(why) = start_coordinator(&location, &terms)
     {
         hint(goes_without(&why));
     }
+    process::be_nice(process_id, nice);
     Err(not_started(program, &command.exec()))
+}
+
+/// The reason why a command does not share cores if `/proc` shows another PID namespace.
+const OTHER_PROCESSES: &str = "/proc is that of another PID namespace, so processes cannot be told apart; mount one \
+    (`unshare --mount-proc`, or `mount -t proc proc /proc`)";
+
+/// Returns the hint for a `comity run` that is part of the command of another `comity run`.
+fn is_part_of_another(arguments: &Arguments) -> String {
+    let mut without = Vec::new();
+    if let Some(weight) = arguments.weight {
+        without.push(format!("--weight {weight} has no effect"));
+    }
+    if let Cores::Number(number) = arguments.cores {
+        without.push(format!("--cores {number} only says how many threads to start"));
+    }
+    if arguments.report.is_some() {
+        without.push("--report is the outer command's".to_owned());
+    }
+    let without: String = without.into_iter().map(|what| format!("; {what}")).collect();
+    format!("comity: this is inside of another `comity run`, and shares the cores of that command{without}")
+}
+
+/// Makes the path of a table absolute: the coordinator and the command may change their current folders. Returns `None`
+/// after a hint if the current folder is unknown.
+fn rooted(location: Location) -> Option<Location> {
+    let Location::At(path) = location else { return Some(location) };
+    let rooted = path::absolute(path).map(Location::At);
+    rooted.map_err(|error| hint(goes_without(&format!("cannot tell the current folder: {error}")))).ok()
 }
 
 /// By which the coordinator decides: what `COMITY_POLICY` says of `comity`. No other policy is written for commands.
@@ -207,19 +281,11 @@ fn name(program: &OsStr) -> String {
 }
 
 /// Starts the process that takes part on behalf of this one, and waits for nothing that it does.
-fn start_coordinator(location: Location, terms: &Terms) -> Result<(), String> {
-    // The coordinator does not keep the folder from being unmounted, so a path from here must stand for itself.
-    let location = match location {
-        Location::At(path) => {
-            let path = path::absolute(path).map_err(|error| format!("cannot tell the current folder: {error}"))?;
-            Location::At(path)
-        }
-        Location::Own => Location::Own,
-    };
-    try_table(&location, terms).map_err(|error| error.to_string())?;
+fn start_coordinator(location: &Location, terms: &Terms) -> Result<(), String> {
+    try_table(location, terms).map_err(|error| error.to_string())?;
     let command = Pidfd::of_this_process().map_err(|error| format!("cannot be told of the command's end: {error}"))?;
     let name = format!("comity:{}", terms.process);
-    detached::start(&name, command.as_fd(), || coordinate::run(&command, &location, terms))
+    detached::start(&name, command.as_fd(), || coordinate::run(&command, location, terms))
         .map_err(|error| format!("cannot start a coordinator: {error}"))
 }
 

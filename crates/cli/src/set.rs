@@ -143,7 +143,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let off = || Failure::Run("COMITY_TABLE is off: programs that are started here share no cores".to_owned());
-    let location = Location::from_environment().ok_or_else(off)?;
+    let location = Location::to_look_at().ok_or_else(off)?;
     let snapshot = Snapshot::take(&location).map_err(|error| Failure::Run(error.to_string()))?;
     let programs = snapshot.map_or(Vec::new(), |snapshot| snapshot.programs);
     let program = find(&programs, arguments.target).map_err(Failure::Run)?;

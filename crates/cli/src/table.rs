@@ -10,7 +10,7 @@ use comity_console::loudness::detail;
 use comity_console::{Failure, choices, output};
 use comity_os::clock::now_ns;
 use comity_policy::allotment::{LINEAR, Proposal};
-use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, Thieves, other_layouts, path_to_clean};
+use comity_table::{Cleaned, CoreSet, Life, Location, SlotId, Snapshot, Thieves, Way, other_layouts, path_to_clean};
 
 use crate::json::{Refused, TableCleaned, TableCore, TableProgram, TableReport};
 
@@ -120,7 +120,7 @@ struct Output {
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     detail(|| format!("comity: {}", choices::table()));
-    let location = Location::from_environment();
+    let location = Location::to_look_at();
     match &arguments.task {
         None => show(location, &arguments.show),
         Some(Task::Show(arguments)) => show(location, arguments),
@@ -207,6 +207,7 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
             Some(Proposal::Slowdown { efficiency }) => Some(f64::from(efficiency) / f64::from(LINEAR)),
             _ => None,
         },
+        way: program.way.map(Way::name),
         due_s: program.due.map(|due| due.as_secs_f64()),
         voluntary_switches: program.switches.map(|[voluntary, _]| voluntary),
         involuntary_switches: program.switches.map(|[_, involuntary]| involuntary),
@@ -307,7 +308,7 @@ fn programs(report: &TableReport, wide: bool) -> Table {
             program.owned.len().to_string(),
             program.held.len().to_string(),
             if program.paused_s.is_some() && program.life == "living" { "paused" } else { program.life }.to_owned(),
-            program.policy.clone(),
+            policy_and_way(&program.policy, program.way),
             program.awake.to_string(),
             program.workers.to_string(),
             in_units(Duration::from_secs_f64(program.age_s)),
@@ -329,6 +330,14 @@ fn programs(report: &TableReport, wide: bool) -> Table {
     let header: Vec<&str> = COLUMNS[..shown].iter().map(|(name, _)| *name).collect();
     let numbers: Vec<usize> = (0..shown).filter(|nth| COLUMNS[*nth].1).collect();
     table(&header, rows, &numbers)
+}
+
+/// Returns the policy, followed by the way of a command if that is not the usual way.
+pub fn policy_and_way(policy: &str, way: Option<&str>) -> String {
+    match way.filter(|way| *way != Way::default().name()) {
+        Some(way) => format!("{policy}, {way}"),
+        None => policy.to_owned(),
+    }
 }
 
 fn or_dash(count: Option<u64>) -> String {

@@ -117,7 +117,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let interval = Duration::from_millis(arguments.interval_ms.unwrap_or(usual));
     let file = arguments.prometheus.as_deref().map(|path| ResultFile::check(path, "--prometheus")).transpose()?;
-    let location = Location::from_environment();
+    let location = Location::to_look_at();
     let mut watch = Watch::new(location);
     let view = View::new(arguments.sort, arguments.filter.clone());
     if arguments.once || arguments.json || file.is_some() {

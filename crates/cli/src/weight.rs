@@ -2,10 +2,11 @@
 
 use clap::builder::RangedI64ValueParser;
 use comity_console::{Failure, choices};
-use comity_os::environment;
+use comity_os::census::Stat;
+use comity_os::{environment, priority};
 
 /// The weight of a program that says nothing, and the largest, as pools have it.
-const USUAL: u32 = 100;
+pub const USUAL: u32 = 100;
 pub const MOST: u32 = 10_000;
 
 /// The parser of every `--weight`.
@@ -17,16 +18,33 @@ pub fn range() -> RangedI64ValueParser<u32> {
 pub fn chosen_by(said: Option<u32>) -> String {
     match said {
         Some(_) => "the command line".to_owned(),
-        None => choices::variable(&["COMITY_WEIGHT"], "usual"),
+        None => choices::variable(&["COMITY_WEIGHT"], "as the process is nice"),
     }
 }
 
-/// What the command line says, or else `COMITY_WEIGHT`, or else what is usual.
+/// True if the user has set the weight, on the command line or by `COMITY_WEIGHT`.
+pub fn is_chosen(said: Option<u32>) -> bool {
+    said.is_some() || environment::variable("COMITY_WEIGHT").is_some()
+}
+
+/// Returns the default weight of a process, according to its nice value and its scheduling class.
+pub fn of_nice(stat: &Stat) -> u32 {
+    (USUAL * priority::milli_of_process(stat) / 1000).clamp(1, MOST)
+}
+
+/// Returns the nice value that lowers a command as much as a weight below the usual one does; 0 for other weights.
+pub fn nice_for(weight: u32) -> i32 {
+    if weight < USUAL { priority::nice_for(weight * 1000 / USUAL) } else { 0 }
+}
+
+/// Returns the weight of the command line, or else of `COMITY_WEIGHT`, or else of the nice value of this process.
 pub fn chosen(said: Option<u32>) -> Result<u32, Failure> {
     if let Some(weight) = said {
         return Ok(weight);
     }
-    let Some(text) = environment::variable("COMITY_WEIGHT") else { return Ok(USUAL) };
+    let Some(text) = environment::variable("COMITY_WEIGHT") else {
+        return Ok(Stat::of_process(std::process::id()).map_or(USUAL, |stat| of_nice(&stat)));
+    };
     let weight = text.to_str().and_then(|text| text.parse().ok()).filter(|weight| (1..=MOST).contains(weight));
     weight.ok_or_else(|| {
         let text = text.display();

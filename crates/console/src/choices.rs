@@ -5,8 +5,9 @@ use comity_table::Location;
 
 /// The core table that programs started here use.
 pub fn table() -> String {
-    let Some(location) = Location::from_environment() else { return "core table: none (COMITY_TABLE=off)".to_owned() };
+    let Some(location) = Location::to_look_at() else { return "core table: none (COMITY_TABLE=off)".to_owned() };
     let chosen_by = match location {
+        _ if Location::around().is_some() => "that of the command of `comity run` around",
         Location::At(_) => "COMITY_TABLE",
         Location::Own => "the user's own; COMITY_TABLE is not set",
     };

@@ -25,6 +25,10 @@ pub struct Stat {
     pub start: u64,
     /// The core that it ran on last.
     pub core: usize,
+    /// The nice value, −20 to 19. The nice value of a process is that of its first thread.
+    pub nice: i32,
+    /// True if the scheduling class is `SCHED_IDLE`.
+    pub is_idle_class: bool,
 }
 
 impl Stat {
@@ -48,8 +52,8 @@ impl Stat {
         Stat::parse(read_line(path, &mut line)?)
     }
 
-    /// `id (name) state parent group session terminal …`, where the name may hold spaces and brackets; threads are the 20th, the start is the
-    /// 22nd, the core is the 39th.
+    /// `id (name) state parent group session terminal …`, where the name may hold spaces and brackets; the nice value is the 19th,
+    /// threads are the 20th, the start is the 22nd, the core is the 39th, the scheduling class is the 41st.
     fn parse(line: &[u8]) -> Option<Stat> {
         let end_of_name = line.iter().rposition(|byte| *byte == b')')?;
         let mut fields = str::from_utf8(&line[end_of_name + 1..]).ok()?.split_ascii_whitespace();
@@ -57,17 +61,20 @@ impl Stat {
         let mut number = |skipped: usize| fields.nth(skipped)?.parse::<i64>().ok();
         let small = |number: i64| u32::try_from(number).ok();
         let (parent, group, terminal) = (small(number(0)?)?, small(number(0)?)?, number(1)? as i32);
-        let (threads, start) = (small(number(12)?)?, number(1)?.try_into().ok()?);
+        let nice = number(11)?.try_into().ok()?;
+        let (threads, start) = (small(number(0)?)?, number(1)?.try_into().ok()?);
         let core = number(16)?.try_into().ok()?;
-        Some(Stat { state, parent, group, terminal, threads, start, core })
+        // 5 is `SCHED_IDLE` in `sched.h`.
+        let is_idle_class = number(1) == Some(5);
+        Some(Stat { state, parent, group, terminal, threads, start, core, nice, is_idle_class })
     }
 }
 
 /// Longer than any line that is read here.
-const LINE: usize = 1024;
+pub(crate) const LINE: usize = 1024;
 
 /// Reads a line in one piece: each call costs.
-fn read_line<'a>(path: &str, line: &'a mut [u8; LINE]) -> Option<&'a [u8]> {
+pub(crate) fn read_line<'a>(path: &str, line: &'a mut [u8; LINE]) -> Option<&'a [u8]> {
     let length = File::open(path).ok()?.read(line).ok()?;
     Some(&line[..length])
 }
@@ -86,6 +93,17 @@ pub fn waited_for_core(process: u32, thread: u32) -> Option<Duration> {
     let line = read_line(&format!("/proc/{process}/task/{thread}/schedstat"), &mut line)?;
     let waited = str::from_utf8(line).ok()?.split_ascii_whitespace().nth(1)?;
     Some(Duration::from_nanos(waited.parse().ok()?))
+}
+
+/// True if `/proc` shows the PID namespace of this process. If it shows another namespace, a process number from `/proc` is the
+/// number of an unrelated process here.
+pub fn is_of_this_namespace() -> bool {
+    let Ok(status) = fs::read_to_string("/proc/self/status") else { return false };
+    // The line has one number for each namespace, beginning with the namespace of `/proc`. Kernels without PID namespaces lack it.
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))
+        .is_none_or(|ids| ids.split_ascii_whitespace().count() == 1)
 }
 
 /// All processes that this one may see.
@@ -132,12 +150,21 @@ mod tests {
 
     #[test]
     fn the_parent_and_the_start_are_found_behind_any_name() {
-        let line = b"12 (a) b) (c) S 34 12 12 34816 -1 4194304 92 0 0 0 3 4 5 6 20 0 1 0 7654321 10 20 \
-            30 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0";
-        assert_eq!(
-            Stat::parse(line),
-            Some(Stat { parent: 34, group: 12, terminal: 34_816, state: 'S', threads: 1, start: 7_654_321, core: 3 })
-        );
+        let line = b"12 (a) b) (c) S 34 12 12 34816 -1 4194304 92 0 0 0 3 4 5 6 39 19 1 0 7654321 10 20 \
+            30 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 5";
+        let (nice, is_idle_class) = (19, true);
+        let ids = Stat {
+            parent: 34,
+            group: 12,
+            terminal: 34_816,
+            state: 'S',
+            threads: 1,
+            start: 7_654_321,
+            core: 3,
+            nice,
+            is_idle_class,
+        };
+        assert_eq!(Stat::parse(line), Some(ids));
         assert_eq!(Stat::parse(b"12 (a"), None);
         assert_eq!(Stat::parse(b"12 (a) S"), None);
     }

@@ -21,6 +21,7 @@ pub mod idle_clock;
 mod lock;
 pub mod memory;
 pub mod park;
+pub mod priority;
 pub mod quota;
 pub mod steal;
 pub mod stopwatch;

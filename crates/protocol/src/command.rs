@@ -14,7 +14,10 @@
 //! # Invariants
 //!
 //! - The next look is due between a quantum and `LONGEST` after the last, so that the command is not taken for stopped.
-//! - Its threads are confined to the cores that it holds, unless it is alone and was asked for nothing, or holds none.
+//! - The threads of a command are confined to the cores that it holds, if more threads can run than the command holds
+//!   cores. A command with fewer threads has no mask, so it and its children count all cores. A command that is alone
+//!   and has no limit has no mask either.
+//! - A command that is left to the operating system ([`Way`]) requests no core, holds none, and is never stopped.
 //! - The time of a core counts as held from the claim to the look that misses the core.
 //!
 //! # What is not as in a pool
@@ -40,7 +43,7 @@ use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTE
 use crate::observer::IdleClock;
 use crate::orders::{InForce, Own};
 use crate::quantum::{Program, Quantum, Staff};
-use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing};
+use crate::{CoreSet, Demand, Look, STOPPED_AFTER, Standing, Way};
 
 /// The least time between two looks.
 pub const QUANTUM: Duration = Duration::from_millis(10);
@@ -73,6 +76,9 @@ pub trait Command {
     /// See [`Program::propose`].
     fn propose(&mut self, proposal: Proposal);
 
+    /// Returns the cores that the command may use.
+    fn cores(&self) -> CoreSet;
+
     /// The cores that it is entitled to.
     fn owned(&self) -> CoreSet;
 
@@ -102,6 +108,9 @@ pub trait Command {
 
     /// Its bell is rung when a core becomes free, from now on or no longer.
     fn want(&mut self, wants: bool);
+
+    /// Publishes the way in which the command is limited to its share from now on.
+    fn publish(&mut self, way: Way);
 }
 
 /// What its coordinator remembers of a command. Times are in nanoseconds of any clock that does not go back.
@@ -109,8 +118,6 @@ pub struct Coordination {
     quantum: Quantum,
     demand: Demand,
     idle_clock: IdleClock,
-    /// What was said where the command began.
-    own: Own,
     /// What holds by now, after what was asked from outside. While the command could use its share it desires
     /// `told.cores`; `None`: as many as its threads can use.
     told: InForce,
@@ -119,6 +126,10 @@ pub struct Coordination {
     cap: u32,
     held: CoreSet,
     alone: bool,
+    /// The [`Standing::is_even`] of the last look.
+    is_even: bool,
+    /// The value of [`Coordination::due_ns`].
+    due_ns: u64,
     /// Processor time of the cores that were held since the last look, up to `counted`.
     had: u64,
     counted: u64,
@@ -145,12 +156,13 @@ impl Coordination {
             quantum: Quantum::new(policy, nanos(QUANTUM)),
             demand: Demand::default(),
             idle_clock: IdleClock::default(),
-            own,
             told: InForce::of(own),
             usable,
             cap: own.cores.unwrap_or(usable),
             held: CoreSet::EMPTY,
             alone: true,
+            due_ns: 0,
+            is_even: false,
             had: 0,
             counted: now,
             looked: now,
@@ -166,10 +178,11 @@ impl Coordination {
         self.looked
     }
 
-    /// Processor time that the command was due since it joined, in nanoseconds: its share while it held cores beside
-    /// others, and what it used otherwise.
+    /// Returns the processor time that the command was due since it joined, in nanoseconds. While it held cores together
+    /// with other programs, that is its share. Otherwise it is the part of its share that its threads could have used.
+    /// The share of a command that is alone is all cores.
     pub fn due_ns(&self) -> u64 {
-        self.quantum.due_ns()
+        self.due_ns
     }
 
     /// Whether a look is due. If not, it comes by as if it were [rung](Coordination::rung).
@@ -249,8 +262,11 @@ impl Coordination {
         let had_ns = self.had;
         let account = self.account(command, look);
         let (cap, cores, could_use) = (self.cap, self.told.cores, self.demand.desire(self.cap));
+        let way = self.way(look);
+        command.publish(way);
         let amended = |orders: Orders| {
-            let desire = match orders.mode {
+            let mode = if way == Way::Cores { orders.mode } else { Mode::Time };
+            let desire = match mode {
                 Mode::Time => 0,
                 Mode::Cores => cores.map_or(could_use.max(1), |_| cap),
             };
@@ -258,10 +274,18 @@ impl Coordination {
                 Proposal::Slowdown { .. } => Proposal::Slowdown { efficiency: LINEAR },
                 other => other,
             };
-            Orders { desire, cores: Claims::Owned, correction: UNCORRECTED, proposal, ..orders }
+            Orders { desire, mode, cores: Claims::Owned, correction: UNCORRECTED, proposal, ..orders }
         };
+        let awake = self.demand.crowd();
+        let (had_share, due_before, able_ns) = (self.quantum.holds_cores(), self.quantum.due_ns(), account.able_ns);
         let decided =
-            self.with(command, |quantum, program| quantum.decide(program, account, [look.runnable, cap], now, amended));
+            self.with(command, |quantum, program| quantum.decide(program, account, [awake, cap], now, amended));
+        self.is_even = decided.standing.is_even;
+        let share_ns = u64::from(decided.standing.share_milli) * nanos(look.elapsed) / 1000;
+        self.due_ns += match had_share && !decided.standing.alone {
+            true => self.quantum.due_ns() - due_before,
+            false => able_ns.min(share_ns),
+        };
         self.place(command);
         (self.looked, self.had) = (now, 0);
         let least = if could_use == 0 { IDLE } else { QUANTUM };
@@ -283,6 +307,15 @@ impl Coordination {
         self.alone = program.alone;
         self.held = command.held();
         outcome
+    }
+
+    fn way(&self, look: &Look) -> Way {
+        match () {
+            () if look.is_nice => Way::Nice,
+            () if self.demand.is_team() => Way::Team,
+            () if self.is_even => Way::Even,
+            () => Way::Cores,
+        }
     }
 
     fn account<C: Command>(&mut self, command: &mut C, look: &Look) -> Account {
@@ -314,12 +347,17 @@ impl Coordination {
         self.held = held;
     }
 
-    /// A command that is alone leaves nothing to others, unless it was asked to use less. One that has no core has to
-    /// run somewhere.
+    /// Sets or removes the mask of the command. A command that is alone needs a mask only for its limit. A command that
+    /// holds no core and has no limit runs on any core. A command with no more threads than cores needs no mask, because
+    /// other programs leave its cores free.
     fn place<C: Command>(&self, command: &mut C) {
-        let is_bound = self.told.cores != self.own.cores;
-        let is_free = (self.alone && !is_bound) || self.held.is_empty();
-        command.confine((!is_free).then_some(self.held));
+        let place = match self.told.cores {
+            Some(limit) if self.held.is_empty() => command.cores().iter().take(limit as usize).collect(),
+            None if self.alone => CoreSet::EMPTY,
+            _ => self.held,
+        };
+        let fits = self.demand.desire(u32::MAX) <= place.len() as u32;
+        command.confine((!place.is_empty() && !fits).then_some(place));
     }
 }
 

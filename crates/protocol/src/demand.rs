@@ -9,6 +9,8 @@
 //! - A thread that waits for a core counts as one that has it: what a command could use does not depend on the cores
 //!   that it has.
 //! - A command that a quota stops could use what it used, and no more.
+//! - A command counts as a team for `TEAM_LASTS` after a look at which one of its processes had several runnable
+//!   threads.
 
 use core::time::Duration;
 
@@ -17,6 +19,10 @@ const LOOKS: usize = 8;
 
 /// A command that uses less than this part of a core does nothing to speak of: it waits, and something in it ticks.
 const NEGLIGIBLE: u32 = 50;
+
+/// The time for which a command counts as a team after the last look that saw several runnable threads in a process.
+/// The serial phases of most parallel programs are shorter.
+const TEAM_LASTS: Duration = Duration::from_secs(1);
 
 /// What was seen of a command at one look.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +35,11 @@ pub struct Look {
     pub able: Duration,
     /// How many of its threads were on a core or waited for one.
     pub runnable: u32,
+    /// The number of runnable threads in the process that had the most.
+    pub team: u32,
+    /// True if most of the time that the command used or waited for a core was that of processes with a nice value above
+    /// 0, or of `SCHED_IDLE`.
+    pub is_nice: bool,
 }
 
 impl Look {
@@ -39,7 +50,7 @@ impl Look {
 
     /// The same of one that a quota stops: its threads seem to wait for cores, and could not use them.
     pub fn throttled(self) -> Look {
-        Look { able: self.used, runnable: 0, ..self }
+        Look { able: self.used, runnable: 0, team: 0, ..self }
     }
 
     /// Threads that wait for a core count as those that have one: so what a command can use is seen however few cores
@@ -59,11 +70,14 @@ impl Look {
 pub struct Demand {
     looks: [Look; LOOKS],
     next: usize,
+    /// The time for which the command still counts as a team.
+    team_for: Duration,
 }
 
 impl Demand {
     /// Notes a look.
     pub fn note(&mut self, look: &Look) {
+        self.team_for = if look.team > 1 { TEAM_LASTS } else { self.team_for.saturating_sub(look.elapsed) };
         self.looks[self.next] = *look;
         self.next = (self.next + 1) % LOOKS;
     }
@@ -72,6 +86,16 @@ impl Demand {
     /// at once, and shrinks only after a while.
     pub fn desire(&self, most: u32) -> u32 {
         self.looks.iter().map(Look::cores).max().unwrap_or(0).min(most)
+    }
+
+    /// True if the command is a team: one of its processes has several runnable threads, which may wait for each other.
+    pub fn is_team(&self) -> bool {
+        !self.team_for.is_zero()
+    }
+
+    /// Returns the number of runnable threads, on average over the last looks, rounded up.
+    pub fn crowd(&self) -> u32 {
+        self.looks.iter().map(|look| look.runnable).sum::<u32>().div_ceil(LOOKS as u32)
     }
 
     /// The processor time that it could have used since the last look, had it not waited for any of `most` cores.
@@ -91,7 +115,7 @@ mod tests {
 
     fn look(used_us: u64, runnable: u32) -> Look {
         let used = Duration::from_micros(used_us);
-        Look { elapsed: Duration::from_millis(10), used, able: used, runnable }
+        Look { elapsed: Duration::from_millis(10), used, able: used, runnable, ..Look::default() }
     }
 
     #[test]
@@ -131,6 +155,27 @@ mod tests {
         assert_eq!(demand.desire(8), 3);
         demand.note(&Look { used: Duration::MAX, able: Duration::MAX, ..Look::default() });
         assert_eq!(demand.desire(8), 8);
+    }
+
+    #[test]
+    fn a_team_is_one_until_none_was_seen_for_a_while() {
+        let mut demand = Demand::default();
+        demand.note(&look(10_000, 3));
+        assert!(!demand.is_team(), "three processes of one thread each");
+        demand.note(&Look { team: 2, ..look(20_000, 2) });
+        let looks = TEAM_LASTS.as_millis() / 10;
+        for _ in 0..looks {
+            assert!(demand.is_team());
+            demand.note(&look(10_000, 1));
+        }
+        assert!(!demand.is_team());
+    }
+
+    #[test]
+    fn a_crowd_is_counted_on_average() {
+        let mut demand = Demand::default();
+        [8, 0, 0, 1].into_iter().for_each(|runnable| demand.note(&look(10_000, runnable)));
+        assert_eq!(demand.crowd(), 2);
     }
 
     #[test]

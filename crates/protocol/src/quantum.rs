@@ -251,6 +251,11 @@ impl Quantum {
         self.due_ns
     }
 
+    /// True if the program holds cores, and false if it shares time.
+    pub(crate) fn holds_cores(&self) -> bool {
+        self.mode == Mode::Cores
+    }
+
     /// Nanoseconds of a quantum.
     pub(crate) fn length(&self) -> u64 {
         self.length

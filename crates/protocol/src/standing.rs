@@ -50,4 +50,50 @@ pub struct Standing {
     pub most_out: u64,
     /// How cores are divided, by what all programs propose.
     pub division: Division,
+    /// True if there are more programs than cores, and each program has about the same number of threads per weight as
+    /// this program. The operating system divides time equally among threads, so each program then gets its share.
+    pub is_even: bool,
+}
+
+/// The way in which a command is limited to its share of the cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// The command holds cores. A mask keeps its threads on them if it has more threads than cores. Out of turn its
+    /// processes are stopped.
+    #[default]
+    Cores,
+    /// The operating system alone limits the command, because threads of one of its processes may wait for each other.
+    /// On one core, each of these threads would wait for the time slice of another.
+    Team,
+    /// The operating system alone limits the command, according to its nice value.
+    Nice,
+    /// The operating system alone limits the command, because all programs have the same number of threads per weight.
+    Even,
+}
+
+impl Way {
+    /// Encodes a way as a word of the core table.
+    pub fn to_bits(self) -> u64 {
+        self as u64
+    }
+
+    /// Decodes a word of the core table. Any word is valid: an unknown word is decoded as [`Way::Cores`].
+    pub fn from_bits(bits: u64) -> Way {
+        [Way::Team, Way::Nice, Way::Even].into_iter().find(|way| way.to_bits() == bits).unwrap_or_default()
+    }
+
+    /// Returns the name of the way, as `comity table` prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Cores => "cores",
+            Way::Team => "team",
+            Way::Nice => "nice",
+            Way::Even => "even",
+        }
+    }
+
+    /// True if the command stays out of the division of cores, whatever other programs do.
+    pub(crate) fn is_apart(self) -> bool {
+        matches!(self, Way::Team | Way::Nice)
+    }
 }

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use comity_policy::CORRECTIONS;
 use comity_policy::allotment::{CROWD, Claim, Division, LINEAR, Proposal, due_milli, scattered};
 
-use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, partition};
+use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, Way, partition};
 
 /// Each sixteenth frame of programs that are slowed alike is a probe: as gangs they learn what each makes of all cores.
 pub const PROBES_EVERY: u64 = 16;
@@ -125,6 +125,8 @@ pub struct Report {
     pub knows_frames: bool,
     /// How it proposes that cores are divided. `None`: it is of an earlier build, and knows equal parts alone.
     pub proposal: Option<Proposal>,
+    /// The way in which the program is limited to its share. A pool has the first way.
+    pub way: Way,
 }
 
 impl Report {
@@ -359,8 +361,22 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
         frame,
         most_out: if until_other.is_some() { 2 * frame } else { frame },
         division,
+        is_even: is_even(table, program, weight, reports),
         ..standing(table)
     }
+}
+
+/// Computes [`Standing::is_even`]. The numbers of threads per weight may differ by a quarter. Programs that stay out of
+/// the division of cores are ignored.
+fn is_even(table: &impl Table, program: u64, weight: u32, reports: &[Report]) -> bool {
+    let awake = reports.iter().find(|report| report.party.slot == table.slot()).map_or(0, |own| own.awake);
+    let others = || active_others(program, reports).filter(|report| report.awake > 0 && !report.way.is_apart());
+    let is_like = |other: &Report| {
+        let own = u64::from(awake) * u64::from(other.party.claim.weight);
+        let others = u64::from(other.awake) * u64::from(weight);
+        4 * own <= 5 * others && 4 * others <= 5 * own
+    };
+    others().count() >= table.cores().len() && others().all(is_like)
 }
 
 /// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose

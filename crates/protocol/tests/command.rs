@@ -6,7 +6,7 @@ use comity_policy::Policy;
 use comity_policy::allotment::{LINEAR, Proposal};
 use comity_protocol::command::{Command, Coordination, QUANTUM};
 use comity_protocol::orders::{InForce, Own};
-use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing};
+use comity_protocol::{CoreSet, Look, STOPPED_AFTER, Standing, Way};
 
 const MS: u64 = 1_000_000;
 
@@ -30,6 +30,11 @@ struct Model {
     proposals: Vec<Proposal>,
     closed: Vec<bool>,
     wants: Vec<bool>,
+    ways: Vec<Way>,
+    /// The values of the next standing and of the next look.
+    is_even: bool,
+    team: u32,
+    is_nice: bool,
 }
 
 impl Command for Model {
@@ -54,12 +59,17 @@ impl Command for Model {
             until_change: self.out_for,
             frame: 200 * MS,
             most_out: 200 * MS,
+            is_even: self.is_even,
             ..Standing::default()
         }
     }
 
     fn propose(&mut self, proposal: Proposal) {
         self.proposals.push(proposal);
+    }
+
+    fn cores(&self) -> CoreSet {
+        (0..2).collect()
     }
 
     fn owned(&self) -> CoreSet {
@@ -113,6 +123,10 @@ impl Command for Model {
     fn want(&mut self, wants: bool) {
         self.wants.push(wants);
     }
+
+    fn publish(&mut self, way: Way) {
+        self.ways.push(way);
+    }
 }
 
 fn own(cores: Option<u32>) -> Own {
@@ -130,7 +144,14 @@ fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnab
     let elapsed = now - coordination.looked();
     let waited = Duration::from_nanos(elapsed * u64::from(runnable));
     let used = Duration::from_millis(used_ms);
-    let seen = Look { elapsed: Duration::from_nanos(elapsed), used, able: used.max(waited), runnable };
+    let seen = Look {
+        elapsed: Duration::from_nanos(elapsed),
+        used,
+        able: used.max(waited),
+        runnable,
+        team: model.team,
+        is_nice: model.is_nice,
+    };
     coordination.note(model, &seen, now);
     let looked = coordination.look(model, &seen, now);
     coordination.rest(0);
@@ -156,7 +177,8 @@ fn one_that_could_use_its_share_desires_what_its_threads_can_use_and_is_kept_on_
         let (mut coordination, mut model) = (coordination(cores), Model::default());
         assert_eq!(look(&mut coordination, &mut model, 10, runnable), 0);
         assert_eq!(model.desires, [0, desire], "the table hears it at once");
-        assert_eq!((model.held, model.places.last()), (model.owned, Some(&Some(model.owned))));
+        let place = (runnable > desire).then_some(model.owned);
+        assert_eq!((model.held, model.places.last()), (model.owned, Some(&place)), "one that fits counts all cores");
         assert_eq!(look(&mut coordination, &mut model, 10, runnable), 10 * u64::from(desire));
     }
 }
@@ -189,7 +211,7 @@ fn one_that_is_alone_runs_where_it_likes_until_its_bell_says_otherwise() {
     assert_eq!((model.lost, coordination.next()), (1, looked + quantum));
     coordination.rung(&mut model, looked + 2 * MS);
     assert_eq!((model.lost, coordination.next()), (1, looked + quantum));
-    assert_eq!(look(&mut coordination, &mut model, 10, 2), 11, "two cores for 1 ms, and one for 9");
+    assert_eq!(look(&mut coordination, &mut model, 10, 3), 11, "two cores for 1 ms, and one for 9");
     assert_eq!(model.places.last(), Some(&Some(model.held)));
 }
 
@@ -219,7 +241,8 @@ fn what_is_asked_from_outside_bounds_it_and_a_paused_one_holds_nothing() {
     let now = coordination.looked() + MS;
     coordination.obey(InForce { paused_until: Some(now + 1000 * MS), ..told }, now);
     coordination.pause(&mut model, now);
-    assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&None)));
+    let limit: CoreSet = [0].into_iter().collect();
+    assert_eq!((model.desires.last(), model.held, model.places.last()), (Some(&0), CoreSet::EMPTY, Some(&Some(limit))));
     let later = now + 1000 * MS;
     coordination.obey(told, later);
     coordination.go_on(later);
@@ -263,7 +286,41 @@ fn one_that_is_out_of_turn_rests_until_its_turn_begins_and_that_says_nothing_of_
     look(&mut coordination, &mut model, 0, 0);
     assert_eq!((model.desires.last(), model.held.len()), (Some(&2), 2), "it desires what it did");
     assert_eq!((model.closed.last(), model.wants.last()), (Some(&false), Some(&false)));
+}
+
+#[test]
+fn what_the_system_divides_as_it_should_holds_nothing_and_is_never_stopped() {
+    let even = Model { is_even: true, ..Model::default() };
+    let team = Model { team: 2, ..Model::default() };
+    let nice = Model { is_nice: true, ..Model::default() };
+    for (mut model, way, looks) in [(even, Way::Even, 2), (team, Way::Team, 1), (nice, Way::Nice, 1)] {
+        let mut coordination = coordination(None);
+        model.out_for = Some(100 * MS);
+        for _ in 0..looks {
+            look(&mut coordination, &mut model, 10, 2);
+        }
+        assert_eq!((model.ways.last(), model.desires.last(), model.held), (Some(&way), Some(&0), CoreSet::EMPTY));
+        assert_eq!((model.closed.last(), model.places.last()), (Some(&false), Some(&None)), "{way:?}");
+        // The reason ends.
+        (model.is_even, model.team, model.is_nice, model.out_for) = (false, 0, false, None);
+        while model.ways.last() != Some(&Way::Cores) {
+            look(&mut coordination, &mut model, 10, 2);
+        }
+        look(&mut coordination, &mut model, 10, 2);
+        assert_eq!(model.held.len(), 2);
+    }
+}
+
+#[test]
+fn a_limit_holds_alone_and_where_the_system_divides() {
+    let (mut coordination, mut model) = (coordination(Some(1)), Model { is_alone: true, ..Model::default() });
+    look(&mut coordination, &mut model, 10, 1);
+    assert_eq!(model.places.last(), Some(&None), "it has no more threads than cores");
+    look(&mut coordination, &mut model, 10, 2);
     assert_eq!(model.places.last(), Some(&Some(model.held)));
+    model.team = 2;
+    look(&mut coordination, &mut model, 10, 2);
+    assert_eq!((model.held, model.places.last()), (CoreSet::EMPTY, Some(&Some([0].into_iter().collect()))));
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl Table {
             frame: FRAME,
             most_out: FRAME,
             division: Division::Equal,
+            is_even: false,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use comity_policy::allotment::{Claim, Division, Proposal};
 use comity_protocol::table::{self, Change, PROBES_EVERY, Report, Table};
-use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN};
+use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, Way};
 
 /// What a step did, in its order.
 #[derive(Clone, Debug, PartialEq)]
@@ -374,7 +374,34 @@ fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> 
         correction: 1000,
         knows_frames: true,
         proposal: Some(Proposal::Equal),
+        way: Way::Cores,
     }
+}
+
+#[test]
+fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_for_its_weight() {
+    let is_even = |programs: &[(u32, u32, Way)]| {
+        let of = |(nth, (awake, weight, way)): (usize, &(u32, u32, Way))| {
+            let mut report = report(nth + 1, 10 + nth as u64, 1, *awake, 2);
+            (report.party.claim.weight, report.way) = (*weight, *way);
+            report
+        };
+        let reports: Vec<Report> = programs.iter().enumerate().map(of).collect();
+        let table = table(&[(None, None), (None, None)]);
+        table::round(&table, 10, programs[0].1, &reports, 0).is_even
+    };
+    let (cores, team) = (Way::Cores, Way::Team);
+    assert!(is_even(&[(1, 100, cores), (1, 100, cores), (1, 100, cores)]));
+    assert!(is_even(&[(2, 200, cores), (1, 100, cores), (4, 400, cores)]));
+    assert!(is_even(&[(4, 100, cores), (5, 100, cores), (5, 100, cores)]), "about");
+    assert!(!is_even(&[(1, 100, cores), (1, 100, cores)]), "there is a core for each");
+    assert!(!is_even(&[(1, 100, cores), (1, 100, cores), (2, 100, cores)]));
+    assert!(!is_even(&[(1, 100, cores), (1, 100, cores), (1, 300, cores)]));
+    assert!(
+        is_even(&[(1, 100, cores), (1, 100, cores), (1, 100, cores), (8, 100, team)]),
+        "what is apart does not count"
+    );
+    assert!(!is_even(&[(1, 100, cores), (1, 100, cores), (8, 100, team)]));
 }
 
 #[test]
@@ -396,6 +423,7 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
         frame: 2 * TURN.as_nanos() as u64,
         most_out: 2 * TURN.as_nanos() as u64,
         division: Division::Equal,
+        is_even: false,
     };
     assert_eq!(standing, expected);
 }

@@ -50,6 +50,9 @@ pub(crate) const THIEVES: u64 = 32;
 /// A program fills in `shortfall`.
 pub(crate) const SHORTFALL: u64 = 64;
 
+/// The feature bit of programs that fill in `way`.
+pub(crate) const WAY: u64 = 128;
+
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 
@@ -162,7 +165,9 @@ pub(crate) struct Slot {
     pub(crate) accelerations: AtomicU64,
     /// By the reasons of [`REFUSALS`](crate::REFUSALS).
     pub(crate) refusals: thieves::Words,
-    spare: [AtomicU64; 64],
+    /// The way in which a command is limited to its share, as a [`Way`](comity_protocol::Way).
+    pub(crate) way: AtomicU64,
+    spare: [AtomicU64; 63],
 }
 
 impl Slot {
@@ -201,7 +206,7 @@ const _: () = {
     assert!(offset_of!(Slot, asks) == 344 && offset_of!(Slot, correction) == 348 && offset_of!(Slot, due_ns) == 352);
     assert!(offset_of!(Slot, proposal) == 360 && offset_of!(Slot, shortfall) == 364);
     assert!(offset_of!(Slot, steals) == 368 && offset_of!(Slot, accelerations) == 376);
-    assert!(offset_of!(Slot, refusals) == 384 && offset_of!(Slot, spare) == 512);
+    assert!(offset_of!(Slot, refusals) == 384 && offset_of!(Slot, way) == 512);
     assert!(size_of::<Slot>() == 1024);
     assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
     // The lock of a slot is that of the byte of its number: see `lock`.

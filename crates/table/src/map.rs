@@ -1,5 +1,6 @@
 //! The file in memory. All of this crate's unsafe code.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,14 @@ use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 
 /// What to do where a place is no good.
 pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write to in COMITY_TABLE, or set it to off";
+
+/// The variable that holds the core table of a command of `comity run`, in the form of [`Location::to_text`].
+/// `comity run` sets it in the environment of the command. `COMITY_TABLE` is `off` there, because the command as a whole
+/// is one member of the table.
+pub const TABLE_AROUND: &str = "COMITY_RUN_TABLE";
+
+/// The value of [`TABLE_AROUND`] for the user's own table.
+const OWN: &str = "own";
 
 /// Where the table is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +40,28 @@ impl Location {
             None => files::ARE_SHARED.then_some(Location::Own),
             Some(text) if text == "off" => None,
             Some(text) => Some(Location::At(text.into())),
+        }
+    }
+
+    /// Returns the table of the command of `comity run` that this process belongs to. Returns `None` if there is no such
+    /// command, or if this process has joined a table itself.
+    pub fn around() -> Option<Location> {
+        let is_off = environment::variable("COMITY_TABLE").is_some_and(|text| text == "off");
+        let text = environment::variable(TABLE_AROUND).filter(|_| is_off)?;
+        Some(if text == OWN { Location::Own } else { Location::At(text.into()) })
+    }
+
+    /// Returns the table that commands such as `comity table` show: the table of `COMITY_TABLE`, or else of
+    /// [`Location::around`].
+    pub fn to_look_at() -> Option<Location> {
+        Location::from_environment().or_else(Location::around)
+    }
+
+    /// Returns the value of [`TABLE_AROUND`] for this table.
+    pub fn to_text(&self) -> OsString {
+        match self {
+            Location::Own => OWN.into(),
+            Location::At(path) => path.clone().into(),
         }
     }
 

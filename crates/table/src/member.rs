@@ -29,14 +29,14 @@ use comity_policy::allotment::{Claim, Proposal};
 
 use crate::fault;
 use crate::layout::{
-    CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN, THIEVES,
+    CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN, THIEVES, WAY,
 };
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::{CoreSet, CoreWord, SlotId, Thieves};
 use crate::{text, thieves};
 use comity_protocol::orders::Requests;
 use comity_protocol::table::{self, Report};
-use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing};
+use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing, Way};
 
 #[cfg(test)]
 mod conformance;
@@ -342,6 +342,14 @@ impl Member {
         if self.own_slot().is_some() {
             self.own().shortfall.store(Shortfall::to_bits(reason), Ordering::Relaxed);
             self.fills_in(SHORTFALL);
+        }
+    }
+
+    /// Publishes the way in which the program, which is a command, is limited to its share.
+    pub fn publish_way(&self, way: Way) {
+        if self.own_slot().is_some() {
+            self.own().way.store(way.to_bits(), Ordering::Relaxed);
+            self.fills_in(WAY);
         }
     }
 
@@ -719,7 +727,9 @@ fn reports(layout: &Layout, now: u64) -> Vec<Report> {
                 let proposal =
                     (features & PROPOSES != 0).then(|| Proposal::from_bits(slot.proposal.load(Ordering::Relaxed)));
                 let (awake, knows_frames) = (slot.awake.load(Ordering::Relaxed), features & FRAMES != 0);
-                Report { party, awake, correction, knows_frames, proposal }
+                let way =
+                    if features & WAY != 0 { Way::from_bits(slot.way.load(Ordering::Relaxed)) } else { Way::default() };
+                Report { party, awake, correction, knows_frames, proposal, way }
             })
         })
         .collect()

@@ -9,12 +9,12 @@ use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli};
 
-use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, TAKEN, THIEVES};
+use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, TAKEN, THIEVES, WAY};
 use crate::map::{Location, Map, TableError};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, Thieves, text, thieves};
 use comity_protocol::orders::Requests;
-use comity_protocol::{Party, Shortfall, partition};
+use comity_protocol::{Party, Shortfall, Way, partition};
 
 /// Whether a program lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,9 @@ pub struct Program {
     /// Why it used less than it held or was due when its coordinator last looked. `None`: it used that, or does not
     /// publish a reason.
     pub shortfall: Option<Shortfall>,
+    /// The way in which a command is limited to its share. `None` if the program is not a command, is of an older build,
+    /// or has just joined.
+    pub way: Option<Way>,
     /// What it is asked from outside. `None`: it obeys nothing, for it is of an older build, or has joined a moment
     /// ago.
     pub requests: Option<Requests>,
@@ -188,6 +191,7 @@ impl Snapshot {
                 }),
                 shortfall: Shortfall::from_bits(slot.shortfall.load(Ordering::Relaxed))
                     .filter(|_| publishes(SHORTFALL)),
+                way: publishes(WAY).then(|| Way::from_bits(slot.way.load(Ordering::Relaxed))),
                 requests: publishes(OBEYS).then(|| slot.words().read(tenure).at(now)),
                 tenure: None,
             };
@@ -380,6 +384,7 @@ mod tests {
             switches: None,
             thieves: None,
             shortfall: None,
+            way: None,
             requests: None,
             tenure: None,
         }

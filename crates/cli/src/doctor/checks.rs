@@ -114,7 +114,7 @@ fn stolen() -> DoctorCheck {
 }
 
 fn table() -> DoctorCheck {
-    let Some(location) = Location::from_environment() else {
+    let Some(location) = Location::to_look_at() else {
         return check("core table", "COMITY_TABLE is off", "programs that are started here share no cores")
             .costs("unset COMITY_TABLE to share");
     };
@@ -143,7 +143,11 @@ fn table() -> DoctorCheck {
             format!("none yet; it will be '{}'", path.display())
         }
     };
-    let usable = check("core table", found, "programs that are started here share cores by it");
+    let meaning = match Location::around() {
+        Some(_) => "this is inside of a command of `comity run`: what is started here shares the cores of that",
+        None => "programs that are started here share cores by it",
+    };
+    let usable = check("core table", found, meaning);
     match other_layouts(&location).first() {
         Some(other) => usable.costs(format!("{other}; build all programs with one version of comity")),
         None => usable,
@@ -240,7 +244,7 @@ fn outside_load() -> Option<DoctorCheck> {
     /// What a member has used is in the table so long afterwards, at most.
     const LATE: Duration = Duration::from_millis(250);
     let members = || {
-        let snapshot = Location::from_environment().and_then(|location| Snapshot::take(&location).ok().flatten());
+        let snapshot = Location::to_look_at().and_then(|location| Snapshot::take(&location).ok().flatten());
         let programs = snapshot.into_iter().flat_map(|snapshot| snapshot.programs);
         programs.filter_map(|program| Some(((program.slot, program.pid), program.cpu?))).collect::<Vec<_>>()
     };

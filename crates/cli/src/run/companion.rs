@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use comity_os::census::Stat;
 use comity_os::clock::now_ns;
-use comity_os::detached;
+use comity_os::detached::{self, Beside};
 use comity_os::pidfd::Pidfd;
 use comity_table::{CORES, CoreSet, STOPPED_AFTER};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -45,13 +45,15 @@ pub struct Note {
     file: File,
     /// Until when the command rests, or 0.
     rests_until: Cell<u64>,
+    /// The companion process. It ends when the coordinator drops this note. `None` in the companion itself.
+    companion: Option<Beside>,
 }
 
 impl Note {
     fn new() -> io::Result<Note> {
         let file = File::from(memfd_create("comity-note", MemfdFlags::CLOEXEC)?);
         file.set_len(BYTES as u64)?;
-        Ok(Note { file, rests_until: Cell::new(0) })
+        Ok(Note { file, rests_until: Cell::new(0), companion: None })
     }
 
     /// The command rests until then; 0: it does not. Noted at once, wherever the threads are.
@@ -93,12 +95,12 @@ impl Note {
 /// # Errors
 /// If the system gives no process or no memory for it. Then nothing sets the command free but the coordinator.
 pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
-    let (coordinator, note) = (Pidfd::of_this_process()?, Note::new()?);
+    let (coordinator, mut note) = (Pidfd::of_this_process()?, Note::new()?);
     note.write([None; PLACES]);
     let process = std::process::id();
-    detached::start_child(&format!("comity+{}", terms.process), &[coordinator.as_fd(), note.file.as_fd()], || {
-        watch(process, &coordinator, &note, terms, roams);
-    })?;
+    let kept = [coordinator.as_fd(), note.file.as_fd()];
+    let work = || watch(process, &coordinator, &note, terms, roams);
+    note.companion = Some(detached::start_child(&format!("comity+{}", terms.process), &kept, work)?);
     Ok(note)
 }
 

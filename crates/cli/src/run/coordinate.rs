@@ -23,13 +23,17 @@ use comity_os::throttle::Throttle;
 use comity_os::{affinity, cores, detached};
 use comity_policy::Policy;
 use comity_policy::allotment::Proposal;
+use comity_protocol::Look;
 use comity_protocol::command::{self, Coordination, QUANTUM};
-use comity_table::{CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, draw_program, other_layouts};
+use comity_table::{
+    CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, Way, draw_program, other_layouts,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::companion::{self, Note};
 use super::record::Record;
 use super::tree::{Spared, Tree};
+use crate::weight;
 
 /// How often it is looked which cores the command may use, and whether all of a command that rests is stopped. Its
 /// threads may be bound to others, and its cpuset may change.
@@ -40,6 +44,9 @@ const LOST_TURN: Duration = Duration::from_secs(2);
 
 /// A signal that comes just before the wait that it should end is noticed after this long.
 const MISSED_SIGNAL: Duration = Duration::from_secs(1);
+
+/// A stopped process that receives a signal such as SIGTERM continues within this time.
+const SIGNAL_DELAY: Duration = Duration::from_millis(100);
 
 /// On what terms a command takes part.
 pub struct Terms {
@@ -55,7 +62,9 @@ pub struct Terms {
     pub policy: Policy,
     /// How much it counts.
     pub weight: u32,
-    /// How many cores it desires while it could use its share; `None`: as many as its threads can use.
+    /// True if the user has set the weight. Then the nice value does not change it.
+    pub is_weight_chosen: bool,
+    /// The maximum number of cores that the command uses; `None`: no maximum.
     pub cores: Option<u32>,
     /// The most that it can use.
     pub most: u32,
@@ -169,6 +178,7 @@ struct Coordinator<'a> {
     own: Own,
     /// How much the command counts by now.
     weight: u32,
+    is_weight_chosen: bool,
     /// The command was stopped.
     is_resting: bool,
 }
@@ -210,6 +220,7 @@ impl Coordinator<'_> {
             record: Record::default(),
             own: terms.own(),
             weight: terms.weight,
+            is_weight_chosen: terms.is_weight_chosen,
             is_resting: false,
         }
     }
@@ -224,8 +235,11 @@ impl Coordinator<'_> {
             let now = now_ns();
             let told = self.obey(now);
             if let Some(rests_for) = told.rests_for(now) {
-                self.pause(told, now);
-                self.command.member.wait(heard, rests_for.min(SURVEY));
+                if !self.is_resting || self.surveyed.elapsed() >= SURVEY {
+                    self.pause(told, now);
+                }
+                self.command.tree.deliver();
+                self.command.member.wait(heard, rests_for.min(SIGNAL_DELAY));
                 continue;
             }
             self.go_on(now);
@@ -234,8 +248,13 @@ impl Coordinator<'_> {
             } else {
                 self.coordination.rung(&mut self.command, now);
             }
-            let wait = self.coordination.next().saturating_sub(now_ns());
-            self.command.member.wait(heard, Duration::from_nanos(wait));
+            let wait = Duration::from_nanos(self.coordination.next().saturating_sub(now_ns()));
+            if self.command.is_closed {
+                self.command.tree.deliver();
+                self.command.member.wait(heard, wait.min(SIGNAL_DELAY));
+            } else {
+                self.command.member.wait(heard, wait);
+            }
         }
         self.go_on(now_ns());
         command::Command::close(&mut self.command, false);
@@ -256,8 +275,9 @@ impl Coordinator<'_> {
     /// The command rests: it is stopped. Again each time, for others may have continued it.
     fn pause(&mut self, told: InForce, now: u64) {
         self.command.rests_until(told.paused_until.unwrap_or(0));
-        self.command.tree.stop(Spared::None);
+        self.command.tree.stop(Spared::Traced);
         (self.is_resting, self.command.is_closed) = (true, true);
+        self.surveyed = Instant::now();
         self.coordination.pause(&mut self.command, now);
     }
 
@@ -278,6 +298,7 @@ impl Coordinator<'_> {
         let command = &mut self.command;
         let look = command.tree.look(Duration::from_nanos(now - self.coordination.looked()));
         let look = if self.throttle.is_active(Instant::now()) { look.throttled() } else { look };
+        let look = Look { is_nice: look.is_nice && !self.is_weight_chosen, ..look };
         self.coordination.note(command, &look, now);
         if !look.is_idle() && self.surveyed.elapsed() >= SURVEY {
             self.survey();
@@ -295,6 +316,9 @@ impl Coordinator<'_> {
     fn survey(&mut self) {
         let Command { member, tree, .. } = &mut self.command;
         let may_use = tree.survey();
+        if let Some(stat) = tree.root().filter(|_| !self.is_weight_chosen) {
+            self.own.weight = weight::of_nice(&stat);
+        }
         if member.set_may_use(may_use) {
             self.coordination.has_let_go(member.held());
         }
@@ -316,7 +340,7 @@ impl command::Command for Command<'_> {
         }
         if closed {
             self.rests_until(now_ns() + LOST_TURN.as_nanos() as u64);
-            self.tree.stop(Spared::Jobs);
+            self.tree.stop(Spared::Watched);
         } else {
             self.tree.go_on();
             self.rests_until(0);
@@ -341,6 +365,14 @@ impl command::Command for Command<'_> {
 
     fn propose(&mut self, proposal: Proposal) {
         self.member.propose(proposal);
+    }
+
+    fn cores(&self) -> CoreSet {
+        self.member.may_use()
+    }
+
+    fn publish(&mut self, way: Way) {
+        self.member.publish_way(way);
     }
 
     fn owned(&self) -> CoreSet {

@@ -110,7 +110,7 @@ mod tests {
 
     fn look(used_ms: u64, able_ms: u64) -> Look {
         let [used, able] = [used_ms, able_ms].map(Duration::from_millis);
-        Look { elapsed: LOOK, used, able, runnable: 0 }
+        Look { elapsed: LOOK, used, able, ..Look::default() }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `comity run --report`: this process starts the command and is its coordinator, and tells at the end what sharing
-//! cost.
+//! cost. `comity run` without `--report` works in this way too if the first process of the container does not wait for
+//! orphans. A coordinator that is an orphan would remain as a zombie there.
 //!
 //! What is to be told is known when the command has ended, and by then the process that became the command is gone.
 //! So here it is a child, as under time(1). The coordinator is this process itself: it waits anyway.
@@ -30,6 +31,7 @@ use super::coordinate::{Account, Terms};
 use super::record::{Record, Stretch};
 use crate::json::{RunReport, RunShared, RunStretch};
 use crate::table::in_units;
+use crate::weight;
 
 /// A line of the report is no longer than this, its first words included.
 const LINE: usize = 80;
@@ -45,6 +47,8 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 /// Where a report goes.
 pub enum Place {
+    /// There is no report. The process stays only so that it leaves no zombie.
+    Nowhere,
     /// Standard error.
     Errors,
     /// For people.
@@ -73,6 +77,7 @@ impl Place {
     /// again for that.
     fn write(&self, report: &RunReport) {
         let (file, text) = match self {
+            Place::Nowhere => return,
             Place::Errors => return tell(&in_words(report)),
             Place::Text(file) => (file, in_words(report)),
             Place::Json(file) => (file, to_json(report)),
@@ -88,16 +93,23 @@ fn tell(text: &str) {
     let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
 }
 
-/// Runs the command, says what there is to say, and ends as the command did.
+/// Runs the command with a nice value of at least `nice`, writes the report, and ends as the command did.
 ///
 /// # Errors
 /// If the command cannot be started.
-pub fn run(command: &mut Command, location: Option<Location>, terms: Terms, place: &Place) -> io::Result<ExitCode> {
+pub fn run(
+    command: &mut Command,
+    location: Option<Location>,
+    terms: Terms,
+    nice: i32,
+    place: &Place,
+) -> io::Result<ExitCode> {
     // What is ignored stays so, for the command too; what has a handler here is at its default there.
     let heeded = [SIGINT, SIGQUIT].iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
     let signals = Signals::new(heeded)?;
     let began = Instant::now();
     let mut child = command.spawn()?;
+    process::be_nice(child.id(), nice);
     let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
     let terms = Terms { process: child.id(), start, ..terms };
     let record = attend(&child, location, &terms, signals);
@@ -148,13 +160,15 @@ fn end_as(status: ExitStatus) -> io::Result<ExitCode> {
 
 fn report(terms: &Terms, status: ExitStatus, wall: Duration, record: Option<&Record>) -> RunReport {
     let usage = Usage::of_ended_children();
+    // The kernel counts a child only if its parent has waited for it. The coordinator has seen all processes.
+    let seen = record.map_or(Duration::ZERO, |record| record.whole().used);
     RunReport {
         schema: "comity-run/1",
         name: terms.name.clone(),
         exit_code: status.code(),
         signal: status.signal(),
         wall_s: wall.as_secs_f64(),
-        cpu_s: usage.cpu.as_secs_f64(),
+        cpu_s: usage.cpu.max(seen).as_secs_f64(),
         voluntary_switches: usage.voluntary_switches,
         involuntary_switches: usage.involuntary_switches,
         weight: terms.weight,
@@ -205,6 +219,11 @@ fn in_words(report: &RunReport) -> String {
     };
     let average = report.cpu_s / report.wall_s.max(f64::MIN_POSITIVE);
     line("processor time", &format!("{}, {average:.2} cores on average", time(report.cpu_s)));
+    if report.weight != weight::USUAL {
+        let nice = weight::nice_for(report.weight);
+        let beside = if nice > 0 { format!("as nice {nice}") } else { "no more than usual".to_owned() };
+        line("weight", &format!("{} beside programs of the table, {beside} beside all others", report.weight));
+    }
     let [waited, preempted] = [report.voluntary_switches, report.involuntary_switches];
     line("switches", &format!("{waited} to wait, {preempted} preempted"));
     let Some(shared) = &report.shared else {

@@ -7,17 +7,24 @@
 //! first time, with a mask that this has set, has it from the thread that started it. The sets of cores are
 //! published in the companion's note before any thread is put there.
 //!
-//! A command that is asked to rest is stopped, process by process, and goes on when it is asked to, or when this ends.
+//! The coordinator stops the processes of a paused command, and continues them at the end of the pause or when the
+//! coordinator ends. If a command is out of turn, the coordinator stops only the processes whose stop no other process
+//! can notice: see [`Spared::Watched`]. A process that the user stops in the meantime stays stopped. A process that
+//! receives a signal such as SIGTERM in the meantime continues, so that it can handle the signal.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use comity_os::affinity::{self, Mask};
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
+use comity_os::environment;
 use comity_os::pidfd::Pidfd;
+use comity_os::signals::{Signals, may_watch_stops};
 use comity_protocol::Look;
 use comity_table::CoreSet;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 
 use super::coordinate::Terms;
 
@@ -30,25 +37,43 @@ pub fn mark(starter: u32, start: u64) -> String {
     format!("{starter}-{start}")
 }
 
+/// True if the command that this process belongs to, according to its [`MARK`], still runs.
+pub fn outer_command_lives() -> bool {
+    let mark = environment::variable(MARK).and_then(|mark| mark.into_string().ok());
+    let outer = mark.as_deref().and_then(|mark| mark.split_once('-'));
+    outer.is_some_and(|(process, start)| match (process.parse(), start.parse()) {
+        (Ok(process), Ok(start)) => census::lives(process, start),
+        _ => false,
+    })
+}
+
 /// Threads are moved in passes, because those that have not been moved yet may start others. Whatever is left after
 /// so many is met by a later walk.
 const PASSES: usize = 4;
 
-/// What is not stopped.
+/// The processes that [`Tree::stop`] does not stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spared {
-    /// All processes are.
-    None,
-    /// Processes that a shell has made jobs of its terminal: it would say that they are stopped, and take the
-    /// terminal back.
-    Jobs,
+    /// Processes that are traced, and processes that trace others. A tracer would report the stop.
+    Traced,
+    /// The processes of [`Spared::Traced`], and processes whose parent may notice the stop. An interactive shell would
+    /// report the stop of a job and take the terminal back. `su` would stop itself and never continue.
+    Watched,
 }
+
+/// The signals for which a stopped process continues.
+const CONTINUES: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// The signals that stop a process.
+const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
 /// A command's processes.
 pub struct Tree {
     /// What the environments of its processes have in them.
     mark: String,
-    /// When the command began: nothing older is its.
+    /// The first process of the command.
+    root: u32,
+    /// The start time of the first process. No process of the command is older.
     start: u64,
     /// The mask that the command had when it began.
     roams: Thread,
@@ -65,6 +90,8 @@ pub struct Tree {
     strangers: HashSet<u32>,
     /// The processes that this has stopped, each with its start.
     stopped: HashSet<(u32, u64)>,
+    /// True if nice processes used most of the processor time at the last look at which any process used some.
+    is_nice: bool,
 }
 
 struct Process {
@@ -73,6 +100,8 @@ struct Process {
     cpu: Duration,
     /// How its threads came by that.
     seen: Seen,
+    /// True if the process has a nice value above 0, or is of SCHED_IDLE.
+    is_nice: bool,
     /// The cores that the system grants it, as far as that is known.
     granted: CoreSet,
     threads: HashMap<u32, Thread>,
@@ -120,6 +149,7 @@ impl Tree {
         mask.learn(roams, granted);
         let mut tree = Tree {
             mark,
+            root,
             start,
             roams: Thread { mask, found: roams },
             granted,
@@ -129,12 +159,14 @@ impl Tree {
             processes: HashMap::new(),
             strangers: HashSet::new(),
             stopped: HashSet::new(),
+            is_nice: false,
         };
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
         // Its number may be another's by now, if what it has left running is all that is there.
-        if Stat::of_process(root).is_some_and(|stat| stat.start == start) {
-            tree.processes
-                .insert(root, Process { start, cpu, seen: Seen::default(), granted, threads: HashMap::new() });
+        if let Some(stat) = tree.root() {
+            let is_nice = is_nice(&stat);
+            let process = Process { start, cpu, seen: Seen::default(), is_nice, granted, threads: HashMap::new() };
+            tree.processes.insert(root, process);
         }
         tree.find();
         tree
@@ -150,47 +182,86 @@ impl Tree {
     /// Stops all processes that this one may signal, but for those that are stopped already and those that are
     /// `spared`.
     pub fn stop(&mut self, spared: Spared) {
+        let mut watching = HashMap::new();
+        let mut is_watched = |stat: &Stat| {
+            spared == Spared::Watched
+                && (stat.is_job() || *watching.entry(stat.parent).or_insert_with(|| may_watch_stops(stat.parent)))
+        };
+        // A second SIGSTOP could stay pending, and would then be taken for the user's.
+        let mut sent = HashSet::new();
         for _ in 0..PASSES {
             self.find();
-            let all: Vec<(u32, u64)> = self.processes.iter().map(|(id, process)| (*id, process.start)).collect();
-            let runs = |(id, start): &(u32, u64)| {
-                let stat = Stat::of_process(*id).filter(|stat| stat.start == *start);
-                stat.is_some_and(|stat| {
-                    !matches!(stat.state, 'T' | 'Z' | 'X') && (spared == Spared::None || !stat.is_job())
-                })
+            let of = |(id, process): (&u32, &Process)| {
+                let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start)?;
+                Some((*id, stat, Signals::of_process(*id)?.tracer))
             };
-            let stops = |(id, start): &(u32, u64)| Pidfd::of_process(*id, *start).is_some_and(|process| process.stop());
-            let stopped: Vec<(u32, u64)> = all.into_iter().filter(runs).filter(stops).collect();
+            let all: Vec<(u32, Stat, u32)> = self.processes.iter().filter_map(of).collect();
+            let tracers: HashSet<u32> = all.iter().map(|(_, _, tracer)| *tracer).collect();
+            let may_stop = |(id, stat, tracer): &(u32, Stat, u32)| {
+                let is_traced = *tracer != 0 || tracers.contains(id);
+                !matches!(stat.state, 'T' | 't' | 'Z' | 'X') && !is_traced && !sent.contains(id) && !is_watched(stat)
+            };
+            let stops = |(id, stat, _): &(u32, Stat, u32)| {
+                Pidfd::of_process(*id, stat.start).is_some_and(|process| process.stop())
+            };
+            let stopped: Vec<_> = all.into_iter().filter(may_stop).filter(stops).collect();
             if stopped.is_empty() {
                 break;
             }
-            // What these have started before they stopped is met by the next pass.
-            self.stopped.extend(stopped);
+            // The next pass finds the processes that these have started before they stopped.
+            sent.extend(stopped.iter().map(|(id, _, _)| *id));
+            self.stopped.extend(stopped.into_iter().map(|(id, stat, _)| (id, stat.start)));
         }
     }
 
-    /// Those go on that this has stopped, but for those that the user has stopped too: when the shell has the job
-    /// go on, they do.
+    /// Continues the processes that [`Tree::stop`] has stopped. Children continue before their parents, because a parent
+    /// might notice a stopped child. A process that the user or a shell has stopped too stays stopped.
     pub fn go_on(&mut self) {
         let stopped = std::mem::take(&mut self.stopped);
         let is_stopped = |id: u32| Stat::of_process(id).is_some_and(|stat| stat.state == 'T');
-        let users = |id: u32| {
+        let is_users_job = |id: u32| {
             let leader = Stat::of_process(id).filter(|stat| stat.terminal != 0).map(|stat| stat.group);
             leader.is_some_and(|leader| is_stopped(leader) && !stopped.iter().any(|(other, _)| *other == leader))
         };
-        for (id, start) in &stopped {
-            if users(*id) {
-                self.stopped.insert((*id, *start));
-            } else {
-                Pidfd::of_process(*id, *start).map(|process| process.go_on());
+        let mut all: Vec<(u32, u64)> = stopped.iter().copied().collect();
+        all.sort_by_key(|(id, _)| Reverse(self.depth(*id)));
+        for (id, start) in all {
+            if is_users_job(id) {
+                self.stopped.insert((id, start));
+            } else if !(is_stopped(id) && is_sent(id, &STOPS)) {
+                // A process that had no core since may not have stopped yet. Then the pending SIGSTOP is this one's.
+                Pidfd::of_process(id, start).map(|process| process.go_on());
             }
         }
+    }
+
+    /// Continues the stopped processes that have received a signal such as SIGTERM.
+    pub fn deliver(&mut self) {
+        let heeds = |(id, _): &&(u32, u64)| is_sent(*id, &CONTINUES);
+        let asked: Vec<(u32, u64)> = self.stopped.iter().filter(heeds).copied().collect();
+        for (id, start) in asked {
+            self.stopped.remove(&(id, start));
+            Pidfd::of_process(id, start).map(|process| process.go_on());
+        }
+    }
+
+    /// Returns the number of ancestors of a process that belong to the command.
+    fn depth(&self, id: u32) -> usize {
+        let parent = |id: &u32| Stat::of_process(*id).map(|stat| stat.parent);
+        let above = std::iter::successors(parent(&id), parent).take_while(|id| self.processes.contains_key(id));
+        // A process number that the kernel has used again could lead around in a circle.
+        above.take(self.processes.len()).count()
     }
 
     /// All go on that are stopped, for a caller that does not know which it stopped.
     pub fn go_on_all(&mut self) {
         self.stopped = self.processes.iter().map(|(id, process)| (*id, process.start)).collect();
         self.go_on();
+    }
+
+    /// Returns the state of the first process of the command, or `None` if that process has ended.
+    pub fn root(&self) -> Option<Stat> {
+        Stat::of_process(self.root).filter(|stat| stat.start == self.start)
     }
 
     /// Where threads may have been put.
@@ -201,6 +272,11 @@ impl Tree {
     /// What the command did in the time since the last look.
     pub fn look(&mut self, elapsed: Duration) -> Look {
         let mut look = Look { elapsed, ..Look::default() };
+        let mut nice = Duration::ZERO;
+        let mut note = |look: &mut Look, is_nice: bool, able: Duration| {
+            look.able += able;
+            nice += if is_nice { able } else { Duration::ZERO };
+        };
         let mut active = HashSet::new();
         let known = self.processes.len();
         self.processes.retain(|id, process| {
@@ -213,7 +289,8 @@ impl Tree {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start);
                 let Some(stat) = stat else { return false };
                 let seen = Seen::of(*id, &stat);
-                look.able += used + seen.waited.saturating_sub(process.seen.waited);
+                process.is_nice = is_nice(&stat);
+                note(&mut look, process.is_nice, used + seen.waited.saturating_sub(process.seen.waited));
                 process.seen = seen;
                 active.insert(*id);
             }
@@ -222,9 +299,9 @@ impl Tree {
         // A process that starts another uses time for it; so where none was used, nothing is new.
         if !active.is_empty() || self.processes.len() < known {
             for id in self.find() {
-                let Process { cpu, seen, .. } = self.processes[&id];
+                let Process { cpu, seen, is_nice, .. } = self.processes[&id];
                 look.used += cpu;
-                look.able += cpu + seen.waited;
+                note(&mut look, is_nice, cpu + seen.waited);
                 active.insert(id);
             }
         }
@@ -235,7 +312,12 @@ impl Tree {
                 self.place_threads(id, &inherited, false);
             }
         }
-        look.runnable = self.processes.values().map(|process| process.seen.runnable).sum();
+        let runnable = || self.processes.values().map(|process| process.seen.runnable);
+        (look.runnable, look.team) = (runnable().sum(), runnable().max().unwrap_or(0));
+        if look.able > Duration::ZERO {
+            self.is_nice = 2 * nice > look.able;
+        }
+        look.is_nice = self.is_nice;
         look
     }
 
@@ -279,7 +361,8 @@ impl Tree {
                 let cpu = cpu_clock::of_process(id).unwrap_or_default();
                 let seen = Seen::of(id, &stat);
                 let granted = self.processes.get(&stat.parent).map_or(self.granted, |parent| parent.granted);
-                let process = Process { start: stat.start, cpu, seen, granted, threads: HashMap::new() };
+                let (start, is_nice) = (stat.start, is_nice(&stat));
+                let process = Process { start, cpu, seen, is_nice, granted, threads: HashMap::new() };
                 self.processes.insert(id, process);
                 found.push(id);
             }
@@ -423,6 +506,16 @@ impl Tree {
         process.threads = threads;
         moved
     }
+}
+
+fn is_nice(stat: &Stat) -> bool {
+    stat.nice > 0 || stat.is_idle_class
+}
+
+/// True if one of the signals is pending for the process, and the process does not block or ignore it.
+fn is_sent(id: u32, signals: &[i32]) -> bool {
+    let Some(Signals { pending, blocked, ignored, .. }) = Signals::of_process(id) else { return false };
+    signals.iter().any(|signal| Signals::has(pending & !blocked & !ignored, *signal))
 }
 
 /// Which of the threads that were on these `places` are to move to so many cores that came: of those on one core

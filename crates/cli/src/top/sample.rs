@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use comity_os::clock::now_ns;
-use comity_table::{Life, Location, Program, Shortfall, Snapshot, Thieves};
+use comity_table::{Life, Location, Program, Shortfall, Snapshot, Thieves, Way};
 use serde::Serialize;
 
 use super::screen::Wish;
@@ -69,6 +69,8 @@ pub struct Row {
     pub name: String,
     /// The policy that it shares by; `run` for a command of `comity run`.
     pub policy: String,
+    /// The way in which a command is limited to its share, as in `comity table --json`.
+    pub way: Option<&'static str>,
     /// How much it counts.
     pub weight: u32,
     /// `living`, `stopped` or `dead`.
@@ -218,6 +220,7 @@ fn row(program: &Program, lends: usize, then: Option<Counts>, now: Counts) -> Ro
         pid: program.pid,
         name: program.name.clone(),
         policy: program.policy.clone(),
+        way: program.way.map(Way::name),
         weight: program.weight,
         life: match program.life {
             Life::Living => "living",
@@ -292,6 +295,7 @@ mod tests {
             lost,
             cpu: Some(Duration::from_millis(cpu_ms)),
             proposal: None,
+            way: None,
             due: Some(Duration::from_millis(2 * cpu_ms)),
             switches: None,
             thieves: None,

@@ -16,6 +16,7 @@ use ratatui::widgets::{Paragraph, Wrap};
 
 use super::sample::{Core, Row, Sample};
 use super::{Sort, is_quit};
+use crate::table::policy_and_way;
 use crate::weight;
 
 /// How long a program rests at a key.
@@ -72,7 +73,7 @@ const COLUMNS: [Column; 19] = [
     Column { title: "awake", width: 5, cell: |row| row.awake.to_string() },
     Column { title: "sw/s", width: 7, cell: |row| whole(row.switches_per_s) },
     Column { title: "pid", width: 7, cell: |row| row.pid.to_string() },
-    Column { title: "policy", width: 16, cell: |row| row.policy.clone() },
+    Column { title: "policy", width: 16, cell: |row| policy_and_way(&row.policy, row.way) },
     Column { title: "steals/s", width: 8, cell: |row| whole(row.steals_per_s) },
     Column { title: "accel/s", width: 7, cell: |row| whole(row.accelerations_per_s) },
     Column { title: "refused/s", width: 9, cell: |row| whole(row.refused_per_s) },
@@ -359,6 +360,7 @@ mod tests {
             pid: 4_000_000,
             name: name.to_owned(),
             policy: "dws:t_sleep=2".to_owned(),
+            way: None,
             weight: 250,
             life,
             wants: 3,

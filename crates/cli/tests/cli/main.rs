@@ -11,6 +11,7 @@ mod set;
 mod table;
 mod top;
 mod verbs;
+mod ways;
 
 use std::path::Path;
 use std::time::Duration;

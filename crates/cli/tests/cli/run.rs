@@ -165,10 +165,11 @@ fn a_signal_to_the_command_comes_once_and_only_once() {
 #[test]
 fn the_command_finds_how_many_threads_to_start_unless_the_user_has_said_so() {
     let (_folder, table) = place();
-    let show = "echo $COMITY_TABLE $RAYON_NUM_THREADS $OMP_NUM_THREADS $GOMAXPROCS $CARGO_BUILD_JOBS";
+    let show = "echo $COMITY_TABLE ${RAYON_NUM_THREADS-no} ${OMP_NUM_THREADS-no} ${CARGO_BUILD_JOBS-no} \
+        ${PYTEST_XDIST_AUTO_NUM_WORKERS-no} ${NUMBA_NUM_THREADS-no} ${CMAKE_BUILD_PARALLEL_LEVEL-no}";
     let answer = |words: &[&str], set: &[(&str, &str)]| {
         let mut command = comity_at(&table);
-        for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "GOMAXPROCS", "CARGO_BUILD_JOBS"] {
+        for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS", "CARGO_BUILD_JOBS"] {
             command.env_remove(name);
         }
         command.envs(set.iter().copied()).arg("run").args(words).args(["sh", "-c", show]);
@@ -176,11 +177,58 @@ fn the_command_finds_how_many_threads_to_start_unless_the_user_has_said_so() {
         assert!(output.status.success());
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    let all = answer(&[], &[]);
-    let number = all.split(' ').nth(1).unwrap().to_owned();
-    assert_eq!(all, format!("off {number} {number} {number} {number}"));
-    assert!((1..=cores()).contains(&number.parse().unwrap()), "{number}");
-    assert_eq!(answer(&["--cores", "1"], &[("OMP_NUM_THREADS", "9")]), "off 1 9 1 1");
+    assert_eq!(answer(&[], &[]), "off no no no no no no", "tools look by themselves, and follow what changes");
+    assert_eq!(answer(&["--cores", "1"], &[("OMP_NUM_THREADS", "9")]), "off 1 9 1 1 no no");
+    let inside = run(&table, &["--cores", "1", env!("CARGO_BIN_EXE_comity"), "cores"]);
+    assert_eq!(String::from_utf8_lossy(&inside.stdout), "1\n");
+}
+
+#[test]
+fn more_cores_than_there_are_are_as_many_as_there_are() {
+    let (_folder, table) = place();
+    let output = run(&table, &["--cores", "9999", "sh", "-c", "echo $OMP_NUM_THREADS"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with("comity: --cores 9999 is more than the ") && errors.lines().count() == 1, "{errors}");
+    let threads = std::env::var("OMP_NUM_THREADS").unwrap_or_else(|_| cores().to_string());
+    assert_eq!((output.status.code(), output.stdout), (Some(0), format!("{threads}\n").into_bytes()));
+}
+
+#[test]
+fn a_stream_that_is_closed_stays_closed() {
+    let (_folder, table) = place();
+    let comity = env!("CARGO_BIN_EXE_comity");
+    for words in ["run", "run --report=report"] {
+        let script = format!("cd {}; {comity} {words} sh -c 'echo lost' >&-", table.parent().unwrap().display());
+        let output = Command::new("sh").args(["-c", &script]).env("COMITY_TABLE", &table).output().unwrap();
+        assert!(!output.status.success(), "{words}: {output:?}");
+    }
+}
+
+#[test]
+fn a_command_inside_of_another_is_a_part_of_it_and_says_what_has_no_effect() {
+    let (_folder, table) = place();
+    let comity = env!("CARGO_BIN_EXE_comity");
+    let script = format!("{comity} run --weight 300 --cores 1 --report sh -c 'echo $COMITY_RUN; exit 7'");
+    let outer = comity_at(&table).args(["run", "sh", "-c", &format!("echo $COMITY_RUN; {script}")]).output().unwrap();
+    let (text, errors) = (String::from_utf8(outer.stdout).unwrap(), String::from_utf8(outer.stderr).unwrap());
+    let marks: Vec<&str> = text.lines().collect();
+    assert!(outer.status.code() == Some(7) && marks.len() == 2 && marks[0] == marks[1], "{text}{errors}");
+    assert!(errors.starts_with("comity: this is inside of another `comity run`"), "{errors}");
+    for part in ["--weight 300 has no effect", "--cores 1 only says", "--report is the outer command's"] {
+        assert!(errors.contains(part) && errors.lines().count() == 1, "{errors}");
+    }
+}
+
+#[test]
+fn the_table_of_a_command_is_seen_from_inside_of_it() {
+    let (_folder, table) = place();
+    let comity = env!("CARGO_BIN_EXE_comity");
+    let script = format!("until {comity} table | grep -q sh; do sleep 0.01; done; {comity} set $$ --weight 7");
+    let running = Running::start(&table, &["sh", "-c", &format!("{script}; exec sleep 600")]);
+    wait_until("it has set its own weight", || running.entry(&table).is_some_and(|entry| entry["weight"] == 7));
+    let outcome = run(&table, &["sh", "-c", &format!("{comity} doctor")]);
+    let text = String::from_utf8(outcome.stdout).unwrap();
+    assert!(text.contains("inside of a command of `comity run`") && !text.contains("share no cores"), "{text}");
 }
 
 #[test]
@@ -189,7 +237,6 @@ fn a_command_line_that_is_wrong_is_refused_and_nothing_runs() {
     for (words, why) in [
         (&["--cores", "0", "true"][..], "give a whole number from 1, or auto"),
         (&["--cores", "some", "true"], "give a whole number from 1, or auto"),
-        (&["--cores", "9999", "true"], "--cores 9999 is more than the"),
         (&["--weight", "0", "true"], "1..=10000"),
         (&["--weight", "10001", "true"], "1..=10000"),
         (&[], "<COMMAND>"),
@@ -643,7 +690,8 @@ fn what_was_orphaned_before_the_first_look_is_still_the_commands() {
     let free = mask(std::process::id());
     let note = folder.path().join("daemon");
     // The subshell ends at once.
-    let script = format!("(sh -c 'while :; do :; done' & echo $! >{}); exec sleep 600", note.display());
+    let burn = "while :; do :; done";
+    let script = format!("({burn} & sh -c '{burn}' & echo $! >{}); exec sleep 600", note.display());
     let one = Running::start(&table, &["sh", "-c", &script]);
     let other = Running::start(&table, &["sh", "-c", BURN]);
     let daemon = || fs::read_to_string(&note).ok()?.trim().parse::<u32>().ok();

@@ -25,7 +25,7 @@ fn set(table: &Path, words: &[&str]) -> (i32, String, String) {
 }
 
 #[track_caller]
-fn is_set(table: &Path, words: &[&str]) -> String {
+pub fn is_set(table: &Path, words: &[&str]) -> String {
     let (code, said, errors) = set(table, words);
     assert!(code == 0 && errors.is_empty(), "{words:?}: {code} {said}{errors}");
     said
@@ -49,7 +49,7 @@ fn wait_for(table: &Path, process: u32, what: &str, holds: impl Fn(&Value) -> bo
 }
 
 /// What the kernel says that a process does: R, S, T …
-fn state(process: u32) -> Option<char> {
+pub fn state(process: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }

@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use crate::census;
@@ -31,12 +33,23 @@ pub fn start(name: &str, kept: BorrowedFd<'_>, work: impl FnOnce()) -> io::Resul
     started
 }
 
-/// Starts a copy of the calling process that does `work` and ends, as its child, which the caller does not wait for: it is to end
-/// after the caller. Otherwise as with [`start`], but that it keeps several descriptors, and says nothing on standard error.
+/// A child that [`start_child`] has started. Dropping this ends the child. The child outlives a caller that is killed.
+pub struct Beside(Pid);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // No other code waits for the child, so the number is not used again before this.
+        let _gone = rustix::process::kill_process(self.0, Signal::KILL);
+        while let Err(Errno::INTR) = rustix::process::waitpid(Some(self.0), WaitOptions::empty()) {}
+    }
+}
+
+/// Starts a copy of the calling process, as its child, that does `work` and ends. The copy differs from that of [`start`] in two
+/// ways: it keeps several descriptors, and it writes nothing to standard error.
 ///
 /// # Errors
 /// As there.
-pub fn start_child(name: &str, kept: &[BorrowedFd<'_>], work: impl FnOnce()) -> io::Result<()> {
+pub fn start_child(name: &str, kept: &[BorrowedFd<'_>], work: impl FnOnce()) -> io::Result<Beside> {
     check_threads()?;
     // SAFETY: there is one thread, so the copy finds no lock held and nothing half done.
     match unsafe { libc::fork() } {
@@ -49,7 +62,7 @@ pub fn start_child(name: &str, kept: &[BorrowedFd<'_>], work: impl FnOnce()) -> 
             });
             end(i32::from(catch_unwind(work).is_err()))
         }
-        _ => Ok(()),
+        child => Pid::from_raw(child).map(Beside).ok_or_else(|| io::Error::other("a process has a number")),
     }
 }
 

@@ -15,6 +15,10 @@ pub mod pidfd;
 #[cfg(feature = "commands")]
 pub mod process;
 #[cfg(feature = "commands")]
+pub mod signals;
+#[cfg(feature = "commands")]
+pub mod streams;
+#[cfg(feature = "commands")]
 pub mod task_group;
 
 #[cfg(feature = "commands")]

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::census::{self, Stat};
+use crate::signals::{self, Signals};
 use crate::usage::Usage;
 
 /// How often a wait with a bound looks again.
@@ -26,9 +27,25 @@ const KILL_BOUND: Duration = Duration::from_secs(10);
 
 /// Whether the process that started this one wants it to ignore `signal`, as `nohup` and a shell's `&` do.
 pub fn ignores(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    Signals::of_process(std::process::id()).is_some_and(|signals| Signals::has(signals.ignored, signal))
+}
+
+/// Raises the nice value of a process to `nice`, if it is lower. Later threads and children of the process inherit the value.
+/// Other threads that exist already keep theirs.
+pub fn be_nice(process: u32, nice: i32) {
+    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return };
+    if rustix::process::getpriority_process(Some(pid)).is_ok_and(|now| now < nice) {
+        let _gone = rustix::process::setpriority_process(Some(pid), nice);
+    }
+}
+
+/// True if the first process waits for orphans that end, as far as this process can see. The first process of a container can be
+/// any program. If it does not wait, ended orphans remain as zombies.
+pub fn orphans_are_waited_for() -> bool {
+    /// The programs that idle containers usually begin with.
+    const IDLE: [&str; 3] = ["sleep", "tail", "cat"];
+    let name = || fs::read_to_string("/proc/1/comm").unwrap_or_default();
+    signals::waits_for_any_child(1).unwrap_or_else(|| !IDLE.contains(&name().trim()))
 }
 
 /// Has the kernel kill (`SIGKILL`) the calling process when the thread that started it ends.

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{fork, thread_limit};
+use comity_os::{fork, priority, thread_limit};
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
 use comity_table::{CORES, Own as ProgramsOwn};
 use crossbeam_deque::{Stealer, Worker as Spawns};
@@ -40,8 +40,8 @@ const MOST_WEIGHT: u32 = 10_000;
 ///
 /// - `COMITY_POLICY` and `COMITY_NUM_THREADS`: the policy, and the number of workers.
 /// - `COMITY_CORES`: the most cores that a program uses.
-/// - `COMITY_TABLE`: by which table it shares cores with other programs. `COMITY_WEIGHT` (1 to 10000, else 100): how
-///   much it counts there.
+/// - `COMITY_TABLE`: by which table it shares cores with other programs. `COMITY_WEIGHT`: its weight
+///   there, 1 to 10000. The default follows the nice value: 100 for nice 0.
 /// - `COMITY=off`: plain work stealing.
 /// - `COMITY_WATCH=SECS`: a pool that has stood still for so long, with something to do, reports which threads wait
 ///   where.
@@ -356,7 +356,9 @@ fn rayons_num_threads() -> Option<usize> {
 
 /// How much this program counts when cores are shared out.
 fn choose_weight() -> Result<u32, BuildError> {
-    let Some(text) = environment("COMITY_WEIGHT") else { return Ok(USUAL_WEIGHT) };
+    let Some(text) = environment("COMITY_WEIGHT") else {
+        return Ok((USUAL_WEIGHT * priority::milli() / 1000).clamp(1, MOST_WEIGHT));
+    };
     text.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight)).ok_or(BuildError::WeightVariable(text))
 }
 

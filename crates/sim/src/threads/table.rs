@@ -13,7 +13,7 @@ use comity_policy::allotment::{Claim, Proposal};
 use comity_protocol::activation::Cores;
 use comity_protocol::orders::{InForce, Own, Request, Requests, Words};
 use comity_protocol::table::{self, Change, Report, Table as _};
-use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing};
+use comity_protocol::{CoreSet, CoreWord, Party, SLOTS, STOPPED_AFTER, SlotId, Standing, Way};
 
 /// A program's place.
 #[derive(Default)]
@@ -331,6 +331,7 @@ impl Table {
                 correction: slot.correction.get(),
                 knows_frames: true,
                 proposal: Some(slot.proposal.get()),
+                way: Way::default(),
             })
         };
         self.members().filter(|slot| !self.is_stopped(*slot)).filter_map(report).collect()

@@ -1,0 +1,151 @@
+//! The signals that a process handles or ignores, and whether it can notice that one of its children is stopped.
+
+use std::fs;
+
+use crate::census::{self, LINE, read_line};
+
+/// The signal sets and the tracer of a process, as `/proc/PID/status` has them for its first thread. Bit n − 1 of a set stands for
+/// signal n.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signals {
+    /// The number of the process that traces this process (ptrace), or 0.
+    pub tracer: u32,
+    /// Signals that were sent and not yet delivered.
+    pub pending: u64,
+    /// Signals that the thread blocks.
+    pub blocked: u64,
+    /// Signals that the process ignores.
+    pub ignored: u64,
+    /// Signals for which the process has a handler.
+    pub caught: u64,
+}
+
+impl Signals {
+    /// Reads the sets of a process. Returns `None` if the process has ended.
+    pub fn of_process(process: u32) -> Option<Signals> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let mut signals = Signals::default();
+        for (name, value) in status.lines().filter_map(|line| line.split_once(':')) {
+            let set = u64::from_str_radix(value.trim(), 16).unwrap_or(0);
+            match name {
+                "TracerPid" => signals.tracer = value.trim().parse().ok()?,
+                "SigPnd" | "ShdPnd" => signals.pending |= set,
+                "SigBlk" => signals.blocked = set,
+                "SigIgn" => signals.ignored = set,
+                "SigCgt" => signals.caught = set,
+                _ => {}
+            }
+        }
+        Some(signals)
+    }
+
+    /// True if `signal` is in `set`.
+    pub fn has(set: u64, signal: i32) -> bool {
+        set >> (signal - 1) & 1 == 1
+    }
+}
+
+/// True if a process can notice that one of its children was stopped or continued: one of its threads waits for that, or it handles
+/// SIGCHLD and no thread waits for the end of a child. True also if this process may not read what the threads wait for.
+pub fn may_watch_stops(process: u32) -> bool {
+    let Some(waits) = Waits::of_process(process) else { return true };
+    if waits.iter().any(|wait| matches!(wait, Waits::ForChild { stops: true, .. })) {
+        return true;
+    }
+    let is_told = Signals::of_process(process).is_none_or(|signals| Signals::has(signals.caught, libc::SIGCHLD));
+    is_told && waits.iter().all(|wait| *wait == Waits::Otherwise)
+}
+
+/// True if a process waits for any child that ends, or may do so later because it handles, blocks or ignores SIGCHLD. `None` if
+/// this process may not read what the threads wait for.
+pub fn waits_for_any_child(process: u32) -> Option<bool> {
+    let signals = Signals::of_process(process)?;
+    let is_told =
+        [signals.caught, signals.blocked, signals.ignored].iter().any(|set| Signals::has(*set, libc::SIGCHLD));
+    let waits = || Waits::of_process(process);
+    if is_told {
+        Some(true)
+    } else {
+        Some(waits()?.iter().any(|wait| matches!(wait, Waits::ForChild { any: true, .. })))
+    }
+}
+
+/// The event that a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// The end of a child: of any child, or only of one that the thread names. With `stops`, also a child that stops or
+    /// continues. A shell without job control waits in `sigsuspend` for the end of any child.
+    ForChild { any: bool, stops: bool },
+    /// Another event, or none.
+    Otherwise,
+}
+
+impl Waits {
+    /// Returns what the threads of a process wait for. Returns `None` if this process may not read it, for example because only a
+    /// parent may trace (Yama).
+    fn of_process(process: u32) -> Option<Vec<Waits>> {
+        let of_thread = |thread: u32| {
+            let mut line = [0; LINE];
+            let line = read_line(&format!("/proc/{process}/task/{thread}/syscall"), &mut line)?;
+            Waits::parse(str::from_utf8(line).ok()?)
+        };
+        census::threads(process).into_iter().map(of_thread).collect()
+    }
+
+    /// Parses `number argument… stack instruction`, with the arguments in hexadecimal, or `running`.
+    fn parse(line: &str) -> Option<Waits> {
+        let mut fields = line.split_ascii_whitespace();
+        let Ok(number) = fields.next()?.parse::<i64>() else { return Some(Waits::Otherwise) };
+        let arguments: Option<Vec<u64>> =
+            fields.map(|field| u64::from_str_radix(field.strip_prefix("0x")?, 16).ok()).collect();
+        let (arguments, of_stops) = (arguments?, (libc::WUNTRACED | libc::WSTOPPED | libc::WCONTINUED) as u64);
+        let (any, options) = match number {
+            // The number of a process, as an `int`: 0 or less for a group of children or for any.
+            libc::SYS_wait4 => (*arguments.first()? as i32 <= 0, *arguments.get(2)?),
+            libc::SYS_waitid => (*arguments.first()? == u64::from(libc::P_ALL), *arguments.get(3)?),
+            libc::SYS_rt_sigsuspend => (true, 0),
+            _ => return Some(Waits::Otherwise),
+        };
+        Some(Waits::ForChild { any, stops: options & of_stops != 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_says_what_it_waits_for() {
+        let wait = |number: i64, arguments: [&str; 4]| {
+            Waits::parse(&format!("{number} {} 0x7ffd 0x7f01", arguments.join(" ")))
+        };
+        let child = |any: bool, stops: bool| Waits::ForChild { any, stops };
+        for (number, arguments, expected) in [
+            (libc::SYS_wait4, ["0xffffffffffffffff", "0x7ffc", "0x0", "0x0"], child(true, false)),
+            (libc::SYS_wait4, ["0xffffffff", "0x7ffc", "0x2", "0x0"], child(true, true)),
+            (libc::SYS_wait4, ["0x1234", "0x7ffc", "0xa", "0x0"], child(false, true)),
+            (libc::SYS_waitid, ["0x1", "0x2", "0x7ffc", "0x4"], child(false, false)),
+            (libc::SYS_waitid, ["0x0", "0x2", "0x7ffc", "0xe"], child(true, true)),
+            (libc::SYS_rt_sigsuspend, ["0x7ffc", "0x8", "0x0", "0x0"], child(true, false)),
+            (libc::SYS_futex, ["0x2", "0x2", "0x2", "0x2"], Waits::Otherwise),
+        ] {
+            assert_eq!(wait(number, arguments), Some(expected), "{number} {arguments:?}");
+        }
+        assert_eq!(Waits::parse("running\n"), Some(Waits::Otherwise));
+        assert_eq!(Waits::parse("61 broken"), None);
+        assert_eq!(Waits::parse(""), None);
+    }
+
+    #[test]
+    fn signals_that_a_process_blocks_stay_pending() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let signals = || Signals::of_process(child.id()).unwrap();
+        assert_eq!((signals().tracer, signals().pending), (0, 0));
+        assert!(!Signals::has(signals().caught, libc::SIGTERM));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(Signals::of_process(child.id()), None);
+    }
+}
