@@ -217,7 +217,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         )
     });
     // The nice value lowers the command relative to programs outside of the table.
-    let nice = if is_weight_chosen { weight::nice_for(weight) } else { 0 };
+    if is_weight_chosen {
+        process::start_nice(&mut command, weight::nice_for(weight));
+    }
     let location = location.filter(|_| {
         let is_seen = census::is_of_this_namespace();
         if !is_seen {
@@ -227,14 +229,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     });
     if report.is_some() || location.is_some() && process_id != 1 && !process::orphans_are_waited_for() {
         let report = report.unwrap_or(report::Place::Nowhere);
-        return report::run(&mut command, location, terms, nice, &report).map_err(|error| not_started(program, &error));
+        return report::run(&mut command, location, terms, &report).map_err(|error| not_started(program, &error));
     }
     if let Some(location) = location
         && let Err(why) = start_coordinator(&location, &terms)
     {
         hint(goes_without(&why));
     }
-    process::be_nice(process_id, nice);
     Err(not_started(program, &command.exec()))
 }
 

@@ -70,7 +70,8 @@ pub fn is_verbose() -> bool {
 /// A line unless `--quiet` is given. The reader of standard error may have gone: no failure.
 pub fn hint(line: impl AsRef<str>) {
     if !is_quiet() {
-        let _ = writeln!(io::stderr(), "{}", line.as_ref());
+        // In one piece, so that lines of several processes do not mix.
+        let _ = io::stderr().write_all(format!("{}\n", line.as_ref()).as_bytes());
     }
 }
 

@@ -93,23 +93,16 @@ fn tell(text: &str) {
     let _ = io::Write::write_all(&mut io::stderr(), text.as_bytes());
 }
 
-/// Runs the command with a nice value of at least `nice`, writes the report, and ends as the command did.
+/// Runs the command, writes the report, and ends as the command did.
 ///
 /// # Errors
 /// If the command cannot be started.
-pub fn run(
-    command: &mut Command,
-    location: Option<Location>,
-    terms: Terms,
-    nice: i32,
-    place: &Place,
-) -> io::Result<ExitCode> {
+pub fn run(command: &mut Command, location: Option<Location>, terms: Terms, place: &Place) -> io::Result<ExitCode> {
     // What is ignored stays so, for the command too; what has a handler here is at its default there.
     let heeded = [SIGINT, SIGQUIT].iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
     let signals = Signals::new(heeded)?;
     let began = Instant::now();
     let mut child = command.spawn()?;
-    process::be_nice(child.id(), nice);
     let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
     let terms = Terms { process: child.id(), start, ..terms };
     let record = attend(&child, location, &terms, signals);

@@ -30,12 +30,17 @@ pub fn ignores(signal: i32) -> bool {
     Signals::of_process(std::process::id()).is_some_and(|signals| Signals::has(signals.ignored, signal))
 }
 
-/// Raises the nice value of a process to `nice`, if it is lower. Later threads and children of the process inherit the value.
-/// Other threads that exist already keep theirs.
-pub fn be_nice(process: u32, nice: i32) {
-    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return };
-    if rustix::process::getpriority_process(Some(pid)).is_ok_and(|now| now < nice) {
-        let _gone = rustix::process::setpriority_process(Some(pid), nice);
+/// Raises the nice value of the program that `command` starts, or that this process becomes by it, to `nice` if the value is lower.
+pub fn start_nice(command: &mut Command, nice: i32) {
+    let raise = move || {
+        if rustix::process::getpriority_process(None)? < nice {
+            rustix::process::setpriority_process(None, nice)?;
+        }
+        Ok(())
+    };
+    if nice > 0 {
+        // SAFETY: the closure makes system calls only, which is allowed between fork and exec.
+        unsafe { command.pre_exec(raise) };
     }
 }
 
