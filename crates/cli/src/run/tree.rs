@@ -21,7 +21,7 @@ use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::environment;
 use comity_os::pidfd::Pidfd;
-use comity_os::signals::{Signals, may_watch_stops};
+use comity_os::signals::{Signals, Watching};
 use comity_protocol::Look;
 use comity_table::CoreSet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
@@ -60,6 +60,9 @@ pub enum Spared {
     /// report the stop of a job and take the terminal back. `su` would stop itself and never continue.
     Watched,
 }
+
+/// A process that has run for less than this is new, in ticks of [`Stat::start`], of which a second has a hundred.
+const YOUNG: u64 = 100;
 
 /// The signals for which a stopped process continues.
 const CONTINUES: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -184,8 +187,16 @@ impl Tree {
     pub fn stop(&mut self, spared: Spared) {
         let mut watching = HashMap::new();
         let mut is_watched = |stat: &Stat| {
+            let mut parent = || *watching.entry(stat.parent).or_insert_with(|| Watching::of_process(stat.parent));
+            let is_young = || census::now().saturating_sub(stat.start) < YOUNG;
             spared == Spared::Watched
-                && (stat.is_job() || *watching.entry(stat.parent).or_insert_with(|| may_watch_stops(stat.parent)))
+                && (stat.is_job()
+                    || match parent() {
+                        Watching::No => false,
+                        // The parent of a new process may not have begun to wait yet, and a stopped parent never has.
+                        Watching::Later => is_young() || is_stopped(stat.parent),
+                        Watching::Yes => true,
+                    })
         };
         // A second SIGSTOP could stay pending, and would then be taken for the user's.
         let mut sent = HashSet::new();
@@ -218,7 +229,6 @@ impl Tree {
     /// might notice a stopped child. A process that the user or a shell has stopped too stays stopped.
     pub fn go_on(&mut self) {
         let stopped = std::mem::take(&mut self.stopped);
-        let is_stopped = |id: u32| Stat::of_process(id).is_some_and(|stat| stat.state == 'T');
         let is_users_job = |id: u32| {
             let leader = Stat::of_process(id).filter(|stat| stat.terminal != 0).map(|stat| stat.group);
             leader.is_some_and(|leader| is_stopped(leader) && !stopped.iter().any(|(other, _)| *other == leader))
@@ -510,6 +520,10 @@ impl Tree {
 
 fn is_nice(stat: &Stat) -> bool {
     stat.nice > 0 || stat.is_idle_class
+}
+
+fn is_stopped(id: u32) -> bool {
+    Stat::of_process(id).is_some_and(|stat| stat.state == 'T')
 }
 
 /// True if one of the signals is pending for the process, and the process does not block or ignore it.

@@ -172,8 +172,9 @@ fn what_is_traced_is_never_stopped_and_what_nobody_watches_is() {
     let (_folder, table) = place();
     let _crowd = crowd(&table);
     let plain = Running::start(&table, &["--weight", "100", "sh", "-c", BURN]);
-    wait_until("it is stopped out of turn", || state(plain.id()) == Some('T'));
-    wait_until("it goes on in its turn", || state(plain.id()) != Some('T'));
+    let is_stopped = || children(plain.id()).into_iter().any(|child| state(child) == Some('T'));
+    wait_until("its children are stopped out of turn", is_stopped);
+    wait_until("they continue in its turn", || !is_stopped());
     if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
         println!("skipped: there is no strace");
         return;

@@ -45,15 +45,31 @@ impl Signals {
     }
 }
 
-/// True if a process can notice that one of its children was stopped or continued: one of its threads waits for that, or it handles
-/// SIGCHLD and no thread waits for the end of a child. True also if this process may not read what the threads wait for.
-pub fn may_watch_stops(process: u32) -> bool {
-    let Some(waits) = Waits::of_process(process) else { return true };
-    if waits.iter().any(|wait| matches!(wait, Waits::ForChild { stops: true, .. })) {
-        return true;
+/// The answer to the question whether a process would notice that one of its children was stopped or continued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watching {
+    /// The process would not notice: a thread waits for the end of a child, and no thread waits for stops.
+    No,
+    /// No thread waits for a child now, and the process does not handle SIGCHLD. A thread may be about to wait.
+    Later,
+    /// The process would notice, or this process may not read what the threads wait for.
+    Yes,
+}
+
+impl Watching {
+    /// Reads what the threads of a process wait for.
+    pub fn of_process(process: u32) -> Watching {
+        let Some(waits) = Waits::of_process(process) else { return Watching::Yes };
+        let waits_for =
+            |stop: bool| waits.iter().any(|wait| matches!(wait, Waits::ForChild { stops, .. } if *stops == stop));
+        let is_told = || Signals::of_process(process).is_none_or(|signals| Signals::has(signals.caught, libc::SIGCHLD));
+        match () {
+            () if waits_for(true) => Watching::Yes,
+            () if waits_for(false) => Watching::No,
+            () if is_told() => Watching::Yes,
+            () => Watching::Later,
+        }
     }
-    let is_told = Signals::of_process(process).is_none_or(|signals| Signals::has(signals.caught, libc::SIGCHLD));
-    is_told && waits.iter().all(|wait| *wait == Waits::Otherwise)
 }
 
 /// True if a process waits for any child that ends, or may do so later because it handles, blocks or ignores SIGCHLD. `None` if
