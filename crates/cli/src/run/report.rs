@@ -214,8 +214,8 @@ fn in_words(report: &RunReport) -> String {
     line("processor time", &format!("{}, {average:.2} cores on average", time(report.cpu_s)));
     if report.weight != weight::USUAL {
         let nice = weight::nice_for(report.weight);
-        let beside = if nice > 0 { format!("as nice {nice}") } else { "no more than usual".to_owned() };
-        line("weight", &format!("{} beside programs of the table, {beside} beside all others", report.weight));
+        let outside = if nice > 0 { format!("nice {nice}") } else { "no effect".to_owned() };
+        line("weight", &format!("{} in the table; {outside} relative to other programs", report.weight));
     }
     let [waited, preempted] = [report.voluntary_switches, report.involuntary_switches];
     line("switches", &format!("{waited} to wait, {preempted} preempted"));
