@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use comity_console::{Failure, output};
@@ -13,6 +14,11 @@ use comity_table::{CORES, Life, Location, MOST_PAUSE, Program, Request, RequestE
 use crate::json::SetReport;
 use crate::table::in_units;
 use crate::weight;
+
+/// The time within which a program that has joined the table accepts requests, on a machine that is not overloaded.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// The time between two attempts to send a request to a program that has just joined.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 const HELP: &str = "Examples:
   comity set '#3' --weight 300
@@ -223,10 +229,16 @@ pub fn ask(location: &Location, program: &Program, requests: &[Request]) -> Resu
         return Err(format!("{title} is dead; the next program that looks takes it out of the table"));
     }
     may_set(program).map_err(|why| format!("{title} {why}"))?;
-    request(location, program, requests).map_err(|error| match error {
-        RequestError::Table(error) => error.to_string(),
-        RequestError::Gone | RequestError::Deaf => format!("{title} cannot be set: {error}"),
-    })
+    let start = Instant::now();
+    loop {
+        match request(location, program, requests) {
+            Ok(()) => return Ok(()),
+            // A program first joins the table, and accepts requests a moment later.
+            Err(RequestError::Deaf) if program.age < FIRST_LOOK && start.elapsed() < FIRST_LOOK => sleep(LOOK_AGAIN),
+            Err(RequestError::Table(error)) => return Err(error.to_string()),
+            Err(error) => return Err(format!("{title} cannot be set: {error}")),
+        }
+    }
 }
 
 /// Root may set any program, and others their own. The kernel says which user has the process with its number here.
