@@ -53,7 +53,8 @@ class Program:
     """One that computes until it is left, in the task group of this script or in its own."""
 
     def __init__(self, command, weight, environment, apart):
-        environment = dict(environment, COMITY_WEIGHT=str(weight))
+        if weight is not None:
+            environment = dict(environment, COMITY_WEIGHT=str(weight))
         quiet = subprocess.DEVNULL
         self.process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, start_new_session=apart)
 

@@ -27,7 +27,7 @@ use comity_console::loudness::{detail, hint};
 use comity_console::{Failure, choices};
 use comity_os::census::{self, Stat};
 use comity_os::pidfd::Pidfd;
-use comity_os::{cores, detached, environment, process, streams};
+use comity_os::{cores, detached, environment, process, streams, task_group};
 use comity_policy::Policy;
 use comity_table::{Location, Member, Snapshot, TableError};
 
@@ -67,8 +67,10 @@ less than its part holds no core and runs on any core. `comity table` shows
 which program has which core; `comity table --help` explains COMITY_TABLE.
 
 If there are more programs than cores, they take turns of up to 100 ms. Outside
-its turn a command is stopped (SIGSTOP). Comity does not stop a process that is
-traced or traces, nor a process whose parent could notice the stop.
+its turn a command is frozen, in a control group that `comity run` makes for it;
+no process notices that. If it can make none (`comity doctor` says so), it stops
+the processes (SIGSTOP), except processes that are traced or trace and processes
+whose parent could notice the stop.
 
 The operating system alone limits these commands. They hold no core, have no
 mask, and are never stopped; `comity table --wide` and `comity top` show the
@@ -79,11 +81,16 @@ word:
         neither --weight nor COMITY_WEIGHT is set.
   even  There are more programs than cores, and all have the same number of
         threads per weight, so that equal time per thread is right.
+  group Each program is in a task group of its own (a session under autogroup,
+        or a control group), and the groups have the weights of the programs.
+        The kernel then divides the time among them. `comity doctor` prints
+        which groups the kernel has.
 
-The default weight follows the nice value: 100 for nice 0, 32 for nice 5, 1 for
+The default weight follows the nice value: 100 for nice 0, 33 for nice 5, 1 for
 nice 19. A weight below 100 also sets the nice value of that weight, so that it
-has an effect relative to programs outside of the table. A weight above 100 has
-an effect in the table only.
+has an effect relative to programs outside of the table. If the command is the
+first process of a session, the nice value is that of the session. A weight
+above 100 has an effect in the table only.
 
 --cores N is a limit, also if the command has no neighbour: if more than N
 threads are runnable, a mask keeps them on N cores. It also sets these
@@ -105,15 +112,19 @@ and exit status are the command's own; only SIGPIPE, if it was ignored, is at
 its default. A second process, named comity: and the command's number, is the
 member of the table, from 10 ms after the start (if the command is the first
 process of a container, the second process is its child). A third process, named
-comity+ and the command's number, removes the masks if the second is killed or
-stopped. Only if both are killed at once do the masks stay. If no table can be
-used, `comity run` prints the reason and runs the command without it. If the
-first process of a container does not wait for orphans, `comity run` stays and
-waits for the command, as with --report, so that it leaves no zombies.
+comity+ and the command's number, removes the masks and thaws the command if the
+second is killed or stopped. Only if both are killed at once do the masks stay.
+The command then stays frozen until another command of `comity run` works in the
+same control group. If no table can be used, `comity run` prints the reason and
+runs the command without it. If the first process of a container does not wait
+for orphans, `comity run` stays and waits for the command, as with --report, so
+that it leaves no zombies.
 
-With --report `comity run` stays, as time(1) does, and the command is its child.
-It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, leaves SIGINT and SIGQUIT of
-the terminal to the command, and ends with the command's exit code or signal.
+With --report or --session `comity run` stays, as time(1) does, and the command
+is its child. It passes on SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, leaves SIGINT
+and SIGQUIT of the terminal to the command (with --session it passes them on to
+the command's process group), and ends with the command's exit code or signal.
+
 The report has the elapsed time, the processor time, the context switches, the
 cores used, held and lent over time, the time spent waiting for a core, and an
 estimate of the elapsed time without neighbours: each stretch of time is scaled
@@ -133,6 +144,11 @@ pub struct Arguments {
     /// value, which is 100 for nice 0]
     #[arg(long, value_name = "W", value_parser = weight::range())]
     weight: Option<u32>,
+    /// Start the command in a session of its own. Where the kernel divides processor time among sessions, the command
+    /// then needs no mask and no stop, and a weight below 100 has its effect relative to all other sessions. Ctrl-C and
+    /// SIGQUIT are passed on; Ctrl-Z has no effect, and the command has no terminal to control
+    #[arg(long)]
+    session: bool,
     /// When the command ends, print a report on standard error, or write it to FILE, as JSON if its name ends in .json
     // With a blank the file's name would be taken for the command.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
@@ -195,6 +211,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let policy = policy()?;
     let is_weight_chosen = weight::is_chosen(arguments.weight);
+    let begins_session =
+        arguments.session || Stat::of_process(process_id).is_some_and(|stat| stat.session == process_id);
+    let session_nice = task_group::nice().filter(|_| begins_session && task_group::is_session(process_id));
     let terms = Terms {
         process: process_id,
         start,
@@ -203,6 +222,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         policy,
         weight,
         is_weight_chosen,
+        session_nice,
         cores: desired,
         most,
     };
@@ -216,9 +236,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             desired.unwrap_or(most)
         )
     });
-    // The nice value lowers the command relative to programs outside of the table.
-    if is_weight_chosen {
-        process::start_nice(&mut command, weight::nice_for(weight));
+    if arguments.session && session_nice.is_none() {
+        hint("comity: --session: sessions are no task groups here; `comity doctor` says what is");
+    }
+    // The nice value lowers the command relative to programs outside of the table. Within its own session it would have
+    // no effect on programs of other sessions.
+    let nice = if is_weight_chosen { weight::nice_for(weight) } else { 0 };
+    match session_nice {
+        Some(before) if arguments.session => process::start_session(&mut command, nice.max(before)),
+        Some(before) if nice > before && task_group::set_nice_of(process_id, nice).is_ok() => {}
+        _ if arguments.session => {
+            process::start_session(&mut command, 0);
+            process::start_nice(&mut command, nice);
+        }
+        _ => process::start_nice(&mut command, nice),
     }
     let location = location.filter(|_| {
         let is_seen = census::is_of_this_namespace();
@@ -227,9 +258,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         is_seen
     });
-    if report.is_some() || location.is_some() && process_id != 1 && !process::orphans_are_waited_for() {
+    let leaves_zombies = location.is_some() && process_id != 1 && !process::orphans_are_waited_for();
+    if report.is_some() || arguments.session || leaves_zombies {
         let report = report.unwrap_or(report::Place::Nowhere);
-        return report::run(&mut command, location, terms, &report).map_err(|error| not_started(program, &error));
+        return report::run(&mut command, location, terms, &report, arguments.session)
+            .map_err(|error| not_started(program, &error));
     }
     if let Some(location) = location
         && let Err(why) = start_coordinator(&location, &terms)
@@ -251,6 +284,9 @@ fn is_part_of_another(arguments: &Arguments) -> String {
     }
     if let Cores::Number(number) = arguments.cores {
         without.push(format!("--cores {number} only says how many threads to start"));
+    }
+    if arguments.session {
+        without.push("--session has no effect".to_owned());
     }
     if arguments.report.is_some() {
         without.push("--report is the outer command's".to_owned());

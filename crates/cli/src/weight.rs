@@ -3,7 +3,7 @@
 use clap::builder::RangedI64ValueParser;
 use comity_console::{Failure, choices};
 use comity_os::census::Stat;
-use comity_os::{environment, priority};
+use comity_os::{environment, priority, task_group};
 
 /// The weight of a program that says nothing, and the largest, as pools have it.
 pub const USUAL: u32 = 100;
@@ -27,9 +27,15 @@ pub fn is_chosen(said: Option<u32>) -> bool {
     said.is_some() || environment::variable("COMITY_WEIGHT").is_some()
 }
 
-/// Returns the default weight of a process, according to its nice value and its scheduling class.
-pub fn of_nice(stat: &Stat) -> u32 {
-    (USUAL * priority::milli_of_process(stat) / 1000).clamp(1, MOST)
+/// Returns the default weight of a process, according to its nice value, its scheduling class and the weight of its task
+/// group, which is in thousandths.
+pub fn of_nice(stat: &Stat, group_milli: u32) -> u32 {
+    priority::weight_of(USUAL, stat, group_milli).min(MOST)
+}
+
+/// Returns the weight of the task group of a process, in thousandths of the default weight of a group.
+pub fn group_milli(process: u32) -> u32 {
+    task_group::of_process(process).map_or(1000, |group| group.milli.into())
 }
 
 /// Returns the nice value that lowers a command as much as a weight below the usual one does; 0 for other weights.
@@ -43,7 +49,8 @@ pub fn chosen(said: Option<u32>) -> Result<u32, Failure> {
         return Ok(weight);
     }
     let Some(text) = environment::variable("COMITY_WEIGHT") else {
-        return Ok(Stat::of_process(std::process::id()).map_or(USUAL, |stat| of_nice(&stat)));
+        let process = std::process::id();
+        return Ok(Stat::of_process(process).map_or(USUAL, |stat| of_nice(&stat, group_milli(process))));
     };
     let weight = text.to_str().and_then(|text| text.parse().ok()).filter(|weight| (1..=MOST).contains(weight));
     weight.ok_or_else(|| {

@@ -17,6 +17,8 @@ pub struct Stat {
     pub state: char,
     /// The process group.
     pub group: u32,
+    /// The session, which is the number of the process that began it.
+    pub session: u32,
     /// The terminal of its session, or 0.
     pub terminal: i32,
     /// How many threads its process has.
@@ -60,13 +62,14 @@ impl Stat {
         let state = fields.next()?.chars().next()?;
         let mut number = |skipped: usize| fields.nth(skipped)?.parse::<i64>().ok();
         let small = |number: i64| u32::try_from(number).ok();
-        let (parent, group, terminal) = (small(number(0)?)?, small(number(0)?)?, number(1)? as i32);
+        let (parent, group) = (small(number(0)?)?, small(number(0)?)?);
+        let (session, terminal) = (small(number(0)?)?, number(0)? as i32);
         let nice = number(11)?.try_into().ok()?;
         let (threads, start) = (small(number(0)?)?, number(1)?.try_into().ok()?);
         let core = number(16)?.try_into().ok()?;
         // 5 is `SCHED_IDLE` in `sched.h`.
         let is_idle_class = number(1) == Some(5);
-        Some(Stat { state, parent, group, terminal, threads, start, core, nice, is_idle_class })
+        Some(Stat { state, parent, group, session, terminal, threads, start, core, nice, is_idle_class })
     }
 }
 
@@ -104,6 +107,11 @@ pub fn is_of_this_namespace() -> bool {
         .lines()
         .find_map(|line| line.strip_prefix("NSpid:"))
         .is_none_or(|ids| ids.split_ascii_whitespace().count() == 1)
+}
+
+/// The control groups of a process, as the kernel writes them. `None` if it has ended.
+pub fn control_groups(process: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
 }
 
 /// All processes that this one may see.
@@ -156,6 +164,7 @@ mod tests {
         let ids = Stat {
             parent: 34,
             group: 12,
+            session: 12,
             terminal: 34_816,
             state: 'S',
             threads: 1,

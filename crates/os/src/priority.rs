@@ -2,8 +2,8 @@
 
 use crate::census::Stat;
 
-/// The kernel's weight of a thread for each nice value from −20 to 19: `sched_prio_to_weight` of `kernel/sched/core.c`. Each
-/// weight is 1.25 times the next.
+/// The kernel's weight of a thread for each nice value from −20 to 19: `sched_prio_to_weight` of `kernel/sched/core.c`.
+/// Each weight is 1.25 times the next.
 const WEIGHTS: [u32; 40] = [
     88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620, 6_100, 4_904, 3_906,
     3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29,
@@ -19,18 +19,20 @@ pub fn milli_of(nice: i32) -> u32 {
     u32::try_from(u64::from(WEIGHTS[nth]) * 1000 / u64::from(WEIGHTS[NOT_NICE])).unwrap_or(u32::MAX)
 }
 
-/// Returns the weight of this process, according to the nice value and the scheduling class of its first thread, in thousandths of
-/// the weight of nice 0.
-pub fn milli() -> u32 {
-    Stat::of_process(std::process::id()).map_or(1000, |stat| milli_of_process(&stat))
-}
-
 /// Returns the weight of a process, in thousandths of the weight of nice 0. A process of `SCHED_IDLE` has weight 0.
 pub fn milli_of_process(stat: &Stat) -> u32 {
     if stat.is_idle_class { 0 } else { milli_of(stat.nice) }
 }
 
-/// Returns the nice value, 0 to 19, whose weight is nearest to `milli` thousandths of the weight of nice 0, by the quotient.
+/// Returns the default weight of a process: `usual` at nice 0 in a task group of the default weight, and at least 1.
+/// `group_milli` is the weight of its task group, in thousandths of the default weight of a group.
+pub fn weight_of(usual: u32, stat: &Stat, group_milli: u32) -> u32 {
+    let millionths = u64::from(milli_of_process(stat)) * u64::from(group_milli);
+    u32::try_from((u64::from(usual) * millionths + 500_000) / 1_000_000).map_or(u32::MAX, |weight| weight.max(1))
+}
+
+/// Returns the nice value, 0 to 19, whose weight is nearest to `milli` thousandths of the weight of nice 0, by the
+/// quotient.
 pub fn nice_for(milli: u32) -> i32 {
     let quotient = |nice: &i32| {
         let (one, other) = (f64::from(milli_of(*nice)), f64::from(milli.max(1)));

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
+use comity_os::freezer::{Membership, Place, can_freeze};
 use comity_os::{census, cpu_clock};
 
 #[test]
@@ -33,4 +34,42 @@ fn a_process_that_nobody_has_waited_for_has_ended() {
     });
     child.wait().unwrap();
     assert!(ended && !census::lives(child.id(), start) && census::threads(child.id()).is_empty());
+}
+
+/// Waits until the process has used no time between two looks, or has used some.
+fn wait_until_it_uses_time(process: u32, uses: bool) {
+    let used = || cpu_clock::of_process(process).unwrap();
+    loop {
+        let before = used();
+        sleep(Duration::from_millis(100));
+        if (used() > before) == uses {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_frozen_process_goes_on_when_it_is_thawed_and_its_group_is_removed() {
+    let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let (id, start) = (child.id(), census::Stat::of_process(child.id()).unwrap().start);
+    let place = Place::of(id, start).filter(|_| can_freeze());
+    if let Some(place) = place {
+        let before = census::control_groups(id);
+        let freezer = place.make().unwrap();
+        assert_eq!(place.membership(id), Membership::Beside);
+        assert!(freezer.take(id) && freezer.members() == [id]);
+        assert_eq!(place.membership(id), Membership::Inside);
+        wait_until_it_uses_time(id, true);
+        assert!(freezer.freeze());
+        wait_until_it_uses_time(id, false);
+        assert_eq!(census::Stat::of_process(id).map(|stat| stat.state), Some('S'));
+        // As the companion of a coordinator does that was killed.
+        place.clear();
+        wait_until_it_uses_time(id, true);
+        assert!(census::control_groups(id) == before && !freezer.freeze() && freezer.thaw());
+    } else {
+        println!("skipped: this process can make no control group");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

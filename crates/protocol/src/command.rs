@@ -128,6 +128,9 @@ pub struct Coordination {
     alone: bool,
     /// The [`Standing::is_even`] of the last look.
     is_even: bool,
+    /// The [`Standing::is_grouped`] of the last look at which another program had work. So the way does not change when
+    /// others pause.
+    is_grouped: bool,
     /// The value of [`Coordination::due_ns`].
     due_ns: u64,
     /// Processor time of the cores that were held since the last look, up to `counted`.
@@ -163,6 +166,7 @@ impl Coordination {
             alone: true,
             due_ns: 0,
             is_even: false,
+            is_grouped: false,
             had: 0,
             counted: now,
             looked: now,
@@ -281,6 +285,7 @@ impl Coordination {
         let decided =
             self.with(command, |quantum, program| quantum.decide(program, account, [awake, cap], now, amended));
         self.is_even = decided.standing.is_even;
+        self.is_grouped = decided.standing.is_grouped.unwrap_or(self.is_grouped);
         let share_ns = u64::from(decided.standing.share_milli) * nanos(look.elapsed) / 1000;
         self.due_ns += match had_share && !decided.standing.alone {
             true => self.quantum.due_ns() - due_before,
@@ -312,8 +317,10 @@ impl Coordination {
     fn way(&self, look: &Look) -> Way {
         match () {
             () if look.is_nice => Way::Nice,
+            // The system does not keep a limit, so a command with one holds cores of its own.
+            () if self.is_grouped && self.told.cores.is_none() => Way::Group,
             () if self.demand.is_team() => Way::Team,
-            () if self.is_even => Way::Even,
+            () if self.is_even && self.told.cores.is_none() => Way::Even,
             () => Way::Cores,
         }
     }
@@ -357,7 +364,9 @@ impl Coordination {
             _ => self.held,
         };
         let fits = self.demand.desire(u32::MAX) <= place.len() as u32;
-        command.confine((!place.is_empty() && !fits).then_some(place));
+        // At the first look at which it is grouped, it still holds cores. A program that starts then is to see them all.
+        let is_left = self.is_grouped && self.told.cores.is_none();
+        command.confine((!place.is_empty() && !fits && !is_left).then_some(place));
     }
 }
 

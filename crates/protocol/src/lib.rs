@@ -35,4 +35,4 @@ pub use core_word::{CoreWord, SlotId};
 pub use demand::{Demand, Look};
 pub use partition::{Partition, Party, partition};
 pub use shortfall::Shortfall;
-pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN, Way};
+pub use standing::{SLOTS, STOPPED_AFTER, Standing, TURN, TaskGroup, Way};

@@ -53,6 +53,36 @@ pub struct Standing {
     /// True if there are more programs than cores, and each program has about the same number of threads per weight as
     /// this program. The operating system divides time equally among threads, so each program then gets its share.
     pub is_even: bool,
+    /// True if each program that has work is in a task group of its own, and the weights of these groups have the same
+    /// quotients as the weights of the programs. The operating system divides time among task groups by weight, so each
+    /// program gets its share.
+    /// `None`: no other program has work.
+    pub is_grouped: Option<bool>,
+}
+
+/// A task group of a program, as the scheduler of the operating system has it: a session under autogroup, or a control
+/// group. The scheduler divides time by weight among groups that have the same parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskGroup {
+    /// Tells the group from others with the same parent. Never 0.
+    pub id: u32,
+    /// Tells groups with different parents apart.
+    pub parent: u16,
+    /// The weight relative to other groups, in thousandths of the default weight of a group. Never 0.
+    pub milli: u16,
+}
+
+impl TaskGroup {
+    /// Encodes a group, or an unknown group, as a word of the core table.
+    pub fn to_bits(group: Option<TaskGroup>) -> u64 {
+        group.map_or(0, |group| u64::from(group.id) << 32 | u64::from(group.parent) << 16 | u64::from(group.milli))
+    }
+
+    /// Decodes a word of the core table. Any word is valid.
+    pub fn from_bits(bits: u64) -> Option<TaskGroup> {
+        let group = TaskGroup { id: (bits >> 32) as u32, parent: (bits >> 16) as u16, milli: bits as u16 };
+        (group.id != 0 && group.milli != 0).then_some(group)
+    }
 }
 
 /// The way in which a command is limited to its share of the cores.
@@ -69,6 +99,9 @@ pub enum Way {
     Nice,
     /// The operating system alone limits the command, because all programs have the same number of threads per weight.
     Even,
+    /// The operating system alone limits the command, because it divides time among the task groups of the programs
+    /// by the weights of the programs.
+    Group,
 }
 
 impl Way {
@@ -79,7 +112,7 @@ impl Way {
 
     /// Decodes a word of the core table. Any word is valid: an unknown word is decoded as [`Way::Cores`].
     pub fn from_bits(bits: u64) -> Way {
-        [Way::Team, Way::Nice, Way::Even].into_iter().find(|way| way.to_bits() == bits).unwrap_or_default()
+        [Way::Team, Way::Nice, Way::Even, Way::Group].into_iter().find(|way| way.to_bits() == bits).unwrap_or_default()
     }
 
     /// Returns the name of the way, as `comity table` prints it.
@@ -89,6 +122,7 @@ impl Way {
             Way::Team => "team",
             Way::Nice => "nice",
             Way::Even => "even",
+            Way::Group => "group",
         }
     }
 

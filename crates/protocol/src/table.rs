@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use comity_policy::CORRECTIONS;
 use comity_policy::allotment::{CROWD, Claim, Division, LINEAR, Proposal, due_milli, scattered};
 
-use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, Way, partition};
+use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, TaskGroup, Way, partition};
 
 /// Each sixteenth frame of programs that are slowed alike is a probe: as gangs they learn what each makes of all cores.
 pub const PROBES_EVERY: u64 = 16;
@@ -127,6 +127,8 @@ pub struct Report {
     pub proposal: Option<Proposal>,
     /// The way in which the program is limited to its share. A pool has the first way.
     pub way: Way,
+    /// The task group that all of the program's work is in. `None`: unknown, or several.
+    pub group: Option<TaskGroup>,
 }
 
 impl Report {
@@ -362,6 +364,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
         most_out: if until_other.is_some() { 2 * frame } else { frame },
         division,
         is_even: is_even(table, program, weight, reports),
+        is_grouped: is_grouped(table, program, weight, reports),
         ..standing(table)
     }
 }
@@ -377,6 +380,30 @@ fn is_even(table: &impl Table, program: u64, weight: u32, reports: &[Report]) ->
         4 * own <= 5 * others && 4 * others <= 5 * own
     };
     others().count() >= table.cores().len() && others().all(is_like)
+}
+
+/// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program and
+/// group may differ by an eighth, because nice values come in steps of a quarter.
+fn is_grouped(table: &impl Table, program: u64, weight: u32, reports: &[Report]) -> Option<bool> {
+    let others = || active_others(program, reports);
+    others().next()?;
+    let own = reports.iter().find(|report| report.party.slot == table.slot()).and_then(|own| own.group);
+    let Some(own) = own else { return Some(false) };
+    let of = |other: &Report| {
+        let group = other.group.filter(|group| group.parent == own.parent)?;
+        Some((group, other.party.claim.program, other.party.claim.weight))
+    };
+    let Some(all) = others().map(of).chain([Some((own, program, weight))]).collect::<Option<Vec<_>>>() else {
+        return Some(false);
+    };
+    let is_alike = |(one, _, weight): &(TaskGroup, u64, u32), (other, _, others): &(TaskGroup, u64, u32)| {
+        8 * u64::from(*weight) * u64::from(other.milli) <= 9 * u64::from(*others) * u64::from(one.milli)
+    };
+    // One program may have several pools, and so several reports.
+    let is_apart = |(one, program, _): &(TaskGroup, u64, u32), (other, others, _): &(TaskGroup, u64, u32)| {
+        one.id != other.id || program == others
+    };
+    Some(all.iter().all(|one| all.iter().all(|other| is_apart(one, other) && is_alike(one, other))))
 }
 
 /// How programs that all know of frames have cores divided now; and in how many nanoseconds otherwise, if they propose

@@ -33,6 +33,7 @@ struct Model {
     ways: Vec<Way>,
     /// The values of the next standing and of the next look.
     is_even: bool,
+    is_grouped: Option<bool>,
     team: u32,
     is_nice: bool,
 }
@@ -60,6 +61,7 @@ impl Command for Model {
             frame: 200 * MS,
             most_out: 200 * MS,
             is_even: self.is_even,
+            is_grouped: self.is_grouped,
             ..Standing::default()
         }
     }
@@ -291,9 +293,11 @@ fn one_that_is_out_of_turn_rests_until_its_turn_begins_and_that_says_nothing_of_
 #[test]
 fn what_the_system_divides_as_it_should_holds_nothing_and_is_never_stopped() {
     let even = Model { is_even: true, ..Model::default() };
+    let grouped = Model { is_grouped: Some(true), ..Model::default() };
     let team = Model { team: 2, ..Model::default() };
     let nice = Model { is_nice: true, ..Model::default() };
-    for (mut model, way, looks) in [(even, Way::Even, 2), (team, Way::Team, 1), (nice, Way::Nice, 1)] {
+    let models = [(even, Way::Even, 2), (grouped, Way::Group, 2), (team, Way::Team, 1), (nice, Way::Nice, 1)];
+    for (mut model, way, looks) in models {
         let mut coordination = coordination(None);
         model.out_for = Some(100 * MS);
         for _ in 0..looks {
@@ -301,8 +305,14 @@ fn what_the_system_divides_as_it_should_holds_nothing_and_is_never_stopped() {
         }
         assert_eq!((model.ways.last(), model.desires.last(), model.held), (Some(&way), Some(&0), CoreSet::EMPTY));
         assert_eq!((model.closed.last(), model.places.last()), (Some(&false), Some(&None)), "{way:?}");
+        if way == Way::Group {
+            model.is_grouped = None;
+            look(&mut coordination, &mut model, 10, 2);
+            assert_eq!(model.ways.last(), Some(&way), "it stays so while others pause");
+        }
         // The reason ends.
-        (model.is_even, model.team, model.is_nice, model.out_for) = (false, 0, false, None);
+        (model.is_even, model.is_grouped, model.team, model.is_nice) = (false, Some(false), 0, false);
+        model.out_for = None;
         while model.ways.last() != Some(&Way::Cores) {
             look(&mut coordination, &mut model, 10, 2);
         }

@@ -80,6 +80,7 @@ impl Table {
             most_out: FRAME,
             division: Division::Equal,
             is_even: false,
+            is_grouped: None,
         }
     }
 }

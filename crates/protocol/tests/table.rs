@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use comity_policy::allotment::{Claim, Division, Proposal};
 use comity_protocol::table::{self, Change, PROBES_EVERY, Report, Table};
-use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, Way};
+use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Standing, TURN, TaskGroup, Way};
 
 /// What a step did, in its order.
 #[derive(Clone, Debug, PartialEq)]
@@ -375,6 +375,7 @@ fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> 
         knows_frames: true,
         proposal: Some(Proposal::Equal),
         way: Way::Cores,
+        group: None,
     }
 }
 
@@ -405,6 +406,43 @@ fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_fo
 }
 
 #[test]
+fn programs_are_grouped_if_each_has_a_task_group_that_weighs_what_it_weighs() {
+    /// The program, its weight, and its group.
+    type Grouped = (u64, u32, Option<TaskGroup>);
+    let is_grouped = |programs: &[Grouped]| {
+        let of = |(nth, (program, weight, group)): (usize, &Grouped)| {
+            let mut report = report(nth + 1, *program, 1, 1, 2);
+            (report.party.claim.weight, report.group) = (*weight, *group);
+            report
+        };
+        let reports: Vec<Report> = programs.iter().enumerate().map(of).collect();
+        let table = table(&[(None, None), (None, None)]);
+        table::round(&table, 10, programs[0].1, &reports, 0).is_grouped
+    };
+    let (yes, no) = (Some(true), Some(false));
+    let group = |id: u32| Some(TaskGroup { id, parent: 0, milli: 1000 });
+    let own = (10, 100, group(1));
+    assert_eq!(is_grouped(&[own, (20, 100, group(2)), (30, 100, group(3))]), yes);
+    assert_eq!(
+        is_grouped(&[own, (20, 10, Some(TaskGroup { id: 2, parent: 0, milli: 107 }))]),
+        yes,
+        "nice 10 has weight 0.107"
+    );
+    assert_eq!(is_grouped(&[own, (20, 100, group(2)), (20, 100, group(2))]), yes, "two pools of a program");
+    assert_eq!(is_grouped(&[own]), None, "there is no other program");
+    assert_eq!(is_grouped(&[own, (20, 100, group(1))]), no);
+    assert_eq!(is_grouped(&[own, (20, 100, group(2)), (30, 100, group(2))]), no, "two others share one");
+    assert_eq!(is_grouped(&[own, (20, 100, None)]), no);
+    assert_eq!(is_grouped(&[(10, 100, None), (20, 100, group(2))]), no);
+    assert_eq!(is_grouped(&[(10, 300, group(1)), (20, 100, group(2))]), no, "the weights of the groups are others");
+    assert_eq!(
+        is_grouped(&[own, (20, 100, Some(TaskGroup { id: 2, parent: 7, milli: 1000 }))]),
+        no,
+        "they have different parents"
+    );
+}
+
+#[test]
 fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands() {
     let table = table(&[(Some(1), Some(1)), (Some(1), None), (Some(1), Some(2)), (Some(1), None)]);
     let standing = table::round(&table, 10, 100, &[report(1, 10, 4, 1, 4), report(2, 20, 4, 1, 4)], 0);
@@ -424,6 +462,7 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
         most_out: 2 * TURN.as_nanos() as u64,
         division: Division::Equal,
         is_even: false,
+        is_grouped: Some(false),
     };
     assert_eq!(standing, expected);
 }

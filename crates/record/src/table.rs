@@ -2,7 +2,7 @@
 
 use comity_policy::allotment::{Claim, Proposal};
 use comity_protocol::table::{self, Change, Report, Table};
-use comity_protocol::{CoreSet, CoreWord, Party, SlotId, Way};
+use comity_protocol::{CoreSet, CoreWord, Party, SlotId, TaskGroup, Way};
 
 use crate::answer::{Answer, Numbers};
 use crate::crew::methods;
@@ -96,7 +96,7 @@ impl Answer for CoreWord {
 impl Answer for Vec<Report> {
     fn put(&self, to: &mut Vec<u64>) {
         self.len().put(to);
-        for Report { party, awake, correction, knows_frames, proposal, way } in self {
+        for Report { party, awake, correction, knows_frames, proposal, way, group } in self {
             let Party { slot, claim: Claim { program, weight, desire }, may_use } = party;
             slot.put(to);
             to.extend([*program, u64::from(*weight), u64::from(*desire), u64::from(*awake)]);
@@ -105,6 +105,7 @@ impl Answer for Vec<Report> {
             knows_frames.put(to);
             proposal.map(Proposal::to_bits).put(to);
             to.push(way.to_bits());
+            to.push(TaskGroup::to_bits(*group));
         }
     }
 
@@ -118,7 +119,8 @@ impl Answer for Vec<Report> {
             let (correction, knows_frames) = (u32::take(from)?, bool::take(from)?);
             let proposal = <Option<u32> as Answer>::take(from)?.map(Proposal::from_bits);
             let way = Way::from_bits(from.next()?);
-            Some(Report { party, awake, correction, knows_frames, proposal, way })
+            let group = TaskGroup::from_bits(from.next()?);
+            Some(Report { party, awake, correction, knows_frames, proposal, way, group })
         };
         (0..reports).map(|_| report()).collect()
     }

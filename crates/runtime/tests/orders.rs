@@ -58,6 +58,11 @@ fn a_program_counts_as_it_is_asked_to_and_then_as_it_says() {
 }
 
 #[test]
+fn the_weight_of_a_program_follows_its_nice_value() {
+    play("nice", &[]);
+}
+
+#[test]
 fn asked_and_told_at_random_ten_thousand_times_a_pool_loses_no_task() {
     play("resize", &[]);
 }
@@ -273,7 +278,8 @@ fn end() {
     }
 }
 
-fn weigh() {
+/// Does something while a pool computes.
+fn while_it_computes(action: impl FnOnce()) {
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -284,6 +290,14 @@ fn weigh() {
                 }
             })
         });
+        action();
+        end.store(true, SeqCst);
+    });
+    pool.shutdown();
+}
+
+fn weigh() {
+    while_it_computes(|| {
         let weighs = |weight| wait_until("it counts so much", || own().is_some_and(|own| own.weight == weight));
         weighs(250);
         ask(&[Request::Weight(Some(1000)), Request::Cores(Some(1))]);
@@ -294,9 +308,19 @@ fn weigh() {
         assert_eq!(own().unwrap().requests, Some(Requests { weight: Some(1000), cores: Some(1), paused_until: None }));
         ask(&[Request::Weight(None), Request::Cores(None)]);
         weighs(250);
-        end.store(true, SeqCst);
     });
-    pool.shutdown();
+}
+
+fn follow_nice() {
+    while_it_computes(|| {
+        wait_until("the program is in the table", || own().is_some());
+        let before = own().unwrap().weight;
+        let process = std::process::id().to_string();
+        let renice = std::process::Command::new("renice").args(["-n", "19", "-p", &process]).output().unwrap();
+        assert!(renice.status.success(), "{renice:?}");
+        // Under `nice -n 19` it counts no less.
+        wait_until("it counts less", || own().is_some_and(|own| own.weight < before || before == 1));
+    });
 }
 
 struct Random(u64);
@@ -451,6 +475,7 @@ fn child() {
         Some("rest without work") => rest_without_work(),
         Some("end") => end(),
         Some("weigh") => weigh(),
+        Some("nice") => follow_nice(),
         Some("resize") => resize(),
         Some("capped") => capped(),
         Some("active") => active(),

@@ -53,6 +53,9 @@ pub(crate) const SHORTFALL: u64 = 64;
 /// The feature bit of programs that fill in `way`.
 pub(crate) const WAY: u64 = 128;
 
+/// The feature bit of programs that fill in `group`.
+pub(crate) const GROUP: u64 = 256;
+
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 
@@ -167,7 +170,9 @@ pub(crate) struct Slot {
     pub(crate) refusals: thieves::Words,
     /// The way in which a command is limited to its share, as a [`Way`](comity_protocol::Way).
     pub(crate) way: AtomicU64,
-    spare: [AtomicU64; 63],
+    /// The task group that all of the program's work is in, as a [`TaskGroup`](comity_protocol::TaskGroup).
+    pub(crate) group: AtomicU64,
+    spare: [AtomicU64; 62],
 }
 
 impl Slot {
@@ -207,6 +212,7 @@ const _: () = {
     assert!(offset_of!(Slot, proposal) == 360 && offset_of!(Slot, shortfall) == 364);
     assert!(offset_of!(Slot, steals) == 368 && offset_of!(Slot, accelerations) == 376);
     assert!(offset_of!(Slot, refusals) == 384 && offset_of!(Slot, way) == 512);
+    assert!(offset_of!(Slot, group) == 520);
     assert!(size_of::<Slot>() == 1024);
     assert!(BYTES == 1024 + 16 * CORES + 1024 * SLOTS);
     // The lock of a slot is that of the byte of its number: see `lock`.

@@ -32,7 +32,9 @@ mod text;
 mod thieves;
 
 pub use comity_protocol::orders::{InForce, MOST_PAUSE, Own, Request, Requests};
-pub use comity_protocol::{CORES, CoreSet, CoreWord, SLOTS, STOPPED_AFTER, Shortfall, SlotId, Standing, TURN, Way};
+pub use comity_protocol::{
+    CORES, CoreSet, CoreWord, SLOTS, STOPPED_AFTER, Shortfall, SlotId, Standing, TURN, TaskGroup, Way,
+};
 pub use map::{Location, TABLE_AROUND, TableError};
 pub use member::{Member, Profile, draw_program};
 pub use other_layout::{OtherLayout, other_layouts};

@@ -29,14 +29,15 @@ use comity_policy::allotment::{Claim, Proposal};
 
 use crate::fault;
 use crate::layout::{
-    CORES, CPU_TIME, FRAMES, FREE, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN, THIEVES, WAY,
+    CORES, CPU_TIME, FRAMES, FREE, GROUP, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN, THIEVES,
+    WAY,
 };
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::{CoreSet, CoreWord, SlotId, Thieves};
 use crate::{text, thieves};
 use comity_protocol::orders::Requests;
 use comity_protocol::table::{self, Report};
-use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing, Way};
+use comity_protocol::{Party, STOPPED_AFTER, Shortfall, Standing, TaskGroup, Way};
 
 #[cfg(test)]
 mod conformance;
@@ -104,6 +105,8 @@ pub struct Member {
     is_in: AtomicBool,
     /// How it proposes that cores are divided, in any slot.
     proposal: AtomicU32,
+    /// The task group of its work, in any slot.
+    group: AtomicU64,
     /// Whether it waits for a core.
     waits: AtomicBool,
     /// Whether it watches one that is free, and is not told of others.
@@ -149,6 +152,7 @@ impl Member {
                     features: AtomicU64::new(0),
                     is_in: AtomicBool::new(false),
                     proposal: AtomicU32::new(Proposal::Equal.to_bits()),
+                    group: AtomicU64::new(0),
                     waits: AtomicBool::new(false),
                     watches: AtomicBool::new(false),
                     lock: Mutex::new(lock),
@@ -206,6 +210,7 @@ impl Member {
         fault::point("slot-marked");
         slot.state.store(TAKEN, Ordering::Release);
         self.is_in.store(true, Ordering::Release);
+        self.publish_group(TaskGroup::from_bits(self.group.load(Ordering::Relaxed)));
         fault::point("joined");
         if table::is_joining_told(self.profile.program, &reports(self.layout(), now)) {
             let others = used(self.layout()).filter(|slot| *slot != id);
@@ -350,6 +355,15 @@ impl Member {
         if self.own_slot().is_some() {
             self.own().way.store(way.to_bits(), Ordering::Relaxed);
             self.fills_in(WAY);
+        }
+    }
+
+    /// Publishes the task group that all of the program's work is in. `None`: it is unknown, or there are several.
+    pub fn publish_group(&self, group: Option<TaskGroup>) {
+        self.group.store(TaskGroup::to_bits(group), Ordering::Relaxed);
+        if self.own_slot().is_some() {
+            self.own().group.store(TaskGroup::to_bits(group), Ordering::Relaxed);
+            self.fills_in(GROUP);
         }
     }
 
@@ -729,7 +743,9 @@ fn reports(layout: &Layout, now: u64) -> Vec<Report> {
                 let (awake, knows_frames) = (slot.awake.load(Ordering::Relaxed), features & FRAMES != 0);
                 let way =
                     if features & WAY != 0 { Way::from_bits(slot.way.load(Ordering::Relaxed)) } else { Way::default() };
-                Report { party, awake, correction, knows_frames, proposal, way }
+                let group = if features & GROUP != 0 { slot.group.load(Ordering::Relaxed) } else { 0 };
+                let group = TaskGroup::from_bits(group);
+                Report { party, awake, correction, knows_frames, proposal, way, group }
             })
         })
         .collect()

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
 use comity_os::steal::Stat;
-use comity_os::{Capabilities, CoreSet, affinity, cores, environment, quota};
+use comity_os::{Capabilities, CoreSet, affinity, cores, environment, freezer, quota};
 use comity_policy::Policy;
 use comity_protocol::steal::Reading;
 use comity_table::{CORES, Life, Location, Snapshot, other_layouts};
@@ -29,6 +29,7 @@ pub fn all() -> Vec<DoctorCheck> {
     checks.extend(outside_load());
     checks.extend([
         task_group(found.autogroup),
+        turns(),
         service(
             "membarrier",
             found.membarrier,
@@ -279,11 +280,31 @@ fn since_the_start() -> Option<Reading> {
 }
 
 fn task_group(autogroup: bool) -> DoctorCheck {
-    if autogroup {
+    if let Some(group) = comity_os::task_group::control_group() {
+        let meaning = "the kernel divides time by control groups, and within one by threads; sessions change nothing";
+        check("task group", format!("the control group '{}'", group.display()), meaning)
+    } else if autogroup {
         let meaning = "the kernel divides time by sessions, and within one by threads";
         check("task group", "autogroup is on: each session is a task group", meaning)
     } else {
         check("task group", "autogroup is off", "the kernel divides time by threads; sessions change nothing")
+    }
+}
+
+/// How `comity run` halts a command outside its turn.
+fn turns() -> DoctorCheck {
+    let ptrace_scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let is_hidden = ptrace_scope.is_ok_and(|scope| scope.trim() != "0");
+    let found = "`comity run` can make no control group of version 2";
+    if freezer::can_freeze() {
+        let meaning = "out of turn a command is frozen, which no process notices";
+        check("turns", "`comity run` can make a control group of version 2", meaning)
+    } else if is_hidden {
+        let change = "delegate a control group of version 2, or set kernel.yama.ptrace_scope to 0";
+        check("turns", format!("{found}, and Yama hides what parents wait for"), "commands are not halted out of turn")
+            .costs(change)
+    } else {
+        check("turns", found, "out of turn `comity run` stops the processes whose parents cannot notice it")
     }
 }
 

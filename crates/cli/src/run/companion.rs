@@ -21,6 +21,7 @@ use std::time::Duration;
 use comity_os::census::Stat;
 use comity_os::clock::now_ns;
 use comity_os::detached::{self, Beside};
+use comity_os::freezer::Place;
 use comity_os::pidfd::Pidfd;
 use comity_table::{CORES, CoreSet, STOPPED_AFTER};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -105,12 +106,16 @@ pub fn start(terms: &Terms, roams: CoreSet) -> io::Result<Note> {
 }
 
 fn watch(process: u32, coordinator: &Pidfd, note: &Note, terms: &Terms, roams: CoreSet) {
+    let place = Place::of(terms.process, terms.start);
     // One that only gets no core goes on soon, and knows what each thread wants.
     let is_stopped = || Stat::of_process(process).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     loop {
         let has_ended = coordinator.has_ended_within(PERIOD);
         let (silent, rests_until, places) = note.read();
         let is_over = |until: u64| has_ended || until < now_ns() && is_stopped();
+        if has_ended || rests_until.is_some_and(is_over) {
+            place.iter().for_each(Place::clear);
+        }
         if rests_until.is_some_and(is_over) {
             Tree::new(terms, roams).go_on_all();
         }

@@ -20,7 +20,7 @@ use comity_os::cpu_clock::ThreadId;
 use comity_os::idle_clock;
 use comity_os::pidfd::Pidfd;
 use comity_os::throttle::Throttle;
-use comity_os::{affinity, cores, detached};
+use comity_os::{affinity, cores, detached, task_group};
 use comity_policy::Policy;
 use comity_policy::allotment::Proposal;
 use comity_protocol::Look;
@@ -64,6 +64,9 @@ pub struct Terms {
     pub weight: u32,
     /// True if the user has set the weight. Then the nice value does not change it.
     pub is_weight_chosen: bool,
+    /// The nice value of the command's session before the command began, if the command begins the session and the
+    /// session is a task group.
+    pub session_nice: Option<i32>,
     /// The maximum number of cores that the command uses; `None`: no maximum.
     pub cores: Option<u32>,
     /// The most that it can use.
@@ -179,8 +182,43 @@ struct Coordinator<'a> {
     /// How much the command counts by now.
     weight: u32,
     is_weight_chosen: bool,
+    session: Option<Session>,
+    /// The first process of the command.
+    process: u32,
+    /// The value of [`weight::group_milli`] at the last survey, or at the start if the session is the command's own.
+    group_milli: u32,
     /// The command was stopped.
     is_resting: bool,
+}
+
+/// The session of a command, if the first process of the command began it and the session is a task group. Its nice
+/// value makes the weight of the command count relative to all other sessions.
+struct Session {
+    /// The nice value before the command began.
+    start: i32,
+    nice: i32,
+    /// When the kernel last refused a value, because it came too soon after another.
+    refused: Option<Instant>,
+}
+
+impl Session {
+    fn of(terms: &Terms) -> Option<Session> {
+        let start = terms.session_nice?;
+        Some(Session { start, nice: task_group::nice_of(terms.process)?, refused: None })
+    }
+
+    /// Gives the session of `process` the nice value of this weight, if the user has set a weight. Returns true if the
+    /// nice value has changed.
+    fn weigh(&mut self, process: u32, weight: Option<u32>) -> bool {
+        let nice = weight.map_or(self.start, |weight| weight::nice_for(weight).max(self.start));
+        if nice == self.nice || self.refused.is_some_and(|refused| refused.elapsed() < SURVEY) {
+            return false;
+        }
+        let is_set = task_group::set_nice_of(process, nice).is_ok();
+        self.refused = (!is_set).then(Instant::now);
+        self.nice = if is_set { nice } else { self.nice };
+        is_set
+    }
 }
 
 /// The command's threads, and its place in the table.
@@ -209,6 +247,7 @@ impl Coordinator<'_> {
         note: Option<Note>,
     ) -> Coordinator<'a> {
         let policy = terms.policy.coordinator().expect("programs under the default policy share cores");
+        member.publish_group(task_group::of_process(terms.process));
         Coordinator {
             coordination: Coordination::new(policy, terms.own(), terms.most, now_ns()),
             command: Command { member, tree: Tree::new(terms, may_use), note, is_closed: false },
@@ -221,6 +260,9 @@ impl Coordinator<'_> {
             own: terms.own(),
             weight: terms.weight,
             is_weight_chosen: terms.is_weight_chosen,
+            session: Session::of(terms),
+            process: terms.process,
+            group_milli: weight::group_milli(terms.process),
             is_resting: false,
         }
     }
@@ -259,14 +301,22 @@ impl Coordinator<'_> {
         self.go_on(now_ns());
         command::Command::close(&mut self.command, false);
         command::Command::confine(&mut self.command, None);
+        // What was asked of the command held as long as it was in the table.
+        let chosen = Some(self.own.weight).filter(|_| self.is_weight_chosen);
+        self.session.as_mut().map(|session| session.weigh(self.process, chosen));
         self.record
     }
 
     /// Learns what holds of the command by now.
     fn obey(&mut self, now: u64) -> InForce {
-        let told = self.command.member.requests().in_force(self.own, now);
+        let requests = self.command.member.requests();
+        let told = requests.in_force(self.own, now);
         if std::mem::replace(&mut self.weight, told.weight) != told.weight {
             self.command.member.set_weight(told.weight);
+        }
+        let chosen = requests.weight.or(Some(self.own.weight).filter(|_| self.is_weight_chosen));
+        if self.session.as_mut().is_some_and(|session| session.weigh(self.process, chosen)) {
+            self.command.member.publish_group(self.command.tree.task_group());
         }
         self.coordination.obey(told, now);
         told
@@ -317,14 +367,20 @@ impl Coordinator<'_> {
         let Command { member, tree, .. } = &mut self.command;
         let may_use = tree.survey();
         if let Some(stat) = tree.root().filter(|_| !self.is_weight_chosen) {
-            self.own.weight = weight::of_nice(&stat);
+            // The nice value of a session of its own follows the weight, so the weight does not follow it.
+            if self.session.is_none() {
+                self.group_milli = weight::group_milli(self.process);
+            }
+            self.own.weight = weight::of_nice(&stat, self.group_milli);
         }
+        tree.free_abandoned();
         if member.set_may_use(may_use) {
             self.coordination.has_let_go(member.held());
         }
         self.usable = cores::usable_of(may_use.len()).get() as u32;
         self.coordination.limit(self.usable);
         self.surveyed = Instant::now();
+        self.command.member.publish_group(self.command.tree.task_group());
     }
 }
 
@@ -333,14 +389,14 @@ impl command::Command for Command<'_> {
         self.member.round(desire, awake)
     }
 
-    /// Out of turn its processes are stopped, and go on when the turn comes.
+    /// Out of turn its processes are halted, and go on when the turn comes.
     fn close(&mut self, closed: bool) {
         if std::mem::replace(&mut self.is_closed, closed) == closed {
             return;
         }
         if closed {
             self.rests_until(now_ns() + LOST_TURN.as_nanos() as u64);
-            self.tree.stop(Spared::Watched);
+            self.tree.halt(self.note.is_some());
         } else {
             self.tree.go_on();
             self.rests_until(0);

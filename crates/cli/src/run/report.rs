@@ -24,7 +24,7 @@ use comity_os::process;
 use comity_os::usage::Usage;
 use comity_table::{Location, Program};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::coordinate::{Account, Terms};
@@ -95,17 +95,27 @@ fn tell(text: &str) {
 
 /// Runs the command, writes the report, and ends as the command did.
 ///
+/// If the command `has_session`, a session of its own, the terminal sends it no signals, so this process passes on all.
+///
 /// # Errors
 /// If the command cannot be started.
-pub fn run(command: &mut Command, location: Option<Location>, terms: Terms, place: &Place) -> io::Result<ExitCode> {
+pub fn run(
+    command: &mut Command,
+    location: Option<Location>,
+    terms: Terms,
+    place: &Place,
+    has_session: bool,
+) -> io::Result<ExitCode> {
     // What is ignored stays so, for the command too; what has a handler here is at its default there.
-    let heeded = [SIGINT, SIGQUIT].iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
+    // If only this process stopped at Ctrl-Z, the shell would show a command as stopped that runs.
+    let own = if has_session { &[SIGINT, SIGQUIT, SIGTSTP][..] } else { &[SIGINT, SIGQUIT] };
+    let heeded = own.iter().chain(&HANDED_ON).copied().filter(|signal| !process::ignores(*signal));
     let signals = Signals::new(heeded)?;
     let began = Instant::now();
     let mut child = command.spawn()?;
     let start = Stat::of_process(child.id()).map_or(0, |stat| stat.start);
     let terms = Terms { process: child.id(), start, ..terms };
-    let record = attend(&child, location, &terms, signals);
+    let record = attend(&child, location, &terms, signals, has_session);
     let status = child.wait()?;
     let wall = began.elapsed();
     place.write(&report(&terms, status, wall, record.as_ref()));
@@ -113,7 +123,13 @@ pub fn run(command: &mut Command, location: Option<Location>, terms: Terms, plac
 }
 
 /// Hands signals on, and takes part in the table, until the command has ended.
-fn attend(child: &Child, location: Option<Location>, terms: &Terms, mut signals: Signals) -> Option<Record> {
+fn attend(
+    child: &Child,
+    location: Option<Location>,
+    terms: &Terms,
+    mut signals: Signals,
+    has_session: bool,
+) -> Option<Record> {
     let command = Pidfd::of_child(child).inspect_err(|error| {
         hint(super::goes_without(&format!("cannot be told of the command's end: {error}")));
     });
@@ -121,12 +137,16 @@ fn attend(child: &Child, location: Option<Location>, terms: &Terms, mut signals:
     let command = Arc::new(command);
     // As long as there is one thread: the account's keeper is copied.
     let account = location.as_ref().and_then(|location| Account::open(&command, location, terms));
-    let to = Arc::clone(&command);
+    let (to, leader) = (Arc::clone(&command), child.id());
     thread::spawn(move || {
         for signal in signals.forever() {
+            let is_of_terminal = [SIGINT, SIGQUIT, SIGHUP].contains(&signal);
             // Where the command has ended, what is left is to write the report, perhaps into a pipe without a
             // reader.
-            if HANDED_ON.contains(&signal) && !to.send(signal) {
+            if has_session && is_of_terminal && !to.has_ended_within(Duration::ZERO) {
+                // The terminal would send it to all processes of the foreground.
+                process::send_to_group(leader, signal);
+            } else if HANDED_ON.contains(&signal) && !to.send(signal) {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         }

@@ -8,22 +8,26 @@
 //! published in the companion's note before any thread is put there.
 //!
 //! The coordinator stops the processes of a paused command, and continues them at the end of the pause or when the
-//! coordinator ends. If a command is out of turn, the coordinator stops only the processes whose stop no other process
-//! can notice: see [`Spared::Watched`]. A process that the user stops in the meantime stays stopped. A process that
+//! coordinator ends. If a command is out of turn, the coordinator freezes its processes, if it can make a control group
+//! for them: no process can notice that. Otherwise it stops only the processes whose stop no other process can notice:
+//! see [`Spared::Watched`]. A process that the user stops in the meantime stays stopped. A process that
 //! receives a signal such as SIGTERM in the meantime continues, so that it can handle the signal.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comity_os::affinity::{self, Mask};
 use comity_os::census::{self, Stat};
 use comity_os::cpu_clock::{self, ThreadId};
 use comity_os::environment;
+use comity_os::freezer::{Freezer, Membership, Place};
 use comity_os::pidfd::Pidfd;
 use comity_os::signals::{Signals, Watching};
+use comity_os::task_group;
 use comity_protocol::Look;
-use comity_table::CoreSet;
+use comity_table::{CoreSet, TaskGroup};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 
 use super::coordinate::Terms;
@@ -51,6 +55,9 @@ pub fn outer_command_lives() -> bool {
 /// so many is met by a later walk.
 const PASSES: usize = 4;
 
+/// How long after a control group could not be made it is tried again.
+const FREEZER_AGAIN: Duration = Duration::from_secs(10);
+
 /// The processes that [`Tree::stop`] does not stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spared {
@@ -63,6 +70,10 @@ pub enum Spared {
 
 /// A process that has run for less than this is new, in ticks of [`Stat::start`], of which a second has a hundred.
 const YOUNG: u64 = 100;
+
+/// A process that has used less processor time than this may not have done yet what it does after it starts or was
+/// started, such as to wait for a child.
+const SETTLED: Duration = Duration::from_millis(100);
 
 /// The signals for which a stopped process continues.
 const CONTINUES: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -93,12 +104,28 @@ pub struct Tree {
     strangers: HashSet<u32>,
     /// The processes that this has stopped, each with its start.
     stopped: HashSet<(u32, u64)>,
+    /// Where the control group of the command can be made. `None`: nowhere.
+    place: Option<Place>,
+    freezer: Option<Freezer>,
+    /// When it is next tried to make a control group.
+    next_freezer: Instant,
+    /// True if the members of the control group may be frozen.
+    is_frozen: bool,
     /// True if nice processes used most of the processor time at the last look at which any process used some.
     is_nice: bool,
+    /// The task group of the processes that worked before the last survey. `None`: it is unknown, or there are several.
+    group: Option<TaskGroup>,
 }
 
 struct Process {
     start: u64,
+    session: u32,
+    /// True if the process had a runnable thread, or used processor time, at the last look.
+    works: bool,
+    /// Where the process was when it was last to be frozen. `None`: that is not known yet.
+    membership: Option<Membership>,
+    /// The processor time that its parent had when this process was found.
+    parent_had: Duration,
     /// The processor time that it had at the last look.
     cpu: Duration,
     /// How its threads came by that.
@@ -108,6 +135,15 @@ struct Process {
     /// The cores that the system grants it, as far as that is known.
     granted: CoreSet,
     threads: HashMap<u32, Thread>,
+}
+
+impl Process {
+    fn new(stat: &Stat, seen: Seen, granted: CoreSet) -> Process {
+        let (start, session, is_nice) = (stat.start, stat.session, is_nice(stat));
+        let parent_had = cpu_clock::of_process(stat.parent).unwrap_or_default();
+        let (cpu, threads) = (Duration::ZERO, HashMap::new());
+        Process { start, session, works: true, membership: None, parent_had, cpu, seen, is_nice, granted, threads }
+    }
 }
 
 /// What is to be seen of the threads of a process.
@@ -162,13 +198,17 @@ impl Tree {
             processes: HashMap::new(),
             strangers: HashSet::new(),
             stopped: HashSet::new(),
+            place: Place::of(root, start),
+            freezer: None,
+            next_freezer: Instant::now(),
+            is_frozen: false,
             is_nice: false,
+            group: task_group::of_process(root),
         };
         let cpu = cpu_clock::of_process(root).unwrap_or_default();
         // Its number may be another's by now, if what it has left running is all that is there.
         if let Some(stat) = tree.root() {
-            let is_nice = is_nice(&stat);
-            let process = Process { start, cpu, seen: Seen::default(), is_nice, granted, threads: HashMap::new() };
+            let process = Process { cpu, ..Process::new(&stat, Seen::default(), granted) };
             tree.processes.insert(root, process);
         }
         tree.find();
@@ -182,19 +222,76 @@ impl Tree {
         tree
     }
 
+    /// Halts the command for others' turns. `may_freeze` says that another process thaws the command if this one is
+    /// killed. A process that cannot be frozen is stopped, if no other process can notice that.
+    pub fn halt(&mut self, may_freeze: bool) {
+        self.is_frozen = may_freeze && self.freeze();
+        self.stop(Spared::Watched);
+    }
+
+    /// Freezes the processes that are in the same control group as the first one was. False if no group can be made
+    /// for the command.
+    fn freeze(&mut self) -> bool {
+        if self.freezer.is_none() && Instant::now() >= self.next_freezer {
+            self.next_freezer = Instant::now() + FREEZER_AGAIN;
+            self.freezer = self.place.as_ref().and_then(|place| place.make().ok());
+            self.processes.values_mut().for_each(|process| process.membership = None);
+        }
+        let Some(freezer) = self.freezer.take() else { return false };
+        for _ in 0..PASSES {
+            self.find();
+            let mut has_new = false;
+            for (id, process) in self.processes.iter_mut().filter(|(_, process)| process.membership.is_none()) {
+                // The descriptor keeps the number from being used again.
+                let is_there = Pidfd::of_process(*id, process.start);
+                let found = freezer.place().membership(*id);
+                let is_taken = found == Membership::Beside && is_there.is_some() && freezer.take(*id);
+                process.membership = Some(if is_taken { Membership::Inside } else { found });
+                // What a process has started before it was moved is found by the next pass.
+                has_new |= is_taken;
+            }
+            if !has_new {
+                break;
+            }
+        }
+        let is_frozen = freezer.freeze();
+        // If not, the companion has removed the group while this process was stopped.
+        self.freezer = Some(freezer).filter(|_| is_frozen);
+        is_frozen
+    }
+
+    fn thaw(&mut self) {
+        if let Some(freezer) = self.freezer.as_ref().filter(|_| self.is_frozen) {
+            self.is_frozen = !freezer.thaw();
+        }
+    }
+
+    /// Frees commands at the same place whose coordinators and companions were killed.
+    pub fn free_abandoned(&self) {
+        if let Some(place) = &self.place {
+            place.free_abandoned();
+        }
+    }
+
     /// Stops all processes that this one may signal, but for those that are stopped already and those that are
     /// `spared`.
     pub fn stop(&mut self, spared: Spared) {
         let mut watching = HashMap::new();
-        let mut is_watched = |stat: &Stat| {
+        let mut is_watched = |stat: &Stat, parent_had: Duration, used: Duration| {
             let mut parent = || *watching.entry(stat.parent).or_insert_with(|| Watching::of_process(stat.parent));
-            let is_young = || census::now().saturating_sub(stat.start) < YOUNG;
+            let is_young = || census::now().saturating_sub(stat.start) < YOUNG || used < SETTLED;
+            // The parent may be about to wait if it had hardly any time since it has started this process.
+            let may_wait = || {
+                let state = Stat::of_process(stat.parent).map(|stat| stat.state);
+                let has = || cpu_clock::of_process(stat.parent).unwrap_or_default();
+                matches!(state, Some('R' | 'D')) && has().saturating_sub(parent_had) < SETTLED
+            };
             spared == Spared::Watched
                 && (stat.is_job()
                     || match parent() {
                         Watching::No => false,
-                        // The parent of a new process may not have begun to wait yet, and a stopped parent never has.
-                        Watching::Later => is_young() || is_stopped(stat.parent),
+                        // A stopped parent has never begun to wait.
+                        Watching::Later => is_young() || is_stopped(stat.parent) || may_wait(),
                         Watching::Yes => true,
                     })
         };
@@ -202,17 +299,24 @@ impl Tree {
         let mut sent = HashSet::new();
         for _ in 0..PASSES {
             self.find();
-            let of = |(id, process): (&u32, &Process)| {
+            // A process that is new since then was started by a member, and is frozen too.
+            let may_be_frozen = |process: &Process| {
+                self.is_frozen && !matches!(process.membership, Some(Membership::Beside | Membership::Elsewhere))
+            };
+            let mut of = |(id, process): (&u32, &Process)| {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start)?;
-                Some((*id, stat, Signals::of_process(*id)?.tracer))
+                let is_watched = is_watched(&stat, process.parent_had, process.cpu);
+                Some((*id, stat, Signals::of_process(*id)?.tracer, is_watched))
             };
-            let all: Vec<(u32, Stat, u32)> = self.processes.iter().filter_map(of).collect();
-            let tracers: HashSet<u32> = all.iter().map(|(_, _, tracer)| *tracer).collect();
-            let may_stop = |(id, stat, tracer): &(u32, Stat, u32)| {
+            let is_to_stop = |process: &Process| spared == Spared::Traced || !may_be_frozen(process);
+            let to_stop = self.processes.iter().filter(|(_, process)| is_to_stop(process));
+            let all: Vec<(u32, Stat, u32, bool)> = to_stop.filter_map(&mut of).collect();
+            let tracers: HashSet<u32> = all.iter().map(|(_, _, tracer, _)| *tracer).collect();
+            let may_stop = |(id, stat, tracer, is_watched): &(u32, Stat, u32, bool)| {
                 let is_traced = *tracer != 0 || tracers.contains(id);
-                !matches!(stat.state, 'T' | 't' | 'Z' | 'X') && !is_traced && !sent.contains(id) && !is_watched(stat)
+                !matches!(stat.state, 'T' | 't' | 'Z' | 'X') && !is_traced && !sent.contains(id) && !is_watched
             };
-            let stops = |(id, stat, _): &(u32, Stat, u32)| {
+            let stops = |(id, stat, ..): &(u32, Stat, u32, bool)| {
                 Pidfd::of_process(*id, stat.start).is_some_and(|process| process.stop())
             };
             let stopped: Vec<_> = all.into_iter().filter(may_stop).filter(stops).collect();
@@ -220,14 +324,19 @@ impl Tree {
                 break;
             }
             // The next pass finds the processes that these have started before they stopped.
-            sent.extend(stopped.iter().map(|(id, _, _)| *id));
-            self.stopped.extend(stopped.into_iter().map(|(id, stat, _)| (id, stat.start)));
+            sent.extend(stopped.iter().map(|(id, ..)| *id));
+            self.stopped.extend(stopped.into_iter().map(|(id, stat, ..)| (id, stat.start)));
+        }
+        if spared == Spared::Traced {
+            // A frozen process stops as soon as it is thawed.
+            self.thaw();
         }
     }
 
-    /// Continues the processes that [`Tree::stop`] has stopped. Children continue before their parents, because a parent
+    /// Continues the processes that [`Tree::halt`] or [`Tree::stop`] has halted. Children continue before their parents, because a parent
     /// might notice a stopped child. A process that the user or a shell has stopped too stays stopped.
     pub fn go_on(&mut self) {
+        self.thaw();
         let stopped = std::mem::take(&mut self.stopped);
         let is_users_job = |id: u32| {
             let leader = Stat::of_process(id).filter(|stat| stat.terminal != 0).map(|stat| stat.group);
@@ -245,8 +354,13 @@ impl Tree {
         }
     }
 
-    /// Continues the stopped processes that have received a signal such as SIGTERM.
+    /// Continues the stopped processes that have received a signal such as SIGTERM, and the whole command if it is
+    /// frozen.
     pub fn deliver(&mut self) {
+        let members = self.freezer.as_ref().filter(|_| self.is_frozen).map_or(Vec::new(), Freezer::members);
+        if members.into_iter().any(|id| is_sent(id, &CONTINUES) || is_sent(id, &[SIGTSTP])) {
+            self.thaw();
+        }
         let heeds = |(id, _): &&(u32, u64)| is_sent(*id, &CONTINUES);
         let asked: Vec<(u32, u64)> = self.stopped.iter().filter(heeds).copied().collect();
         for (id, start) in asked {
@@ -295,11 +409,12 @@ impl Tree {
             process.cpu = cpu;
             look.used += used;
             // One that had no time may be waiting for it.
-            if used > Duration::ZERO || process.seen.runnable > 0 {
+            process.works = used > Duration::ZERO || process.seen.runnable > 0;
+            if process.works {
                 let stat = Stat::of_process(*id).filter(|stat| stat.start == process.start);
                 let Some(stat) = stat else { return false };
                 let seen = Seen::of(*id, &stat);
-                process.is_nice = is_nice(&stat);
+                (process.is_nice, process.session) = (is_nice(&stat), stat.session);
                 note(&mut look, process.is_nice, used + seen.waited.saturating_sub(process.seen.waited));
                 process.seen = seen;
                 active.insert(*id);
@@ -329,6 +444,26 @@ impl Tree {
         }
         look.is_nice = self.is_nice;
         look
+    }
+
+    /// Returns the task group of all processes that worked at the last look. `None`: it is unknown, or there are several.
+    pub fn task_group(&mut self) -> Option<TaskGroup> {
+        let mut groups = HashMap::new();
+        for (id, process) in self.processes.iter().filter(|(_, process)| process.works) {
+            // Most processes have the same groups, and to find out what they are takes longer.
+            let Some(membership) = census::control_groups(*id) else { continue };
+            if let Entry::Vacant(place) = groups.entry((process.session, membership)) {
+                let group = task_group::of_process(*id);
+                if census::lives(*id, process.start) {
+                    place.insert(group);
+                }
+            }
+        }
+        // If all of them have ended already, nothing new is known.
+        if let Some(group) = groups.values().next() {
+            self.group = group.filter(|_| groups.values().all(|other| other == group));
+        }
+        self.group
     }
 
     /// Learns which cores its program, an administrator and the system let the command use by now.
@@ -371,9 +506,7 @@ impl Tree {
                 let cpu = cpu_clock::of_process(id).unwrap_or_default();
                 let seen = Seen::of(id, &stat);
                 let granted = self.processes.get(&stat.parent).map_or(self.granted, |parent| parent.granted);
-                let (start, is_nice) = (stat.start, is_nice(&stat));
-                let process = Process { start, cpu, seen, is_nice, granted, threads: HashMap::new() };
-                self.processes.insert(id, process);
+                self.processes.insert(id, Process { cpu, ..Process::new(&stat, seen, granted) });
                 found.push(id);
             }
         }

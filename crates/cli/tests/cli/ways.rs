@@ -1,14 +1,21 @@
 //! Tests of `comity run`: which commands it leaves to the operating system, and that no parent sees a stop.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
+use comity_os::census::Stat;
+use comity_os::freezer::can_freeze;
+use comity_os::{process, task_group};
 use rustix::process::{Pid, WaitOptions};
+use serde_json::json;
 
-use crate::run::{BURN, Running, children, cores, mask, place};
+use crate::run::{BURN, Running, children, coordinator, cores, mask, place};
 use crate::set::{is_set, state};
 use crate::{comity_at, send, wait_until};
 
@@ -129,6 +136,106 @@ fn as_many_threads_for_each_are_left_to_the_system() {
     wait_until("beside a crowd each has a part", || all.iter().all(|running| way(running, &table) == "cores"));
 }
 
+/// True if sessions are task groups here. Otherwise prints that a test is skipped.
+fn sessions_are_groups() -> bool {
+    let are = task_group::is_session(std::process::id());
+    if !are {
+        println!("skipped: sessions are no task groups here");
+    }
+    are
+}
+
+/// Starts `comity run WORDS` as the first process of a session.
+fn start_apart(table: &Path, words: &[&str]) -> Running {
+    // A process that leads no group becomes the leader of the session itself.
+    let mut command = Command::new("setsid");
+    command.args([env!("CARGO_BIN_EXE_comity"), "run"]).args(words);
+    command.env("COMITY_TABLE", table).env_remove("COMITY_WEIGHT");
+    start(command)
+}
+
+#[test]
+fn programs_of_different_sessions_are_left_to_the_kernel() {
+    if !sessions_are_groups() {
+        return;
+    }
+    let (_folder, table) = place();
+    let free = mask(std::process::id());
+    let apart = [(); 2].map(|()| start_apart(&table, &["sh", "-c", BURN]));
+    let here = Running::start(&table, &["sh", "-c", BURN]);
+    let ways_are =
+        |is: &dyn Fn(&str) -> bool| [&apart[0], &apart[1], &here].iter().all(|running| is(&way(running, &table)));
+    wait_until("all are in groups of their own", || ways_are(&|way| way == "group"));
+    let is_free = |running: &Running| mask(running.id()) == free;
+    let holds_none = |running: &Running| running.entry(&table).is_some_and(|entry| entry["held"] == json!([]));
+    wait_until("no one has a mask or holds a core", || {
+        [&apart[0], &apart[1], &here].iter().all(|running| is_free(running) && holds_none(running))
+    });
+    // Two programs of one session share a group.
+    let _second = Running::start(&table, &["sh", "-c", BURN]);
+    wait_until("no command is left to the groups", || ways_are(&|way| way != "group"));
+}
+
+#[test]
+fn a_session_gets_the_nice_value_of_the_weight_of_its_command() {
+    if !sessions_are_groups() {
+        return;
+    }
+    let (_folder, table) = place();
+    let spin = "while :; do :; done";
+    let _usual = start_apart(&table, &["sh", "-c", spin]);
+    let light = start_apart(&table, &["--weight", "10", "sh", "-c", spin]);
+    let nice_is = |nice| task_group::nice_of(light.id()) == Some(nice);
+    wait_until("the session is nice", || nice_is(10));
+    wait_until("the groups have the weights of the programs", || way(&light, &table) == "group");
+    let stat = Stat::of_process(light.id()).unwrap();
+    assert_eq!((stat.nice, stat.session), (0, light.id()), "only the session is nice");
+    is_set(&table, &[&light.id().to_string(), "--weight", "100"]);
+    wait_until("it is no longer nice", || nice_is(0));
+    is_set(&table, &[&light.id().to_string(), "--weight", "1"]);
+    wait_until("it is as nice as can be", || nice_is(19));
+}
+
+#[test]
+fn a_command_can_have_a_session_of_its_own_and_all_of_it_gets_the_signals_of_the_terminal() {
+    if process::ignores(rustix::process::Signal::INT.as_raw()) {
+        println!("skipped: these tests were started with SIGINT ignored");
+        return;
+    }
+    let (_folder, table) = place();
+    // A shell that waits for another program ends at SIGINT only if that program does.
+    let script = "cut -d' ' -f6 /proc/$$/stat; echo $$; sleep 600; sleep 600";
+    let mut command = comity_at(&table);
+    command.args(["run", "--session", "bash", "-c", script]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let [session, process] = [(); 2].map(|()| lines.next().unwrap().unwrap());
+    assert_eq!(session, process);
+    wait_until("it sleeps", || !children(process.parse().unwrap()).is_empty());
+    send("TSTP", child.id());
+    send("INT", child.id());
+    assert_eq!(child.wait().unwrap().signal(), Some(2));
+}
+
+#[test]
+fn a_small_weight_counts_in_a_session_from_the_first_instruction_and_without_a_table() {
+    if !sessions_are_groups() {
+        return;
+    }
+    let (folder, _table) = place();
+    for words in [&["--session"][..], &["--session", "--report=/dev/null"]] {
+        let mut command = comity_at(&folder.path().join("none/table"));
+        command.args(["run", "--weight", "10"]).args(words).args(["cat", "/proc/self/autogroup"]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.trim().ends_with("nice 10"), "{text}");
+    }
+    let mut command = Command::new("setsid");
+    command.args(["-w", env!("CARGO_BIN_EXE_comity"), "run", "--weight", "10", "cat", "/proc/self/autogroup"]);
+    let output = command.env("COMITY_TABLE", "off").output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().trim().ends_with("nice 10"));
+}
+
 /// Starts a shell that computes, and prints each change of its state that `waitpid` reports.
 fn wait_for_stops() {
     let mut child =
@@ -153,14 +260,105 @@ fn crowd(table: &Path) -> [Running; 2] {
     [(); 2].map(|()| Running::start(table, &["--weight", "300", "sh", "-c", &crowd]))
 }
 
+/// A control group of version 2 in which no other group can be made, so that a command in it is not frozen.
+struct Childless(PathBuf);
+
+impl Childless {
+    /// `None` if this process can make no control groups.
+    fn new() -> Option<Childless> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let own = group(std::process::id())?;
+        let folder = own.join(format!("without-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed)));
+        fs::create_dir(&folder).ok()?;
+        let group = Childless(folder);
+        let forbids = fs::write(group.0.join("cgroup.max.descendants"), "0").is_ok();
+        // A group in which processes may not be is of no use.
+        let takes = || fs::read_to_string(group.0.join("cgroup.type")).is_ok_and(|text| text.trim() == "domain");
+        (forbids && takes()).then_some(group)
+    }
+
+    /// Has a command begin in the group. Without a group it begins where this process is.
+    fn enter(group: Option<&Childless>, command: Command) -> Command {
+        let Some(Childless(folder)) = group else { return command };
+        let mut entering = Command::new("sh");
+        entering.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(folder).arg(command.get_program());
+        entering.args(command.get_args()).process_group(0);
+        let set = |(name, value): (&OsStr, Option<&OsStr>)| match value {
+            Some(value) => _ = entering.env(name, value),
+            None => _ = entering.env_remove(name),
+        };
+        command.get_envs().for_each(set);
+        entering
+    }
+}
+
+impl Drop for Childless {
+    fn drop(&mut self) {
+        wait_until("the processes of the group have ended", || fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+/// The folder of the control group of version 2 of a process.
+fn group(process: u32) -> Option<PathBuf> {
+    let membership = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let path = membership.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
+    Some(Path::new(mount).join(path))
+}
+
 #[test]
 fn a_parent_that_waits_for_stops_sees_none() {
+    for group in [None, Childless::new()] {
+        let (_folder, table) = place();
+        let _crowd = crowd(&table);
+        let command = play(&table, "wait for stops", &["--weight", "100"]);
+        let output = Childless::enter(group.as_ref(), command).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let inside = group.as_ref().map(|group| &group.0);
+        assert!(text.contains("it ended with Some(7)"), "{inside:?}: {text}");
+        assert!(!text.contains("stopped") && !text.contains("goes on"), "{inside:?}: {text}");
+    }
+}
+
+#[test]
+fn out_of_turn_a_command_is_frozen_where_it_can_be() {
+    if cores() != 2 || !can_freeze() {
+        println!("skipped: this takes two cores, and the right to make control groups of version 2");
+        return;
+    }
     let (_folder, table) = place();
     let _crowd = crowd(&table);
-    let output = play(&table, "wait for stops", &["--weight", "100"]).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("it ended with Some(7)"), "{text}");
-    assert!(!text.contains("stopped") && !text.contains("goes on"), "{text}");
+    let words = ["--weight", "100", "timeout", "600", "sh", "-c", BURN];
+    let plain = Running::start(&table, &words);
+    let own = group(std::process::id()).unwrap();
+    wait_until("it has a group of its own", || group(plain.id()).is_some_and(|group| group != own));
+    let folder = group(plain.id()).unwrap();
+    let is_frozen = || fs::read_to_string(folder.join("cgroup.events")).is_ok_and(|events| events.contains("frozen 1"));
+    let all = || descendants(plain.id());
+    for _ in 0..3 {
+        wait_until("it is frozen out of turn", is_frozen);
+        let seen: Vec<_> = all().into_iter().map(|id| (group(id), state(id))).collect();
+        let is_inside =
+            |(group, state): &(Option<PathBuf>, Option<char>)| group.as_ref() == Some(&folder) && *state != Some('T');
+        assert!(seen.len() == 3 && seen.iter().all(is_inside), "{seen:?}");
+        wait_until("it goes on in its turn", || !is_frozen());
+    }
+    // The companion thaws it if the coordinator is killed at any time.
+    send("KILL", coordinator(plain.id()).unwrap());
+    wait_until("it is where it was", || group(plain.id()).is_some_and(|group| group == own) && !folder.exists());
+    assert!(all().iter().all(|id| group(*id).as_ref() == Some(&own)));
+}
+
+/// The processes that a process has started, and those that these have started.
+fn descendants(process: u32) -> Vec<u32> {
+    let mut all = children(process);
+    let mut nth = 0;
+    while nth < all.len() {
+        all.extend(children(all[nth]));
+        nth += 1;
+    }
+    all
 }
 
 #[test]
@@ -170,8 +368,14 @@ fn what_is_traced_is_never_stopped_and_what_nobody_watches_is() {
         return;
     }
     let (_folder, table) = place();
+    let group = Childless::new();
+    let begin = |words: &[&str]| {
+        let mut command = comity_at(&table);
+        command.args(["run", "--weight", "100"]).args(words).process_group(0);
+        start(Childless::enter(group.as_ref(), command))
+    };
     let _crowd = crowd(&table);
-    let plain = Running::start(&table, &["--weight", "100", "sh", "-c", BURN]);
+    let plain = begin(&["sh", "-c", BURN]);
     let is_stopped = || children(plain.id()).into_iter().any(|child| state(child) == Some('T'));
     wait_until("its children are stopped out of turn", is_stopped);
     wait_until("they continue in its turn", || !is_stopped());
@@ -179,7 +383,7 @@ fn what_is_traced_is_never_stopped_and_what_nobody_watches_is() {
         println!("skipped: there is no strace");
         return;
     }
-    let traced = Running::start(&table, &["--weight", "100", "strace", "-f", "-o", "/dev/null", "sh", "-c", BURN]);
+    let traced = begin(&["strace", "-f", "-o", "/dev/null", "sh", "-c", BURN]);
     wait_until("all of it is there", || children(traced.id()).into_iter().any(|child| children(child).len() == 2));
     for _ in 0..100 {
         let all = [vec![traced.id()], children(traced.id())].concat();

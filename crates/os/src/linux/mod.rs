@@ -5,11 +5,14 @@ pub mod file_lock;
 pub mod fork;
 pub mod slice;
 pub mod stack;
+pub mod task_group;
 
 #[cfg(feature = "commands")]
 mod capabilities;
 #[cfg(feature = "commands")]
 pub mod detached;
+#[cfg(feature = "commands")]
+pub mod freezer;
 #[cfg(feature = "commands")]
 pub mod pidfd;
 #[cfg(feature = "commands")]
@@ -18,8 +21,6 @@ pub mod process;
 pub mod signals;
 #[cfg(feature = "commands")]
 pub mod streams;
-#[cfg(feature = "commands")]
-pub mod task_group;
 
 #[cfg(feature = "commands")]
 pub use capabilities::Capabilities;

@@ -16,6 +16,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::census::{self, Stat};
 use crate::signals::{self, Signals};
+use crate::task_group;
 use crate::usage::Usage;
 
 /// How often a wait with a bound looks again.
@@ -42,6 +43,22 @@ pub fn start_nice(command: &mut Command, nice: i32) {
         // SAFETY: the closure makes system calls only, which is allowed between fork and exec.
         unsafe { command.pre_exec(raise) };
     }
+}
+
+/// Makes the program that `command` starts the leader of a new session, and gives the session this nice value if it is a
+/// task group. This process must have one thread when it starts the command.
+pub fn start_session(command: &mut Command, nice: i32) {
+    let begin = move || {
+        rustix::process::setsid()?;
+        if nice != 0 {
+            // If it is refused, the command has the usual weight.
+            let _ = task_group::set_nice_of(std::process::id(), nice);
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes system calls, and allocates a path. The process has one thread, so no lock of the
+    // allocator was held when it forked.
+    unsafe { command.pre_exec(begin) };
 }
 
 /// True if the first process waits for orphans that end, as far as this process can see. The first process of a container can be
@@ -154,6 +171,12 @@ pub fn wait_at_most(id: u32, bound: Duration) -> Option<ExitStatus> {
 /// Asks every process of the group that `leader` leads to end (`SIGTERM`). A group that is gone is no error.
 pub fn ask_group_to_end(leader: u32) {
     signal_group(leader, Signal::TERM);
+}
+
+/// Sends a signal to every process of the group that `leader` leads. A group that is gone is no error, nor is a number
+/// that is no signal. The caller must not have waited for `leader` yet, so that the number is not another group's.
+pub fn send_to_group(leader: u32, signal: i32) {
+    Signal::from_named_raw(signal).into_iter().for_each(|signal| signal_group(leader, signal));
 }
 
 fn signal_group(leader: u32, signal: Signal) {

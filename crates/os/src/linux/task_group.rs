@@ -1,47 +1,150 @@
-//! Task groups: whether the kernel shares cores between programs or between threads.
+//! Task groups: the groups of threads among which the kernel divides processor time.
 //!
-//! With autogroup on, every session is a group of its own and the groups share the cores equally, however many threads
-//! each has. Whether two programs share a group changes a co-run more than any mechanism, so every report states it.
+//! Under autogroup, each session is a task group, unless a control group below the root has a weight for its processes.
+//! The kernel divides time among groups with the same parent by their weights, however many threads each group has.
+//! Within a group it divides time among threads. So the result of a co-run depends most of all on whether the programs
+//! share a group.
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
+use comity_protocol::TaskGroup;
+
+use crate::census;
 use crate::cgroup::{self, Version};
+use crate::priority;
 
-/// Whether new sessions become task groups of their own.
+/// The first control group namespace of a machine: `PROC_CGROUP_INIT_INO` of the kernel. Its root is the root of all
+/// groups.
+const FIRST_NAMESPACE: &str = "cgroup:[4026531835]";
+
+/// The weight of a control group without a setting, of version 1 and 2.
+const DEFAULT_SHARES: u32 = 1024;
+const DEFAULT_WEIGHT: u32 = 100;
+
+/// True if new sessions become task groups of their own.
 pub fn autogroup_enabled() -> bool {
     fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.trim() == "1")
 }
 
-/// The control group, not the root, that is this process's task group: sessions make none within it, autogroup or not
-/// (`task_wants_autogroup` of `kernel/sched/autogroup.c`).
+/// Returns the control group, other than the root, that is the task group of this process. Sessions in such a group are
+/// no task groups, with autogroup or without (`task_wants_autogroup` of `kernel/sched/autogroup.c`).
 pub fn control_group() -> Option<PathBuf> {
-    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    control_group_in(&membership, &mounts)
+    let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
+    control_group_in(&groups(&membership, &mounts)).map(|(_, group)| group.clone())
 }
 
-fn control_group_in(membership: &str, mounts: &str) -> Option<PathBuf> {
-    let groups = cgroup::groups_in("cpu", membership, mounts);
+/// All control groups that hold a process, as far as processor time goes, from its own up to the root that this process
+/// sees.
+fn groups(membership: &str, mounts: &str) -> Vec<(Version, PathBuf)> {
+    cgroup::groups_in("cpu", membership, mounts)
+}
+
+fn control_group_in(groups: &[(Version, PathBuf)]) -> Option<&(Version, PathBuf)> {
     // The last of a hierarchy is its root. Of version 2 only those have a weight in which the controller is on.
     let below = groups.windows(2).filter(|pair| pair[0].1.starts_with(&pair[1].1));
     let weighs = |version: Version, group: &PathBuf| version == Version::One || group.join("cpu.weight").exists();
-    below.map(|pair| &pair[0]).find(|(version, group)| weighs(*version, group)).map(|(_, group)| group.clone())
+    below.map(|pair| &pair[0]).find(|(version, group)| weighs(*version, group))
 }
 
-/// How nice this session's task group is, −20 to 19. `None` if the session is none.
-pub fn nice() -> Option<i32> {
+/// Returns the task group of a process. `None` if the process has ended, if the task group cannot be known, or if the
+/// process is in the root group, where the kernel divides time among threads.
+///
+/// In a container that sees only its own part of the control groups, the task group cannot be known.
+pub fn of_process(process: u32) -> Option<TaskGroup> {
+    match group_of(process)? {
+        Group::Control(version, group) => of_control_group(version, &group),
+        Group::Session => {
+            let (id, nice) = autogroup(process)?;
+            Some(TaskGroup { id, parent: 0, milli: milli(priority::milli_of(nice)) })
+        }
+    }
+}
+
+/// True if the session of a process is a task group.
+pub fn is_session(process: u32) -> bool {
+    matches!(group_of(process), Some(Group::Session)) && autogroup(process).is_some()
+}
+
+/// What decides the task group of a process.
+enum Group {
+    Control(Version, PathBuf),
+    Session,
+}
+
+fn group_of(process: u32) -> Option<Group> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let membership = census::control_groups(process).unwrap_or_default();
+    if let Some((version, group)) = control_group_in(&groups(&membership, &mounts)) {
+        return Some(Group::Control(*version, group.clone()));
+    }
+    // A kernel without control groups has no such link.
+    let namespace = fs::read_link("/proc/self/ns/cgroup");
+    let sees_all = namespace.is_ok_and(|link| link == Path::new(FIRST_NAMESPACE)) || membership.is_empty();
+    (sees_all && is_root_or_mounted(&membership, &mounts) && autogroup_enabled()).then_some(Group::Session)
+}
+
+/// True if each hierarchy that could give the process a weight is mounted, or has the process in its root.
+fn is_root_or_mounted(membership: &str, mounts: &str) -> bool {
+    let is_root = |line: &str| {
+        let path = line.splitn(3, ':').nth(2).unwrap_or("/");
+        path == "/" || !groups(line, mounts).is_empty()
+    };
+    let decides = |line: &&str| {
+        let controllers = line.split(':').nth(1).unwrap_or_default();
+        controllers.is_empty() || controllers.split(',').any(|controller| controller == "cpu")
+    };
+    membership.lines().filter(decides).all(is_root)
+}
+
+fn of_control_group(version: Version, group: &Path) -> Option<TaskGroup> {
+    // The kernel gives each control group a number of its own, and shows it as the inode.
+    let number = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.ino());
+    let word = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u32>().ok();
+    let (weight, usual) = match version {
+        Version::One => (word("cpu.shares")?, DEFAULT_SHARES),
+        Version::Two => (word("cpu.weight")?, DEFAULT_WEIGHT),
+    };
+    let id = number(group)? as u32;
+    let parent = number(group.parent()?)? as u16;
+    let milli = milli(weight.saturating_mul(1000) / usual);
+    (id != 0).then_some(TaskGroup { id, parent, milli })
+}
+
+fn milli(milli: u32) -> u16 {
+    milli.clamp(1, u16::MAX.into()) as u16
+}
+
+/// Returns the number and the nice value of the autogroup of a process. `None` if the process has ended, or if the
+/// kernel has no autogroups.
+fn autogroup(process: u32) -> Option<(u32, i32)> {
     // `/autogroup-12 nice 0`
-    fs::read_to_string("/proc/self/autogroup").ok()?.split_ascii_whitespace().last()?.parse().ok()
+    let line = fs::read_to_string(format!("/proc/{process}/autogroup")).ok()?;
+    let (id, nice) = line.trim().strip_prefix("/autogroup-")?.split_once(" nice ")?;
+    Some((id.parse().ok().filter(|id| *id != 0)?, nice.parse().ok()?))
 }
 
-/// Makes this session's task group so nice.
+/// Returns the nice value of this session's task group, −20 to 19. `None` if the session is no task group.
+pub fn nice() -> Option<i32> {
+    nice_of(std::process::id())
+}
+
+/// Returns the nice value of the task group of a process's session, −20 to 19. `None` if the session is no task group.
+pub fn nice_of(process: u32) -> Option<i32> {
+    autogroup(process).map(|(_, nice)| nice)
+}
+
+/// Sets the nice value of the task group of a process's session. The values 0 to 19 need no privilege, in both
+/// directions.
 ///
 /// # Errors
-/// If the session is none, or the value is less than it was and the process has no right to that.
-pub fn set_nice(nice: i32) -> io::Result<()> {
-    fs::write("/proc/self/autogroup", nice.to_string())
+/// If the session is no task group, or the value needs a privilege. The kernel accepts ten values in a second from all
+/// unprivileged processes together, and refuses others (`EAGAIN`).
+pub fn set_nice_of(process: u32, nice: i32) -> io::Result<()> {
+    fs::write(format!("/proc/{process}/autogroup"), nice.to_string())
 }
 
 /// Makes the calling process the leader of a new session, and so of a task group of its own where
@@ -49,19 +152,22 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
 ///
 /// # Errors
 /// If the process already leads a process group.
+#[cfg(feature = "commands")]
 pub fn new_session() -> io::Result<()> {
     rustix::process::setsid()?;
     Ok(())
 }
 
-/// The same, as nice as the session was that is left: a measurement that was given weight keeps it.
+/// Makes the calling process the leader of a new session, and gives the new session the nice value of the old one, so
+/// that a measurement keeps its weight.
 ///
 /// # Errors
-/// As [`new_session`] and [`set_nice`].
+/// As [`new_session`] and [`set_nice_of`].
+#[cfg(feature = "commands")]
 pub fn stand_apart() -> io::Result<()> {
     let nice = nice().unwrap_or(0);
     new_session()?;
-    if nice == 0 { Ok(()) } else { set_nice(nice) }
+    if nice == 0 { Ok(()) } else { set_nice_of(std::process::id(), nice) }
 }
 
 #[cfg(test)]
@@ -75,13 +181,22 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         let place = root.display();
         let two = format!("30 1 0:26 / {place} rw - cgroup2 cgroup2 rw");
-        assert_eq!(control_group_in("0::/slice/scope\n", &two), None);
-        fs::write(root.join("slice/cpu.weight"), "100").unwrap();
-        assert_eq!(control_group_in("0::/slice/scope\n", &two), Some(root.join("slice")));
-        assert_eq!(control_group_in("0::/\n", &two), None);
+        let found = |membership, mounts: &str| control_group_in(&groups(membership, mounts)).cloned();
+        let place_of = |membership, mounts: &str| found(membership, mounts).map(|(_, group)| group);
+        assert_eq!(place_of("0::/slice/scope\n", &two), None);
+        fs::write(root.join("slice/cpu.weight"), "900").unwrap();
+        assert_eq!(place_of("0::/slice/scope\n", &two), Some(root.join("slice")));
+        assert_eq!(place_of("0::/\n", &two), None);
         let one = format!("30 1 0:26 / {place} rw - cgroup cgroup rw,cpu");
-        assert_eq!(control_group_in("1:cpu:/slice/scope\n", &one), Some(own));
-        assert_eq!(control_group_in("1:cpu:/\n", &one), None);
+        assert_eq!(place_of("1:cpu:/slice/scope\n", &one), Some(own.clone()));
+        assert_eq!(place_of("1:cpu:/\n", &one), None);
+        // Its number and weight.
+        let group = of_control_group(Version::Two, &root.join("slice")).unwrap();
+        assert_eq!((group.id, group.milli), (fs::metadata(root.join("slice")).unwrap().ino() as u32, 9000));
+        assert_eq!(of_control_group(Version::One, &own), None);
+        fs::write(own.join("cpu.shares"), "512\n").unwrap();
+        let below = of_control_group(Version::One, &own).unwrap();
+        assert!(below.milli == 500 && below.id != group.id && below.parent != group.parent, "{below:?} {group:?}");
         fs::remove_dir_all(&root).unwrap();
     }
 

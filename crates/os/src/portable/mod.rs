@@ -9,3 +9,4 @@ pub mod file_lock;
 pub mod fork;
 pub mod slice;
 pub mod stack;
+pub mod task_group;

@@ -10,9 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use comity_os::cpu_clock::ThreadId;
-use comity_os::{fork, priority, thread_limit};
+use comity_os::{fork, thread_limit};
 use comity_policy::{Policy, PolicyError, Thief, WorkerId};
-use comity_table::{CORES, Own as ProgramsOwn};
+use comity_table::CORES;
 use crossbeam_deque::{Stealer, Worker as Spawns};
 
 use crate::api::pool::ThreadPool;
@@ -23,14 +23,12 @@ use crate::watching::trace;
 use crate::watching::watch;
 use crate::workers::current;
 use crate::workers::mask;
-use crate::workers::registry::{Enrolment, Handlers, JobRef, Own, Registry, Turn, WorkerHandler};
+use crate::workers::registry::{
+    Enrolment, Handlers, JobRef, MOST_WEIGHT, Own, Registry, Turn, USUAL_WEIGHT, Wish, WorkerHandler,
+};
 
 /// The most workers that a pool may have.
 pub const MAX_THREADS: usize = 65_535;
-
-/// The weight of a program that says nothing, and the largest, as with control groups.
-const USUAL_WEIGHT: u32 = 100;
-const MOST_WEIGHT: u32 = 10_000;
 
 /// What a pool is to be like. Everything has a default.
 ///
@@ -41,7 +39,7 @@ const MOST_WEIGHT: u32 = 10_000;
 /// - `COMITY_POLICY` and `COMITY_NUM_THREADS`: the policy, and the number of workers.
 /// - `COMITY_CORES`: the most cores that a program uses.
 /// - `COMITY_TABLE`: by which table it shares cores with other programs. `COMITY_WEIGHT`: its weight
-///   there, 1 to 10000. The default follows the nice value: 100 for nice 0.
+///   there, 1 to 10000. The default follows the nice value, also if that changes later: 100 for nice 0.
 /// - `COMITY=off`: plain work stealing.
 /// - `COMITY_WATCH=SECS`: a pool that has stood still for so long, with something to do, reports which threads wait
 ///   where.
@@ -199,7 +197,7 @@ impl ThreadPoolBuilder {
         let num_threads = self.heed(within_limit(self.choose_num_threads()?), usable_cores)?;
         let policy = self.choose_policy()?;
         let watch = self.heed(watch_period(), || None)?;
-        let weight = self.heed(choose_weight(), || USUAL_WEIGHT)?;
+        let weight = self.heed(choose_weight(), || None)?;
         let cores = self.heed(choose_cores(), || None)?;
         let starter = mask::narrow();
         let trace = self.heed(trace::begin(starter).map_err(BuildError::TraceVariable), || None)?;
@@ -213,7 +211,7 @@ impl ThreadPoolBuilder {
         // Each pool draws its own victims, and the n-th pool of a program the same ones on every run.
         static POOLS: AtomicU64 = AtomicU64::new(0);
         let seed = POOLS.fetch_add(1, Ordering::Relaxed);
-        let enrolment = Enrolment { own: ProgramsOwn { weight, cores }, enroll: coordinator::enroll };
+        let enrolment = Enrolment { wish: Wish { weight, cores }, enroll: coordinator::enroll };
         let recorder = trace.map(|trace| trace.record(seed + 1, policy, num_threads));
         let registry =
             Registry::new(policy, stealers, handlers, self.use_current_thread, mask::roams(), enrolment, recorder);
@@ -354,12 +352,11 @@ fn rayons_num_threads() -> Option<usize> {
     Some(number.min(MAX_THREADS)).filter(|number| *number > 0)
 }
 
-/// How much this program counts when cores are shared out.
-fn choose_weight() -> Result<u32, BuildError> {
-    let Some(text) = environment("COMITY_WEIGHT") else {
-        return Ok((USUAL_WEIGHT * priority::milli() / 1000).clamp(1, MOST_WEIGHT));
-    };
-    text.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight)).ok_or(BuildError::WeightVariable(text))
+/// Returns the weight of this program, if the user has set it.
+fn choose_weight() -> Result<Option<u32>, BuildError> {
+    let Some(text) = environment("COMITY_WEIGHT") else { return Ok(None) };
+    let weight = text.parse().ok().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+    weight.map(Some).ok_or(BuildError::WeightVariable(text))
 }
 
 /// The most cores that this program uses.

@@ -18,14 +18,14 @@ use comity_os::clock::now_ns;
 use comity_os::steal::Stat;
 use comity_os::throttle::Throttle;
 use comity_os::usage::Usage;
-use comity_os::{CoreSet, affinity, cores, quota, slice};
+use comity_os::{CoreSet, affinity, cores, quota, slice, task_group};
 use comity_policy::allotment::Proposal;
 use comity_policy::{Mode, Room};
 use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
 use comity_protocol::steal::Reading;
-use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
+use comity_table::{InForce, Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
 
 use crate::cores::activation::Terms;
 use crate::cores::mender::{MEND, Mender};
@@ -35,7 +35,7 @@ use crate::sharing::observer::{self, Pool, process_clock};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
 use crate::workers::mask;
-use crate::workers::registry::Registry;
+use crate::workers::registry::{Registry, Wish};
 use crate::workers::view::View;
 
 /// How soon a program tries again that found the table full.
@@ -50,8 +50,8 @@ const SLICE: Duration = Duration::from_micros(100);
 const _: () = assert!(2 * MEND.as_millis() <= STOPPED_AFTER.as_millis());
 
 /// The pool, which has its first task, takes part in its program from now on.
-pub(crate) fn enroll(pool: &Arc<Registry>, own: Own) {
-    let started = program::enroll(pool, own, |program| {
+pub(crate) fn enroll(pool: &Arc<Registry>, wish: Wish) {
+    let started = program::enroll(pool, wish, |program| {
         let thread = thread::Builder::new().name("comity-share".to_owned());
         let program = Arc::clone(program);
         mask::spawn_thread(thread, move || keep(&program))
@@ -144,7 +144,7 @@ fn profile(program: &Program) -> Profile {
         program: this_program(),
         name: name.unwrap_or_default(),
         policy: program.policy.to_string(),
-        weight: program.own.weight,
+        weight: program.own().weight,
         workers: pools.iter().fold(0, |sum, (_, pool)| sum + pool.workers()),
         may_use: pools
             .iter()
@@ -170,6 +170,8 @@ struct Coordinator<'a> {
     ended: Times,
     mender: Mender,
     mended: Instant,
+    /// When the nice value and the task group of the process were last read.
+    weighed: Instant,
     /// Processor time that the process had before it joined.
     before: Duration,
 }
@@ -178,6 +180,7 @@ impl<'a> Coordinator<'a> {
     fn new(program: &'a Program, member: Arc<Member>, quantum: Duration) -> Coordinator<'a> {
         let policy = program.policy.coordinator().expect("a policy that shares cores has one");
         let (quantum, clock, population) = (quantum.as_nanos() as u64, process_clock(), member.population());
+        member.publish_group(task_group::of_process(std::process::id()));
         life(&program.policy, format_args!("coordinator {} {quantum} {clock} {population}", program.policy));
         Coordinator {
             program,
@@ -186,6 +189,7 @@ impl<'a> Coordinator<'a> {
             ended: Times::default(),
             mender: Mender::new(),
             mended: Instant::now(),
+            weighed: Instant::now(),
             before: Duration::from_nanos(clock),
             member,
         }
@@ -271,6 +275,11 @@ impl<'a> Coordinator<'a> {
         if self.mended.elapsed() >= MEND {
             self.mend(pools);
         }
+        if self.weighed.elapsed() >= LIMITS {
+            self.weighed = Instant::now();
+            self.program.follow_nice();
+            self.member.publish_group(task_group::of_process(std::process::id()));
+        }
         let is_narrow = pools.iter().any(|pool| pool.registry.masks.is_narrow());
         if is_narrow || self.mender.is_busy() {
             let to_mend = MEND.saturating_sub(self.mended.elapsed());
@@ -292,7 +301,7 @@ impl<'a> Coordinator<'a> {
 
 /// What holds of the program by now, after what was asked from outside.
 fn told(program: &Program, member: &Member) -> InForce {
-    member.requests().in_force(program.own, now_ns())
+    member.requests().in_force(program.own(), now_ns())
 }
 
 /// What limits a program, and when that was found out.

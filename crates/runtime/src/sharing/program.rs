@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use comity_os::census::Stat;
 use comity_os::cpu_clock::{self, ThreadId};
-use comity_os::{SharedCoreSet, futex, lock};
+use comity_os::{SharedCoreSet, futex, lock, priority, task_group};
 use comity_policy::allotment::{Claim, deq, scattered};
 use comity_policy::{Policy, Room, Sleeper};
 use comity_protocol::observer::Times;
@@ -27,7 +28,7 @@ use crate::cores::membership::Membership;
 use crate::fork::PerProcess;
 use crate::seam::seen;
 use crate::watching::trace::{self, Holding, Mode, Trace};
-use crate::workers::registry::{Peer, Registry};
+use crate::workers::registry::{MOST_WEIGHT, Peer, Registry, USUAL_WEIGHT, Wish};
 use crate::workers::view::View;
 
 /// How long a program without pools waits for the next.
@@ -41,8 +42,9 @@ pub(crate) struct PoolId(pub(crate) u64);
 pub(crate) struct Program {
     pub(crate) policy: Policy,
     pub(crate) location: Location,
-    /// How much it counts, and the most cores that it uses, unless it is asked for others from outside.
-    pub(crate) own: Own,
+    wish: Wish,
+    /// The weight, unless another is asked for from outside.
+    weight: AtomicU32,
     pools: Mutex<Pools>,
     /// How often a pool came, or the coordinator has left the table: a futex.
     changes: AtomicU32,
@@ -190,14 +192,14 @@ fn programs() -> &'static Mutex<Vec<Arc<Program>>> {
 /// If there is no thread for it. The next pool tries again.
 pub(crate) fn enroll(
     pool: &Arc<Registry>,
-    own: Own,
+    wish: Wish,
     start: impl FnOnce(&Arc<Program>) -> io::Result<JoinHandle<()>>,
 ) -> io::Result<()> {
     let Some(location) = Location::from_environment() else { return Ok(()) };
     let mut programs = lock(programs());
     let running = programs.iter().find(|program| program.policy == pool.policy && program.location == location);
     let program = running.cloned().unwrap_or_else(|| {
-        let program = Arc::new(Program::new(pool.policy, location, own));
+        let program = Arc::new(Program::new(pool.policy, location, wish));
         programs.push(Arc::clone(&program));
         program
     });
@@ -216,13 +218,34 @@ pub(crate) fn enroll(
     Ok(())
 }
 
+/// Returns the weight of a program that has none from the user: by its nice value and the weight of its task group.
+fn default_weight() -> u32 {
+    let process = std::process::id();
+    let group_milli = task_group::of_process(process).map_or(1000, |group| group.milli.into());
+    let weight = |stat: Stat| priority::weight_of(USUAL_WEIGHT, &stat, group_milli).min(MOST_WEIGHT);
+    Stat::of_process(process).map_or(USUAL_WEIGHT, weight)
+}
+
 impl Program {
-    pub(super) fn new(policy: Policy, location: Location, own: Own) -> Program {
+    /// Returns what holds of the program, unless something else is asked from outside.
+    pub(super) fn own(&self) -> Own {
+        Own { weight: self.weight.load(Ordering::Relaxed), cores: self.wish.cores }
+    }
+
+    /// Learns the nice value of this process again, if the weight follows it.
+    pub(super) fn follow_nice(&self) {
+        if self.wish.weight.is_none() {
+            self.weight.store(default_weight(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn new(policy: Policy, location: Location, wish: Wish) -> Program {
         let terms = Terms { alone: true, by_time: false, room: Room::Workers, usable: u32::MAX };
         Program {
             policy,
             location,
-            own,
+            wish,
+            weight: AtomicU32::new(wish.weight.unwrap_or_else(default_weight)),
             pools: Mutex::new(Pools {
                 list: Vec::new(),
                 next: 0,

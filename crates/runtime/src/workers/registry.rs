@@ -283,9 +283,22 @@ impl Worker {
 
 /// How a pool comes to its program, with its first task.
 pub(crate) struct Enrolment {
-    /// What the pool says of the program, should it be the first of it.
-    pub(crate) own: comity_table::Own,
-    pub(crate) enroll: fn(&Arc<Registry>, comity_table::Own),
+    /// What holds of the program, if the pool is the first of it.
+    pub(crate) wish: Wish,
+    pub(crate) enroll: fn(&Arc<Registry>, Wish),
+}
+
+/// The weight of a program at nice 0, and the largest weight, as with control groups.
+pub(crate) const USUAL_WEIGHT: u32 = 100;
+pub(crate) const MOST_WEIGHT: u32 = 10_000;
+
+/// What the user has said of a program.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    /// The weight. `None`: it follows the nice value.
+    pub(crate) weight: Option<u32>,
+    /// The maximum number of cores. `None`: there is no maximum.
+    pub(crate) cores: Option<u32>,
 }
 
 /// The pool itself. Each worker thread holds a reference, and so does the handle.
@@ -479,7 +492,7 @@ impl Registry {
             && self.activation.is_some()
             && let Some(pool) = self.me()
         {
-            (self.enrolment.enroll)(&pool, self.enrolment.own);
+            (self.enrolment.enroll)(&pool, self.enrolment.wish);
             // It may have ended meanwhile: `end` looks for the program after it has said so.
             fence(Ordering::SeqCst);
             if self.has_ended() {

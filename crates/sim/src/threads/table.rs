@@ -332,6 +332,7 @@ impl Table {
                 knows_frames: true,
                 proposal: Some(slot.proposal.get()),
                 way: Way::default(),
+                group: None,
             })
         };
         self.members().filter(|slot| !self.is_stopped(*slot)).filter_map(report).collect()

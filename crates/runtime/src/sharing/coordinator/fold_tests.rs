@@ -119,8 +119,8 @@ impl Guest {
         let stop: Arc<AtomicBool> = Arc::default();
         let stopped = Arc::clone(&stop);
         pool.spawn(move || compute(&stopped));
-        let own = Own { weight: 100, cores: None };
-        let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), own));
+        let wish = Wish { weight: Some(100), cores: None };
+        let program = Arc::new(Program::new(policy, Location::At(PathBuf::from(folder).join("table")), wish));
         program.add(&registry);
         Guest { pool, registry, program, stop, record, began_ns: now_ns() }
     }
