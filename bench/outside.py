@@ -2,7 +2,7 @@
 """Makes the tables of docs/results/outside.md: programs that this project did not write, in pairs.
 
 usage: bench/outside.py pairs FOLDER CONTESTANT… [--threads N] [--grouping separate|one] [--rounds R] [--seconds S] [--pairs A+B,…]
-       bench/outside.py waits FOLDER [--neighbours K] [--kernel ep|fib] [--grouping separate|one] [--rounds R] [--tasks N,…]
+       bench/outside.py waits FOLDER [--neighbours K] [--kernel ep|fib] [--grouping separate|one] [--rounds R] [--tasks N,…] [--kinds WAIT,…]
 
 pairs: FOLDER has the NAS benchmarks in Rust (GMAP/NPB-Rust, NPB-RAYON) in `stock` and, built with the drop-in, in
 `dropin`. A contestant is `stock` or a policy; FOLDER=CONTESTANT takes another folder. In each round every contestant
@@ -20,7 +20,7 @@ import threading
 import time
 
 PAIRS = "cg+lu,cg+ep,sp+mg,lu+ep,cg+sp,ft+lu,bt+ep,is+mg,sp+lu,ft+cg"
-WAITS = ["condvar", "barrier", "channel", "spin", "yield"]
+WAITS = "condvar,barrier,channel,spin,yield"
 # Rounds of each number of tasks: about half a second on one core.
 STEPS = {2: 400, 4: 200, 8: 100, 16: 50, 32: 25, 64: 12}
 
@@ -112,7 +112,7 @@ def waits(options):
     kernel = {"ep": ["ep"], "fib": ["fib:n=38"]}[options.kernel]
     share = min(1.0, 2 / (options.neighbours + 1))
     print(f"times of {share:.2f} of a core | tasks | own core, s | neighbour, cores")
-    for wait in WAITS:
+    for wait in options.kinds.split(","):
         for tasks in map(int, options.tasks.split(",")):
             steps = max(2, STEPS[tasks] // (4 if wait == "spin" else 1))
             command, times, own, cores = [f"{folder}/waits", wait, str(tasks), str(tasks), str(steps), "20"], [], [], []
@@ -146,6 +146,7 @@ def main():
     parser.add_argument("--neighbours", type=int, default=1)
     parser.add_argument("--kernel", choices=["ep", "fib"], default="ep")
     parser.add_argument("--tasks", default="2,8,64")
+    parser.add_argument("--kinds", default=WAITS, help="how the tasks wait")
     options = parser.parse_intermixed_args()
     {"pairs": pairs, "waits": waits}[options.mode](options)
 
