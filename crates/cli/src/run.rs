@@ -67,10 +67,10 @@ less than its part holds no core and runs on any core. `comity table` shows
 which program has which core; `comity table --help` explains COMITY_TABLE.
 
 If there are more programs than cores, they take turns of up to 100 ms. Outside
-its turn a command is frozen, in a control group that `comity run` makes for it;
-no process notices that. If it can make none (`comity doctor` says so), it stops
-the processes (SIGSTOP), except processes that are traced or trace and processes
-whose parent could notice the stop.
+its turn a command is frozen, in a control group that `comity run` makes for it.
+Only /proc/PID/cgroup shows that. If it can make no group (`comity doctor` says
+so), it stops the processes (SIGSTOP), except processes that are traced or trace
+and processes whose parent could notice the stop.
 
 The operating system alone limits these commands. They hold no core, have no
 mask, and are never stopped; `comity table --wide` and `comity top` show the

@@ -333,8 +333,9 @@ impl Tree {
         }
     }
 
-    /// Continues the processes that [`Tree::halt`] or [`Tree::stop`] has halted. Children continue before their parents, because a parent
-    /// might notice a stopped child. A process that the user or a shell has stopped too stays stopped.
+    /// Continues the processes that [`Tree::halt`] or [`Tree::stop`] has halted. Children continue before their
+    /// parents, because a parent might notice a stopped child. A process that the user or a shell has stopped too stays
+    /// stopped.
     pub fn go_on(&mut self) {
         self.thaw();
         let stopped = std::mem::take(&mut self.stopped);
@@ -446,7 +447,8 @@ impl Tree {
         look
     }
 
-    /// Returns the task group of all processes that worked at the last look. `None`: it is unknown, or there are several.
+    /// Returns the task group of all processes that worked at the last look. `None`: it is unknown, or there are
+    /// several.
     pub fn task_group(&mut self) -> Option<TaskGroup> {
         let mut groups = HashMap::new();
         for (id, process) in self.processes.iter().filter(|(_, process)| process.works) {

@@ -69,7 +69,7 @@ pub fn is_session(process: u32) -> bool {
     matches!(group_of(process), Some(Group::Session)) && autogroup(process).is_some()
 }
 
-/// What decides the task group of a process.
+/// The kind of the task group of a process.
 enum Group {
     Control(Version, PathBuf),
     Session,
@@ -162,7 +162,7 @@ pub fn new_session() -> io::Result<()> {
 /// that a measurement keeps its weight.
 ///
 /// # Errors
-/// As [`new_session`] and [`set_nice_of`].
+/// If [`new_session`] or [`set_nice_of`] fails.
 #[cfg(feature = "commands")]
 pub fn stand_apart() -> io::Result<()> {
     let nice = nice().unwrap_or(0);

@@ -283,7 +283,7 @@ impl Worker {
 
 /// How a pool comes to its program, with its first task.
 pub(crate) struct Enrolment {
-    /// What holds of the program, if the pool is the first of it.
+    /// The user's settings for the program. Those of the program's first pool are in force.
     pub(crate) wish: Wish,
     pub(crate) enroll: fn(&Arc<Registry>, Wish),
 }
