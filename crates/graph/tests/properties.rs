@@ -122,8 +122,9 @@ proptest! {
         if is_exact(&graph) {
             prop_assert!(u128::from(found.span) + slack >= span.into(), "{found:?}, {span}");
         }
+        // A task is short by the mean of its lengths, so one whose lengths are drawn may still be shorter than that.
         let leaves = graph.leaves();
-        prop_assert!(leaves.count == 1 || leaves.tenth + 1 >= least / 2 || drift > 0, "{leaves:?}");
+        prop_assert!(leaves.count == 1 || leaves.tenth + 1 >= least / 2 || !is_exact(&graph), "{leaves:?}");
     }
 
     #[test]
