@@ -44,6 +44,10 @@ const DOUBT_AFTER: u32 = 64;
 /// steals can do. The attempts are no policy's, so one that steals is never swept for.
 const SWEEP_AFTER: u32 = 4096;
 
+/// How long a pool keeps a core without asking whether the thread outside that handed in its last task still runs. The
+/// worker that asks takes about 10 µs of that thread's time.
+const KEPT_CORE: Micros = Micros(NonZeroU32::new(500).expect("not zero"));
+
 /// The pool around one worker, by its sleep protocol and its activation: the [`Surroundings`] in a pool of workers
 /// that may rest.
 pub trait Crew: Pool {
@@ -329,6 +333,8 @@ pub struct Dialogue {
     last_steal: u32,
     /// It is in the books as one that sleeps.
     sleeps: bool,
+    /// Its pool kept a core when it fell asleep, and it is to look at that core at the end of its timeout.
+    keeps_core: bool,
     /// How long a sleeper waits before it looks again.
     timeout: Option<Micros>,
     /// How long its policy would have it sleep.
@@ -353,6 +359,7 @@ impl Dialogue {
             last_steal: 0,
             sleeps: false,
             timeout: None,
+            keeps_core: false,
             dozes: None,
         }
     }
@@ -631,11 +638,11 @@ impl Dialogue {
                 }
             }
             Admission::Park(timeout) => {
-                if !self.sleeps {
-                    crew.fell_asleep(self.me);
-                }
                 // One that dozes looks again when it is up.
-                (self.sleeps, self.timeout) = (true, self.dozes.or(timeout.map(Micros::of)));
+                let timeout = self.dozes.or(timeout.map(Micros::of));
+                let keeps_core = !self.sleeps && crew.fell_asleep(self.me) && timeout.is_none();
+                (self.sleeps, self.keeps_core) = (true, keeps_core);
+                self.timeout = if keeps_core { Some(KEPT_CORE) } else { timeout };
                 self.wait(crew, cause)
             }
         }
@@ -644,7 +651,7 @@ impl Dialogue {
     /// Where the worker has retired.
     fn pass_on(&mut self, crew: &impl Surroundings, cause: Cause) -> Effect {
         crew.pass_on(self.me);
-        (self.sleeps, self.timeout) = (false, None);
+        (self.sleeps, self.keeps_core, self.timeout) = (false, false, None);
         let is_open = matches!(cause, Cause::Closed | Cause::Midway) && !crew.is_closed();
         if is_open || crew.has_business(self.me) {
             let woken = crew.retract(self.me).unwrap_or(Woken::Business);
@@ -666,6 +673,11 @@ impl Dialogue {
 
     fn waited(&mut self, crew: &impl Surroundings, cause: Cause, has_timeout: bool) -> Effect {
         if has_timeout && crew.is_asleep(self.me) {
+            if core::mem::take(&mut self.keeps_core) {
+                crew.look_at_kept_core(self.me);
+                self.timeout = None;
+                return self.wait(crew, cause);
+            }
             if self.dozes.is_none() {
                 return self.step(Step::Admit, cause);
             }

@@ -221,13 +221,13 @@ impl<'a> World<'a> {
         self.staff.activation.employ(&mut self.books(), &self.staff, queued);
     }
 
-    /// All steps of a worker that finds nothing.
-    fn rest(&self, worker: u32) {
+    /// All steps of a worker that finds nothing. True: it is to look at a core that is kept.
+    fn rest(&self, worker: u32) -> bool {
         let me = WorkerId(worker);
         self.staff.sleep.publish_thief(me);
         self.staff.sleep.announce(me);
         self.staff.sleep.admit(me, &self.staff);
-        self.fell_asleep(&self.staff, me);
+        self.fell_asleep(&self.staff, me)
     }
 
     fn retires(&self, worker: u32, why: Retirement) -> bool {
@@ -356,7 +356,8 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     world.staff.caller_runs.set(true);
     world.rest(0);
     assert_eq!(world.books().held(), 1, "a worker is awake, so the caller gets no core of its own");
-    world.rest(1);
+    assert!(world.rest(1), "the worker is to look at the core");
+    world.look_at_kept_core(&world.staff, WorkerId(1));
     assert_eq!(world.books().awake(), 0);
     assert_eq!(world.books().held(), 1);
     assert!(world.keeps_core(&world.books(), &world.staff));
@@ -377,7 +378,14 @@ fn a_pool_keeps_a_core_for_the_thread_that_handed_in_its_last_task_while_that_ru
     world.staff.caller_runs.set(true);
     world.rest(1);
     assert_eq!(world.books().held(), 1);
-    // It blocks, or shares time with others: the core is lent at the next look.
+    // It blocks, or shares time with others: the core is lent at the next look, of a worker or of the coordinator.
+    world.staff.caller_runs.set(false);
+    world.look_at_kept_core(&world.staff, WorkerId(1));
+    assert_eq!(world.books().held(), 0);
+    world.staff.sleep.wake_peer(WorkerId(0), Some(WorkerId(1)), false);
+    world.woke(&world.staff, WorkerId(1), false);
+    world.staff.caller_runs.set(true);
+    world.rest(1);
     world.staff.caller_runs.set(false);
     world.employ(0);
     assert_eq!(world.books().held(), 0);

@@ -26,6 +26,9 @@ struct Around {
     excess: Cell<bool>,
     rests: Cell<u32>,
     asleep: Cell<bool>,
+    /// Whether the pool keeps a core when the worker falls asleep, and how often the worker has looked at it.
+    keeps_core: Cell<bool>,
+    looks_at_core: Cell<u32>,
     /// In the moment in which a doze ends.
     woken_meanwhile: Cell<Option<WakeReason>>,
 }
@@ -71,6 +74,14 @@ impl Surroundings for Around {
 
     fn is_asleep(&self, _: WorkerId) -> bool {
         self.asleep.get()
+    }
+
+    fn fell_asleep(&self, _: WorkerId) -> bool {
+        self.keeps_core.get()
+    }
+
+    fn look_at_kept_core(&self, _: WorkerId) {
+        self.looks_at_core.set(self.looks_at_core.get() + 1);
     }
 
     fn retract(&self, _: WorkerId) -> Option<Woken> {
@@ -153,7 +164,7 @@ impl Thief for Dozes {
 }
 
 /// What it does next that takes time.
-fn next(dialogue: &mut Dialogue, thief: &mut Dozes, around: &Around, mut outcome: Outcome) -> Effect {
+fn next(dialogue: &mut Dialogue, thief: &mut dyn Thief, around: &Around, mut outcome: Outcome) -> Effect {
     loop {
         match dialogue.next(thief, around, outcome) {
             Effect::Step(_) => outcome = Outcome::Done,
@@ -177,4 +188,42 @@ fn a_doze_ends_with_its_time_or_with_a_wake_up_that_was_faster_and_a_sleep_does_
         };
         assert_eq!(thief.told, [Event::DequeEmpty { wakeups_owed: 0 }, Event::Woken(reason)]);
     }
+}
+
+struct Sleeps;
+
+impl Thief for Sleeps {
+    fn next(&mut self, _: Event) -> Action {
+        Action::Sleep
+    }
+}
+
+#[test]
+fn a_sleeper_looks_once_at_the_core_that_its_pool_kept_and_sleeps_on() {
+    let around = Around::default();
+    let mut dialogue = Dialogue::begin(WorkerId(1), 0, &around);
+    // Without a core that is kept it sleeps until it is woken.
+    let effect = next(&mut dialogue, &mut Sleeps, &around, Outcome::Done);
+    assert!(matches!(effect, Effect::Wait { timeout: None, .. }), "{effect:?}");
+    around.keeps_core.set(true);
+    around.asleep.set(false);
+    let effect = next(&mut dialogue, &mut Sleeps, &around, Outcome::Waited { has_timeout: false });
+    assert!(matches!(effect, Effect::Wait { timeout: Some(_), .. }), "{effect:?}");
+    for looks in [1, 1] {
+        let effect = next(
+            &mut dialogue,
+            &mut Sleeps,
+            &around,
+            Outcome::Waited { has_timeout: looks > around.looks_at_core.get() },
+        );
+        assert!(matches!(effect, Effect::Wait { timeout: None, .. }), "{effect:?}");
+        assert_eq!(around.looks_at_core.get(), looks);
+    }
+    // One that was woken before the time was over does not look.
+    around.asleep.set(false);
+    let effect = next(&mut dialogue, &mut Sleeps, &around, Outcome::Waited { has_timeout: false });
+    assert!(matches!(effect, Effect::Wait { timeout: Some(_), .. }), "{effect:?}");
+    around.asleep.set(false);
+    next(&mut dialogue, &mut Sleeps, &around, Outcome::Waited { has_timeout: true });
+    assert_eq!(around.looks_at_core.get(), 1);
 }

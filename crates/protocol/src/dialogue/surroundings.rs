@@ -107,8 +107,14 @@ pub trait Surroundings {
         false
     }
 
-    /// The worker waits from now on, and needs no core.
-    fn fell_asleep(&self, _me: WorkerId) {}
+    /// The worker waits from now on, and needs no core. True: its pool keeps a core all the same, and the worker must
+    /// [look at it](Surroundings::look_at_kept_core) soon.
+    fn fell_asleep(&self, _me: WorkerId) -> bool {
+        false
+    }
+
+    /// The pool releases a core that it kept, unless it still has a reason to keep it.
+    fn look_at_kept_core(&self, _me: WorkerId) {}
 
     /// The worker is up again.
     fn woke(&self, _me: WorkerId, _has_business: bool) -> Up {
@@ -215,9 +221,13 @@ impl<C: Crew> Surroundings for C {
         self.sleep().is_asleep(me)
     }
 
-    fn fell_asleep(&self, me: WorkerId) {
+    fn fell_asleep(&self, me: WorkerId) -> bool {
+        counted(self, me).is_some_and(|activation| activation.fell_asleep(self, me))
+    }
+
+    fn look_at_kept_core(&self, me: WorkerId) {
         if let Some(activation) = counted(self, me) {
-            activation.fell_asleep(self, me);
+            activation.look_at_kept_core(self, me);
         }
     }
 

@@ -41,11 +41,11 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// `share=slowdown` it publishes as well how much it gains from all cores, and under `share=time` that it wants all
 /// cores in turn.
 ///
-/// Tasks may wait for each other. So all workers of a program may be awake at first, in a program that holds cores as
-/// well: its workers are confined to these cores, and the kernel switches between them. A blocked task then never holds
-/// up a task that can run. Once every task moves and workers wait for cores, workers beyond the cores only cost
-/// switches. Then as many workers as there are cores may be awake, until workers block, or do not move while tasks wait
-/// that no worker has begun. See [`Breadth`].
+/// Beside other programs a program begins with as many workers awake as it holds cores, because more workers of a
+/// program that computes only cost switches. But tasks may wait for each other. So once a task blocks, or does not move,
+/// while others wait that no worker has begun, all workers may be awake. They are confined to the cores that the program
+/// holds, and the kernel switches between them. A blocked task then does not hold up a task that can run. After looks at
+/// which every task moved and none blocked, there are again as many workers as cores. See [`Breadth`].
 ///
 /// In a guest with a host that takes time away, it uses no more cores than are [worth it](Fold).
 #[derive(Debug)]
@@ -221,8 +221,8 @@ impl Courtesy {
             owed: Owed::default(),
             was_gang: false,
             is_probed: false,
-            free: Breadth::default(),
-            beside: Breadth::default(),
+            free: Breadth::of(Room::Workers),
+            beside: Breadth::of(Room::Cores),
             due: 1,
         }
     }
@@ -247,7 +247,7 @@ impl Courtesy {
         let are_alike = is_at_least(together, 90, machine) && is_at_least(machine, 90, together);
         let in_crowd = is_many && are_alike;
         if in_crowd != self.in_crowd {
-            (self.in_crowd, self.free) = (in_crowd, Breadth::default());
+            (self.in_crowd, self.free) = (in_crowd, Breadth::of(Room::Workers));
             self.enter(Mode::Time);
         }
     }
@@ -320,10 +320,6 @@ impl Courtesy {
         let may_be_too_many = account.alone && account.workers > account.usable;
         let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
         let has_too_many = if is_free { computes || waits || in_crowd } else { !is_blocking(account) };
-        if !is_free && self.beside.room == Room::Workers && account.awake <= account.held.max(1) {
-            // No worker was asked whether its task blocks.
-            return;
-        }
         self.breadth(account).look(account, has_too_many, if in_crowd { Room::One } else { Room::Cores });
     }
 }
@@ -338,13 +334,11 @@ struct Breadth {
     caution: u32,
 }
 
-impl Default for Breadth {
-    fn default() -> Breadth {
-        Breadth { room: Room::Workers, looks: 0, caution: CAUTION }
-    }
-}
-
 impl Breadth {
+    fn of(room: Room) -> Breadth {
+        Breadth { room, looks: 0, caution: CAUTION }
+    }
+
     /// Notes one look. `has_too_many`: more workers were awake than the program needs. After enough such looks the room
     /// is `fewer`.
     fn look(&mut self, account: &Account, has_too_many: bool, fewer: Room) {
@@ -676,30 +670,27 @@ mod tests {
     }
 
     #[test]
-    fn beside_others_there_is_room_for_all_workers_while_tasks_block_or_do_not_move() {
+    fn beside_others_there_is_room_for_all_workers_once_a_task_blocks_while_others_wait() {
         let mut courtesy = Courtesy::new(Divides::Equal);
         courtesy.enter(Mode::Cores);
         let computes = Account { awake: 4, held: 1, ..beside(10, 10, 10, 10) };
         let mut room = |account: Account| courtesy.quantum(&account).room;
+        assert_eq!([(); 3].map(|()| room(computes)), [Room::Cores; 3]);
+        // A task that no worker has begun may be the one that the blocked task waits for.
+        let blocks = Account { queued: 1, retired: 15, blocked: 1, ..computes };
+        assert_eq!(room(blocks), Room::Workers);
         // A task that does not move may be waiting for another, and a twentieth of a quantum is more than a lock takes.
         let waits = [Account { unmoved: 1, ..computes }, Account { blocked_ns: MS / 2, ..computes }];
         for account in waits {
-            assert_eq!([(); 9].map(|()| room(account)), [Room::Workers; 9]);
+            assert_eq!([(); 40].map(|()| room(account)), [Room::Workers; 40]);
         }
-        assert_eq!([(); 3].map(|()| room(computes)), [Room::Workers, Room::Cores, Room::Cores]);
-        // No worker was asked while no more are awake than cores are held.
-        let mut serial = Courtesy::new(Divides::Equal);
-        serial.enter(Mode::Cores);
-        let alike = Account { awake: 1, ..computes };
-        assert_eq!([(); 9].map(|()| serial.quantum(&alike).room), [Room::Workers; 9]);
-        // Short waits for a lock do not count.
-        assert_eq!(room(Account { blocked_ns: MS / 3, ..computes }), Room::Cores);
-        // A task blocks while another is queued: that may be what it waits for.
-        let blocks = Account { queued: 1, retired: 15, blocked: 1, ..computes };
-        assert_eq!(room(blocks), Room::Workers);
-        // The program narrowed too early, so the next time it takes four times as many looks.
-        let until_narrow = (1..).find(|_| room(computes) == Room::Cores);
+        // Short waits for a lock do not count. The program narrowed too early, so it takes four times as many looks.
+        let until_narrow = (1..).find(|_| room(Account { blocked_ns: MS / 3, ..computes }) == Room::Cores);
         assert_eq!(until_narrow, Some(8));
+        // One worker awake on the one core that is held: no task of the program waits for a worker.
+        assert_eq!(room(blocks), Room::Workers);
+        let until_narrow = (1..).find(|_| room(Account { awake: 1, ..computes }) == Room::Cores);
+        assert_eq!(until_narrow, Some(32));
     }
 
     #[test]
@@ -728,7 +719,8 @@ mod tests {
         let calm = Account { retired: 15, queued: 9, held: 1, ..beside(10, 10, 10, 10) };
         courtesy.enter(Mode::Cores);
         assert_eq!([(); 4].map(|()| courtesy.quantum(&calm).due), [2, 4, 4, 4]);
-        for changed in [Account { free: 1, ..calm }, Account { blocked: 1, ..calm }, Account { unmoved: 1, ..calm }] {
+        let blocks = Account { blocked: 1, queued: 0, ..calm };
+        for changed in [Account { free: 1, ..calm }, blocks, Account { unmoved: 1, ..calm }] {
             assert_eq!(courtesy.quantum(&changed).due, 1, "{changed:?}");
             assert_eq!(courtesy.quantum(&calm).due, 2);
         }
