@@ -454,19 +454,21 @@ impl<P: Platform, C: Cores> Activation<P, C> {
     }
 
     /// The worker was admitted to sleep: its core is free, unless the policy keeps it. True: the pool [keeps a
-    /// core](Activation::keeps_core), and the worker must call [`look_at_kept_core`](Activation::look_at_kept_core) soon
-    /// if it still sleeps then.
+    /// core](Activation::keeps_core), and the worker should call [`look_at_kept_core`](Activation::look_at_kept_core)
+    /// after [`KEPT_CORE`](crate::dialogue::KEPT_CORE) if it still sleeps then. Otherwise the core is released at the
+    /// coordinator's next look.
     pub fn fell_asleep(&self, pool: &impl Pool<Platform = P>, me: WorkerId) -> bool {
         let mut books = self.books();
         books.fall_asleep(me);
         self.let_go(&mut books, pool, me);
         self.balance(&mut books, pool);
-        // A worker that comes up looks after the core itself.
+        // A woken worker that finds no task calls this again.
         let keeps = self.may_keep() && books.awake() == 0 && books.held() > 0;
         keeps && self.about_to_be_up(&books, pool) == 0
     }
 
-    /// Releases the core that the pool kept when its last worker fell asleep, if nothing speaks for keeping it any more.
+    /// Releases the core that the pool kept when its last worker fell asleep, if no woken worker and no running caller
+    /// needs it any more.
     /// Most threads that handed in a task wait for the next event a few microseconds after it is done. Without this
     /// look the core would stay idle until the coordinator's next look.
     pub fn look_at_kept_core(&self, pool: &impl Pool<Platform = P>, me: WorkerId) {

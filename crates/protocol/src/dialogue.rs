@@ -44,9 +44,9 @@ const DOUBT_AFTER: u32 = 64;
 /// steals can do. The attempts are no policy's, so one that steals is never swept for.
 const SWEEP_AFTER: u32 = 4096;
 
-/// How long a pool keeps a core without asking whether the thread outside that handed in its last task still runs. The
-/// worker that asks takes about 10 µs of that thread's time.
-const KEPT_CORE: Micros = Micros(NonZeroU32::new(500).expect("not zero"));
+/// The time after which the last worker of a pool that keeps a core asks once more whether the thread that handed in the
+/// last task still runs. The question takes about 10 µs of that thread's core.
+pub const KEPT_CORE: Micros = Micros(NonZeroU32::new(500).expect("not zero"));
 
 /// The pool around one worker, by its sleep protocol and its activation: the [`Surroundings`] in a pool of workers
 /// that may rest.

@@ -32,8 +32,8 @@
 //!   to 7).
 //! - What only one worker can act on wakes that worker, asleep or retired (Lemmas 3, 9, 11).
 //! - A worker that stops looking, busy or retired, passes on what depended on its looking (Lemmas 4, 5, 7, 8).
-//! - A pool without work falls asleep entirely, without a timeout. (Where a barrier was refused, sleepers look again:
-//!   Lemma 13.)
+//! - A pool without work falls asleep entirely, without a timeout. There are two exceptions: where a barrier was refused,
+//!   sleepers look again (Lemma 13), and a sleeper may look once at a core that its pool keeps.
 //!
 //! The crate's `README.md` has the lemmas; their numbers stand beside the steps.
 
@@ -118,7 +118,7 @@ pub enum Parking {
     Waits {
         /// What it holds now.
         at_rest: u32,
-        /// Whether the timeout of [`Admission::Park`] holds: one that was retired meanwhile has nothing to look for.
+        /// True if the worker's timeout is in force. A worker that was retired meanwhile has nothing to look for.
         looks_again: bool,
     },
     /// The worker was woken.

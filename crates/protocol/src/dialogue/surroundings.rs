@@ -107,8 +107,8 @@ pub trait Surroundings {
         false
     }
 
-    /// The worker waits from now on, and needs no core. True: its pool keeps a core all the same, and the worker must
-    /// [look at it](Surroundings::look_at_kept_core) soon.
+    /// The worker waits from now on, and needs no core. True: its pool keeps a core all the same, and the worker is to
+    /// [look at the core](Surroundings::look_at_kept_core) once.
     fn fell_asleep(&self, _me: WorkerId) -> bool {
         false
     }

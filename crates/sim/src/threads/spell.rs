@@ -258,7 +258,7 @@ impl Hands for OnHost<'_> {
     /// The comparison and the beginning of the wait are one instant.
     fn wait(&mut self, at_rest: u32, timeout: Option<Duration>, _: bool) -> bool {
         let Thread { program, worker } = self.thread;
-        // No barrier is refused here, and no thread outside of the pools has a core kept for it: none looks again.
+        // No barrier is refused here, and no pool keeps a core for a thread outside, so no worker waits with a timeout.
         debug_assert!(timeout.is_none());
         if self.host.pool(program).sleep().parker(WorkerId(worker)).load(Ordering::Relaxed) != at_rest {
             return true;

@@ -41,11 +41,12 @@ use crate::{Account, CORRECTIONS, Claims, Coordinator, Mode, Orders, OutOfTurn, 
 /// `share=slowdown` it publishes as well how much it gains from all cores, and under `share=time` that it wants all
 /// cores in turn.
 ///
-/// Beside other programs a program begins with as many workers awake as it holds cores, because more workers of a
-/// program that computes only cost switches. But tasks may wait for each other. So once a task blocks, or does not move,
-/// while others wait that no worker has begun, all workers may be awake. They are confined to the cores that the program
-/// holds, and the kernel switches between them. A blocked task then does not hold up a task that can run. After looks at
-/// which every task moved and none blocked, there are again as many workers as cores. See [`Breadth`].
+/// The first time that a program has neighbours, as many workers may be awake as it holds cores, because more workers of
+/// a program that computes only cost switches. But tasks may wait for each other. So all workers may be awake after a
+/// look at which a task is blocked, or has not moved for some looks, while the queues hold tasks that no worker has
+/// begun. The workers are confined to the cores that the program holds, and the kernel switches between them. A blocked
+/// task then does not hold up a task that can run. After some looks at which no task was seen to block or to stand
+/// still, there is room again for as many workers as cores. See [`Breadth`].
 ///
 /// In a guest with a host that takes time away, it uses no more cores than are [worth it](Fold).
 #[derive(Debug)]
@@ -319,8 +320,8 @@ impl Courtesy {
         // Beside others the workers wait for the cores of other programs.
         let may_be_too_many = account.alone && account.workers > account.usable;
         let waits = may_be_too_many && is_at_least(account.wanted_ns, 125, account.used_ns.max(1));
-        let has_too_many = if is_free { computes || waits || in_crowd } else { !is_blocking(account) };
-        self.breadth(account).look(account, has_too_many, if in_crowd { Room::One } else { Room::Cores });
+        let speaks_for_fewer = if is_free { computes || waits || in_crowd } else { !is_blocking(account) };
+        self.breadth(account).look(account, speaks_for_fewer, if in_crowd { Room::One } else { Room::Cores });
     }
 }
 
@@ -339,12 +340,12 @@ impl Breadth {
         Breadth { room, looks: 0, caution: CAUTION }
     }
 
-    /// Notes one look. `has_too_many`: more workers were awake than the program needs. After enough such looks the room
-    /// is `fewer`.
-    fn look(&mut self, account: &Account, has_too_many: bool, fewer: Room) {
+    /// Notes one look. `speaks_for_fewer`: the look shows no need for more workers than `fewer` has room for. After
+    /// enough such looks the room is `fewer`.
+    fn look(&mut self, account: &Account, speaks_for_fewer: bool, fewer: Room) {
         match self.room {
             Room::Workers => {
-                self.looks = if has_too_many && account.unmoved == 0 { self.looks + 1 } else { 0 };
+                self.looks = if speaks_for_fewer && account.unmoved == 0 { self.looks + 1 } else { 0 };
                 if self.looks >= self.caution {
                     (self.room, self.looks) = (fewer, 0);
                 }

@@ -12,7 +12,7 @@ use comity_os::affinity;
 use comity_os::cpu_clock::ThreadId;
 use comity_policy::{Level, Policy, Role, Room, RunStatus, Thief, Victim, WorkerId};
 use comity_protocol::activation::{Pool, Terms};
-use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, Outcome, Take};
+use comity_protocol::dialogue::{Crew, Dialogue, Effect, Hands, KEPT_CORE, Outcome, Take};
 use comity_protocol::platform::{Waker, Word};
 use comity_protocol::sleep::Work;
 use comity_table::CoreSet;
@@ -34,6 +34,8 @@ enum At {
     /// Waits until its word changes.
     Waits {
         has_timeout: bool,
+        /// It looks for tasks when its time is over, and not only at a core that its pool keeps.
+        looks: bool,
     },
     /// Looks into its own queues.
     #[default]
@@ -156,7 +158,7 @@ impl Pool for World {
     fn up(&self, _: WorkerId) {}
 
     fn caller_runs(&self) -> bool {
-        false
+        self.below(2) == 0
     }
 
     fn worker_is_up(&self) {}
@@ -343,7 +345,7 @@ impl World {
     fn can_step(&self, now: &Now, worker: usize) -> bool {
         match now.workers[worker].at {
             At::Ended | At::WithinAStep => false,
-            At::Waits { has_timeout } => has_timeout || !self.sleep.is_at_rest(WorkerId(worker as u32)),
+            At::Waits { has_timeout, .. } => has_timeout || !self.sleep.is_at_rest(WorkerId(worker as u32)),
             at => !self.is_stuck(now, at),
         }
     }
@@ -502,9 +504,12 @@ impl World {
             At::Does(Effect::Begin { wakeups_owed }) => self.begin(me, wakeups_owed),
             At::Does(effect) => match effect.carry_out(me, &mut OnQueues { world: self, me }) {
                 Some(outcome) => At::Tells(outcome),
-                None => At::Waits { has_timeout: matches!(effect, Effect::Wait { timeout: Some(_), .. }) },
+                None => {
+                    let timeout = if let Effect::Wait { timeout, .. } = effect { timeout } else { None };
+                    At::Waits { has_timeout: timeout.is_some(), looks: timeout.is_some_and(|time| time != KEPT_CORE) }
+                }
             },
-            At::Waits { has_timeout } => At::Tells(Outcome::Waited { has_timeout }),
+            At::Waits { has_timeout, .. } => At::Tells(Outcome::Waited { has_timeout }),
             At::Looks => self.look(me),
             At::Runs(task, pushed) if pushed < self.program[task].children.len() => {
                 let child = self.program[task].children[pushed];

@@ -36,7 +36,7 @@ impl World {
             let is_parked = self.is_parked(me, worker.at);
             sleeps |= is_parked && self.sleep.is_asleep(me);
             attends |= match worker.at {
-                At::Waits { has_timeout } => has_timeout || !is_parked,
+                At::Waits { looks, .. } => looks || !is_parked,
                 At::Tells(_) | At::Does(_) => !is_parked,
                 At::Looks | At::Pushed(..) | At::Heard(..) | At::Placed(..) | At::WithinAStep => true,
                 At::Runs(..) | At::Ended => false,
