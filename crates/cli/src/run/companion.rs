@@ -7,10 +7,9 @@
 //! stays on that part, or roams too if just that part is noted. Both processes killed at once leave the threads
 //! where they are.
 //!
-//! The same of a command that rests: the coordinator notes until when before it halts anything. The companion thaws and
-//! continues the command, and removes its control group, when the coordinator has ended, or is stopped itself at the
-//! end of the rest. It does not know
-//! which processes the user had stopped before.
+//! Before the coordinator halts a command, it notes until when the command rests. The companion thaws and continues the
+//! command, and removes its control group, if the coordinator has ended, or if the coordinator itself is stopped at the
+//! end of the rest. The companion does not know which processes the user had stopped before.
 
 use std::cell::Cell;
 use std::fs::File;

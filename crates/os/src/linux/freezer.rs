@@ -58,8 +58,9 @@ impl Place {
     /// Returns where the group of a command is made: inside of the group that its first `process` is in, before it is
     /// moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
     ///
-    /// `None` if there is no hierarchy of version 2, or if a group there would change anything for the command: a weight
-    /// or a limit that the kernel applies to groups inside, or a limit that programs read from their own group alone.
+    /// `None` if there is no hierarchy of version 2, or if a group there would change anything for the command. A new
+    /// group changes something if the kernel applies a weight or a limit to the groups inside of the group of `process`,
+    /// or if that group has a limit that programs read from their own group alone.
     pub fn of(process: u32, start: u64) -> Option<Place> {
         let outside = group_of(process).filter(|group| is_indifferent(group))?;
         let folder = outside.join(format!("{PREFIX}{process}-{start}"));

@@ -292,7 +292,7 @@ pub(crate) struct Enrolment {
 pub(crate) const USUAL_WEIGHT: u32 = 100;
 pub(crate) const MOST_WEIGHT: u32 = 10_000;
 
-/// What the user has said of a program.
+/// The settings that the user has chosen for a program.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
     /// The weight. `None`: it follows the nice value.
