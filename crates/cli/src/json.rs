@@ -242,14 +242,15 @@ pub struct TableProgram {
     pub cpu_s: Option<f64>,
     /// What it is entitled to now, in cores; 0 without work.
     pub entitled_cores: f64,
-    /// How it proposes that cores are divided: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`; `null`
-    /// if it is of an older build, or has joined a moment ago.
+    /// How it proposes that cores are divided: `equal`, `slowdown` or `time`, as in `comity:share=slowdown`; `together`
+    /// for a command that needs all cores in turns; `null` if it is of an older build, or has joined a moment ago.
     pub proposal: Option<&'static str>,
     /// Its speed alone over that of as many cores as there were, each as fast as one of its share; 0.5 to 1. It
     /// counts so much beside its weight where all programs propose `slowdown`. `null` where it does not.
     pub efficiency: Option<f64>,
-    /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), or left to
-    /// the operating system as a `team`, as `nice`, or as `even` (see `comity run --help`). `null` for other programs.
+    /// The way in which a command of `comity run` is limited to its share: `cores` (it has its own cores), `turns` (it
+    /// has all cores in turns), or left to the operating system as `team`, `nice`, `even` or `group` (see `comity run
+    /// --help`). `null` for other programs.
     pub way: Option<&'static str>,
     /// Processor time that it was due, as `cpu_s`; `null` if it is of an older build.
     pub due_s: Option<f64>,

@@ -72,11 +72,15 @@ Only /proc/PID/cgroup shows that. If it can make no group (`comity doctor` says
 so), it stops the processes (SIGSTOP), except processes that are traced or trace
 and processes whose parent could notice the stop.
 
+A command also takes turns if one of its processes has several runnable threads.
+They may wait for each other, and on one core each would wait for another's time
+slice. All other programs must be commands that can use all cores in their turn
+and can be frozen. `comity table --wide` and `comity top` show the word `turns`.
+
 The operating system alone limits these commands. They hold no core, have no
-mask, and are never stopped; `comity table --wide` and `comity top` show the
-word:
-  team  One of its processes has several runnable threads. They may wait for
-        each other, and on one core each would wait for another's time slice.
+mask, and are never stopped; the same commands show the word:
+  team  One of its processes has several runnable threads, and the programs
+        cannot take turns.
   nice  Most of its work is done at a nice value above 0 or in SCHED_IDLE, and
         neither --weight nor COMITY_WEIGHT is set.
   even  There are more programs than cores, and all have the same number of

@@ -202,6 +202,7 @@ fn report(path: Option<String>, snapshot: Option<&Snapshot>) -> TableReport {
             Proposal::Equal => "equal",
             Proposal::Slowdown { .. } => "slowdown",
             Proposal::Time => "time",
+            Proposal::Together => "together",
         }),
         efficiency: match program.proposal {
             Some(Proposal::Slowdown { efficiency }) => Some(f64::from(efficiency) / f64::from(LINEAR)),

@@ -15,8 +15,8 @@ pub struct Claim {
     pub desire: u32,
 }
 
-/// How a program proposes to divide the cores. If all programs propose the same, that holds; otherwise shares are
-/// equal.
+/// How a program proposes to divide the cores. If all programs propose the same division, that division holds, and
+/// otherwise shares are equal. [`Proposal::Together`] is the exception.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proposal {
     /// Equal parts of the processor time.
@@ -30,6 +30,10 @@ pub enum Proposal {
     },
     /// All cores to each program in turn.
     Time,
+    /// All cores to each program in turn, whatever other programs propose. Threads of this program wait for each other,
+    /// and its share has fewer cores than it has threads. On these cores, a thread that runs would wait for the time
+    /// slice of another (Ousterhout, ICDCS 1982).
+    Together,
 }
 
 /// What a program may say of its efficiency. Whatever programs publish, none has more than twice or less than half of
@@ -45,6 +49,7 @@ impl Proposal {
         match self {
             Proposal::Equal => 0,
             Proposal::Time => 1,
+            Proposal::Together => 2,
             Proposal::Slowdown { efficiency } => efficiency.clamp(*EFFICIENCIES.start(), *EFFICIENCIES.end()),
         }
     }
@@ -54,6 +59,7 @@ impl Proposal {
         match bits {
             0 => Proposal::Equal,
             1 => Proposal::Time,
+            2 => Proposal::Together,
             efficiency => {
                 Proposal::Slowdown { efficiency: efficiency.clamp(*EFFICIENCIES.start(), *EFFICIENCIES.end()) }
             }
@@ -104,16 +110,27 @@ impl Division {
         if self == Division::Time && desire > 0 { desire.min(may_use) } else { may_use }
     }
 
-    /// What programs with these proposals have. `None` is a program of an earlier build, which knows equal parts only.
-    pub fn among(proposal: impl IntoIterator<Item = Option<Proposal>>) -> Division {
-        let one = |proposal| match proposal {
-            Some(Proposal::Slowdown { .. }) => Division::Slowdown,
-            Some(Proposal::Time) => Division::Time,
-            Some(Proposal::Equal) | None => Division::Equal,
-        };
-        let mut divisions = proposal.into_iter().map(one);
+    /// Returns the division among programs with these proposals. `None` is a program of an earlier build, which knows
+    /// equal parts only. `can_take_turns` says that each program halts at once when its turn ends, and can use all cores
+    /// in its turn.
+    pub fn among(proposals: impl IntoIterator<Item = Option<Proposal>>, can_take_turns: bool) -> Division {
+        let mut needs_turns = false;
+        let mut divisions = proposals.into_iter().map(|proposal| match proposal.unwrap_or_default() {
+            Proposal::Slowdown { .. } => Division::Slowdown,
+            Proposal::Time => Division::Time,
+            Proposal::Together => {
+                needs_turns = true;
+                Division::Equal
+            }
+            Proposal::Equal => Division::Equal,
+        });
         let first = divisions.next().unwrap_or(Division::Equal);
-        if divisions.all(|division| division == first) { first } else { Division::Equal }
+        let are_alike = divisions.fold(true, |are_alike, division| are_alike & (division == first));
+        match needs_turns && can_take_turns {
+            true => Division::Time,
+            false if are_alike => first,
+            false => Division::Equal,
+        }
     }
 }
 
@@ -454,12 +471,20 @@ mod tests {
     #[test]
     fn a_division_holds_only_among_programs_that_all_propose_it() {
         let slowed = |efficiency| Some(Proposal::Slowdown { efficiency });
-        assert_eq!(Division::among([slowed(500), slowed(900)]), Division::Slowdown);
-        assert_eq!(Division::among([Some(Proposal::Time); 2]), Division::Time);
+        assert_eq!(Division::among([slowed(500), slowed(900)], true), Division::Slowdown);
+        assert_eq!(Division::among([Some(Proposal::Time); 2], false), Division::Time);
         for other in [None, Some(Proposal::Equal), Some(Proposal::Time)] {
-            assert_eq!(Division::among([slowed(500), slowed(900), other]), Division::Equal);
+            assert_eq!(Division::among([slowed(500), slowed(900), other], true), Division::Equal);
         }
-        assert_eq!(Division::among([]), Division::Equal);
+        assert_eq!(Division::among([], true), Division::Equal);
+        // One program that needs all of its cores at once is enough.
+        let together = Some(Proposal::Together);
+        for other in [together, Some(Proposal::Time), slowed(500), Some(Proposal::Equal)] {
+            for proposals in [[together, other], [other, together]] {
+                let among = |can_take_turns| Division::among(proposals, can_take_turns);
+                assert_eq!([true, false].map(among), [Division::Time, Division::Equal]);
+            }
+        }
         let factor = |division| Proposal::Slowdown { efficiency: 800 }.factor(division);
         assert_eq!([Division::Slowdown, Division::Equal, Division::Time].map(factor), [800, 1000, 1000]);
     }
@@ -469,15 +494,16 @@ mod tests {
         for proposal in [
             Proposal::Equal,
             Proposal::Time,
+            Proposal::Together,
             Proposal::Slowdown { efficiency: 500 },
             Proposal::Slowdown { efficiency: 987 },
         ] {
             assert_eq!(Proposal::from_bits(proposal.to_bits()), proposal);
         }
         let read = |bits| Proposal::from_bits(bits).factor(Division::Slowdown);
-        assert_eq!([2, 499, 1001, u32::MAX].map(read), [500, 500, 1000, 1000]);
+        assert_eq!([3, 499, 1001, u32::MAX].map(read), [500, 500, 1000, 1000]);
         for others in 1..=63 {
-            for [one, all] in [[0, 0], [2, u32::MAX], [u32::MAX, 2]] {
+            for [one, all] in [[0, 0], [3, u32::MAX], [u32::MAX, 3]] {
                 let claim = |program| {
                     let weight =
                         100 * Proposal::from_bits(if program == 0 { one } else { all }).factor(Division::Slowdown);

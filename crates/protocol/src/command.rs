@@ -37,7 +37,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use comity_policy::allotment::{LINEAR, Proposal};
+use comity_policy::allotment::{CROWD, LINEAR, Proposal};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTED};
 
 use crate::observer::IdleClock;
@@ -131,6 +131,8 @@ pub struct Coordination {
     /// The [`Standing::is_grouped`] of the last look at which another program had work. So the way does not change when
     /// others pause.
     is_grouped: bool,
+    /// The [`Standing::may_take_turns`] of the last look.
+    may_take_turns: bool,
     /// The value of [`Coordination::due_ns`].
     due_ns: u64,
     /// Processor time of the cores that were held since the last look, up to `counted`.
@@ -167,6 +169,7 @@ impl Coordination {
             due_ns: 0,
             is_even: false,
             is_grouped: false,
+            may_take_turns: false,
             had: 0,
             counted: now,
             looked: now,
@@ -269,12 +272,17 @@ impl Coordination {
         let way = self.way(look);
         command.publish(way);
         let amended = |orders: Orders| {
-            let mode = if way == Way::Cores { orders.mode } else { Mode::Time };
+            let mode = match way {
+                Way::Cores => orders.mode,
+                Way::Turns => Mode::Cores,
+                _ => Mode::Time,
+            };
             let desire = match mode {
                 Mode::Time => 0,
                 Mode::Cores => cores.map_or(could_use.max(1), |_| cap),
             };
             let proposal = match orders.proposal {
+                _ if way == Way::Turns => Proposal::Together,
                 Proposal::Slowdown { .. } => Proposal::Slowdown { efficiency: LINEAR },
                 other => other,
             };
@@ -286,6 +294,8 @@ impl Coordination {
             self.with(command, |quantum, program| quantum.decide(program, account, [awake, cap], now, amended));
         self.is_even = decided.standing.is_even;
         self.is_grouped = decided.standing.is_grouped.unwrap_or(self.is_grouped);
+        let is_crowd = decided.standing.programs >= CROWD.saturating_mul(self.usable.max(1));
+        self.may_take_turns = decided.standing.may_take_turns && !is_crowd;
         let share_ns = u64::from(decided.standing.share_milli) * nanos(look.elapsed) / 1000;
         self.due_ns += match had_share && !decided.standing.alone {
             true => self.quantum.due_ns() - due_before,
@@ -315,8 +325,10 @@ impl Coordination {
     }
 
     fn way(&self, look: &Look) -> Way {
+        let uses_all = self.told.cores.is_none() && self.demand.desire(self.cap) >= self.usable;
         match () {
             () if look.is_nice => Way::Nice,
+            () if self.demand.is_team() && self.may_take_turns && look.can_rest_unseen && uses_all => Way::Turns,
             // The system does not keep a limit, so a command with one holds cores of its own.
             () if self.is_grouped && self.told.cores.is_none() => Way::Group,
             () if self.demand.is_team() => Way::Team,

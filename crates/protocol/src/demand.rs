@@ -40,6 +40,8 @@ pub struct Look {
     /// True if most of the time that the command used or waited for a core was that of processes with a nice value above
     /// 0, or of `SCHED_IDLE`.
     pub is_nice: bool,
+    /// True if the processes of the command can be halted so that no process notices it.
+    pub can_rest_unseen: bool,
 }
 
 impl Look {

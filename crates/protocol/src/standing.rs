@@ -58,6 +58,9 @@ pub struct Standing {
     /// program gets its share.
     /// `None`: no other program has work.
     pub is_grouped: Option<bool>,
+    /// True if each other program that has work can take turns and use all cores in its turn. No core idles then if this
+    /// program proposes turns.
+    pub may_take_turns: bool,
 }
 
 /// A task group of a program, as the scheduler of the operating system has it: a session under autogroup, or a control
@@ -92,8 +95,8 @@ pub enum Way {
     /// processes are stopped.
     #[default]
     Cores,
-    /// The operating system alone limits the command, because threads of one of its processes may wait for each other.
-    /// On one core, each of these threads would wait for the time slice of another.
+    /// The operating system alone limits the command, because threads of one of its processes may wait for each other,
+    /// and the programs cannot take turns. On one core, each of these threads would wait for the time slice of another.
     Team,
     /// The operating system alone limits the command, according to its nice value.
     Nice,
@@ -102,6 +105,9 @@ pub enum Way {
     /// The operating system alone limits the command, because it divides time among the task groups of the programs
     /// by the weights of the programs.
     Group,
+    /// The command has all cores in turns, because threads of one of its processes may wait for each other. Out of turn
+    /// it is frozen.
+    Turns,
 }
 
 impl Way {
@@ -112,7 +118,8 @@ impl Way {
 
     /// Decodes a word of the core table. Any word is valid: an unknown word is decoded as [`Way::Cores`].
     pub fn from_bits(bits: u64) -> Way {
-        [Way::Team, Way::Nice, Way::Even, Way::Group].into_iter().find(|way| way.to_bits() == bits).unwrap_or_default()
+        let ways = [Way::Team, Way::Nice, Way::Even, Way::Group, Way::Turns];
+        ways.into_iter().find(|way| way.to_bits() == bits).unwrap_or_default()
     }
 
     /// Returns the name of the way, as `comity table` prints it.
@@ -123,6 +130,7 @@ impl Way {
             Way::Nice => "nice",
             Way::Even => "even",
             Way::Group => "group",
+            Way::Turns => "turns",
         }
     }
 

@@ -125,6 +125,9 @@ pub struct Report {
     pub knows_frames: bool,
     /// How it proposes that cores are divided. `None`: it is of an earlier build, and knows equal parts alone.
     pub proposal: Option<Proposal>,
+    /// True if the program is a command that halts at once when its turn ends, so that it can take turns with a team. A
+    /// pool does not: each of its tasks goes on until it ends or forks.
+    pub takes_turns: bool,
     /// The way in which the program is limited to its share. A pool has the first way.
     pub way: Way,
     /// The task group that all of the program's work is in. `None`: unknown, or several.
@@ -132,6 +135,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// True if the program can take turns with a team, and use so many cores in its turn.
+    fn can_take_turns(&self, cores: u32) -> bool {
+        self.takes_turns && self.party.claim.desire.max(self.awake) >= cores
+    }
+
     fn has_claim(&self) -> bool {
         self.party.claim.desire > 0
     }
@@ -352,6 +360,9 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     let others: Vec<Party> = active_others(program, reports).map(|report| report.due(division)).collect();
     let own = reports.iter().find(|report| report.party.slot == table.slot());
     let factor = own.and_then(|own| own.proposal).unwrap_or_default().factor(division);
+    // The operating system divides processor time as is due, but not in turns.
+    let needs_turns =
+        division == Division::Time && claiming().any(|report| report.proposal == Some(Proposal::Together));
     let desire = own.map_or(0, |own| own.party.claim.desire);
     let claim = Claim { program, weight: weight.saturating_mul(factor), desire };
     Standing {
@@ -363,8 +374,9 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
         frame,
         most_out: if until_other.is_some() { 2 * frame } else { frame },
         division,
-        is_even: is_even(table, program, weight, reports),
-        is_grouped: is_grouped(table, program, weight, reports),
+        may_take_turns: may_take_turns(table, program, reports),
+        is_even: !needs_turns && is_even(table, program, weight, reports),
+        is_grouped: is_grouped(table, program, weight, reports).map(|is_grouped| is_grouped && !needs_turns),
         ..standing(table)
     }
 }
@@ -380,6 +392,13 @@ fn is_even(table: &impl Table, program: u64, weight: u32, reports: &[Report]) ->
         4 * own <= 5 * others && 4 * others <= 5 * own
     };
     others().count() >= table.cores().len() && others().all(is_like)
+}
+
+/// Computes [`Standing::may_take_turns`].
+fn may_take_turns(table: &impl Table, program: u64, reports: &[Report]) -> bool {
+    let others = || active_others(program, reports).filter(|report| report.way != Way::Nice);
+    let cores = others().fold(table.cores(), |all, report| all.union(report.party.may_use)).len() as u32;
+    others().next().is_some() && others().all(|report| report.can_take_turns(cores))
 }
 
 /// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program and
@@ -410,7 +429,9 @@ fn is_grouped(table: &impl Table, program: u64, weight: u32, reports: &[Report])
 /// what they do.
 fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) {
     let claiming = || reports.iter().filter(|report| report.has_claim());
-    let proposed = Division::among(claiming().map(|report| report.proposal));
+    let cores = claiming().fold(CoreSet::EMPTY, |all, report| all.union(report.party.may_use)).len() as u32;
+    let can_take_turns = claiming().all(|report| report.can_take_turns(cores));
+    let proposed = Division::among(claiming().map(|report| report.proposal), can_take_turns);
     if proposed != Division::Slowdown {
         return (proposed, None);
     }

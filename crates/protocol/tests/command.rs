@@ -34,8 +34,10 @@ struct Model {
     /// The values of the next standing and of the next look.
     is_even: bool,
     is_grouped: Option<bool>,
+    may_take_turns: bool,
     team: u32,
     is_nice: bool,
+    can_rest_unseen: bool,
 }
 
 impl Command for Model {
@@ -62,6 +64,7 @@ impl Command for Model {
             most_out: 200 * MS,
             is_even: self.is_even,
             is_grouped: self.is_grouped,
+            may_take_turns: self.may_take_turns,
             ..Standing::default()
         }
     }
@@ -153,6 +156,7 @@ fn look(coordination: &mut Coordination, model: &mut Model, used_ms: u64, runnab
         runnable,
         team: model.team,
         is_nice: model.is_nice,
+        can_rest_unseen: model.can_rest_unseen,
     };
     coordination.note(model, &seen, now);
     let looked = coordination.look(model, &seen, now);
@@ -318,6 +322,39 @@ fn what_the_system_divides_as_it_should_holds_nothing_and_is_never_stopped() {
         }
         look(&mut coordination, &mut model, 10, 2);
         assert_eq!(model.held.len(), 2);
+    }
+}
+
+#[test]
+fn a_team_takes_turns_if_all_programs_can_and_it_could_use_all_cores_and_rests_unseen() {
+    let all = || Model { team: 2, may_take_turns: true, can_rest_unseen: true, ..Model::default() };
+    let ways = |cores: Option<u32>, mut model: Model, runnable: u32| {
+        let mut coordination = coordination(cores);
+        for _ in 0..2 {
+            look(&mut coordination, &mut model, 20, runnable);
+        }
+        (model.ways.last().copied(), model.desires.last().copied(), model.proposals.last().copied())
+    };
+    let together = Some(Proposal::Together);
+    assert_eq!(ways(None, all(), 2), (Some(Way::Turns), Some(2), together));
+    let grouped = Model { is_grouped: Some(true), ..all() };
+    assert_eq!(ways(None, grouped, 2), (Some(Way::Turns), Some(2), together));
+    let is_left = |(way, desire, proposal)| way == Some(Way::Team) && desire == Some(0) && proposal != together;
+    assert!(is_left(ways(None, Model { may_take_turns: false, ..all() }, 2)));
+    assert!(is_left(ways(None, Model { can_rest_unseen: false, ..all() }, 2)));
+    assert!(is_left(ways(Some(2), all(), 2)), "a limit of its own");
+    let three = Coordination::new(Policy::default().coordinator().unwrap(), own(None), 3, 0);
+    let (mut coordination, mut model) = (three, all());
+    for _ in 0..2 {
+        look(&mut coordination, &mut model, 20, 2);
+    }
+    assert_eq!(model.ways.last(), Some(&Way::Team), "a core would idle in its turn");
+    // A neighbour can no longer use all cores.
+    let (mut coordination, mut model) = (self::coordination(None), all());
+    for (may_take_turns, way) in [(true, Way::Team), (false, Way::Turns), (false, Way::Team)] {
+        model.may_take_turns = may_take_turns;
+        look(&mut coordination, &mut model, 20, 2);
+        assert_eq!(model.ways.last(), Some(&way));
     }
 }
 

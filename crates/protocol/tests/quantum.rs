@@ -81,6 +81,7 @@ impl Table {
             division: Division::Equal,
             is_even: false,
             is_grouped: None,
+            may_take_turns: false,
         }
     }
 }

@@ -374,6 +374,7 @@ fn report(index: usize, program: u64, desire: u32, awake: u32, cores: usize) -> 
         correction: 1000,
         knows_frames: true,
         proposal: Some(Proposal::Equal),
+        takes_turns: true,
         way: Way::Cores,
         group: None,
     }
@@ -403,6 +404,38 @@ fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_fo
         "what is apart does not count"
     );
     assert!(!is_even(&[(1, 100, cores), (1, 100, cores), (8, 100, team)]));
+}
+
+#[test]
+fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_out_of_turn() {
+    let slowdown = Some(Proposal::Slowdown { efficiency: 1000 });
+    let team = || Report { proposal: Some(Proposal::Together), ..report(1, 10, 2, 2, 2) };
+    let other = || Report { proposal: slowdown, ..report(2, 20, 2, 2, 2) };
+    let standing = |reports: &[Report]| {
+        // At 0 there would be a probe of what all cores are worth to each program.
+        let now = 4 * TURN.as_nanos() as u64;
+        let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, reports, now);
+        (standing.may_take_turns, standing.division)
+    };
+    assert_eq!(standing(&[team(), other()]), (true, Division::Time));
+    assert_eq!(standing(&[team(), Report { proposal: Some(Proposal::Together), ..other() }]), (true, Division::Time));
+    assert_eq!(standing(&[team(), Report { proposal: slowdown, ..report(2, 20, 1, 2, 2) }]), (true, Division::Time));
+    assert_eq!(standing(&[team(), Report { proposal: slowdown, ..report(2, 20, 1, 1, 2) }]), (false, Division::Equal));
+    assert_eq!(standing(&[team(), Report { takes_turns: false, ..other() }]), (false, Division::Equal));
+    assert_eq!(standing(&[team(), Report { proposal: Some(Proposal::Equal), ..other() }]), (true, Division::Time));
+    assert!(!standing(&[team()]).0, "there is no other program");
+    assert_eq!(
+        standing(&[Report { proposal: slowdown, ..team() }, other()]),
+        (true, Division::Equal),
+        "none needs them"
+    );
+    let without_core = Report { proposal: slowdown, ..report(2, 20, 0, 1, 2) };
+    assert_eq!(standing(&[team(), without_core]), (false, Division::Time), "it waits, or stays with the system");
+    // The system divides neither among groups nor among threads as turns do.
+    let group = |id| Some(TaskGroup { id, parent: 0, milli: 1000 });
+    let reports = [team(), other()].map(|report| Report { group: group(report.party.claim.program as u32), ..report });
+    let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, &reports, 0);
+    assert_eq!((standing.is_grouped, standing.is_even), (Some(false), false));
 }
 
 #[test]
@@ -463,6 +496,7 @@ fn a_round_brings_the_owners_up_to_date_before_the_program_looks_how_it_stands()
         division: Division::Equal,
         is_even: false,
         is_grouped: Some(false),
+        may_take_turns: true,
     };
     assert_eq!(standing, expected);
 }

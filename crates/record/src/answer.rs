@@ -142,7 +142,7 @@ macro_rules! fields {
 
 fields! {
     Victim { id, role, run_status, wakeups_owed }
-    Standing { owned, held, free, own_free, lent, alone, share_milli, programs, allotted, until_change, frame, most_out, division, is_even, is_grouped }
+    Standing { owned, held, free, own_free, lent, alone, share_milli, programs, allotted, until_change, frame, most_out, division, is_even, is_grouped, may_take_turns }
     InForce { weight, cores, paused_until }
     Times { on_core, for_core }
     Reading { run_ns, steal_ns }

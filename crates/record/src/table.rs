@@ -96,7 +96,7 @@ impl Answer for CoreWord {
 impl Answer for Vec<Report> {
     fn put(&self, to: &mut Vec<u64>) {
         self.len().put(to);
-        for Report { party, awake, correction, knows_frames, proposal, way, group } in self {
+        for Report { party, awake, correction, knows_frames, proposal, takes_turns, way, group } in self {
             let Party { slot, claim: Claim { program, weight, desire }, may_use } = party;
             slot.put(to);
             to.extend([*program, u64::from(*weight), u64::from(*desire), u64::from(*awake)]);
@@ -104,6 +104,7 @@ impl Answer for Vec<Report> {
             correction.put(to);
             knows_frames.put(to);
             proposal.map(Proposal::to_bits).put(to);
+            takes_turns.put(to);
             to.push(way.to_bits());
             to.push(TaskGroup::to_bits(*group));
         }
@@ -118,9 +119,10 @@ impl Answer for Vec<Report> {
             let party = Party { slot, claim, may_use: CoreSet::take(from)? };
             let (correction, knows_frames) = (u32::take(from)?, bool::take(from)?);
             let proposal = <Option<u32> as Answer>::take(from)?.map(Proposal::from_bits);
+            let takes_turns = bool::take(from)?;
             let way = Way::from_bits(from.next()?);
             let group = TaskGroup::from_bits(from.next()?);
-            Some(Report { party, awake, correction, knows_frames, proposal, way, group })
+            Some(Report { party, awake, correction, knows_frames, proposal, takes_turns, way, group })
         };
         (0..reports).map(|_| report()).collect()
     }

@@ -56,6 +56,9 @@ pub(crate) const WAY: u64 = 128;
 /// The feature bit of programs that fill in `group`.
 pub(crate) const GROUP: u64 = 256;
 
+/// The feature bit of commands that can take turns with a team, as `Report::takes_turns` says.
+pub(crate) const TAKES_TURNS: u64 = 512;
+
 /// Letters of a name, in bytes.
 pub(crate) const NAME: usize = 32;
 

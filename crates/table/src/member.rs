@@ -29,8 +29,8 @@ use comity_policy::allotment::{Claim, Proposal};
 
 use crate::fault;
 use crate::layout::{
-    CORES, CPU_TIME, FRAMES, FREE, GROUP, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN, THIEVES,
-    WAY,
+    CORES, CPU_TIME, FRAMES, FREE, GROUP, Layout, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, Slot, TAKEN,
+    TAKES_TURNS, THIEVES, WAY,
 };
 use crate::map::{ELSEWHERE, Location, Map, TableError};
 use crate::{CoreSet, CoreWord, SlotId, Thieves};
@@ -103,6 +103,8 @@ pub struct Member {
     features: AtomicU64,
     /// Whether `slot` is its own: not while it has lost its slot and found no other.
     is_in: AtomicBool,
+    /// True if the program can take turns with a team, in any slot.
+    takes_turns: AtomicBool,
     /// How it proposes that cores are divided, in any slot.
     proposal: AtomicU32,
     /// The task group of its work, in any slot.
@@ -151,6 +153,7 @@ impl Member {
                     tenure: AtomicU64::new(0),
                     features: AtomicU64::new(0),
                     is_in: AtomicBool::new(false),
+                    takes_turns: AtomicBool::new(false),
                     proposal: AtomicU32::new(Proposal::Equal.to_bits()),
                     group: AtomicU64::new(0),
                     waits: AtomicBool::new(false),
@@ -358,6 +361,11 @@ impl Member {
         }
     }
 
+    /// Says whether the program can take turns with a team from now on. A program that has just joined cannot.
+    pub fn take_turns(&self, takes_turns: bool) {
+        self.takes_turns.store(takes_turns, Ordering::Relaxed);
+    }
+
     /// Publishes the task group that all of the program's work is in. `None`: it is unknown, or there are several.
     pub fn publish_group(&self, group: Option<TaskGroup>) {
         self.group.store(TaskGroup::to_bits(group), Ordering::Relaxed);
@@ -373,6 +381,12 @@ impl Member {
         if self.own().features.load(Ordering::Relaxed) != all {
             self.own().features.store(all, Ordering::Release);
         }
+    }
+
+    /// The opposite of [`Member::fills_in`].
+    fn withdraws(&self, features: u64) {
+        let all = self.features.fetch_and(!features, Ordering::Relaxed) & !features;
+        self.own().features.store(all, Ordering::Release);
     }
 
     /// What the program is asked from outside, to be obeyed by the caller: from the first call on the table says that
@@ -424,6 +438,10 @@ impl Member {
         self.own().awake.store(awake, Ordering::Relaxed);
         self.own().heartbeat.store(now, Ordering::Relaxed);
         self.fills_in(FRAMES | PROPOSES);
+        match self.takes_turns.load(Ordering::Relaxed) {
+            true => self.fills_in(TAKES_TURNS),
+            false => self.withdraws(TAKES_TURNS),
+        }
         self.own().desire.store(desire, Ordering::Release);
         fault::point("desire-reported");
         self.reap_the_dead(now);
@@ -740,12 +758,13 @@ fn reports(layout: &Layout, now: u64) -> Vec<Report> {
                 let features = slot.features.load(Ordering::Relaxed);
                 let proposal =
                     (features & PROPOSES != 0).then(|| Proposal::from_bits(slot.proposal.load(Ordering::Relaxed)));
-                let (awake, knows_frames) = (slot.awake.load(Ordering::Relaxed), features & FRAMES != 0);
+                let awake = slot.awake.load(Ordering::Relaxed);
+                let [knows_frames, takes_turns] = [FRAMES, TAKES_TURNS].map(|feature| features & feature != 0);
                 let way =
                     if features & WAY != 0 { Way::from_bits(slot.way.load(Ordering::Relaxed)) } else { Way::default() };
                 let group = if features & GROUP != 0 { slot.group.load(Ordering::Relaxed) } else { 0 };
                 let group = TaskGroup::from_bits(group);
-                Report { party, awake, correction, knows_frames, proposal, way, group }
+                Report { party, awake, correction, knows_frames, proposal, takes_turns, way, group }
             })
         })
         .collect()

@@ -9,7 +9,9 @@ use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli};
 
-use crate::layout::{BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, TAKEN, THIEVES, WAY};
+use crate::layout::{
+    BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, TAKEN, TAKES_TURNS, THIEVES, WAY,
+};
 use crate::map::{Location, Map, TableError};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, Thieves, text, thieves};
@@ -77,6 +79,8 @@ pub struct Program {
     pub due: Option<Duration>,
     /// How it proposes that cores are divided. `None`: it is of an older build, or has joined a moment ago.
     pub proposal: Option<Proposal>,
+    /// True if the program is a command that can take turns with a team: see [`Proposal::Together`].
+    pub takes_turns: bool,
     /// Its context switches, voluntary and involuntary, as `cpu`.
     pub switches: Option<[u64; 2]>,
     /// What its thieves had done then. `None`: it does not publish that, for it is a command or of an older build, or
@@ -181,6 +185,7 @@ impl Snapshot {
                 lost: slot.lost.load(Ordering::Relaxed),
                 cpu: publishes(CPU_TIME).then(|| Duration::from_nanos(slot.cpu_ns.load(Ordering::Relaxed))),
                 due: publishes(FRAMES).then(|| Duration::from_nanos(slot.due_ns.load(Ordering::Relaxed))),
+                takes_turns: publishes(TAKES_TURNS),
                 proposal: publishes(PROPOSES).then(|| Proposal::from_bits(slot.proposal.load(Ordering::Relaxed))),
                 switches: publishes(SWITCHES)
                     .then(|| [&slot.voluntary, &slot.involuntary].map(|switches| switches.load(Ordering::Relaxed))),
@@ -236,8 +241,11 @@ impl Snapshot {
     /// How cores are divided now.
     pub fn division(&self) -> Division {
         let claims = |program: &&Program| program.life == Life::Living && !program.silent && program.desire > 0;
-        let proposals = || self.programs.iter().filter(claims).map(|program| program.proposal);
-        Division::among(proposals()).beside_probes(proposals().flatten())
+        let claiming = || self.programs.iter().filter(claims);
+        let proposals = || claiming().map(|program| program.proposal);
+        let cores = claiming().fold(CoreSet::EMPTY, |all, program| all.union(program.may_use)).len() as u32;
+        let takes_turns = |program: &Program| program.takes_turns && program.desire.max(program.awake) >= cores;
+        Division::among(proposals(), claiming().all(takes_turns)).beside_probes(proposals().flatten())
     }
 
     /// What a program would be entitled to that joined now, proposed what the others propose and had never been alone.
@@ -381,6 +389,7 @@ mod tests {
             cpu: None,
             due: None,
             proposal: None,
+            takes_turns: true,
             switches: None,
             thieves: None,
             shortfall: None,

@@ -348,7 +348,9 @@ impl Coordinator<'_> {
         let command = &mut self.command;
         let look = command.tree.look(Duration::from_nanos(now - self.coordination.looked()));
         let look = if self.throttle.is_active(Instant::now()) { look.throttled() } else { look };
-        let look = Look { is_nice: look.is_nice && !self.is_weight_chosen, ..look };
+        let can_rest_unseen = command.note.is_some() && command.tree.can_be_frozen();
+        let look = Look { is_nice: look.is_nice && !self.is_weight_chosen, can_rest_unseen, ..look };
+        command.member.take_turns(can_rest_unseen);
         self.coordination.note(command, &look, now);
         if !look.is_idle() && self.surveyed.elapsed() >= SURVEY {
             self.survey();

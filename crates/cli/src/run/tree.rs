@@ -260,6 +260,11 @@ impl Tree {
         is_frozen
     }
 
+    /// True if the command has a control group in which it can be frozen, or one can probably be made.
+    pub fn can_be_frozen(&self) -> bool {
+        self.freezer.is_some() || (self.place.is_some() && Instant::now() >= self.next_freezer)
+    }
+
     fn thaw(&mut self) {
         if let Some(freezer) = self.freezer.as_ref().filter(|_| self.is_frozen) {
             self.is_frozen = !freezer.thaw();

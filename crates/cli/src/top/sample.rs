@@ -295,6 +295,7 @@ mod tests {
             lost,
             cpu: Some(Duration::from_millis(cpu_ms)),
             proposal: None,
+            takes_turns: true,
             way: None,
             due: Some(Duration::from_millis(2 * cpu_ms)),
             switches: None,

@@ -58,7 +58,9 @@ fn way(running: &Running, table: &Path) -> String {
 fn threads_that_may_wait_for_each_other_keep_all_cores() {
     let (_folder, table) = place();
     let free = mask(std::process::id());
-    let _neighbours = [Running::start(&table, &["sh", "-c", BURN]), Running::start(&table, &["sh", "-c", BURN])];
+    // Each of these can use one core, so in turns a core would idle.
+    let one = "while :; do :; done";
+    let _neighbours = [Running::start(&table, &["sh", "-c", one]), Running::start(&table, &["sh", "-c", one])];
     let team = start(play(&table, "team", &[]));
     wait_until("it is seen to be a team", || way(&team, &table) == "team");
     for _ in 0..50 {
@@ -67,6 +69,27 @@ fn threads_that_may_wait_for_each_other_keep_all_cores() {
     }
     let entry = team.entry(&table).unwrap();
     assert_eq!((entry["desire"].as_u64(), entry["held"].as_array().unwrap().len()), (Some(0), 0), "{entry}");
+}
+
+#[test]
+fn threads_that_may_wait_for_each_other_take_turns_with_a_neighbour_that_can_use_all_cores() {
+    if cores() != 2 || !can_freeze() {
+        println!("skipped: this takes two cores, and control groups that this test may make");
+        return;
+    }
+    let (_folder, table) = place();
+    let neighbour = Running::start(&table, &["sh", "-c", BURN]);
+    let team = start(play(&table, "team", &[]));
+    wait_until("they take turns", || way(&team, &table) == "turns");
+    let held = |running: &Running| running.entry(&table).map_or(0, |entry| entry["held"].as_array().unwrap().len());
+    for [first, second] in [[&team, &neighbour], [&neighbour, &team], [&team, &neighbour]] {
+        wait_until("one has all cores", || held(first) == 2 && held(second) == 0);
+        assert_ne!(state(team.id()), Some('T'));
+    }
+    let entry = team.entry(&table).unwrap();
+    assert_eq!((&entry["proposal"], &entry["desire"]), (&json!("together"), &json!(2)), "{entry}");
+    drop(neighbour);
+    wait_until("it is alone, and a team of one process", || way(&team, &table) == "team");
 }
 
 #[test]

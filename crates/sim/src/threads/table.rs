@@ -331,6 +331,7 @@ impl Table {
                 correction: slot.correction.get(),
                 knows_frames: true,
                 proposal: Some(slot.proposal.get()),
+                takes_turns: false,
                 way: Way::default(),
                 group: None,
             })
