@@ -800,8 +800,8 @@ impl<P: Platform, C: Cores> Activation<P, C> {
         let wants = (is_short || rests_for_want) && books.held() < self.most() && !self.is_free();
         member.want(wants);
         member.lack(wants && is_short);
-        // Asked after it is known to want one: a program that releases a core later rings. A worker may see the terms
-        // of an opened pool before it sees that the pool is open: while it sees the pool closed, it makes none hungry.
+        // Asked after it is known to want one: a program that releases a core later rings. A push would wake the hungry
+        // workers of a closed pool, and each would retire again.
         if wants && books.retired() > 0 && member.any_free() && !self.is_closed() {
             self.restore_hunger(books, pool);
             member.want(is_short);

@@ -514,6 +514,7 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
     log.take();
     assert!(world.retires(3, Retirement::Surplus));
     assert!(log.take().contains(&"want false".to_owned()), "there is no task");
+    world.member().unwrap().free.borrow_mut().insert(0);
     for (worker, why, wants) in [(3, Retirement::Surplus, "want false"), (2, Retirement::Midway, "want true")] {
         // It was woken for business, which is done.
         world.staff.sleep.wake_for_business(WorkerId(worker));
@@ -524,10 +525,10 @@ fn a_closed_pool_waits_for_a_core_if_something_waits_and_one_in_the_middle_of_a_
     }
     assert_eq!(world.books().midway(), 1);
     assert!(world.books().is_at_work());
+    let rests = |worker: &u32| world.is(*worker, State::Retired);
+    assert!([0, 1, 2, 3].iter().all(rests), "though a core is free: one that a push wakes would retire again");
     // The program's turn begins.
-    let member = world.member().unwrap();
-    member.free.borrow_mut().insert(0);
-    assert!(world.claim(&mut world.books(), member, false));
+    assert!(world.claim(&mut world.books(), world.member().unwrap(), false));
     world.close(false);
     world.employ(1);
     assert!(world.is(2, State::Awake));
