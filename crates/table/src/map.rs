@@ -345,7 +345,7 @@ fn create(path: &Path, location: &Location) -> io::Result<()> {
         _ => Path::new("."),
     };
     let mode = if *location != Location::Own && is_for_a_group(folder) { 0o660 } else { 0o600 };
-    let mut file = files::unnamed(folder, mode)?;
+    let mut file = files::unnamed(folder, mode, BYTES as u64)?;
     files::set_mode(&file, mode)?;
     // Written, not only made large: a full file system says so here, and not by a signal later.
     let mut bytes = vec![0; BYTES];

@@ -268,6 +268,52 @@ fn without_a_table_the_command_runs_all_the_same() {
     }
     let output = run(Path::new("off"), &["sh", "-c", "echo ran"]);
     assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"ran\n"[..], &b""[..]));
+    // A write beyond the limit would end the process by a signal.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", r#"ulimit -f 1; exec "$0" run sh -c 'echo ran; exit 4'"#, env!("CARGO_BIN_EXE_comity")]);
+    let output = limited.env("COMITY_TABLE", folder.path().join("large")).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b"ran\n"[..]), "{errors}");
+    assert!(errors.contains("the limit of file sizes (`ulimit -f`)") && errors.lines().count() == 1, "{errors}");
+}
+
+#[test]
+fn a_command_finds_what_it_finds_without_comity() {
+    let (_folder, table) = place();
+    // Programs that start none, so that no shell blocks signals meanwhile.
+    let of = |file: &str| format!("/proc/self/{file}");
+    let files = ["status", "limits", "cgroup", "oom_score_adj", "timerslack_ns", "autogroup", "stat"].map(of);
+    let looks = [format!("cat {}", files.join(" ")), "ls /proc/self/fd".to_owned(), "env".to_owned()];
+    let starts = ["", "trap '' CHLD USR1 HUP;", "ulimit -n 64; ulimit -c 0; umask 77; cd /;", "exec 0<&- 9>&1;"];
+    for (start, look) in starts.iter().flat_map(|start| looks.iter().map(move |look| (start, look))) {
+        let find = |with: &str| {
+            let script = format!("{start} exec env --block-signal=CHLD --block-signal=TERM {with} {look}");
+            let mut command = Command::new("sh");
+            command.args(["-c", &script, env!("CARGO_BIN_EXE_comity")]).env("COMITY_TABLE", &table);
+            let output = command.output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+            let text = String::from_utf8(output.stdout).unwrap();
+            let mut lines: Vec<String> = text.lines().filter_map(lasting).collect();
+            // The environment may have another order.
+            lines.sort();
+            lines
+        };
+        let (without, with) = (find(""), find("\"$0\" run"));
+        assert!(without.len() > 2, "{look}: {without:?}");
+        assert_eq!(with, without, "{start} {look}");
+    }
+}
+
+/// A line of what a program finds of itself, without what differs from process to process.
+fn lasting(line: &str) -> Option<String> {
+    let kept = ["Umask", "Groups", "Sig", "ShdPnd", "Cap", "NoNewPrivs", "Seccomp", "Cpus_allowed"];
+    if line.contains(") R ") {
+        // Group, session, terminal, priority, nice value, number of threads, and scheduling policy.
+        let fields: Vec<&str> = line.rsplit(')').next()?.split_whitespace().collect();
+        return Some([2, 3, 4, 5, 15, 16, 17, 38].map(|nth| fields[nth]).join(" "));
+    }
+    let is_kept = !line.contains(":\t") || kept.iter().any(|kept| line.starts_with(kept));
+    (is_kept && !line.starts_with("SigQ") && !line.starts_with("COMITY")).then(|| line.to_owned())
 }
 
 #[test]

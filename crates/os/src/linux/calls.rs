@@ -204,9 +204,19 @@ pub(crate) fn futex_wake_at(word: *const AtomicU32) {
 
 /// Most processes and threads that the user may have. `None`: as many as there can be.
 pub(crate) fn thread_limit() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid rlimit to write to.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) } == 0;
+    soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NPROC, limit) })
+}
+
+/// Most bytes that a file may have to which the process writes. `None`: as many as there can be.
+pub(crate) fn file_size_limit() -> Option<u64> {
+    // SAFETY: as above.
+    soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit) })
+}
+
+fn soft_limit(get: impl FnOnce(&mut libc::rlimit) -> libc::c_int) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let known = get(&mut limit) == 0;
     #[allow(clippy::unnecessary_cast, reason = "its type has another width on some targets")]
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as u64)
 }

@@ -133,6 +133,10 @@ pub(crate) fn futex_wake_at(word: *const AtomicU32) {
     bucket.changed.notify_all();
 }
 
+pub(crate) fn file_size_limit() -> Option<u64> {
+    None
+}
+
 pub(crate) fn thread_limit() -> Option<u64> {
     None
 }
