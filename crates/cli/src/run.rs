@@ -73,14 +73,16 @@ so), it stops the processes (SIGSTOP), except processes that are traced or trace
 and processes whose parent could notice the stop.
 
 A command also takes turns if one of its processes has several runnable threads.
-They may wait for each other, and on one core each would wait for another's time
-slice. All other programs must be commands that can use all cores in their turn
-and can be frozen. `comity table --wide` and `comity top` show the word `turns`.
+These threads may wait for each other. On one core, each thread would wait for
+the time slice of another. Two conditions must hold: the command has no core
+limit (--cores), and all programs are commands that can be frozen and can use
+all cores. `comity table --wide` and `comity top` show the word `turns`.
 
-The operating system alone limits these commands. They hold no core, have no
-mask, and are never stopped; the same commands show the word:
-  team  One of its processes has several runnable threads, and the programs
-        cannot take turns.
+The operating system alone limits the following commands. They hold no core,
+have no mask, and are never stopped. `comity table --wide` and `comity top` show
+one of these words:
+  team  One of its processes has several runnable threads, but the conditions
+        for turns do not hold.
   nice  Most of its work is done at a nice value above 0 or in SCHED_IDLE, and
         neither --weight nor COMITY_WEIGHT is set.
   even  There are more programs than cores, and all have the same number of

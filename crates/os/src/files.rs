@@ -20,16 +20,16 @@ pub fn is_link(error: &io::Error) -> bool {
 }
 
 /// Makes a file in `folder` that has no name and vanishes with its last descriptor, open for reading and writing; less of `mode` where
-/// the process has a mask. Closed on `exec`. The file is empty, and the caller may write `bytes`.
+/// the process has a mask. Closed on `exec`. The file is empty; the caller may write up to `bytes` bytes to it.
 ///
 /// # Errors
-/// As the system says; also if the file system knows no such files, and if the process may not write so many bytes. A write beyond
-/// that limit would end the process by a signal.
+/// As the system says. Also if the file system does not support unnamed files, or if `RLIMIT_FSIZE` is below `bytes`: a
+/// write beyond this limit would end the process with SIGXFSZ.
 pub fn unnamed(folder: &Path, mode: u32, bytes: u64) -> io::Result<File> {
     match calls::file_size_limit() {
-        Some(most) if most < bytes => {
-            Err(io::Error::other(format!("it has {bytes} bytes, and the limit of file sizes (`ulimit -f`) is {most}")))
-        }
+        Some(most) if most < bytes => Err(io::Error::other(format!(
+            "it needs {bytes} bytes, but the limit of file sizes (`ulimit -f`) is {most} bytes"
+        ))),
         _ => calls::unnamed_file(folder, mode),
     }
 }

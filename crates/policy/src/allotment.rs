@@ -16,7 +16,7 @@ pub struct Claim {
 }
 
 /// How a program proposes to divide the cores. If all programs propose the same division, that division holds, and
-/// otherwise shares are equal. [`Proposal::Together`] is the exception.
+/// otherwise shares are equal. Exception: one [`Proposal::Together`] is enough if all programs can take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proposal {
     /// Equal parts of the processor time.
@@ -30,9 +30,9 @@ pub enum Proposal {
     },
     /// All cores to each program in turn.
     Time,
-    /// All cores to each program in turn, whatever other programs propose. Threads of this program wait for each other,
-    /// and its share has fewer cores than it has threads. On these cores, a thread that runs would wait for the time
-    /// slice of another (Ousterhout, ICDCS 1982).
+    /// All cores to each program in turn if all programs can take turns (see [`Division::among`]). The proposals of other
+    /// programs do not matter then. A team of threads proposes this, because its threads may wait for each other. On
+    /// fewer cores than threads, a running thread would wait for a thread that has no core (Ousterhout, ICDCS 1982).
     Together,
 }
 

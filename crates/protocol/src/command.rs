@@ -368,17 +368,21 @@ impl Coordination {
 
     /// Sets or removes the mask of the command. A command that is alone needs a mask only for its limit. A command that
     /// holds no core and has no limit runs on any core. A command with no more threads than cores needs no mask, because
-    /// other programs leave its cores free.
+    /// other programs leave its cores free. A limit holds from the first look at which more threads are runnable.
     fn place<C: Command>(&self, command: &mut C) {
         let place = match self.told.cores {
             Some(limit) if self.held.is_empty() => command.cores().iter().take(limit as usize).collect(),
             None if self.alone => CoreSet::EMPTY,
             _ => self.held,
         };
-        let fits = self.demand.desire(u32::MAX) <= place.len() as u32;
+        let cores = place.len() as u32;
+        let is_wider = match self.told.cores {
+            Some(_) => self.demand.desire(u32::MAX) > cores,
+            None => self.demand.is_wider_than(cores),
+        };
         // At the first look at which it is grouped, it still holds cores. A program that starts then is to see them all.
         let is_left = self.is_grouped && self.told.cores.is_none();
-        command.confine((!place.is_empty() && !fits && !is_left).then_some(place));
+        command.confine((!place.is_empty() && is_wider && !is_left).then_some(place));
     }
 }
 

@@ -90,6 +90,13 @@ impl Demand {
         self.looks.iter().map(Look::cores).max().unwrap_or(0).min(most)
     }
 
+    /// True if the command could use more than `cores` cores at two successive looks of the last. At a single look, the
+    /// second thread may be that of a process that has just been started, while its parent is about to wait for it.
+    pub fn is_wider_than(&self, cores: u32) -> bool {
+        let nth = |nth: usize| self.looks[(self.next + nth) % LOOKS].cores() > cores;
+        (1..LOOKS).any(|later| nth(later - 1) && nth(later))
+    }
+
     /// True if the command is a team: one of its processes has several runnable threads, which may wait for each other.
     pub fn is_team(&self) -> bool {
         !self.team_for.is_zero()
@@ -171,6 +178,24 @@ mod tests {
             demand.note(&look(10_000, 1));
         }
         assert!(!demand.is_team());
+    }
+
+    #[test]
+    fn a_command_is_wider_than_cores_if_two_successive_looks_say_so() {
+        let mut demand = Demand::default();
+        for _ in 0..LOOKS {
+            demand.note(&look(10_000, 2));
+            demand.note(&look(10_000, 1));
+            assert!(!demand.is_wider_than(1));
+        }
+        demand.note(&look(10_000, 2));
+        demand.note(&look(10_000, 3));
+        for _ in 2..LOOKS {
+            assert!(demand.is_wider_than(1) && !demand.is_wider_than(2));
+            demand.note(&look(10_000, 1));
+        }
+        demand.note(&look(10_000, 1));
+        assert!(!demand.is_wider_than(1));
     }
 
     #[test]

@@ -125,8 +125,8 @@ pub struct Report {
     pub knows_frames: bool,
     /// How it proposes that cores are divided. `None`: it is of an earlier build, and knows equal parts alone.
     pub proposal: Option<Proposal>,
-    /// True if the program is a command that halts at once when its turn ends, so that it can take turns with a team. A
-    /// pool does not: each of its tasks goes on until it ends or forks.
+    /// True if the program is a command that halts at once when its turn ends, so that it can take turns with a team.
+    /// False for a pool, because each task of a pool continues until it ends or forks.
     pub takes_turns: bool,
     /// The way in which the program is limited to its share. A pool has the first way.
     pub way: Way,
@@ -135,7 +135,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// True if the program can take turns with a team, and use so many cores in its turn.
+    /// True if the program can take turns with a team and can use at least `cores` cores in its turn.
     fn can_take_turns(&self, cores: u32) -> bool {
         self.takes_turns && self.party.claim.desire.max(self.awake) >= cores
     }
@@ -360,7 +360,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     let others: Vec<Party> = active_others(program, reports).map(|report| report.due(division)).collect();
     let own = reports.iter().find(|report| report.party.slot == table.slot());
     let factor = own.and_then(|own| own.proposal).unwrap_or_default().factor(division);
-    // The operating system divides processor time as is due, but not in turns.
+    // The operating system can divide processor time by weight, but cannot give a program all cores in turn.
     let needs_turns =
         division == Division::Time && claiming().any(|report| report.proposal == Some(Proposal::Together));
     let desire = own.map_or(0, |own| own.party.claim.desire);

@@ -412,7 +412,7 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
     let team = || Report { proposal: Some(Proposal::Together), ..report(1, 10, 2, 2, 2) };
     let other = || Report { proposal: slowdown, ..report(2, 20, 2, 2, 2) };
     let standing = |reports: &[Report]| {
-        // At 0 there would be a probe of what all cores are worth to each program.
+        // At time 0 a probe of efficiencies would give each program all cores in turn.
         let now = 4 * TURN.as_nanos() as u64;
         let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, reports, now);
         (standing.may_take_turns, standing.division)
@@ -427,11 +427,11 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
     assert_eq!(
         standing(&[Report { proposal: slowdown, ..team() }, other()]),
         (true, Division::Equal),
-        "none needs them"
+        "no program needs turns"
     );
     let without_core = Report { proposal: slowdown, ..report(2, 20, 0, 1, 2) };
-    assert_eq!(standing(&[team(), without_core]), (false, Division::Time), "it waits, or stays with the system");
-    // The system divides neither among groups nor among threads as turns do.
+    assert_eq!(standing(&[team(), without_core]), (false, Division::Time), "a program without a claim has no turn");
+    // While programs take turns, the operating system must not divide the time, neither by groups nor by threads.
     let group = |id| Some(TaskGroup { id, parent: 0, milli: 1000 });
     let reports = [team(), other()].map(|report| Report { group: group(report.party.claim.program as u32), ..report });
     let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, &reports, 0);

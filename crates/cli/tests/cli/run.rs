@@ -278,9 +278,9 @@ fn without_a_table_the_command_runs_all_the_same() {
 }
 
 #[test]
-fn a_command_finds_what_it_finds_without_comity() {
+fn comity_run_changes_no_attribute_that_a_command_can_read() {
     let (_folder, table) = place();
-    // Programs that start none, so that no shell blocks signals meanwhile.
+    // `cat`, `ls` and `env` start no program. A shell that starts a program would block signals meanwhile.
     let of = |file: &str| format!("/proc/self/{file}");
     let files = ["status", "limits", "cgroup", "oom_score_adj", "timerslack_ns", "autogroup", "stat"].map(of);
     let looks = [format!("cat {}", files.join(" ")), "ls /proc/self/fd".to_owned(), "env".to_owned()];
@@ -294,7 +294,7 @@ fn a_command_finds_what_it_finds_without_comity() {
             assert_eq!(String::from_utf8_lossy(&output.stderr), "");
             let text = String::from_utf8(output.stdout).unwrap();
             let mut lines: Vec<String> = text.lines().filter_map(lasting).collect();
-            // The environment may have another order.
+            // `env` may print the variables in another order.
             lines.sort();
             lines
         };
@@ -304,7 +304,7 @@ fn a_command_finds_what_it_finds_without_comity() {
     }
 }
 
-/// A line of what a program finds of itself, without what differs from process to process.
+/// Returns the parts of a line that do not differ from process to process. `None`: the whole line differs.
 fn lasting(line: &str) -> Option<String> {
     let kept = ["Umask", "Groups", "Sig", "ShdPnd", "Cap", "NoNewPrivs", "Seccomp", "Cpus_allowed"];
     if line.contains(") R ") {

@@ -208,9 +208,9 @@ pub(crate) fn thread_limit() -> Option<u64> {
     soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NPROC, limit) })
 }
 
-/// Most bytes that a file may have to which the process writes. `None`: as many as there can be.
+/// Returns the maximum size, in bytes, of a file that this process writes. `None`: there is no limit.
 pub(crate) fn file_size_limit() -> Option<u64> {
-    // SAFETY: as above.
+    // SAFETY: `limit` is a valid rlimit to write to.
     soft_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit) })
 }
 

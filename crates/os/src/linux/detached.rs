@@ -84,10 +84,11 @@ fn stay_here() -> io::Result<()> {
 
 /// Has a child start the copy, which may use `cores`, and end, so that the copy is no child of the caller.
 fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
-    // As fork(2), but the end of the child sends no signal. SIGCHLD would stay pending for a program that this process
-    // becomes, if it is blocked. All arguments are 0, so their order, which differs between processors, does not matter.
-    // SAFETY: there is one thread, so the copy finds no lock held and nothing half done. It uses nothing that depends on
-    // the thread's number, which only fork(3) brings up to date.
+    // This is fork(2) without an exit signal, so that the end of the child raises no SIGCHLD. If this process has
+    // blocked SIGCHLD, the signal would stay pending in the program that this process becomes. The order of the
+    // arguments differs between processors, but all are 0.
+    // SAFETY: this process has one thread, so the child finds no lock held and no data half changed. The child does
+    // not use the thread number that the C library stores, which only the library's `fork` updates.
     let between =
         match unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) } as libc::pid_t {
             -1 => return Err(io::Error::last_os_error()),
