@@ -37,7 +37,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use comity_policy::allotment::{CROWD, LINEAR, Proposal};
+use comity_policy::allotment::{LINEAR, Proposal};
 use comity_policy::{Account, Claims, Coordinator, Mode, Orders, Room, UNCORRECTED};
 
 use crate::observer::IdleClock;
@@ -133,6 +133,8 @@ pub struct Coordination {
     is_grouped: bool,
     /// The [`Standing::may_take_turns`] of the last look.
     may_take_turns: bool,
+    /// True if the way of the last look is [`Way::Turns`].
+    has_turns: bool,
     /// The value of [`Coordination::due_ns`].
     due_ns: u64,
     /// Processor time of the cores that were held since the last look, up to `counted`.
@@ -170,6 +172,7 @@ impl Coordination {
             is_even: false,
             is_grouped: false,
             may_take_turns: false,
+            has_turns: false,
             had: 0,
             counted: now,
             looked: now,
@@ -178,6 +181,11 @@ impl Coordination {
         };
         coordination.next = now + coordination.quantum.length();
         coordination
+    }
+
+    /// True if the user has limited the cores of the command.
+    pub fn has_limit(&self) -> bool {
+        self.told.cores.is_some()
     }
 
     /// When the last look was.
@@ -269,7 +277,8 @@ impl Coordination {
         let had_ns = self.had;
         let account = self.account(command, look);
         let (cap, cores, could_use) = (self.cap, self.told.cores, self.demand.desire(self.cap));
-        let way = self.way(look);
+        let way = self.way(look, command.cores().len());
+        self.has_turns = way == Way::Turns;
         command.publish(way);
         let amended = |orders: Orders| {
             let mode = match way {
@@ -294,8 +303,7 @@ impl Coordination {
             self.with(command, |quantum, program| quantum.decide(program, account, [awake, cap], now, amended));
         self.is_even = decided.standing.is_even;
         self.is_grouped = decided.standing.is_grouped.unwrap_or(self.is_grouped);
-        let is_crowd = decided.standing.programs >= CROWD.saturating_mul(self.usable.max(1));
-        self.may_take_turns = decided.standing.may_take_turns && !is_crowd;
+        self.may_take_turns = decided.standing.may_take_turns;
         let share_ns = u64::from(decided.standing.share_milli) * nanos(look.elapsed) / 1000;
         self.due_ns += match had_share && !decided.standing.alone {
             true => self.quantum.due_ns() - due_before,
@@ -324,15 +332,15 @@ impl Coordination {
         outcome
     }
 
-    fn way(&self, look: &Look) -> Way {
-        let uses_all = self.told.cores.is_none() && self.demand.desire(self.cap) >= self.usable;
+    fn way(&self, look: &Look, cores: usize) -> Way {
+        let uses_all = !self.has_limit() && self.demand.desire(self.cap) as usize >= cores;
         match () {
             () if look.is_nice => Way::Nice,
             () if self.demand.is_team() && self.may_take_turns && look.can_rest_unseen && uses_all => Way::Turns,
             // The system does not keep a limit, so a command with one holds cores of its own.
-            () if self.is_grouped && self.told.cores.is_none() => Way::Group,
+            () if self.is_grouped && !self.has_limit() => Way::Group,
             () if self.demand.is_team() => Way::Team,
-            () if self.is_even && self.told.cores.is_none() => Way::Even,
+            () if self.is_even && !self.has_limit() => Way::Even,
             () => Way::Cores,
         }
     }
@@ -381,7 +389,8 @@ impl Coordination {
             None => self.demand.is_wider_than(cores),
         };
         // At the first look at which it is grouped, it still holds cores. A program that starts then is to see them all.
-        let is_left = self.is_grouped && self.told.cores.is_none();
+        // Between the end of turns and the next look, a team may hold fewer cores than it has threads.
+        let is_left = (self.is_grouped || self.has_turns) && !self.has_limit();
         command.confine((!place.is_empty() && is_wider && !is_left).then_some(place));
     }
 }

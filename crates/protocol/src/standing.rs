@@ -58,8 +58,8 @@ pub struct Standing {
     /// program gets its share.
     /// `None`: no other program has work.
     pub is_grouped: Option<bool>,
-    /// True if each other program that has work can take turns and use all cores in its turn. No core idles then if this
-    /// program proposes turns.
+    /// True if this program and the others that have work can take turns, and each of the others can use all cores in its
+    /// turn. No core idles then if this program proposes turns. Programs at a nice value are ignored.
     pub may_take_turns: bool,
 }
 

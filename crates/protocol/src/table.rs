@@ -34,8 +34,9 @@ use crate::{CoreSet, CoreWord, Partition, Party, SLOTS, SlotId, Standing, TURN, 
 /// Each sixteenth frame of programs that are slowed alike is a probe: as gangs they learn what each makes of all cores.
 pub const PROBES_EVERY: u64 = 16;
 
-/// Of more programs there is no probe: each would be out of turn for most of it, which is half a second and more.
-const MOST_PROBED: usize = 4;
+/// The maximum number of programs that take turns for a probe or with a team. Each of more programs would be out of turn
+/// for half a second and more.
+const MOST_IN_TURN: usize = 4;
 
 /// The table, and a program's place in it.
 ///
@@ -137,7 +138,8 @@ pub struct Report {
 impl Report {
     /// True if the program can take turns with a team and can use at least `cores` cores in its turn.
     fn can_take_turns(&self, cores: u32) -> bool {
-        self.takes_turns && self.party.claim.desire.max(self.awake) >= cores
+        let could_use = self.party.claim.desire.max(self.awake).min(self.party.may_use.len() as u32);
+        self.takes_turns && could_use >= cores
     }
 
     fn has_claim(&self) -> bool {
@@ -394,11 +396,17 @@ fn is_even(table: &impl Table, program: u64, weight: u32, reports: &[Report]) ->
     others().count() >= table.cores().len() && others().all(is_like)
 }
 
-/// Computes [`Standing::may_take_turns`].
+/// Computes [`Standing::may_take_turns`]. Programs that the operating system limits by their nice value are ignored. So
+/// are programs that use less than their share and fewer threads than there are cores, because they run at any time. On
+/// one core, turns would change nothing.
 fn may_take_turns(table: &impl Table, program: u64, reports: &[Report]) -> bool {
-    let others = || active_others(program, reports).filter(|report| report.way != Way::Nice);
-    let cores = others().fold(table.cores(), |all, report| all.union(report.party.may_use)).len() as u32;
-    others().next().is_some() && others().all(|report| report.can_take_turns(cores))
+    let own = table.cores();
+    let cores = active_others(program, reports).fold(own, |all, report| all.union(report.party.may_use));
+    let most = cores.len() as u32;
+    let is_small = |report: &Report| report.way == Way::Cores && !report.has_claim() && report.awake < most;
+    let others = || active_others(program, reports).filter(|report| report.way != Way::Nice && !is_small(report));
+    let is_few = (1..MOST_IN_TURN).contains(&others().count());
+    most > 1 && own.len() == cores.len() && is_few && others().all(|report| report.can_take_turns(most))
 }
 
 /// Computes [`Standing::is_grouped`], with the same result for each program. The quotients of the weights of program and
@@ -444,7 +452,7 @@ fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) 
         return (Division::Equal, None);
     }
     let division = proposed.beside_probes(claiming().filter_map(|report| report.proposal));
-    if claiming().count() > MOST_PROBED {
+    if claiming().count() > MOST_IN_TURN {
         return (division, None);
     }
     let (nth, over) = (now / frame, now % frame);

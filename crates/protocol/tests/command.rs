@@ -38,6 +38,8 @@ struct Model {
     team: u32,
     is_nice: bool,
     can_rest_unseen: bool,
+    /// The number of cores that it may use, beyond two.
+    more_cores: usize,
 }
 
 impl Command for Model {
@@ -74,7 +76,7 @@ impl Command for Model {
     }
 
     fn cores(&self) -> CoreSet {
-        (0..2).collect()
+        (0..2 + self.more_cores).collect()
     }
 
     fn owned(&self) -> CoreSet {
@@ -345,18 +347,18 @@ fn a_team_takes_turns_if_all_programs_can_and_it_could_use_all_cores_and_rests_u
     assert!(is_left(ways(None, Model { may_take_turns: false, ..all() }, 2)));
     assert!(is_left(ways(None, Model { can_rest_unseen: false, ..all() }, 2)));
     assert!(is_left(ways(Some(2), all(), 2)), "a limit of its own");
-    let three = Coordination::new(Policy::default().coordinator().unwrap(), own(None), 3, 0);
-    let (mut coordination, mut model) = (three, all());
-    for _ in 0..2 {
-        look(&mut coordination, &mut model, 20, 2);
-    }
-    assert_eq!(model.ways.last(), Some(&Way::Team), "a core would idle in its turn");
+    assert!(is_left(ways(None, Model { more_cores: 1, ..all() }, 2)), "a core would idle in its turn");
     // A neighbour can no longer use all cores.
     let (mut coordination, mut model) = (self::coordination(None), all());
     for (may_take_turns, way) in [(true, Way::Team), (false, Way::Turns), (false, Way::Team)] {
         model.may_take_turns = may_take_turns;
         look(&mut coordination, &mut model, 20, 2);
         assert_eq!(model.ways.last(), Some(&way));
+        // A neighbour that needs a core again has taken it back before the next look.
+        model.held.remove(1);
+        let now = coordination.looked() + MS;
+        coordination.rung(&mut model, now);
+        assert_eq!(model.places.last(), Some(&None), "a team is never masked");
     }
 }
 

@@ -424,16 +424,26 @@ fn programs_take_turns_if_one_needs_them_and_each_can_use_all_cores_and_halts_ou
     assert_eq!(standing(&[team(), Report { takes_turns: false, ..other() }]), (false, Division::Equal));
     assert_eq!(standing(&[team(), Report { proposal: Some(Proposal::Equal), ..other() }]), (true, Division::Time));
     assert!(!standing(&[team()]).0, "there is no other program");
+    let narrow = Report { proposal: slowdown, ..report(2, 20, 2, 2, 1) };
+    assert_eq!(standing(&[team(), narrow]), (false, Division::Equal), "its mask has one core");
+    let small = |index, awake| Report { proposal: slowdown, ..report(index, 10 * index as u64, 0, awake, 2) };
+    assert!(standing(&[team(), other(), small(3, 1)]).0, "a program that uses less than its share runs at any time");
+    assert!(!standing(&[team(), small(2, 1)]).0, "and no other program takes turns");
+    let many = |programs: usize| -> Vec<Report> {
+        let nth = |nth: usize| Report { proposal: slowdown, ..report(nth, 10 * nth as u64, 2, 2, 2) };
+        (2..=programs).map(nth).chain([team()]).collect()
+    };
+    assert_eq!([4, 5].map(|programs| standing(&many(programs)).0), [true, false]);
     assert_eq!(
         standing(&[Report { proposal: slowdown, ..team() }, other()]),
         (true, Division::Equal),
         "no program needs turns"
     );
-    let without_core = Report { proposal: slowdown, ..report(2, 20, 0, 1, 2) };
-    assert_eq!(standing(&[team(), without_core]), (false, Division::Time), "a program without a claim has no turn");
     // While programs take turns, the operating system must not divide the time, neither by groups nor by threads.
     let group = |id| Some(TaskGroup { id, parent: 0, milli: 1000 });
-    let reports = [team(), other()].map(|report| Report { group: group(report.party.claim.program as u32), ..report });
+    let third = Report { proposal: slowdown, ..report(3, 30, 2, 2, 2) };
+    let of = |report: Report| Report { group: group(report.party.claim.program as u32), ..report };
+    let reports = [team(), other(), third].map(of);
     let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, &reports, 0);
     assert_eq!((standing.is_grouped, standing.is_even), (Some(false), false));
 }

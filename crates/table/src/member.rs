@@ -385,8 +385,10 @@ impl Member {
 
     /// The opposite of [`Member::fills_in`].
     fn withdraws(&self, features: u64) {
-        let all = self.features.fetch_and(!features, Ordering::Relaxed) & !features;
-        self.own().features.store(all, Ordering::Release);
+        let before = self.features.fetch_and(!features, Ordering::Relaxed);
+        if before & features != 0 {
+            self.own().features.store(before & !features, Ordering::Release);
+        }
     }
 
     /// What the program is asked from outside, to be obeyed by the caller: from the first call on the table says that

@@ -350,7 +350,7 @@ impl Coordinator<'_> {
         let look = if self.throttle.is_active(Instant::now()) { look.throttled() } else { look };
         let can_rest_unseen = command.note.is_some() && command.tree.can_be_frozen();
         let look = Look { is_nice: look.is_nice && !self.is_weight_chosen, can_rest_unseen, ..look };
-        command.member.take_turns(can_rest_unseen);
+        command.member.take_turns(can_rest_unseen && !self.coordination.has_limit());
         self.coordination.note(command, &look, now);
         if !look.is_idle() && self.surveyed.elapsed() >= SURVEY {
             self.survey();

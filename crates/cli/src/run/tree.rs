@@ -260,9 +260,11 @@ impl Tree {
         is_frozen
     }
 
-    /// True if the command has a control group in which it can be frozen, or one can probably be made.
+    /// True if all working processes of the command can be frozen, as far as that is known.
     pub fn can_be_frozen(&self) -> bool {
-        self.freezer.is_some() || (self.place.is_some() && Instant::now() >= self.next_freezer)
+        let is_out = |process: &Process| matches!(process.membership, Some(Membership::Beside | Membership::Elsewhere));
+        let has_group = self.freezer.is_some() || (self.place.is_some() && Instant::now() >= self.next_freezer);
+        has_group && !self.processes.values().any(|process| process.works && is_out(process))
     }
 
     fn thaw(&mut self) {

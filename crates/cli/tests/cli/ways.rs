@@ -86,8 +86,9 @@ fn threads_that_may_wait_for_each_other_take_turns_with_a_neighbour_that_can_use
         wait_until("one has all cores", || held(first) == 2 && held(second) == 0);
         assert_ne!(state(team.id()), Some('T'));
     }
-    let entry = team.entry(&table).unwrap();
-    assert_eq!((&entry["proposal"], &entry["desire"]), (&json!("together"), &json!(2)), "{entry}");
+    wait_until("it says so", || {
+        team.entry(&table).is_some_and(|entry| entry["proposal"] == json!("together") && entry["desire"] == json!(2))
+    });
     drop(neighbour);
     wait_until("it is alone, and a team of one process", || way(&team, &table) == "team");
 }

@@ -82,27 +82,41 @@ fn stay_here() -> io::Result<()> {
     Ok(sched_setaffinity(None, &here)?)
 }
 
+/// As fork(2), but the end of the child raises no SIGCHLD.
+///
+/// # Safety
+/// As that of `fork`. Also, the child must not use the thread number that the C library stores, which only the library's
+/// `fork` updates.
+unsafe fn fork_silently() -> libc::pid_t {
+    // The order of the arguments differs between processors, but all are 0: there is no exit signal.
+    // SAFETY: as the caller promises.
+    let child = unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) } as libc::pid_t;
+    // QEMU's emulation of Linux refuses this.
+    if child == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        // SAFETY: as the caller promises.
+        return unsafe { libc::fork() };
+    }
+    child
+}
+
 /// Has a child start the copy, which may use `cores`, and end, so that the copy is no child of the caller.
 fn start_by_another(cores: &CpuSet, work: impl FnOnce()) -> io::Result<()> {
-    // This is fork(2) without an exit signal, so that the end of the child raises no SIGCHLD. If this process has
-    // blocked SIGCHLD, the signal would stay pending in the program that this process becomes. The order of the
-    // arguments differs between processors, but all are 0.
-    // SAFETY: this process has one thread, so the child finds no lock held and no data half changed. The child does
-    // not use the thread number that the C library stores, which only the library's `fork` updates.
-    let between =
-        match unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) } as libc::pid_t {
-            -1 => return Err(io::Error::last_os_error()),
-            0 => {
-                let _stays = sched_setaffinity(None, cores);
-                // SAFETY: as above.
-                match unsafe { libc::fork() } {
-                    -1 => end(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN)),
-                    0 => end(i32::from(catch_unwind(AssertUnwindSafe(work)).is_err())),
-                    _ => end(0),
-                }
+    // If this process has blocked SIGCHLD, the signal would stay pending in the program that this process becomes.
+    // SAFETY: this process has one thread, so the child finds no lock held and no data half changed. The child does not
+    // use its thread number.
+    let between = match unsafe { fork_silently() } {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => {
+            let _stays = sched_setaffinity(None, cores);
+            // SAFETY: as above.
+            match unsafe { libc::fork() } {
+                -1 => end(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN)),
+                0 => end(i32::from(catch_unwind(AssertUnwindSafe(work)).is_err())),
+                _ => end(0),
             }
-            child => child,
-        };
+        }
+        child => child,
+    };
     let mut status = 0;
     loop {
         // SAFETY: `status` is valid to write to for the length of the call.

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, accessat, flock};
 
 use crate::census;
 use crate::cgroup::{self, Version};
@@ -58,11 +58,13 @@ impl Place {
     /// Returns where the group of a command is made: inside of the group that its first `process` is in, before it is
     /// moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
     ///
-    /// `None` if there is no hierarchy of version 2, or if a group there would change anything for the command. A new
+    /// `None` if there is no hierarchy of version 2, if this process may not make a group there, or if a group there
+    /// would change anything for the command. A new
     /// group changes something if the kernel applies a weight or a limit to the groups inside of the group of `process`,
     /// or if that group has a limit that programs read from their own group alone.
     pub fn of(process: u32, start: u64) -> Option<Place> {
         let outside = group_of(process).filter(|group| is_indifferent(group))?;
+        accessat(CWD, &outside, Access::WRITE_OK, AtFlags::EACCESS).ok()?;
         let folder = outside.join(format!("{PREFIX}{process}-{start}"));
         Some(Place { outside, folder })
     }
