@@ -276,7 +276,7 @@ fn without_a_table_the_command_runs_all_the_same() {
         let output = limited.output().unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(4), &b"ran\n"[..]), "{errors}");
-        assert!(words != "" || errors.contains("the limit of file sizes (`ulimit -f`)"), "{errors}");
+        assert!(!words.is_empty() || errors.contains("the limit of file sizes (`ulimit -f`)"), "{errors}");
     }
 }
 
