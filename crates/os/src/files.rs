@@ -23,7 +23,7 @@ pub fn is_link(error: &io::Error) -> bool {
 /// the process has a mask. Closed on `exec`. The file is empty; the caller may write up to `bytes` bytes to it.
 ///
 /// # Errors
-/// As the system says, and as [`check_size`]. Also if the file system does not support unnamed files.
+/// Errors of the system and of [`check_size`]. Also if the file system does not support unnamed files.
 pub fn unnamed(folder: &Path, mode: u32, bytes: u64) -> io::Result<File> {
     check_size(bytes)?;
     calls::unnamed_file(folder, mode)

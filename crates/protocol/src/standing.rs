@@ -96,7 +96,8 @@ pub enum Way {
     #[default]
     Cores,
     /// The operating system alone limits the command, because threads of one of its processes may wait for each other,
-    /// and the programs cannot take turns. On one core, each of these threads would wait for the time slice of another.
+    /// and the programs cannot take turns. With one core, each thread of the command would wait for another thread's time
+    /// slice.
     Team,
     /// The operating system alone limits the command, according to its nice value.
     Nice,

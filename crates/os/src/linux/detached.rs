@@ -82,11 +82,11 @@ fn stay_here() -> io::Result<()> {
     Ok(sched_setaffinity(None, &here)?)
 }
 
-/// As fork(2), but the end of the child raises no SIGCHLD.
+/// Copies this process as fork(2) does, but the end of the child raises no SIGCHLD.
 ///
 /// # Safety
-/// As that of `fork`. Also, the child must not use the thread number that the C library stores, which only the library's
-/// `fork` updates.
+/// The conditions of `fork` hold. Also, the child must not use the thread number that the C library stores, because only
+/// the library's `fork` updates that number.
 unsafe fn fork_silently() -> libc::pid_t {
     // The order of the arguments differs between processors, but all are 0: there is no exit signal.
     // SAFETY: as the caller promises.

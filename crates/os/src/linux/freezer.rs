@@ -59,9 +59,9 @@ impl Place {
     /// moved. `start` is the start of that process, as in [`Stat::start`](crate::census::Stat::start).
     ///
     /// `None` if there is no hierarchy of version 2, if this process may not make a group there, or if a group there
-    /// would change anything for the command. A new
-    /// group changes something if the kernel applies a weight or a limit to the groups inside of the group of `process`,
-    /// or if that group has a limit that programs read from their own group alone.
+    /// would change anything for the command. A new group changes something if the kernel applies a weight or a limit to
+    /// the groups inside of the group of `process`, or if that group has a limit that programs read from their own group
+    /// alone.
     pub fn of(process: u32, start: u64) -> Option<Place> {
         let outside = group_of(process).filter(|group| is_indifferent(group))?;
         accessat(CWD, &outside, Access::WRITE_OK, AtFlags::EACCESS).ok()?;
