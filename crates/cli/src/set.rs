@@ -149,9 +149,12 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 /// Runs the verb.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let off = || Failure::Run("COMITY_TABLE is off: programs that are started here share no cores".to_owned());
-    let location = Location::to_look_at().ok_or_else(off)?;
-    let snapshot = Snapshot::take(&location).map_err(|error| Failure::Run(error.to_string()))?;
-    let programs = snapshot.map_or(Vec::new(), |snapshot| snapshot.programs);
+    let mut location = Location::to_look_at().ok_or_else(off)?;
+    let mut programs = programs_at(&location)?;
+    if let Some(other) = table_of_its_user(&programs, arguments.target) {
+        programs = programs_at(&other)?;
+        location = other;
+    }
     let program = find(&programs, arguments.target).map_err(Failure::Run)?;
     let Arguments { weight, cores, pause, resume, .. } = arguments;
     let weighs = weight.map(|wish| Request::Weight(wish.0));
@@ -171,6 +174,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }));
     }
     output::print(&format!("{}: {}.\n", title(program), in_words(&requests)))
+}
+
+fn programs_at(location: &Location) -> Result<Vec<Program>, Failure> {
+    let snapshot = Snapshot::take(location).map_err(|error| Failure::Run(error.to_string()))?;
+    Ok(snapshot.map_or(Vec::new(), |snapshot| snapshot.programs))
+}
+
+/// The table of the user whose process the target is. `None`: it is among `programs`, or this process is not root.
+fn table_of_its_user(programs: &[Program], target: Target) -> Option<Location> {
+    let Target::Process(process) = target else { return None };
+    let is_elsewhere = rustix::process::geteuid().is_root() && programs.iter().all(|program| program.pid != process);
+    let user = is_elsewhere.then(|| user_of(process)).flatten()?;
+    Some(Location::of_user(user))
+}
+
+/// The user of a process, as the kernel says.
+fn user_of(process: u32) -> Option<u32> {
+    fs::metadata(format!("/proc/{process}")).ok().map(|process| process.uid())
 }
 
 /// What is asked, and until when.
@@ -247,10 +268,10 @@ fn may_set(program: &Program) -> Result<(), String> {
     if me.is_root() {
         return Ok(());
     }
-    match fs::metadata(format!("/proc/{}", program.pid)).map(|process| process.uid()) {
-        Ok(user) if user == me.as_raw() => Ok(()),
-        Ok(user) => Err(format!("is another user's ({user}): that one may set it, and root")),
-        Err(_) => Err("is no process that this one can see, so its user cannot be known; root may set it".to_owned()),
+    match user_of(program.pid) {
+        Some(user) if user == me.as_raw() => Ok(()),
+        Some(user) => Err(format!("is another user's ({user}): that one may set it, and root")),
+        None => Err("is no process that this one can see, so its user cannot be known; root may set it".to_owned()),
     }
 }
 

@@ -53,14 +53,21 @@ COMITY_TABLE   not set: the user's own table, /dev/shm/comity-UID/layout-N,
                off: no table. A program keeps its policy, shares nothing, and
                all of its workers may be awake.
 
-An own table has the mode 0600 in a folder of the mode 0700; where another user
-has that folder's name, programs run without a table, and say so. A named table
-is made with the mode 0600, and with 0660 in a setgid folder of the user or of
-root. It is used if it is the user's own, or root's, or if a group that the
-process is in may write to it; never if all users may. For a group: make the
-folder setgid (chmod g+s), so that the file has the folder's group. A program
-that is set-user-id or set-group-id, or has capabilities of its own, obeys no
-COMITY_ variable of its caller's.
+An own table has the mode 0600 in a folder of the mode 0700. If another user
+has taken that folder's name, the folder is /run/user/UID/comity instead, which
+only the system and the user can make; if there is no /run/user/UID, programs
+run without a table, and say so. A named table is made with the mode 0600, and
+with 0660 in a setgid folder of the user or of root. It is used if it is the
+user's own, or root's, or if a group that the process is in may write to it. It
+is never used if all users may write to it, or if some may read it that may not
+write to it: they could lock all places in it. For a group: make the folder
+setgid (chmod g+s), so that the file has the folder's group. Root may look at
+the table of any user, and set its programs: name the table in COMITY_TABLE. A
+program that is set-user-id or set-group-id, or has capabilities of its own,
+obeys no COMITY_ variable of its caller's.
+
+If a table is removed or replaced, its programs join the one at its path within
+a few seconds; a program without work joins it when it has work again.
 
 Share a table only with users who may also kill your programs. A user who may
 write to the file can mislead the programs about which should use which core,

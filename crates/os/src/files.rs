@@ -72,6 +72,24 @@ impl Owner {
     }
 }
 
+/// Returns true if some users or groups may read `file` and may not write to it, as the permissions `mode` say or an access
+/// control list.
+pub fn lets_some_only_read(file: &File, mode: u32) -> bool {
+    let only_reads = |permissions: u32| permissions & 0o6 == 0o4;
+    let Some(list) = calls::access_list(file) else { return only_reads(mode) || only_reads(mode >> 3) };
+    // A header of four bytes, then entries of eight: the kind, the permissions, and the number of the user or group
+    // (acl(5), `posix_acl_xattr.h` of Linux). The mask limits all entries but those of the owner and of others.
+    const OWNER: u32 = 0x01;
+    const MASK: u32 = 0x10;
+    const OTHERS: u32 = 0x20;
+    let entries = list.get(4..).unwrap_or_default().chunks_exact(8);
+    let entries = entries.map(|entry| [0, 2].map(|at| u32::from(u16::from_le_bytes([entry[at], entry[at + 1]]))));
+    let mask = entries.clone().find(|[kind, _]| *kind == MASK).map_or(0o7, |[_, permissions]| permissions);
+    entries
+        .filter(|[kind, _]| ![OWNER, MASK].contains(kind))
+        .any(|[kind, permissions]| only_reads(if kind == OTHERS { permissions } else { permissions & mask }))
+}
+
 /// Which file it is: its device and its number there.
 pub fn identity(metadata: &Metadata) -> (u64, u64) {
     calls::identity(metadata)

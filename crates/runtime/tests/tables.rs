@@ -11,6 +11,7 @@ mod member;
 #[path = "harness/watchdog.rs"]
 mod watchdog;
 
+use std::cell::Cell;
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -220,6 +221,29 @@ fn a_program_shares_in_silence_where_the_table_holds_nonsense() {
             snapshot.programs.iter().any(|program| program.pid == pid && program.name.starts_with("tables"))
         };
         assert_eq!(computes(program(&policy, &table), "nonsense", Some(&takes_part)), "");
+    }
+}
+
+#[test]
+fn a_program_whose_table_is_removed_is_in_the_next_one() {
+    let watchdog = Watchdog::start("a_program_whose_table_is_removed_is_in_the_next_one");
+    let folder = Folder::new("removed");
+    for (nth, policy) in Policy::all().filter(|policy| policy.sharing().is_some()).enumerate() {
+        watchdog.step(policy.to_string());
+        let table = folder.at(&nth.to_string());
+        let removals = Cell::new(0);
+        let is_there = |pid| {
+            let snapshot = Snapshot::take(&Location::At(table.clone())).unwrap();
+            let is_there = snapshot.is_some_and(|snapshot| snapshot.programs.iter().any(|program| program.pid == pid));
+            if is_there && removals.get() < 2 {
+                fs::remove_file(&table).unwrap();
+                removals.set(removals.get() + 1);
+                return false;
+            }
+            is_there
+        };
+        assert_eq!(computes(program(&policy, &table), "a removed table", Some(&is_there)), "");
+        assert_eq!(removals.get(), 2);
     }
 }
 

@@ -1,13 +1,16 @@
-//! Deaths on purpose, for tests of what they leave behind. Only this crate's own tests are built with them. A feature
+//! Deaths and stops on purpose, for tests of what they leave behind. Only this crate's own tests are built with them. A feature
 //! would be switched on for all programs of a workspace at once, and no program that people run should die because of
 //! a variable.
 
 #[cfg(test)]
 mod tests;
 
-/// The transitions at which a process can be made to die, in the order of a program's life.
+/// The transitions at which a process can be made to die or to stop, in the order of a program's life.
 #[cfg(test)]
 const POINTS: &[&str] = &[
+    "file-made",
+    "file-named",
+    "mapped",
     "slot-locked",
     "slot-marked",
     "joined",
@@ -15,6 +18,7 @@ const POINTS: &[&str] = &[
     "owners-half-written",
     "core-claimed",
     "core-taken-back",
+    "core-lent",
     "core-released",
     "core-lost",
     "asking",
@@ -25,27 +29,41 @@ const POINTS: &[&str] = &[
     "reaped",
     "leaving",
     "left",
+    "unmapped",
+    "table-replaced",
 ];
 
-/// Dies here, by SIGKILL, if `COMITY_FAULT` is `POINT:N` and this is the N-th time that this process comes by.
+/// Dies here, by SIGKILL, if `COMITY_FAULT` is `POINT:N` and this is the N-th time that this process comes by. If it is
+/// `POINT:N:FILE`, the process stops here, by SIGSTOP. When it is continued, it goes on from here if there is such a file:
+/// another thread may take the signal, and then this thread runs for another moment.
 #[cfg(test)]
 pub(crate) fn point(name: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
-    static CHOSEN: OnceLock<Option<(String, u64)>> = OnceLock::new();
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    static CHOSEN: OnceLock<Option<(String, u64, Option<String>)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
     assert!(POINTS.contains(&name), "{name}");
     let chosen = CHOSEN.get_or_init(|| {
         let text = std::env::var("COMITY_FAULT").ok()?;
-        let parts = text.split_once(':').and_then(|(point, nth)| Some((point.to_owned(), nth.parse().ok()?)));
-        assert!(parts.as_ref().is_some_and(|(point, _)| POINTS.contains(&point.as_str())), "COMITY_FAULT={text}");
+        let parts = match *text.split(':').collect::<Vec<_>>() {
+            [point, nth] => nth.parse().ok().map(|nth| (point.to_owned(), nth, None)),
+            [point, nth, file] => nth.parse().ok().map(|nth| (point.to_owned(), nth, Some(file.to_owned()))),
+            _ => None,
+        };
+        assert!(parts.as_ref().is_some_and(|(point, ..)| POINTS.contains(&point.as_str())), "COMITY_FAULT={text}");
         parts
     });
-    if let Some((point, nth)) = chosen
+    if let Some((point, nth, file)) = chosen
         && point == name
         && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth
     {
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        let _ = kill_process(getpid(), if file.is_some() { Signal::STOP } else { Signal::KILL });
+        while file.as_ref().is_some_and(|file| !std::path::Path::new(file).exists()) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 }
 

@@ -4,12 +4,16 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::{fmt, fs, path};
 
-use comity_os::environment;
+use comity_os::file_lock::LockFile;
 use comity_os::files::{self, Owner};
+use comity_os::{environment, lock};
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::fault;
 use crate::layout::{BYTES, DIRECTORY, Header, Layout, MAGIC, VERSION};
 
 /// What to do where a place is no good.
@@ -20,13 +24,16 @@ pub(crate) const ELSEWHERE: &str = "name a file in a folder that you may write t
 /// is one member of the table.
 pub const TABLE_AROUND: &str = "COMITY_RUN_TABLE";
 
+const ROOT: u32 = 0;
+
 /// The value of [`TABLE_AROUND`] for the user's own table.
 const OWN: &str = "own";
 
 /// Where the table is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The user's own, in the folder `/dev/shm/comity-UID`.
+    /// The user's own, in the folder `/dev/shm/comity-UID`. If another user has taken that name, the folder is
+    /// `/run/user/UID/comity`, in a folder that the system has made for the user.
     Own,
     /// A file that programs of several users or containers share.
     At(PathBuf),
@@ -55,6 +62,11 @@ impl Location {
     /// [`Location::around`].
     pub fn to_look_at() -> Option<Location> {
         Location::from_environment().or_else(Location::around)
+    }
+
+    /// Returns the table that [`Location::Own`] is for another user, to look at as root.
+    pub fn of_user(user: u32) -> Location {
+        Location::At(folder_of(user).join(file_name(VERSION)))
     }
 
     /// Returns the value of [`TABLE_AROUND`] for this table.
@@ -108,9 +120,19 @@ impl Location {
     }
 }
 
-/// Its name depends on the user alone, so that all logins of one user meet.
 fn own_folder() -> PathBuf {
-    format!("/dev/shm/comity-{}", files::user()).into()
+    folder_of(files::user())
+}
+
+/// The folder depends on the user alone, and on no variable, so that all logins of one user meet. All users may write
+/// to `/dev/shm`; only the system can make a folder in `/run/user`.
+fn folder_of(user: u32) -> PathBuf {
+    let usual = PathBuf::from(format!("/dev/shm/comity-{user}"));
+    let of_the_system = PathBuf::from(format!("/run/user/{user}"));
+    let owner = |path: &Path| fs::symlink_metadata(path).ok().map(|found| (found.is_dir(), Owner::of(&found)));
+    let is_taken = owner(&usual).is_some_and(|(_, owner)| owner.user != user);
+    let is_alternative = |(is_folder, owner): (bool, Owner)| is_folder && owner.user == user && owner.mode & 0o022 == 0;
+    if is_taken && owner(&of_the_system).is_some_and(is_alternative) { of_the_system.join("comity") } else { usual }
 }
 
 fn file_name(layout: u32) -> String {
@@ -129,7 +151,7 @@ pub(crate) fn open_trusted(path: &Path, most: u64) -> Option<File> {
     let file = open(path).ok()?;
     let metadata = file.metadata().ok()?;
     let is_usable = metadata.is_file() && metadata.len() <= most;
-    (is_usable && not_trusted(&metadata, &Location::At(path.to_owned())).is_none()).then_some(file)
+    (is_usable && not_trusted(&file, &metadata, &Location::At(path.to_owned())).is_none()).then_some(file)
 }
 
 /// `None` where there is no table of whatever layout that this process would use.
@@ -173,10 +195,24 @@ impl std::error::Error for TableError {}
 
 /// A table that was looked at and found good, in memory.
 pub(crate) struct Map {
-    memory: MmapRaw,
-    pub(crate) path: PathBuf,
-    /// Which file it is.
-    pub(crate) identity: (u64, u64),
+    /// The memory of `place`.
+    layout: AtomicPtr<Layout>,
+    place: Mutex<Place>,
+}
+
+/// Which file a table is.
+struct Place {
+    path: PathBuf,
+    identity: (u64, u64),
+    /// Its memory comes last. Before it is that of tables in whose place it came, which threads may still look at.
+    memory: Vec<MmapRaw>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.memory.clear();
+        fault::point("unmapped");
+    }
 }
 
 impl Map {
@@ -189,7 +225,7 @@ impl Map {
         // Another program may make it, or take it away, in between.
         for _ in 0..8 {
             match open(&path) {
-                Ok(file) => return Map::of(file, path, location),
+                Ok(file) => return Map::of(file, path, location, not_trusted),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => match create(&path, location) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(error) => return Err(TableError::new(&path, format!("cannot be made: {error}; {ELSEWHERE}"))),
@@ -201,32 +237,31 @@ impl Map {
         Err(TableError::new(&path, format!("comes and goes: something else removes it; {ELSEWHERE}")))
     }
 
-    /// Opens a table that is there.
+    /// Opens a table that is there, to look at it.
     pub(crate) fn open_existing(location: &Location) -> Result<Option<Map>, TableError> {
-        if *location == Location::Own {
-            match fs::symlink_metadata(own_folder()) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                metadata => trust_own_folder(metadata)?,
-            }
+        if !has_folder(location)? {
+            return Ok(None);
         }
         let path = location.path();
         match open(&path) {
-            Ok(file) => Map::of(file, path, location).map(Some),
+            Ok(file) => Map::of(file, path, location, not_trusted_to_look).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(refused(&path, &error)),
         }
     }
 
     /// Looks at everything that can be wrong before anything is mapped, or written.
-    fn of(mut file: File, path: PathBuf, location: &Location) -> Result<Map, TableError> {
+    fn of(
+        mut file: File,
+        path: PathBuf,
+        location: &Location,
+        not_trusted: fn(&File, &fs::Metadata, &Location) -> Option<&'static str>,
+    ) -> Result<Map, TableError> {
         let wrong = |what: &str| Err(TableError::new(&path, what));
         let read = |error: io::Error| TableError::new(&path, format!("cannot be read: {error}; {ELSEWHERE}"));
         let metadata = file.metadata().map_err(read)?;
         if !metadata.is_file() {
             return wrong("is not a regular file; name another in COMITY_TABLE");
-        }
-        if let Some(what) = not_trusted(&metadata, location) {
-            return wrong(what);
         }
         let mut head = [0; 16];
         let there = head.len().min(metadata.len() as usize);
@@ -247,29 +282,67 @@ impl Map {
         if bytes as usize != BYTES || metadata.len() != BYTES as u64 {
             return wrong("is cut short or has grown; `comity table clean` removes it if no program uses it");
         }
+        if let Some(what) = not_trusted(&file, &metadata, location) {
+            return wrong(what);
+        }
         let memory = MmapOptions::new().len(BYTES).map_raw(&file);
         let memory =
             memory.map_err(|error| TableError::new(&path, format!("cannot be mapped: {error}; {ELSEWHERE}")))?;
-        Ok(Map { memory, identity: files::identity(&metadata), path })
+        fault::point("mapped");
+        let layout = AtomicPtr::new(memory.as_mut_ptr().cast());
+        let place = Place { identity: files::identity(&metadata), path, memory: vec![memory] };
+        Ok(Map { layout, place: Mutex::new(place) })
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        lock(&self.place)
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.place().path.clone()
+    }
+
+    /// Opens the file to lock its bytes. `None`: the path names another file by now, or none.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub(crate) fn open_to_lock(&self) -> io::Result<Option<LockFile>> {
+        let place = self.place();
+        match LockFile::open(&place.path) {
+            Ok(lock) => Ok(Some(lock).filter(|lock| lock.identity() == place.identity)),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(cause),
+        }
     }
 
     pub(crate) fn layout(&self) -> &Layout {
-        // SAFETY: the mapping has the size of a layout, is aligned to a page, and lives as long as `self`. A layout
-        // has atomic words only, for which any bytes are valid, whichever program changes them.
-        unsafe { &*self.memory.as_ptr().cast::<Layout>() }
+        // SAFETY: the pointer is that of a mapping in `place`, which has the size of a layout, is aligned to a page, and
+        // lives as long as `self`. A layout has atomic words only, for which any bytes are valid, whichever program
+        // changes them.
+        unsafe { &*self.layout.load(Ordering::Acquire) }
     }
 
-    /// Whether the path still names this file.
-    pub(crate) fn is_in_place(&self) -> bool {
-        let metadata = open(&self.path).and_then(|file| file.metadata());
-        metadata.is_ok_and(|metadata| files::identity(&metadata) == self.identity)
+    /// Whether this is the table that a program joins now at `location`.
+    pub(crate) fn is_in_place(&self, location: &Location) -> bool {
+        let place = self.place();
+        let found = |file: File| {
+            let metadata = file.metadata().ok()?;
+            let is_trusted = not_trusted(&file, &metadata, location).is_none();
+            Some(is_trusted && files::identity(&metadata) == place.identity)
+        };
+        location.path() == place.path && open(&place.path).ok().and_then(found).unwrap_or(false)
+    }
+
+    /// Puts another table in the place of this one. The memory of this one stays until the end of `self`.
+    pub(crate) fn replace(&self, by: Map) {
+        let (mut place, mut by) = (self.place(), by.place());
+        place.memory.append(&mut by.memory);
+        std::mem::swap(&mut place.path, &mut by.path);
+        place.identity = by.identity;
+        let last = place.memory.last().expect("a table has memory");
+        self.layout.store(last.as_mut_ptr().cast(), Ordering::Release);
     }
 }
-
-// SAFETY: the memory is only reached through `layout`, which has atomic words only.
-unsafe impl Sync for Map {}
-// SAFETY: as above.
-unsafe impl Send for Map {}
 
 fn open(path: &Path) -> io::Result<File> {
     files::open_itself(path)
@@ -286,16 +359,28 @@ fn make_own_folder() -> Result<(), TableError> {
     }
 }
 
+/// Whether the folder of a table is there: of the own table, one that may be used.
+pub(crate) fn has_folder(location: &Location) -> Result<bool, TableError> {
+    if *location == Location::Own {
+        match fs::symlink_metadata(own_folder()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            metadata => trust_own_folder(metadata)?,
+        }
+    }
+    Ok(true)
+}
+
 /// The folder is the user's alone; in `/dev/shm` no other user can replace it then.
 fn trust_own_folder(metadata: io::Result<fs::Metadata>) -> Result<(), TableError> {
     let wrong = |what: &str| Err(TableError::new(&own_folder().join(file_name(VERSION)), what));
     match metadata {
         Err(error) => wrong(&format!("has a folder that cannot be looked at: {error}; {ELSEWHERE}")),
-        Ok(folder) if !folder.is_dir() => wrong("has no folder: a file or a link has its name; remove that"),
         Ok(folder) => match Owner::of(&folder) {
             Owner { user, .. } if user != files::user() => {
-                wrong(&format!("lies in a folder of another user ({user}); {ELSEWHERE}"))
+                let none = format!("there is no folder /run/user/{} to use instead", files::user());
+                wrong(&format!("lies in a folder of another user ({user}), and {none}; {ELSEWHERE}"))
             }
+            _ if !folder.is_dir() => wrong("has no folder: a file or a link has its name; remove that"),
             Owner { mode, .. } if mode & 0o077 != 0 => {
                 wrong("lies in a folder that is open to others; make its mode 0700")
             }
@@ -312,22 +397,45 @@ fn refused(path: &Path, error: &io::Error) -> TableError {
 }
 
 /// Which tables a program takes part in: its user's own. Where the user names a file, also root's, and those that a
-/// group of this process may write to.
-fn not_trusted(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
-    let me = files::user();
-    let Owner { user, group, mode } = Owner::of(metadata);
-    match location {
-        Location::Own if user != me => Some("belongs to another user; name a file of your own in COMITY_TABLE"),
+/// group of this process may write to. `None`: the program takes part.
+fn not_trusted(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
+    let Owner { mode, .. } = Owner::of(metadata);
+    let readers =
+        "may be read by some that may not write to it: they could lock its places; make its mode 0600 or 0660";
+    not_ours(metadata, location).or(match location {
         Location::Own if mode & 0o077 != 0 => Some("is open to other users; make its mode 0600, or remove it"),
         Location::Own => None,
         Location::At(_) if mode & 0o002 != 0 => Some("may be written by all users; take that away (chmod o-w)"),
+        // Their locks keep programs out, and keep the dead from being known as such.
+        Location::At(_) => files::lets_some_only_read(file, mode).then_some(readers),
+    })
+}
+
+/// Which tables a process looks at, and asks programs in: those that it could take part in, and root those of all users.
+fn not_trusted_to_look(file: &File, metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
+    if is_root_elsewhere(location) { None } else { not_trusted(file, metadata, location) }
+}
+
+/// Which tables a process cleans away: those that it could take part in but for who else may read or write them, and root
+/// those of all users.
+pub(crate) fn not_to_clean(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
+    if is_root_elsewhere(location) { None } else { not_ours(metadata, location) }
+}
+
+fn not_ours(metadata: &fs::Metadata, location: &Location) -> Option<&'static str> {
+    let Owner { user, group, mode } = Owner::of(metadata);
+    match location {
+        _ if user == files::user() => None,
+        Location::Own => Some("belongs to another user; name a file of your own in COMITY_TABLE"),
+        Location::At(_) if user == ROOT || mode & 0o020 != 0 && files::is_in_group(group) => None,
         Location::At(_) => {
-            let is_ours = user == me || user == 0;
-            let shares_group = mode & 0o020 != 0 && files::is_in_group(group);
-            let what = "belongs to another user and to no group that this program is in; see `comity table --help`";
-            (!is_ours && !shares_group).then_some(what)
+            Some("belongs to another user and to no group that this program is in; see `comity table --help`")
         }
     }
+}
+
+fn is_root_elsewhere(location: &Location) -> bool {
+    files::user() == ROOT && *location != Location::Own
 }
 
 /// A folder that gives its files its group, as this user or root has made it.
@@ -356,5 +464,8 @@ fn create(path: &Path, location: &Location) -> io::Result<()> {
         word.copy_from_slice(&number.to_le_bytes());
     }
     file.write_all(&bytes)?;
-    files::name(&file, path)
+    fault::point("file-made");
+    files::name(&file, path)?;
+    fault::point("file-named");
+    Ok(())
 }

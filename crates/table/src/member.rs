@@ -15,7 +15,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::io;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -91,6 +91,7 @@ pub fn draw_program() -> u64 {
 /// A claim that was on its way may go to the slot that it had. A core that is lost so is lent to others once that slot
 /// has been silent for [`STOPPED_AFTER`].
 pub struct Member {
+    location: Location,
     map: Map,
     profile: Profile,
     /// The slot that it took last.
@@ -121,6 +122,8 @@ pub struct Member {
     process: u32,
     /// Rounds so far.
     rounds: AtomicU32,
+    /// It has left a table that may not be used any more, and takes no slot until it may again.
+    keeps_out: AtomicBool,
     has_left: AtomicBool,
 }
 
@@ -130,22 +133,24 @@ impl Member {
     /// # Errors
     /// If the table cannot be used, or is full.
     pub fn join(location: &Location, profile: &Profile) -> Result<Member, TableError> {
+        let mut is_locked = false;
         for attempt in 0..10 {
             let map = Map::open(location)?;
-            let lock = match LockFile::open(&map.path) {
-                Ok(lock) => lock,
-                // It was removed meanwhile.
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => continue,
-                Err(cause) => {
-                    return Err(TableError::new(&map.path, format!("cannot be locked: {cause}; {ELSEWHERE}")));
-                }
+            let path = map.path();
+            let lock = map.open_to_lock();
+            let lock =
+                lock.map_err(|cause| TableError::new(&path, format!("cannot be locked: {cause}; {ELSEWHERE}")))?;
+            // `None`: it was removed or replaced meanwhile.
+            let slot = match &lock {
+                Some(lock) => take_slot(map.layout(), &path, lock)?,
+                None => None,
             };
-            let same = lock.identity() == map.identity;
-            let slot = if same { take_slot(&map, &lock)? } else { None };
+            is_locked = lock.is_some() && slot.is_none() && map.is_in_place(location);
             // One that was removed meanwhile would be this program's alone.
-            if let Some(slot) = slot.filter(|_| map.is_in_place()) {
+            if let Some((slot, lock)) = slot.zip(lock).filter(|_| map.is_in_place(location)) {
                 let process = std::process::id();
                 let member = Member {
+                    location: location.clone(),
                     map,
                     profile: profile.clone(),
                     slot: AtomicU32::new(0),
@@ -163,21 +168,28 @@ impl Member {
                     stands_for: AtomicU32::new(process),
                     process,
                     rounds: AtomicU32::new(0),
+                    keeps_out: AtomicBool::new(false),
                     has_left: AtomicBool::new(false),
                 };
                 profile.may_use.store(&member.may_use);
                 member.introduce(slot);
                 return Ok(member);
             }
-            if same && map.is_in_place() && used(map.layout()).count() == SLOTS {
+            if is_locked && used(map.layout()).count() == SLOTS {
                 let what = format!("is full: {SLOTS} programs are in it; name another file in COMITY_TABLE");
-                return Err(TableError::new(&map.path, what).full());
+                return Err(TableError::new(&path, what).full());
             }
             // All slots are locked, but not by programs: it is being cleaned away, and the cleaner may have to wait
             // for a core.
             std::thread::sleep(Duration::from_millis(1 << attempt));
         }
-        Err(TableError::new(&location.path(), format!("comes and goes: something else removes it; {ELSEWHERE}")))
+        let what = if is_locked {
+            "has the locks of all places held, but no programs in them: end the process that holds the locks (see \
+             `lslocks`), or remove the file"
+        } else {
+            "comes and goes: something else removes it"
+        };
+        Err(TableError::new(&location.path(), format!("{what}; {ELSEWHERE}")))
     }
 
     /// Only with the slot's lock.
@@ -232,17 +244,63 @@ impl Member {
         self.is_in.store(false, Ordering::Release);
         let mut own = lock(&self.lock);
         let Some(lock) = self.open_anew() else { return };
-        if let Ok(Some(slot)) = take_slot(&self.map, &lock) {
+        if let Ok(Some(slot)) = take_slot(self.layout(), &self.map.path(), &lock) {
             *own = lock;
             self.introduce(slot);
             self.want(self.waits.load(Ordering::Relaxed));
         }
     }
 
+    /// Looks whether the table is still the one that a program joins now at this location, and that it may be used. If
+    /// not, the program leaves it. If there is another in its place, or one can be made, the program has a slot there
+    /// from the next round on. To be called every few seconds, by the thread that calls [`Member::round`].
+    ///
+    /// A table may be removed under its programs: by `rm`, by a cleaner of `/dev/shm`, or by the system when a user logs
+    /// out (`RemoveIPC` of systemd-logind). Where no other can be opened, its programs go on sharing what they have mapped.
+    ///
+    /// # Errors
+    /// If the table may not be used any more. The program is alone then, until a later call finds that it may.
+    pub fn follow(&self) -> Result<(), TableError> {
+        if std::process::id() != self.process || self.has_left.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if self.map.is_in_place(&self.location) {
+            self.keeps_out.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
+        match Map::open(&self.location) {
+            Ok(map) => {
+                self.vacate();
+                self.map.replace(map);
+                fault::point("table-replaced");
+                self.keeps_out.store(false, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) if self.open_anew().is_some() => {
+                self.keeps_out.store(true, Ordering::Relaxed);
+                self.vacate();
+                Err(error)
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Gives up the slot and all that the program has in the table.
+    fn vacate(&self) {
+        if !self.has_its_place() {
+            return;
+        }
+        self.own().desire.store(0, Ordering::Release);
+        (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
+        self.is_in.store(false, Ordering::Release);
+        reap(self.layout(), self.slot());
+        lock(&self.lock).unlock(byte(self.slot()));
+    }
+
     /// A descriptor of its own that nothing else in the process can have closed before. `None` where the path does not
     /// name this table, or cannot be opened.
     fn open_anew(&self) -> Option<LockFile> {
-        LockFile::open(&self.map.path).ok().filter(|lock| lock.identity() == self.map.identity)
+        self.map.open_to_lock().ok().flatten()
     }
 
     fn layout(&self) -> &Layout {
@@ -431,7 +489,8 @@ impl Member {
     /// A program that has lost its slot takes another; as long as there is none, it is alone.
     pub fn round(&self, desire: u32, awake: u32) -> Standing {
         let now = now_ns();
-        if !self.has_its_place() && !self.has_left.load(Ordering::Relaxed) {
+        let is_out = self.has_left.load(Ordering::Relaxed) || self.keeps_out.load(Ordering::Relaxed);
+        if !self.has_its_place() && !is_out {
             self.rejoin();
         }
         if self.own_slot().is_none() {
@@ -659,14 +718,11 @@ impl Member {
     /// this any more. Nothing but waiting may be asked of it afterwards.
     pub fn leave(&self) {
         // In a forked child this is a copy of what is the parent's, and another thread may have had the lock.
-        if std::process::id() != self.process || self.has_left.swap(true, Ordering::AcqRel) || !self.has_its_place() {
+        if std::process::id() != self.process || self.has_left.swap(true, Ordering::AcqRel) {
             return;
         }
         fault::point("leaving");
-        self.own().desire.store(0, Ordering::Release);
-        (0..CORES).take_while(|_| self.release(None).is_some()).for_each(drop);
-        reap(self.layout(), self.slot());
-        lock(&self.lock).unlock(byte(self.slot()));
+        self.vacate();
         fault::point("left");
     }
 
@@ -694,12 +750,12 @@ impl std::fmt::Debug for Member {
 }
 
 /// Takes the first slot with a free lock. What a dead program left there is cleared away. `None`: all are taken.
-fn take_slot(map: &Map, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
+fn take_slot(layout: &Layout, path: &Path, lock: &LockFile) -> Result<Option<SlotId>, TableError> {
     for slot in (0..SLOTS).filter_map(SlotId::new) {
         let locked = lock.try_lock(byte(slot));
-        if locked.map_err(|cause| TableError::new(&map.path, format!("cannot be locked: {cause}; {ELSEWHERE}")))? {
+        if locked.map_err(|cause| TableError::new(path, format!("cannot be locked: {cause}; {ELSEWHERE}")))? {
             fault::point("slot-locked");
-            if reap(map.layout(), slot) {
+            if reap(layout, slot) {
                 return Ok(Some(slot));
             }
             lock.unlock(byte(slot));

@@ -12,7 +12,7 @@ use comity_policy::allotment::{Claim, Division, LINEAR, Proposal, due_milli};
 use crate::layout::{
     BYTES, CORES, CPU_TIME, FRAMES, OBEYS, PROPOSES, SHORTFALL, SLOTS, SWITCHES, TAKEN, TAKES_TURNS, THIEVES, WAY,
 };
-use crate::map::{Location, Map, TableError};
+use crate::map::{Location, Map, TableError, has_folder, not_to_clean};
 use crate::member::{MOST_WEIGHT, byte, is_stopped, load};
 use crate::{CoreSet, SlotId, Thieves, text, thieves};
 use comity_protocol::orders::Requests;
@@ -136,12 +136,10 @@ impl Snapshot {
     /// If it cannot be used.
     pub fn take(location: &Location) -> Result<Option<Snapshot>, TableError> {
         let Some(map) = Map::open_existing(location)? else { return Ok(None) };
-        let lock = match LockFile::open(&map.path) {
-            Ok(lock) => lock,
-            // It was removed meanwhile.
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(cause) => return Err(TableError::new(&map.path, format!("cannot be looked into: {cause}"))),
-        };
+        let lock = map.open_to_lock();
+        let lock = lock.map_err(|cause| TableError::new(&map.path(), format!("cannot be looked into: {cause}")))?;
+        // It was removed or replaced meanwhile.
+        let Some(lock) = lock else { return Ok(None) };
         let (layout, now) = (map.layout(), now_ns());
         let ago = |then: u64| Duration::from_nanos(now.saturating_sub(then));
         let of = |wanted: &dyn Fn(usize) -> bool| (0..CORES).filter(|core| wanted(*core)).collect::<CoreSet>();
@@ -320,6 +318,9 @@ pub fn path_to_clean(location: &Location) -> PathBuf {
 /// # Errors
 /// If it is no table, or cannot be opened or removed.
 pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
+    if !has_folder(location)? {
+        return Ok(Cleaned::NoTable);
+    }
     let path = path_to_clean(location);
     let error = |what: String| TableError::new(&path, what);
     match std::fs::symlink_metadata(&path) {
@@ -329,7 +330,11 @@ pub fn clean(location: &Location) -> Result<Cleaned, TableError> {
         Ok(metadata) if metadata.len() > 64 * BYTES as u64 => {
             return Err(error("is far larger than any core table, so it stays".to_owned()));
         }
-        Ok(_) => {}
+        Ok(metadata) => {
+            if let Some(what) = not_to_clean(&metadata, location) {
+                return Err(error(what.to_owned()));
+            }
+        }
     }
     if *location != Location::Own && !begins_like_a_table(&path) {
         return Err(error("does not begin as a core table does, so it stays; remove it by hand".to_owned()));

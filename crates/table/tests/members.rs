@@ -387,3 +387,45 @@ fn threads_that_claim_and_release_at_once_never_hold_one_core_twice() {
     }
     assert_eq!(harness::unsound(&table.path()), [""; 0]);
 }
+
+/// Removed as by `rm`, by a cleaner of `/dev/shm`, or by the system at a logout.
+#[test]
+fn programs_of_a_removed_table_meet_those_that_begin_later() {
+    let table = Table::new();
+    let old = [1, 2].map(|program| table.join(program, 6));
+    rounds(&[(&old[0], 6), (&old[1], 6)]);
+    assert_eq!(claim_all(&old[0], true).len(), 3);
+    std::fs::remove_file(table.path()).unwrap();
+    let new = table.join(3, 6);
+    assert!(new.round(6, 1).alone);
+    for member in &old {
+        member.follow().unwrap();
+        assert!(member.held().is_empty());
+    }
+    rounds(&[(&old[0], 6), (&old[1], 6), (&new, 6), (&old[0], 6), (&old[1], 6)]);
+    let programs = Snapshot::take(&table.location()).unwrap().unwrap().programs;
+    let names: Vec<_> = programs.iter().map(|program| program.name.as_str()).collect();
+    assert_eq!(names, ["program 3", "program 1", "program 2"]);
+    for member in [&old[0], &old[1], &new] {
+        assert_eq!(claim_all(member, true).len(), 2);
+    }
+    assert_eq!(harness::unsound(&table.path()), [""; 0]);
+    // It is told of cores there.
+    let heard = old[1].bell();
+    old[1].want(true);
+    new.release(None);
+    assert_ne!(old[1].bell(), heard);
+}
+
+#[test]
+fn programs_of_a_table_that_no_other_can_replace_go_on_sharing_it() {
+    let table = Table::new();
+    let members = [1, 2].map(|program| table.join(program, 6));
+    rounds(&[(&members[0], 6), (&members[1], 6)]);
+    std::fs::remove_dir_all(table.folder()).unwrap();
+    for member in &members {
+        member.follow().unwrap();
+    }
+    assert_eq!(members[0].round(6, 1).owned, 3);
+    assert_eq!(claim_all(&members[0], true).len(), 3);
+}

@@ -1,17 +1,21 @@
-//! Which files a program makes and uses, and for which user.
+//! Which files a program makes and uses, and for which user. The rows of the table in `docs/guide/src/security.md` are
+//! tests here, each with an attacker who has the rights of that row and no more. What a writer of the table can do is in
+//! `hostile.rs`.
 
 mod harness;
 
 use std::fs::{self, DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use comity_os::environment;
-use comity_table::{Location, Member};
+use comity_table::{Location, Member, Request, Snapshot, clean, request};
 use harness::roles::{command, play};
-use harness::{Table, profile};
+use harness::{Table, profile, wait_until};
+use rustix::fs::{FlockOperation, XattrFlags};
 
 /// Users and groups that need not have a name.
 const OWNER: u32 = 65_534;
@@ -21,14 +25,19 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Plays a role as `program` and returns what it printed.
-fn run(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Command)) -> Output {
+/// A process that plays a role as `program`.
+fn role(program: &Path, role: &str, table: &Path, settings: impl FnOnce(&mut Command)) -> Child {
     let usual = command("child", role, 1, table);
     let mut command = Command::new(program);
     command.args(usual.get_args()).envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     settings(&mut command);
-    let mut child = command.spawn().unwrap();
+    command.spawn().unwrap()
+}
+
+/// Plays a role as `program` and returns what it printed.
+fn run(program: &Path, name: &str, table: &Path, settings: impl FnOnce(&mut Command)) -> Output {
+    let mut child = role(program, name, table, settings);
     // Its end would end the role.
     let _stdin = child.stdin.take();
     child.wait_with_output().unwrap()
@@ -79,6 +88,138 @@ fn a_program_with_more_rights_than_its_caller_does_not_obey_its_callers_environm
     }
     assert!(output.status.success() && said.contains("its own table"), "{said}");
     assert_eq!(fs::read_dir(&private).unwrap().count(), 0, "the caller had it make a file");
+}
+
+fn why_not(location: &Location) -> String {
+    Member::join(location, &profile(2, 0..2)).expect_err("the table may not be used").to_string()
+}
+
+/// An attacker who may only read holds read locks on the bytes of all places.
+#[test]
+fn who_may_only_read_a_table_keeps_nobody_out_of_it() {
+    let table = Table::new();
+    let member = table.join(1, 2);
+    assert_eq!(member.round(2, 1).owned, 2);
+    for mode in [0o644, 0o640, 0o664] {
+        fs::set_permissions(table.path(), Permissions::from_mode(mode)).unwrap();
+        assert!(why_not(&table.location()).contains("may be read by some that may not write to it"), "{mode:o}");
+    }
+    // Who was in it leaves, and comes back when it may be used again.
+    let left = member.follow().expect_err("readers could keep this program in when it is dead").to_string();
+    assert!(left.contains("make its mode 0600 or 0660"), "{left}");
+    assert!(member.round(2, 1).alone && !table.file().is_used(member.slot()));
+
+    let program = copy(table.folder());
+    let as_reader = |command: &mut Command| {
+        if is_root() {
+            command.uid(CALLER).gid(CALLER);
+        }
+    };
+    let mut reader = role(&program, "hold all places", &table.path(), as_reader);
+    let mut said = BufReader::new(reader.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap() == "held"));
+    // It has the file open, and holds the locks for longer than it may read the file.
+    for mode in [0o600, 0o660] {
+        fs::set_permissions(table.path(), Permissions::from_mode(mode)).unwrap();
+        let locked = why_not(&table.location());
+        assert!(locked.contains("has the locks of all places held, but no programs in them"), "{locked}");
+    }
+    member.follow().unwrap();
+    assert!(member.round(2, 1).alone);
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    wait_until("the program is in the table again", || member.round(2, 1).owned == 2 && member.has_its_place());
+}
+
+#[test]
+fn a_table_that_an_access_control_list_lets_somebody_only_read_is_refused() {
+    let table = Table::new();
+    drop(table.join(1, 2));
+    // The version, then kind, permissions and number of each entry: owner, a user, the group, the mask and others.
+    let list = |of_user: u16, mask: u16| -> Vec<u8> {
+        let entry = |kind: u16, permissions: u16, number: u32| {
+            [&kind.to_le_bytes()[..], &permissions.to_le_bytes(), &number.to_le_bytes()].concat()
+        };
+        let entries =
+            [(1, 6, u32::MAX), (2, of_user, CALLER), (4, 0, u32::MAX), (16, mask, u32::MAX), (32, 0, u32::MAX)];
+        let entries = entries.map(|(kind, permissions, number)| entry(kind, permissions, number)).concat();
+        [&2u32.to_le_bytes()[..], &entries].concat()
+    };
+    let set = |list: &[u8]| rustix::fs::setxattr(table.path(), "system.posix_acl_access", list, XattrFlags::empty());
+    if set(&list(6, 6)).is_err() {
+        eprintln!("skipped: the file system of {} has no access control lists", table.folder().display());
+        return;
+    }
+    drop(table.join(1, 2));
+    for (of_user, mask) in [(4, 6), (6, 4)] {
+        set(&list(of_user, mask)).unwrap();
+        assert!(why_not(&table.location()).contains("may be read by some"), "{of_user} {mask}");
+    }
+}
+
+/// An attacker lays a link, or a folder, in the place of another user's folder.
+#[test]
+fn who_has_taken_the_name_of_a_users_folder_has_nothing_of_that_users() {
+    if !is_root() {
+        eprintln!("skipped: only root can play two users");
+        return;
+    }
+    let table = Table::new();
+    let program = copy(table.folder());
+    let user = 2_000_000 + std::process::id();
+    let folder = PathBuf::from(format!("/dev/shm/comity-{user}"));
+    let private = table.folder().join("private");
+    DirBuilder::new().mode(0o700).create(&private).unwrap();
+    fs::write(private.join("layout-2"), "").unwrap();
+    for path in [&private, &private.join("layout-2")] {
+        chown(path, Some(user), Some(user)).unwrap();
+    }
+    symlink(&private, &folder).unwrap();
+    lchown(&folder, Some(CALLER), Some(CALLER)).unwrap();
+    let said = |name: &str, of_the_system: bool| {
+        // A `/run` of its own, with a folder of the user or without.
+        let made = if of_the_system { "mkdir -p -m 755 /run/user && mkdir -m 700 $0 && chown $1 $0 &&" } else { "" };
+        let script = format!("mount -t tmpfs tmpfs /run && {made} shift && exec \"$@\"");
+        let usual = command("child", name, 1, Path::new(""));
+        let mut unshare = Command::new("unshare");
+        unshare.args(["-m", "sh", "-c", &script]).args([format!("/run/user/{user}"), user.to_string()]);
+        unshare.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={user}"), "--clear-groups"]);
+        unshare.arg(&program).args(usual.get_args());
+        unshare.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().and_then(|mut child| {
+            let _stdin = child.stdin.take();
+            child.wait_with_output()
+        });
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let refused = [said("clean the own table", false), said("join the own table", false)];
+    let is_kept = private.join("layout-2").exists();
+    // A program joins in the folder that the system has made instead, and one that cleans finds that table.
+    let instead = [said("join the own table", true), said("clean the own table", true)];
+    let _ = fs::remove_file(&folder);
+    let why = format!("lies in a folder of another user ({CALLER}), and there is no folder /run/user/{user}");
+    assert!(refused.iter().all(|said| said.contains(&why)), "{refused:?}");
+    assert!(is_kept, "the link was followed");
+    assert!(instead[0].contains("joined") && instead[1].contains("NoTable"), "{instead:?}");
+}
+
+/// Root writes to any file, and so may look at any table and ask its programs for something. It takes part in none but
+/// its own and those that it names and trusts.
+#[test]
+fn root_looks_at_the_table_of_any_user() {
+    if !is_root() {
+        eprintln!("skipped: only root may do it");
+        return;
+    }
+    let table = Table::new();
+    let member = table.join(1, 2);
+    member.round(2, 1);
+    let _obeys = member.requests();
+    chown(table.path(), Some(OWNER), Some(OWNER)).unwrap();
+    let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
+    request(&table.location(), &snapshot.programs[0], &[Request::Weight(Some(7))]).unwrap();
+    assert_eq!(member.requests().weight, Some(7));
+    assert!(why_not(&table.location()).contains("belongs to another user"));
 }
 
 #[test]
@@ -136,6 +277,7 @@ fn the_own_table_lies_in_a_folder_of_the_users_alone() {
     let open = as_the_user();
     fs::remove_dir(&folder).unwrap();
     fs::write(&folder, "").unwrap();
+    chown(&folder, Some(user), Some(user)).unwrap();
     let file = as_the_user();
     fs::remove_file(&folder).unwrap();
     assert!(said(&refused).contains("lies in a folder of another user (0)"), "{refused:?}");
@@ -157,6 +299,17 @@ fn child() {
                 other => drop(Member::join(&other.unwrap(), &profile(1, 0..2)).unwrap()),
             }
         }
+        "hold all places" => {
+            let Some(Location::At(path)) = Location::from_environment() else { panic!("a role has a table") };
+            let file = fs::File::open(path).unwrap();
+            rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockShared).unwrap();
+            println!("held");
+            std::thread::sleep(harness::LIMIT);
+        }
+        "clean the own table" => match clean(&Location::Own) {
+            Ok(cleaned) => println!("{cleaned:?}"),
+            Err(error) => println!("{error}"),
+        },
         "join the own table" => match Member::join(&Location::Own, &profile(1, 0..2)) {
             Ok(_) => println!("joined"),
             Err(error) => println!("{error}"),

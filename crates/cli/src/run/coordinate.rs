@@ -174,6 +174,8 @@ struct Coordinator<'a> {
     /// The cores that it may use, and a quota lets it.
     usable: u32,
     surveyed: Instant,
+    /// When it was last looked whether the table is still in its place.
+    followed: Instant,
     /// Processor time that the command was seen to use.
     used: Duration,
     record: Record,
@@ -255,6 +257,7 @@ impl Coordinator<'_> {
             throttle: Throttle::of(terms.process),
             usable: terms.most,
             surveyed: Instant::now(),
+            followed: Instant::now(),
             used: Duration::ZERO,
             record: Record::default(),
             own: terms.own(),
@@ -275,6 +278,11 @@ impl Coordinator<'_> {
                 break;
             }
             let now = now_ns();
+            if self.followed.elapsed() >= SURVEY {
+                self.followed = Instant::now();
+                // The command's standard error is not this process's to write to any more.
+                let _is_alone = self.command.member.follow();
+            }
             let told = self.obey(now);
             if let Some(rests_for) = told.rests_for(now) {
                 if !self.is_resting || self.surveyed.elapsed() >= SURVEY {

@@ -347,6 +347,20 @@ fn the_table_shows_the_command_and_a_kill_leaves_nothing_of_it() {
     assert!(is_empty(&table));
 }
 
+#[test]
+fn a_command_whose_table_is_removed_is_in_the_next_one() {
+    let (_folder, table) = place();
+    let [busy, asleep] = [&["sh", "-c", BURN][..], &["sleep", "600"]].map(|words| Running::start(&table, words));
+    let are_there = || [&busy, &asleep].iter().all(|running| running.entry(&table).is_some());
+    for _ in 0..2 {
+        wait_until("both are in the table", are_there);
+        fs::remove_file(&table).unwrap();
+        // What begins now makes another.
+        let next = Running::start(&table, &["sleep", "600"]);
+        wait_until("all are in the next table", || are_there() && next.entry(&table).is_some());
+    }
+}
+
 /// It takes part, desires nothing and holds nothing, at one and the same time.
 fn asks_for_none(running: &Running, table: &Path) -> bool {
     running.entry(table).is_some_and(|entry| entry["desire"] == 0 && held(&entry) == 0)

@@ -212,6 +212,37 @@ fn another_user_is_refused_and_root_is_not() {
     own.wait().unwrap();
 }
 
+#[test]
+fn root_sees_and_sets_the_programs_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can play two users");
+        return;
+    }
+    // A user that no other test has.
+    let user = 3_000_000 + std::process::id();
+    let folder = format!("/dev/shm/comity-{user}");
+    let bin = tempfile::tempdir().unwrap();
+    fs::set_permissions(bin.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = bin.path().join("comity");
+    // See above.
+    let copied = Command::new("cp").args([env!("CARGO_BIN_EXE_comity").as_ref(), program.as_os_str()]).status();
+    assert!(copied.unwrap().success());
+    let mut run = Command::new(&program);
+    run.args(["run", "sleep", "600"]).uid(user).gid(user).current_dir("/").env_remove("COMITY_TABLE");
+    let mut running = run.spawn().unwrap();
+    let process = running.id().to_string();
+    let table = Path::new(&folder).join("layout-2");
+    wait_for(&table, running.id(), "it takes part", |entry| entry["obeys"] == true);
+    // Where COMITY_TABLE says nothing, the process says whose table it is.
+    let mut set = comity();
+    let set = set.env_remove("COMITY_TABLE").args(["set", &process, "--weight", "9"]).output().unwrap();
+    wait_for(&table, running.id(), "it obeys", |entry| entry["weight"] == 9);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+}
+
 /// Killed at any moment: a word is as it was or as it was to be.
 #[test]
 fn a_killed_setter_leaves_nothing() {

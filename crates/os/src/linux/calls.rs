@@ -1,4 +1,5 @@
-//! The calls of Linux's C library that the other files are made of. None allocates, but for [`groups`].
+//! The calls of Linux's C library that the other files are made of. None allocates, but for [`groups`]
+//! and [`access_list`].
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -269,6 +270,18 @@ pub(crate) const ARE_SHARED: bool = true;
 
 pub(crate) fn owner(metadata: &Metadata) -> Owner {
     Owner { user: metadata.uid(), group: metadata.gid(), mode: metadata.mode() & 0o7777 }
+}
+
+/// The access control list of a file, as the kernel stores it. `None`: the file has none.
+pub(crate) fn access_list(file: &File) -> Option<Vec<u8>> {
+    let mut list = vec![0; 4096];
+    // SAFETY: the name has an end, and the kernel writes to `list` at most as many bytes as it has.
+    let bytes = unsafe {
+        let name = c"system.posix_acl_access".as_ptr();
+        libc::fgetxattr(file.as_raw_fd(), name, list.as_mut_ptr().cast(), list.len())
+    };
+    list.truncate(usize::try_from(bytes).ok()?);
+    Some(list)
 }
 
 pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {

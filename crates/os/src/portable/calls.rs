@@ -172,6 +172,10 @@ pub(crate) fn owner(_metadata: &Metadata) -> Owner {
     Owner { user: 0, group: 0, mode: 0 }
 }
 
+pub(crate) fn access_list(_file: &File) -> Option<Vec<u8>> {
+    None
+}
+
 pub(crate) fn identity(_metadata: &Metadata) -> (u64, u64) {
     (0, 0)
 }

@@ -170,7 +170,7 @@ struct Coordinator<'a> {
     ended: Times,
     mender: Mender,
     mended: Instant,
-    /// When the nice value and the task group of the process were last read.
+    /// When the nice value and the task group of the process were last read, and its table looked for.
     weighed: Instant,
     /// Processor time that the process had before it joined.
     before: Duration,
@@ -278,6 +278,9 @@ impl<'a> Coordinator<'a> {
         if self.weighed.elapsed() >= LIMITS {
             self.weighed = Instant::now();
             self.program.follow_nice();
+            if let Err(error) = self.member.follow() {
+                goes_without(&error.to_string());
+            }
             self.member.publish_group(task_group::of_process(std::process::id()));
         }
         let is_narrow = pools.iter().any(|pool| pool.registry.masks.is_narrow());

@@ -46,6 +46,7 @@ impl Table for View<'_> {
         let (counter, point) = match change {
             Change::Claimed(_) => (&own.claimed, "core-claimed"),
             Change::TakenBack(_) => (&own.taken_back, "core-taken-back"),
+            Change::Released(core) if self.load(core).owner() == Some(self.me) => (&own.released, "core-lent"),
             Change::Released(_) => (&own.released, "core-released"),
         };
         count(counter);

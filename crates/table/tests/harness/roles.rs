@@ -78,6 +78,11 @@ pub fn command(child: &str, role: &str, seed: u64, table: &Path) -> Command {
     command
 }
 
+/// As [`command`], from a test that is not in an integration test: the other version's program is one.
+pub fn stand_in(child: &str, role: &str, seed: u64, table: &Path) -> Command {
+    command(if other_build().is_some() && seed % 2 == 1 { "child" } else { child }, role, seed, table)
+}
+
 /// Plays the role that this process was started for, if it was.
 pub fn play(others: impl FnOnce(&str)) {
     let Ok(role) = std::env::var(ROLE) else { return };
