@@ -109,6 +109,17 @@ pub fn is_of_this_namespace() -> bool {
         .is_none_or(|ids| ids.split_ascii_whitespace().count() == 1)
 }
 
+/// Returns a number of this process. Each caller in the process gets the same number. No other process of this machine
+/// has it, in all likelihood; a forked child has another. `None` if `/proc` does not tell.
+pub fn number_of_this_process() -> Option<u64> {
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let start = Stat::read("/proc/self/stat")?.start;
+    let words = [u64::from(std::process::id()), start].map(u64::to_le_bytes);
+    let bytes = namespace.as_os_str().as_encoded_bytes().iter().chain(words.as_flattened());
+    // FNV-1a: builds by different compilers compute the same.
+    Some(bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+}
+
 /// The control groups of a process, as the kernel writes them. `None` if it has ended.
 pub fn control_groups(process: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{process}/cgroup")).ok()
@@ -183,6 +194,7 @@ mod tests {
     fn this_process_and_its_threads_are_found() {
         let me = std::process::id();
         let stat = Stat::of_process(me).unwrap();
+        assert!(number_of_this_process().is_some() && number_of_this_process() == number_of_this_process());
         assert!(processes().contains(&me) && lives(me, stat.start) && !lives(me, stat.start + 1));
         std::thread::spawn(move || {
             let thread = ThreadId::current().as_raw() as u32;

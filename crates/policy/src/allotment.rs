@@ -175,8 +175,9 @@ pub fn deq_in_turn(cores: u32, claims: &[Claim], phase: u64) -> Vec<Allotted> {
     in_turn(cores, claims, phase, fill)
 }
 
-/// One level of a division: what each party has, and how long until a turn of its begins or ends.
-type Divide = fn(u64, &[Party], u64) -> Vec<(u64, Option<u64>)>;
+/// Divides cores among programs, and what each program gets among its parties. Returns what each party has, program by
+/// program, and how long until a turn of the party begins or ends.
+type Divide = fn(u64, &[Vec<Party>], u64) -> Vec<(u64, Option<u64>)>;
 
 /// What programs, and of these their parties, have where the programs `divide` all cores.
 fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allotted> {
@@ -186,18 +187,16 @@ fn in_turn(cores: u32, claims: &[Claim], phase: u64, divide: Divide) -> Vec<Allo
     let mut programs: Vec<&[usize]> =
         sorted.chunk_by(|one, other| claims[*one].program == claims[*other].program).collect();
     programs.sort_by_key(|parties| parties[0]);
-    let together = |parties: &&[usize]| Party {
-        weight: parties.iter().map(|nth| claims[*nth].weight).max().unwrap_or(1),
-        desire: parties.iter().map(|nth| u64::from(claims[*nth].desire)).sum(),
+    let party = |nth: &usize| Party {
+        weight: claims[*nth].weight.max(1).into(),
+        desire: claims[*nth].desire.min(cores).into(),
     };
-    let shares = divide(u64::from(cores), &programs.iter().map(together).collect::<Vec<_>>(), phase);
+    let parties: Vec<Vec<Party>> = programs.iter().map(|program| program.iter().map(party).collect()).collect();
     let mut allotments = vec![Allotted { cores: 0, until_change: None }; claims.len()];
-    for (program, (share, until_change)) in programs.iter().zip(shares) {
-        let parties: Vec<Party> = program.iter().map(|nth| Party::from(claims[*nth])).collect();
-        for (nth, (allotment, _)) in program.iter().zip(fill(share, &parties, phase)) {
-            let cores = u32::try_from(allotment).expect("no party gets more than it desires");
-            allotments[*nth] = Allotted { cores, until_change };
-        }
+    let given = divide(cores.into(), &parties, phase);
+    for (nth, (cores, until_change)) in programs.into_iter().flatten().zip(given) {
+        let cores = u32::try_from(cores).expect("no party gets more than it desires");
+        allotments[*nth] = Allotted { cores, until_change };
     }
     allotments
 }
@@ -210,60 +209,95 @@ pub fn scattered(turn: u64) -> u64 {
 
 #[derive(Clone, Copy)]
 struct Party {
-    weight: u32,
+    weight: u64,
     desire: u64,
 }
 
-impl From<Claim> for Party {
-    fn from(claim: Claim) -> Party {
-        Party { weight: claim.weight, desire: claim.desire.into() }
+impl Party {
+    /// A program as one party.
+    fn of(parties: &[Party]) -> Party {
+        Party {
+            weight: parties.iter().map(|party| party.weight).max().unwrap_or(1),
+            desire: parties.iter().map(|party| party.desire).sum(),
+        }
+    }
+
+    /// The weight of a party that has a turn.
+    fn turn(&self) -> u64 {
+        if self.desire > 0 { self.weight } else { 0 }
     }
 }
 
-/// One level of [`deq`]: what each party has, and how long until a turn of its begins or ends.
-fn fill(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
-    let weight = |nth: &usize| u64::from(parties[*nth].weight.max(1));
-    let mut given = vec![(0, None); parties.len()];
-    let mut left = cores;
+/// The number of parts into which a core is divided is a multiple of this, so that parties of equal weight get equal
+/// parts of any share.
+const FINE: u128 = 1 << 10;
+
+/// Returns the parties that desire no more than their share of so many parts, each with what it desires, and `None` for
+/// the others. Returns what is left for these others, and their weight. `parts`: into how many a core is divided.
+fn sate(mut left: u128, parties: &[Party], parts: u128) -> (Vec<Option<u128>>, u128, u128) {
+    let desire = |nth: &usize| u128::from(parties[*nth].desire) * parts;
+    let weight = |nth: &usize| u128::from(parties[*nth].weight);
+    let mut given = vec![Some(0); parties.len()];
     let mut open: Vec<usize> = (0..parties.len()).filter(|nth| parties[*nth].desire > 0).collect();
-    let mut total: u64 = open.iter().map(weight).sum();
+    let mut total: u128 = open.iter().map(weight).sum();
     // A party that desires no more than its share gets that, which leaves the others larger shares.
     loop {
-        let is_sated =
-            |nth: &usize| u128::from(parties[*nth].desire) * u128::from(total) <= u128::from(left * weight(nth));
-        let (sated, hungry): (Vec<usize>, Vec<usize>) = open.iter().partition(|nth| is_sated(nth));
+        let (sated, hungry): (Vec<usize>, Vec<usize>) =
+            open.iter().partition(|nth| desire(nth) * total <= left * weight(nth));
         open = hungry;
         for nth in &sated {
-            given[*nth].0 = parties[*nth].desire;
-            left -= given[*nth].0;
+            given[*nth] = Some(desire(nth));
+            left -= desire(nth);
         }
         total = open.iter().map(weight).sum();
         if sated.is_empty() || open.is_empty() {
             break;
         }
     }
+    open.into_iter().for_each(|nth| given[nth] = None);
+    (given, left, total)
+}
+
+/// The division of [`deq`]: what each party has, and how long until a turn of its begins or ends.
+fn fill(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
+    let together: Vec<Party> = programs.iter().map(|parties| Party::of(parties)).collect();
+    let (sated, left, total) = sate(cores.into(), &together, 1);
+    // What each party has over a frame, in parts of a core.
+    let core = total.max(1) * FINE;
+    let mut shares = Vec::new();
+    for ((parties, program), sated) in programs.iter().zip(together).zip(sated) {
+        let share = sated.map_or(left * u128::from(program.weight) * FINE, |cores| cores * core);
+        let (sated, mut left, mut total) = sate(share, parties, core);
+        shares.extend(parties.iter().zip(sated).map(|(party, sated)| {
+            sated.unwrap_or_else(|| {
+                // The last party gets the remainder.
+                let share = left * u128::from(party.weight) / total;
+                (left, total) = (left - share, total - u128::from(party.weight));
+                share
+            })
+        }));
+    }
     // McNaughton's wrap-around rule (Management Science 1959). The fractions, laid end to end, are as long as the
     // whole cores that are left over. Cut into as many pieces, they are what these cores do in a frame. At any time of
     // the frame, marks at equal distances, one in each piece, meet the parties that have their turn. A fraction is
     // less than a piece, so none is met twice.
-    let first = ((u128::from(phase) * u128::from(total)) >> 64) as u64;
-    let marks_before = |length: u64| if length > first { (length - first - 1) / total + 1 } else { 0 };
+    let first = (u128::from(phase) * core) >> 64;
+    let marks_before = |length: u128| if length > first { (length - first - 1) / core + 1 } else { 0 };
     let mut length = 0;
-    for nth in open {
-        let share = left * weight(&nth);
-        let (whole, fraction) = (share / total, share % total);
+    let turn = |share: u128| {
+        let (whole, fraction) = (share / core, share % core);
         let before = marks_before(length);
-        let begins = at(length % total, total);
+        let begins = at(length % core, core);
         length += fraction;
-        let until_change = (fraction > 0).then(|| until_either([begins, at(length % total, total)], phase));
-        given[nth] = (whole + marks_before(length) - before, until_change);
-    }
-    given
+        let until_change = (fraction > 0).then(|| until_either([begins, at(length % core, core)], phase));
+        ((whole + marks_before(length) - before) as u64, until_change)
+    };
+    shares.into_iter().map(turn).collect()
 }
 
 /// What comes after so many of all parts of a frame: in units of 2⁻⁶⁴.
-fn at(part: u64, all: u64) -> u64 {
-    (u128::from(part) << 64).div_ceil(all.into()) as u64
+fn at(part: u128, all: u128) -> u64 {
+    (part << 64).div_ceil(all) as u64
 }
 
 /// How long until the first of two times of a frame, of which none is now.
@@ -272,42 +306,46 @@ fn until_either(times: [u64; 2], phase: u64) -> u64 {
     times.map(until).into_iter().min().expect("there are two")
 }
 
-/// The program that has its turn has all cores that it desires.
-fn gang(cores: u64, parties: &[Party], phase: u64) -> Vec<(u64, Option<u64>)> {
-    let weight = |party: &Party| if party.desire > 0 { u64::from(party.weight.max(1)) } else { 0 };
-    let total: u64 = parties.iter().map(weight).sum();
-    let now = ((u128::from(phase) * u128::from(total)) >> 64) as u64;
+/// The program that has its turn has all cores that it desires. It divides these over its turn.
+fn gang(cores: u64, programs: &[Vec<Party>], phase: u64) -> Vec<(u64, Option<u64>)> {
+    let turns: Vec<u128> = programs.iter().map(|parties| Party::of(parties).turn().into()).collect();
+    let total: u128 = turns.iter().sum();
+    let now = u128::from(phase) * total;
     let mut end = 0;
-    let turn = |party: &Party| {
+    let turn = |(parties, length): (&Vec<Party>, u128)| {
         let begin = end;
-        end += weight(party);
-        let is_alone = end - begin == total;
+        end += length;
+        let is_alone = length == total;
         let times = || [begin, end].map(|time| at(time % total, total));
-        let until_change = (end > begin && !is_alone).then(|| until_either(times(), phase));
-        (if (begin..end).contains(&now) { party.desire.min(cores) } else { 0 }, until_change)
+        let until_change = (length > 0 && !is_alone).then(|| until_either(times(), phase));
+        let is_in_turn = (begin..end).contains(&(now >> 64));
+        let within = if is_in_turn { ((now - (begin << 64)) / length) as u64 } else { 0 };
+        let given = fill(if is_in_turn { cores } else { 0 }, core::slice::from_ref(parties), within);
+        given.into_iter().map(move |(cores, _)| (cores, until_change))
     };
-    parties.iter().map(turn).collect()
+    programs.iter().zip(turns).flat_map(turn).collect()
 }
 
-/// What each party has of its turns, and of what others leave of theirs.
-fn time_of_turns(cores: u64, parties: &[Party], _: u64) -> Vec<(u64, Option<u64>)> {
-    let weight = |party: &Party| if party.desire > 0 { u64::from(party.weight.max(1)) } else { 0 };
-    let total: u64 = parties.iter().map(weight).sum();
-    let mut given = vec![(0, None); parties.len()];
-    for (nth, party) in parties.iter().enumerate().filter(|(_, party)| party.desire > 0) {
+/// What each party has of the turns of its program, and of what other programs leave of theirs.
+fn time_of_turns(cores: u64, programs: &[Vec<Party>], _: u64) -> Vec<(u64, Option<u64>)> {
+    let together: Vec<Party> = programs.iter().map(|parties| Party::of(parties)).collect();
+    let total: u64 = together.iter().map(Party::turn).sum();
+    let mut given = vec![0; programs.len()];
+    for (nth, party) in together.iter().enumerate().filter(|(_, party)| party.desire > 0) {
         let own = party.desire.min(cores);
-        let mut in_turn = vec![(0, None); parties.len()];
+        let mut in_turn = vec![(0, None); programs.len()];
         if own < cores {
-            let mut others = parties.to_vec();
-            others[nth].desire = 0;
+            let mut others: Vec<Vec<Party>> = together.iter().map(|party| vec![*party]).collect();
+            others[nth][0].desire = 0;
             in_turn = fill(cores - own, &others, 0);
         }
         in_turn[nth].0 = own;
         for (given, (cores, _)) in given.iter_mut().zip(in_turn) {
-            given.0 += cores * weight(party) / total;
+            *given += cores * party.turn() / total;
         }
     }
-    given
+    let parties = programs.iter().zip(given);
+    parties.flat_map(|(parties, given)| fill(given, core::slice::from_ref(parties), 0)).collect()
 }
 
 #[cfg(test)]
@@ -350,6 +388,32 @@ mod tests {
         let claim = |program, desire| Claim { program, weight: 100, desire };
         assert_eq!(deq(16, &[claim(7, 16), claim(9, 16), claim(7, 16)], 0), [4, 8, 4]);
         assert_eq!(deq(16, &[claim(7, 16), claim(9, 16), claim(7, 1)], 0), [7, 8, 1]);
+    }
+
+    #[test]
+    fn parties_of_equal_weight_get_equal_parts_of_what_their_program_gets() {
+        let claims = |programs: &[u64]| -> Vec<Claim> {
+            programs.iter().map(|program| Claim { program: *program, weight: 1, desire: 2 }).collect()
+        };
+        for (programs, division, due) in [
+            (vec![7, 7, 9], Division::Equal, vec![500, 500, 1000]),
+            // No program has a whole core.
+            (vec![7, 8, 7, 9], Division::Equal, vec![333, 667, 333, 667]),
+            (vec![7, 7, 7, 9], Division::Time, vec![333, 333, 333, 1000]),
+        ] {
+            const LOOKS: u64 = 3000;
+            let (claims, mut had) = (claims(&programs), vec![0; programs.len()]);
+            let at = if division == Division::Time { gangs_in_turn } else { deq_in_turn };
+            for look in 0..LOOKS {
+                let allotted = at(2, &claims, u64::MAX / LOOKS * look);
+                assert_eq!(allotted.iter().map(|allotted| allotted.cores).sum::<u32>(), 2);
+                had.iter_mut().zip(allotted).for_each(|(had, allotted)| *had += u64::from(allotted.cores));
+            }
+            let near = |(had, due): (&u64, &u32)| (had * 1000 / LOOKS).abs_diff((*due).into()) <= 4;
+            assert!(had.iter().zip(&due).all(near), "{had:?} in {LOOKS} looks, due {due:?}");
+            let milli = due_milli(division, 2, &claims);
+            assert!(milli.iter().zip(&due).all(|(milli, due)| milli.abs_diff(*due) <= 1), "{milli:?}, due {due:?}");
+        }
     }
 
     #[test]

@@ -31,12 +31,12 @@ pub struct Standing {
     pub own_free: u32,
     /// Its own that others use.
     pub lent: u32,
-    /// Whether no other program in the table holds cores or wants some.
+    /// True if no other program in the table holds cores or wants some, and no other party of this program.
     pub alone: bool,
     /// Its part, by weight, beside all programs that have work, whether they hold cores or not: in thousandths of a
-    /// core.
+    /// core. Parties of one process divide among themselves the part of one program.
     pub share_milli: u32,
-    /// Programs that have work, this one included.
+    /// Programs that have work, this one included. Each party of a process is counted.
     pub programs: u32,
     /// Cores that it is entitled to now, as it has computed itself. The words of the cores may say otherwise for as
     /// long as a program has seen another table.

@@ -24,6 +24,7 @@
 //! one that was free before is claimed or watched. A program that begins to wait beside a young core rings its own
 //! coordinator.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use comity_policy::CORRECTIONS;
@@ -359,8 +360,11 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     let parties: Vec<Party> =
         claiming().map(|report| if all_know { report.corrected(division) } else { report.party }).collect();
     let (allotted, until_change) = grant(table, &parties, division, all_know.then_some(frame), now);
-    let others: Vec<Party> = active_others(program, reports).map(|report| report.due(division)).collect();
     let own = reports.iter().find(|report| report.party.slot == table.slot());
+    // Other parties of the process are others, too.
+    let is_own = |party: &Party| own.is_some_and(|own| own.party.slot == party.slot);
+    let others = reports.iter().filter(|report| report.is_active() && !is_own(&report.party));
+    let others: Vec<Party> = others.map(|report| report.due(division)).collect();
     let factor = own.and_then(|own| own.proposal).unwrap_or_default().factor(division);
     // The operating system can divide processor time by weight, but cannot give a program all cores in turn.
     let needs_turns =
@@ -368,7 +372,7 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
     let desire = own.map_or(0, |own| own.party.claim.desire);
     let claim = Claim { program, weight: weight.saturating_mul(factor), desire };
     Standing {
-        alone: parties.iter().all(|party| party.claim.program == program),
+        alone: parties.iter().all(is_own),
         share_milli: share_milli(division, table.cores(), claim, &others),
         programs: others.len() as u32 + 1,
         allotted,
@@ -387,13 +391,19 @@ pub fn round(table: &impl Table, program: u64, weight: u32, reports: &[Report], 
 /// the division of cores are ignored.
 fn is_even(table: &impl Table, program: u64, weight: u32, reports: &[Report]) -> bool {
     let awake = reports.iter().find(|report| report.party.slot == table.slot()).map_or(0, |own| own.awake);
-    let others = || active_others(program, reports).filter(|report| report.awake > 0 && !report.way.is_apart());
-    let is_like = |other: &Report| {
-        let own = u64::from(awake) * u64::from(other.party.claim.weight);
-        let others = u64::from(other.awake) * u64::from(weight);
+    let others = active_others(program, reports).filter(|report| report.awake > 0 && !report.way.is_apart());
+    // The threads and the weight of each program, which may have several reports.
+    let mut programs: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
+    for report in others {
+        let (threads, weight) = programs.entry(report.party.claim.program).or_default();
+        (*threads, *weight) = (*threads + u64::from(report.awake), report.party.claim.weight.max(*weight));
+    }
+    let is_like = |(threads, others_weight): &(u64, u32)| {
+        let own = u64::from(awake) * u64::from(*others_weight);
+        let others = threads * u64::from(weight);
         4 * own <= 5 * others && 4 * others <= 5 * own
     };
-    others().count() >= table.cores().len() && others().all(is_like)
+    programs.len() >= table.cores().len() && programs.values().all(is_like)
 }
 
 /// Computes [`Standing::may_take_turns`]. Programs that the operating system limits by their nice value are ignored. So
@@ -463,12 +473,10 @@ fn divided(reports: &[Report], frame: u64, now: u64) -> (Division, Option<u64>) 
     (if is_probe { Division::Time } else { division }, Some(until_other))
 }
 
-/// Whether the others are told that the program has joined. A program that was alone looks rarely. Where several are at
-/// work, none is alone, and each ring costs a look at all.
-pub fn is_joining_told(program: u64, reports: &[Report]) -> bool {
-    let mut others = active_others(program, reports).map(|report| report.party.claim.program);
-    let first = others.next();
-    others.all(|other| Some(other) == first)
+/// Whether the others are told that a program has joined at this place. A program that was alone looks rarely. Where
+/// several are at work, none is alone, and each ring costs a look at all.
+pub fn is_joining_told(slot: SlotId, reports: &[Report]) -> bool {
+    reports.iter().filter(|report| report.is_active() && report.party.slot != slot).count() <= 1
 }
 
 /// Changes the first core for which there is a `next` state. Returns it and its word before.

@@ -404,6 +404,9 @@ fn programs_are_even_if_they_are_more_than_cores_and_each_has_as_many_threads_fo
         "what is apart does not count"
     );
     assert!(!is_even(&[(1, 100, cores), (1, 100, cores), (8, 100, team)]));
+    let parties = [(1, 10), (2, 20), (3, 30), (4, 30)].map(|(index, program)| report(index, program, 1, 1, 2));
+    let standing = table::round(&table(&[(None, None), (None, None)]), 10, 100, &parties, 0);
+    assert!(!standing.is_even, "two parties of a process have together twice the threads of the others");
 }
 
 #[test]
@@ -530,10 +533,28 @@ fn a_program_that_shares_time_has_a_share_and_no_cores() {
 }
 
 #[test]
-fn parties_of_one_process_are_alone_together() {
-    let table = table(&[(None, None); 4]);
-    let standing = table::round(&table, 10, 100, &[report(1, 10, 4, 4, 4), report(2, 10, 4, 4, 4)], 0);
-    assert_eq!((standing.alone, standing.programs, standing.owned, standing.share_milli), (true, 1, 2, 4000));
+fn parties_of_one_process_divide_what_one_program_gets() {
+    let stands = |reports: &[Report]| {
+        let standing = table::round(&table(&[(None, None); 4]), 10, 100, reports, 0);
+        (standing.alone, standing.programs, standing.owned, standing.share_milli)
+    };
+    let [one, other] = [1, 2].map(|index| report(index, 10, 4, 4, 4));
+    assert_eq!(stands(&[one, other]), (false, 2, 2, 2000));
+    assert_eq!(stands(&[one, other, report(3, 20, 4, 4, 4)]), (false, 3, 1, 1000));
+    // A party without work has no part.
+    assert_eq!(stands(&[one, report(2, 10, 0, 0, 4), report(3, 20, 4, 4, 4)]), (false, 2, 2, 2000));
+    // On two cores, each of two parties has one core for half of a frame of three turns, and the other program has the
+    // other core.
+    let turn = TURN.as_nanos() as u64;
+    let at = |now: u64| {
+        let table = table(&[(None, None); 2]);
+        let reports = [report(1, 10, 2, 2, 2), report(2, 10, 2, 2, 2), report(3, 20, 2, 2, 2)];
+        let standing = table::round(&table, 10, 100, &reports, now);
+        let owners = [table.word(0).0, table.word(1).0];
+        ([1, 2, 3].map(|index| owners.contains(&Some(index))), standing.share_milli, standing.until_change)
+    };
+    assert_eq!(at(0), ([true, false, true], 500, Some(3 * turn / 2 + 1)));
+    assert_eq!(at(2 * turn), ([false, true, true], 500, Some(turn + 1)));
 }
 
 #[test]
@@ -713,8 +734,10 @@ fn each_has_all_cores_in_turn_where_all_programs_propose_that() {
 #[test]
 fn others_are_told_of_a_program_that_joins_unless_several_are_at_work() {
     let [own, one, idle] = [report(1, 10, 4, 1, 4), report(2, 20, 0, 1, 4), report(3, 30, 0, 0, 4)];
-    assert!(table::is_joining_told(10, &[own]));
-    assert!(table::is_joining_told(10, &[own, one, idle]));
-    assert!(table::is_joining_told(10, &[own, one, report(4, 20, 2, 0, 4)]));
-    assert!(!table::is_joining_told(10, &[own, one, report(4, 40, 2, 0, 4)]));
+    let is_told = |reports: &[Report]| table::is_joining_told(slot(1), reports);
+    assert!(is_told(&[own]));
+    assert!(is_told(&[own, one, idle]));
+    assert!(is_told(&[own, report(4, 10, 2, 1, 4)]), "another party of its process was alone");
+    assert!(!is_told(&[own, one, report(4, 20, 2, 0, 4)]));
+    assert!(!is_told(&[own, one, report(4, 40, 2, 0, 4)]));
 }

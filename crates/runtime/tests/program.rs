@@ -20,9 +20,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use comity::{Refusal, ThreadPool, ThreadPoolBuilder, WorkerCounters};
-use comity_os::cores;
+use comity_os::{cores, cpu_clock};
 use comity_table::{Location, Member, SLOTS, Snapshot};
 use fib::fib;
 use member::join;
@@ -89,6 +90,11 @@ fn what_thieves_did_stays_in_the_table_when_their_pool_ends() {
 }
 
 #[test]
+fn members_of_one_process_publish_its_processor_time_once() {
+    assert_eq!(play("members", 0), "");
+}
+
+#[test]
 #[ignore = "a role that the other tests play in a process of their own"]
 fn child() {
     let Some(role) = child::role() else { return };
@@ -146,6 +152,7 @@ fn child() {
             pool.shutdown();
         }
         "thieves" => thieves(&location),
+        "members" => members(&location),
         other => panic!("{other}"),
     }
 }
@@ -225,4 +232,32 @@ fn thieves(location: &Location) {
         works_on.store(false, Ordering::Relaxed);
         works.join().unwrap();
     });
+}
+
+/// Pools under two policies are two members of the table, as the pools of two copies of this crate are.
+fn members(location: &Location) {
+    let pools = ["comity", "comity:lend_us=400"]
+        .map(|policy| ThreadPoolBuilder::new().num_threads(2).policy(policy.parse().unwrap()).build().unwrap());
+    let go_on = [AtomicBool::new(true)];
+    std::thread::scope(|scope| {
+        let _ends = Ends(&go_on);
+        for pool in &pools {
+            scope.spawn(|| {
+                pool.install(|| {
+                    while go_on[0].load(Ordering::Relaxed) {
+                        assert_eq!(fib(18), 2584);
+                    }
+                })
+            });
+        }
+        // A member counts the time of the other's workers for as long as the other has not published it.
+        let is_published_once = || {
+            let programs = Snapshot::take(location).unwrap().map_or(Vec::new(), |table| table.programs);
+            let used: Vec<Duration> = programs.iter().filter_map(|program| program.cpu).collect();
+            let all = cpu_clock::of_process(std::process::id()).unwrap();
+            used.len() == 2 && used.iter().all(|used| *used * 8 >= all) && used.iter().sum::<Duration>() <= all
+        };
+        wait_until("each member publishes a part of the processor time", is_published_once);
+    });
+    pools.into_iter().for_each(ThreadPool::shutdown);
 }

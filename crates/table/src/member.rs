@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use comity_os::census::Stat;
+use comity_os::census::{Stat, number_of_this_process};
 use comity_os::clock::now_ns;
 use comity_os::file_lock::LockFile;
 use comity_os::{SharedCoreSet, futex, lock};
@@ -60,7 +60,7 @@ const MOST_TRIES: u32 = 64;
 /// How a program introduces itself.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Which process. Parties of one process share what one program gets. See [`draw_program`].
+    /// Which process. Parties of one process share what one program gets. See [`this_program`].
     pub program: u64,
     /// What others call it.
     pub name: String,
@@ -76,9 +76,31 @@ pub struct Profile {
     pub lend_after: Duration,
 }
 
-/// A number that no other process has drawn, in all likelihood.
-pub fn draw_program() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+/// Returns the number of this process as a program. All copies of this crate in a process return the same number, and
+/// no other process has it, in all likelihood. Where `/proc` does not tell, each call returns another number.
+pub fn this_program() -> u64 {
+    number_of_this_process().unwrap_or_else(|| RandomState::new().hash_one(std::process::id())).max(1)
+}
+
+/// The other members that the process of a member has in the table, under other policies or by other copies of this
+/// crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Siblings {
+    /// The processor time that they have published, added up.
+    pub cpu: Duration,
+    /// True if the member joined before all of them.
+    pub joined_first: bool,
+    /// The number of them that have work.
+    at_work: u32,
+    /// The number of those that joined before the member.
+    before: u32,
+}
+
+impl Siblings {
+    /// Returns the member's part of a number of cores that limits the process: at least one.
+    pub fn part(&self, cores: u32) -> u32 {
+        (cores.saturating_add(self.at_work - self.before) / (self.at_work + 1)).max(1)
+    }
 }
 
 /// A program in the table. It leaves when this is dropped, and if it dies instead, the others reap it.
@@ -227,7 +249,7 @@ impl Member {
         self.is_in.store(true, Ordering::Release);
         self.publish_group(TaskGroup::from_bits(self.group.load(Ordering::Relaxed)));
         fault::point("joined");
-        if table::is_joining_told(self.profile.program, &reports(self.layout(), now)) {
+        if table::is_joining_told(id, &reports(self.layout(), now)) {
             let others = used(self.layout()).filter(|slot| *slot != id);
             others.for_each(|slot| self.ring(slot));
         }
@@ -377,8 +399,34 @@ impl Member {
         }
     }
 
+    /// Returns the other members that this process has in the table. `None`: there are none.
+    pub fn siblings(&self) -> Option<Siblings> {
+        let (layout, me) = (self.layout(), self.own_slot()?);
+        let order = |id: SlotId| (layout.slots[id.index()].joined.load(Ordering::Relaxed), id);
+        let is_sibling = |id: &SlotId| {
+            let slot = &layout.slots[id.index()];
+            *id != me
+                && slot.state.load(Ordering::Acquire) == TAKEN
+                && slot.program.load(Ordering::Relaxed) == self.profile.program
+        };
+        used(layout).filter(is_sibling).fold(None, |all: Option<Siblings>, id| {
+            let all = all.unwrap_or(Siblings { cpu: Duration::ZERO, joined_first: true, at_work: 0, before: 0 });
+            let slot = &layout.slots[id.index()];
+            let publishes = slot.features.load(Ordering::Acquire) & CPU_TIME != 0;
+            let cpu = if publishes { slot.cpu_ns.load(Ordering::Relaxed) } else { 0 };
+            let is_at_work = slot.desire.load(Ordering::Relaxed) > 0 || slot.awake.load(Ordering::Relaxed) > 0;
+            let is_later = order(me) < order(id);
+            Some(Siblings {
+                cpu: all.cpu.saturating_add(Duration::from_nanos(cpu)),
+                joined_first: all.joined_first && is_later,
+                at_work: all.at_work + u32::from(is_at_work),
+                before: all.before + u32::from(is_at_work && !is_later),
+            })
+        })
+    }
+
     /// Publishes the processor time that the program has used since it began, and where they are known its context
-    /// switches, voluntary and involuntary.
+    /// switches, voluntary and involuntary. Members of one process publish parts of the time of the process.
     pub fn publish(&self, cpu: Duration, switches: Option<[u64; 2]>) {
         if self.own_slot().is_none() {
             return;

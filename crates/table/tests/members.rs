@@ -5,7 +5,7 @@ mod harness;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use comity_table::{Life, Member, Profile, REFUSALS, SLOTS, STOPPED_AFTER, Snapshot, Thieves};
+use comity_table::{Life, Member, Profile, REFUSALS, SLOTS, STOPPED_AFTER, Snapshot, Thieves, this_program};
 use harness::{Table, claim_all, profile, set, wait_until};
 
 /// Each reports its desire, and then again, for now all know all.
@@ -81,7 +81,9 @@ fn two_parties_of_one_program_share_one_share() {
     let (one, other, second) = (table.join(1, 8), table.join(2, 8), table.join(1, 8));
     assert_eq!(rounds(&[(&one, 8), (&other, 8), (&second, 8)]), [2, 4, 2]);
     assert_eq!(rounds(&[(&one, 8), (&other, 0), (&second, 8)]), [4, 0, 4]);
-    assert!(one.round(8, 1).alone && second.round(8, 1).alone, "its own parties are no others");
+    assert!(!one.round(8, 1).alone && !second.round(8, 1).alone, "they divide the cores");
+    second.round(0, 0);
+    assert!(one.round(8, 1).alone);
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn one_that_joins_rings_the_others_only_where_one_may_be_alone() {
     };
     assert_eq!(rings(&[&one]), [1, 1], "one is at work, alone, and looks rarely");
     assert_eq!(rings(&[&one, &two]), [0, 0], "both are at work, and look soon");
-    assert_eq!(rings(&[&one, &second_party]), [1, 1], "the parties of one program are alone together");
+    assert_eq!(rings(&[&one, &second_party]), [0, 0], "both parties of one program are at work");
 }
 
 #[test]
@@ -295,6 +297,30 @@ fn a_snapshot_shows_what_was_done() {
     assert_eq!(snapshot.cores.iter().map(|core| core.id).collect::<Vec<_>>(), [0, 1, 2, 3]);
     assert_eq!(snapshot.cores[released].holder, None);
     assert!(first.age < harness::LIMIT && snapshot.cores[released].since.unwrap() < harness::LIMIT);
+}
+
+#[test]
+fn members_that_join_from_one_process_get_the_share_of_one_program() {
+    let table = Table::new();
+    // Each copy of the runtime in a process asks for the number of the process itself.
+    let [one, copy] = [(); 2].map(|()| table.join(this_program(), 2));
+    let other = table.join(1, 2);
+    let members = [&one, &copy, &other];
+    members.iter().for_each(|member| _ = member.round(2, 1));
+    assert_eq!(members.map(|member| member.round(2, 1).share_milli), [500, 500, 1000]);
+    let snapshot = Snapshot::take(&table.location()).unwrap().unwrap();
+    let shares: Vec<u32> = snapshot.programs.iter().map(|program| snapshot.share_milli(program)).collect();
+    assert_eq!(shares, [500, 500, 1000]);
+    one.publish(Duration::from_secs(1), None);
+    let siblings = |member: &Member| member.siblings().map(|all| (all.cpu.as_secs(), all.joined_first));
+    assert_eq!(members.map(siblings), [Some((0, true)), Some((1, false)), None]);
+    // They divide a number of cores that limits the process, as long as both have work.
+    let parts = |cores| [&one, &copy].map(|member| member.siblings().unwrap().part(cores));
+    assert_eq!([1, 2, 3, 4].map(parts), [[1, 1], [1, 1], [2, 1], [2, 2]]);
+    copy.round(0, 0);
+    assert_eq!(one.siblings().unwrap().part(3), 3);
+    one.leave();
+    assert_eq!(copy.siblings(), None);
 }
 
 #[test]

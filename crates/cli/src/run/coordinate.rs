@@ -26,7 +26,7 @@ use comity_policy::allotment::Proposal;
 use comity_protocol::Look;
 use comity_protocol::command::{self, Coordination, QUANTUM};
 use comity_table::{
-    CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, Way, draw_program, other_layouts,
+    CoreSet, InForce, Location, Member, Own, Profile, Snapshot, Standing, Way, other_layouts, this_program,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -77,7 +77,7 @@ impl Terms {
     /// How it introduces itself in the table.
     pub fn profile(&self) -> Profile {
         Profile {
-            program: draw_program(),
+            program: this_program(),
             name: self.name.clone(),
             policy: "run".to_owned(),
             weight: self.weight,

@@ -25,13 +25,13 @@ use comity_protocol::look::{AtLook, Looked as _};
 use comity_protocol::observer::{Process, Times};
 use comity_protocol::quantum::{self, Coordination, Visit};
 use comity_protocol::steal::Reading;
-use comity_table::{InForce, Member, Profile, STOPPED_AFTER, Standing, TURN, draw_program, other_layouts};
+use comity_table::{InForce, Member, Own, Profile, STOPPED_AFTER, Standing, TURN, other_layouts, this_program};
 
 use crate::cores::activation::Terms;
 use crate::cores::mender::{MEND, Mender};
 use crate::fork::PerProcess;
 use crate::seam::{Seen, advised, life, seen};
-use crate::sharing::observer::{self, Pool, process_clock};
+use crate::sharing::observer::{self, Clock, Pool};
 use crate::sharing::program::{self, PoolId, Program};
 use crate::watching::say::say_once;
 use crate::workers::mask;
@@ -141,7 +141,7 @@ fn profile(program: &Program) -> Profile {
     let name = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
     let pools = program.list();
     Profile {
-        program: this_program(),
+        program: number_of_this_process(),
         name: name.unwrap_or_default(),
         policy: program.policy.to_string(),
         weight: program.own().weight,
@@ -154,11 +154,11 @@ fn profile(program: &Program) -> Profile {
     }
 }
 
-/// The number of this process: what it has in the table under several policies is one program. A forked child is
-/// another, and draws one of its own.
-fn this_program() -> u64 {
+/// The number of this process: what it has in the table under several policies, or by several copies of this crate, is
+/// one program. A forked child is another program.
+fn number_of_this_process() -> u64 {
     static PROGRAM: PerProcess<u64> = PerProcess::new();
-    *PROGRAM.get(|_| draw_program().max(1))
+    *PROGRAM.get(|_| this_program())
 }
 
 struct Coordinator<'a> {
@@ -168,29 +168,33 @@ struct Coordinator<'a> {
     limits: Limits,
     /// Where the time of workers went whose pools had ended when the others were listed.
     ended: Times,
+    clock: Clock,
     mender: Mender,
     mended: Instant,
     /// When the nice value and the task group of the process were last read, and its table looked for.
     weighed: Instant,
-    /// Processor time that the process had before it joined.
+    /// Processor time that the program had before it joined.
     before: Duration,
 }
 
 impl<'a> Coordinator<'a> {
     fn new(program: &'a Program, member: Arc<Member>, quantum: Duration) -> Coordinator<'a> {
         let policy = program.policy.coordinator().expect("a policy that shares cores has one");
-        let (quantum, clock, population) = (quantum.as_nanos() as u64, process_clock(), member.population());
+        let clock = Clock::new();
+        let (quantum, used, population) = (quantum.as_nanos() as u64, clock.used(), member.population());
+        let before = if member.siblings().is_some() { program.workers_ns() } else { used };
         member.publish_group(task_group::of_process(std::process::id()));
-        life(&program.policy, format_args!("coordinator {} {quantum} {clock} {population}", program.policy));
+        life(&program.policy, format_args!("coordinator {} {quantum} {used} {population}", program.policy));
         Coordinator {
             program,
-            coordination: seen(Coordination::new(advised(policy), quantum, clock, population)),
+            coordination: seen(Coordination::new(advised(policy), quantum, used, population)),
             limits: Limits::new(program.policy.folds()),
             ended: Times::default(),
+            clock,
             mender: Mender::new(),
             mended: Instant::now(),
             weighed: Instant::now(),
-            before: Duration::from_nanos(clock),
+            before: Duration::from_nanos(before),
             member,
         }
     }
@@ -207,8 +211,8 @@ impl<'a> Coordinator<'a> {
         pools: &[Pool],
         decide: impl FnOnce(&mut Seen<Coordination>, &mut Seen<Driver<'_>>) -> R,
     ) -> R {
-        let Coordinator { program, member, ended, limits, .. } = self;
-        let mut driver = seen(Driver { program, member, ended: *ended, limits, pools });
+        let Coordinator { program, member, ended, limits, clock, .. } = self;
+        let mut driver = seen(Driver { program, member, ended: *ended, limits, clock, pools });
         decide(&mut self.coordination, &mut driver)
     }
 
@@ -268,7 +272,13 @@ impl<'a> Coordinator<'a> {
     /// What is to be done after a look that is not the quantum's to decide.
     fn has_looked(&mut self, pools: &[Pool]) {
         let Usage { cpu, voluntary_switches, involuntary_switches } = Usage::of_this_process();
-        self.member.publish(cpu, Some([voluntary_switches, involuntary_switches]));
+        let switches = Some([voluntary_switches, involuntary_switches]);
+        // Readers add up the members of a process. The first also publishes what threads use that are no workers.
+        match self.member.siblings() {
+            None => self.member.publish(cpu, switches),
+            Some(others) if others.joined_first => self.member.publish(cpu.saturating_sub(others.cpu), switches),
+            Some(_) => self.member.publish(Duration::from_nanos(self.program.workers_ns()), None),
+        }
         self.member.publish_thieves(&self.program.thieves());
         self.member.publish_shortfall(self.coordination.shortfall());
         self.member.publish_due(self.before + Duration::from_nanos(self.coordination.due_ns()));
@@ -302,9 +312,12 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// What holds of the program by now, after what was asked from outside.
+/// What holds of the program by now, after what was asked from outside. The members of a process divide the most cores
+/// that the process uses.
 fn told(program: &Program, member: &Member) -> InForce {
-    member.requests().in_force(program.own(), now_ns())
+    let own = program.own();
+    let part = |cores: u32| member.siblings().map_or(cores, |siblings| siblings.part(cores));
+    member.requests().in_force(Own { cores: own.cores.map(part), ..own }, now_ns())
 }
 
 /// What limits a program, and when that was found out.
@@ -338,6 +351,7 @@ struct Driver<'a> {
     program: &'a Program,
     member: &'a Member,
     limits: &'a mut Limits,
+    clock: &'a mut Clock,
     ended: Times,
     pools: &'a [Pool],
 }
@@ -459,7 +473,7 @@ impl Process for Driver<'_> {
     }
 
     fn clock_ns(&mut self) -> u64 {
-        process_clock()
+        self.clock.look(self.member.siblings().map(|_| self.program.workers_ns()))
     }
 
     fn idle_ns(&mut self) -> Option<u64> {

@@ -89,8 +89,40 @@ fn first() -> ThreadId {
 }
 
 /// The processor time that all threads of this process have had.
-pub(crate) fn process_clock() -> u64 {
+fn process_clock() -> u64 {
     cpu_clock::of_process(std::process::id()).map_or(0, nanos)
+}
+
+/// The processor time of a program since its process began. While the process has other members in the table, only the
+/// time of the program's own workers is added, because the members would count the time of each other's workers.
+pub(crate) struct Clock {
+    used: u64,
+    /// The time of all threads of the process at the last look.
+    process: u64,
+    /// The time of the program's workers then, if the process had other members.
+    workers: Option<u64>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Clock {
+        let process = process_clock();
+        Clock { used: process, process, workers: None }
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Returns the time by now. `workers` is the time of the program's workers, if the process has other members.
+    pub(crate) fn look(&mut self, workers: Option<u64>) -> u64 {
+        let before = std::mem::replace(&mut self.workers, workers);
+        let process = process_clock();
+        let since = process.saturating_sub(std::mem::replace(&mut self.process, process));
+        // A thread that a pool adopts brings the time that it has had before.
+        let own = workers.zip(before).map_or(since, |(now, then)| now.saturating_sub(then).min(since));
+        self.used += own;
+        self.used
+    }
 }
 
 /// Time that the machine's cores had nothing to run.

@@ -505,6 +505,15 @@ impl Program {
         (pools.list.clone(), lock(&self.ended).times)
     }
 
+    /// Processor time of all workers, in nanoseconds, those that have ended while the program was in the table included.
+    pub(crate) fn workers_ns(&self) -> u64 {
+        let pools = self.pools();
+        let peers = pools.list.iter().flat_map(|(_, pool)| &pool.peers);
+        let living = peers.filter_map(|peer| peer.thread()?.cpu_time()).map(|time| time.as_nanos() as u64);
+        let leaving = pools.leaving.iter().map(|(_, times)| times.on_core);
+        living.chain(leaving).sum::<u64>() + lock(&self.ended).times.on_core
+    }
+
     /// Time that all workers together have had a task, in nanoseconds, those that have ended included.
     pub(crate) fn busy_ns(&self) -> u64 {
         // Under the lock of the list no pool is both there and among the ended, or neither.

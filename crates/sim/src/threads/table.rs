@@ -139,7 +139,7 @@ impl Table {
         slot.proposal.set(Proposal::Equal);
         slot.lend_after.set(lend_after);
         slot.heartbeat.set(self.now.get());
-        if table::is_joining_told(program.into(), &self.reports()) {
+        if table::is_joining_told(free, &self.reports()) {
             self.members().filter(|other| *other != free).for_each(|other| self.ring(other));
         }
         Some(free)
