@@ -30,6 +30,7 @@ pub mod throttle;
 pub mod usage;
 
 // By the flag, Linux is tested as the other systems are.
+pub mod writes;
 #[cfg_attr(all(target_os = "linux", target_pointer_width = "64", not(comity_portable)), path = "linux/mod.rs")]
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64", not(comity_portable))), path = "portable/mod.rs")]
 mod system;

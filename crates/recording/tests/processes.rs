@@ -40,6 +40,24 @@ fn fork() {
 }
 
 #[test]
+fn a_recording_beyond_the_limit_of_file_sizes_ends_no_program() {
+    const TEST: &str = "a_recording_beyond_the_limit_of_file_sizes_ends_no_program";
+    if std::env::var_os(WITHIN).is_some() {
+        return fork();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for variable in ["COMITY_RECORD", "COMITY_RECORD_TIME"] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+        command.args(["--exact", TEST, "--nocapture"]).env(WITHIN, "1").env(variable, folder.path().join("graph"));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {said}", output.status);
+        assert!(said.contains("cannot be written") && said.contains("the limit of file sizes (`ulimit -f`)"), "{said}");
+    }
+}
+
+#[test]
 fn a_detached_task_that_does_not_end_takes_no_other_along() {
     // One begins before the others, and one after them.
     let (graph, said) = recorded("a_detached_task_that_does_not_end_takes_no_other_along", || {
