@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use comity_graph::{About, Graph, Recorder};
 use comity_os::at_exit::call_at_exit;
 use comity_os::cpu_clock::{ThreadId, of_process};
+use comity_os::environment::variable;
 use comity_os::lock;
-
 use comity_os::writes::{say, to_file};
+
 use crate::costs::Costs;
 use crate::session;
 
@@ -68,7 +69,7 @@ fn wanted() -> &'static Wanted {
 
 fn from_environment(process: u32) -> Wanted {
     let file = |name| {
-        let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+        let text = variable(name)?.into_string().ok()?;
         Some(PathBuf::from(text.replace("%p", &process.to_string())))
     };
     let wanted = match (file("COMITY_RECORD"), file("COMITY_RECORD_TIME")) {
@@ -96,7 +97,8 @@ fn from_environment(process: u32) -> Wanted {
 }
 
 fn merge_ns() -> u64 {
-    let Ok(text) = std::env::var("COMITY_RECORD_MERGE_NS") else { return MERGE_NS };
+    let Some(text) = variable("COMITY_RECORD_MERGE_NS") else { return MERGE_NS };
+    let text = text.to_string_lossy();
     text.parse().ok().filter(|ns| *ns <= 1_000_000_000).unwrap_or_else(|| {
         say(&format!("COMITY_RECORD_MERGE_NS is '{text}', and not 0 to 10^9 nanoseconds; {MERGE_NS} is taken"));
         MERGE_NS

@@ -223,6 +223,7 @@ fn find(program: &OsString) -> Option<PathBuf> {
     if path.components().count() > 1 {
         return Some(path.to_owned());
     }
+    #[expect(clippy::disallowed_methods, reason = "it is the shell's variable")]
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
 }

@@ -343,6 +343,7 @@ fn within_limit(num_threads: usize) -> Result<usize, BuildError> {
     }
 }
 
+    #[expect(clippy::disallowed_methods, reason = "a program with more rights than its caller obeys them in rayon too")]
 /// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the
 /// most.
 fn rayons_num_threads() -> Option<usize> {
