@@ -3,8 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "a test reads variables of its own")]
 
 use std::process::Command;
+use std::sync::mpsc;
 
-use rayon_core::{ThreadPool, ThreadPoolBuilder, join};
+use rayon_core::{ThreadPool, ThreadPoolBuilder, join, spawn, spawn_broadcast, spawn_fifo};
 
 /// Set in the process that does what a program would do.
 const WITHIN: &str = "COMITY_TEST_WITHIN";
@@ -48,4 +49,29 @@ fn a_bad_variable_costs_a_process_one_line_however_many_pools_it_builds() {
         assert!(line.starts_with("comity: ") && line.contains(name), "{line}");
         assert!(line.ends_with("; the default is taken"), "{line}");
     }
+}
+
+/// Stock rayon loses the task where assertions are off.
+#[test]
+fn a_spawn_from_an_exit_handler_ends_no_program() {
+    const TEST: &str = "a_spawn_from_an_exit_handler_ends_no_program";
+    if std::env::var_os(WITHIN).is_none() {
+        assert_eq!(lines(TEST, "RAYON_NUM_THREADS", "2"), [""; 0]);
+        return;
+    }
+    let (sender, receiver) = mpsc::channel();
+    let pool = ThreadPoolBuilder::new().exit_handler(move |index| {
+        let kept = sender.clone();
+        spawn(move || drop(kept));
+        let kept = sender.clone();
+        spawn_fifo(move || drop(kept));
+        spawn_broadcast(|_| ());
+        sender.send(index).unwrap();
+    });
+    let pool = pool.build().unwrap();
+    works(&pool);
+    drop(pool);
+    let mut ended: Vec<usize> = receiver.iter().collect();
+    ended.sort();
+    assert_eq!(ended, [0, 1]);
 }

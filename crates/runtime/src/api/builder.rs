@@ -147,7 +147,8 @@ impl ThreadPoolBuilder {
     }
 
     /// Called by each worker with its index, after everything else has run on it. If it panics, as above. The other
-    /// workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever.
+    /// workers may be gone: a handler that asks for them, as by [`broadcast`](crate::broadcast()), waits for ever. A
+    /// handler that spawns a task into its own pool panics. With the feature `lenient`, the task is dropped instead.
     pub fn exit_handler<F>(mut self, handler: F) -> Self
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -281,7 +282,6 @@ impl ThreadPoolBuilder {
     }
 }
 
-/// The policy of a pool if its builder is told none: see [`ThreadPoolBuilder::policy`].
 /// Returns the default in place of a bad value of the environment, if the feature `lenient` is on. The process prints one
 /// line for each bad value, however many pools it has.
 fn or_default<T>(value: Result<T, BuildError>, default: impl FnOnce() -> T) -> Result<T, BuildError> {
@@ -298,6 +298,7 @@ fn or_default<T>(value: Result<T, BuildError>, default: impl FnOnce() -> T) -> R
     }
 }
 
+/// The policy of a pool if its builder is told none: see [`ThreadPoolBuilder::policy`].
 ///
 /// # Errors
 /// If a variable of the environment has a bad value, unless the feature `lenient` is on.
@@ -342,8 +343,8 @@ fn within_limit(num_threads: usize) -> Result<usize, BuildError> {
 /// What rayon's variables say, by rayon's rules: nonsense counts as nothing, 0 as the default, and too many as the
 /// most.
 fn rayons_num_threads() -> Option<usize> {
-    let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
     #[expect(clippy::disallowed_methods, reason = "a program with more rights than its caller obeys them in rayon too")]
+    let variable = |name| std::env::var(name).ok()?.parse::<usize>().ok();
     let number =
         variable("RAYON_NUM_THREADS").or_else(|| variable("RAYON_RS_NUM_CPUS").filter(|number| *number > 0))?;
     Some(number.min(MAX_THREADS)).filter(|number| *number > 0)
